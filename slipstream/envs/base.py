@@ -1,0 +1,189 @@
+"""TensorEnv: the one contract between a simulated world and everything that learns from it.
+
+Auto-reset comes on the next step. The record that ends an episode holds its final observation; the step that follows
+ignores the action, resets that environment, and its frame is marked `valid=False`. So the observation at t + 1 is always
+the next observation of step t, sensing runs once a step with fixed shapes, and nothing is stored twice.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+Observation = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A tensor of real numbers: its shape for one environment, and its bounds where it has some."""
+
+    shape: tuple[int, ...]
+    low: float = float("-inf")
+    high: float = float("inf")
+    dtype: torch.dtype = torch.float32
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """One integer in [0, n)."""
+
+    n: int
+    shape: tuple[int, ...] = ()
+    dtype: torch.dtype = torch.int64
+
+
+Spec = Box | Discrete
+
+
+@dataclass
+class StepRecord:
+    """What one step of all N environments gave. The tensors belong to the env and live until its next step."""
+
+    observation: Observation  # each [N, ...]
+    reward: Tensor  # [N] float32, 0 on invalid frames
+    terminated: Tensor  # [N] bool: the episode ended for good, nothing follows
+    truncated: Tensor  # [N] bool: the episode was cut; a value beyond it exists
+    valid: Tensor  # [N] bool: False where this step only reset the environment
+    info: dict[str, Tensor]  # each [N] float32; read where an episode ends (success, collision, ...)
+
+
+@dataclass
+class Outcome:
+    """What `TensorEnv._outcome` says of the state just reached."""
+
+    reward: Tensor  # [N] float32
+    terminated: Tensor  # [N] bool
+    truncated: Tensor  # [N] bool
+    info: dict[str, Tensor]  # each [N]
+
+
+class BadActionError(ValueError):
+    """The policy gave actions that are not numbers, or are out of the action space."""
+
+
+class TensorEnv(ABC):
+    """N environments as batched tensors on one device.
+
+    A subclass sets `observation_spec` and `action_spec`, and writes four steps, each over all N environments with fixed
+    shapes and without reading a tensor back to the host:
+
+    - `_reset(mask)`: draw a new episode where `mask` is True, leave the others alone (`torch.where`, `Tensor.copy_`);
+    - `_advance(action)`: move every environment by one step;
+    - `_observe()`: the observation of the present state, a dict of [N, ...] tensors;
+    - `_outcome()`: reward and end of the step that led here.
+
+    The constructor of a subclass takes (num_envs, device, seed, config); `Config` names the dataclass of its settings,
+    which become the keys `env.*` of `slipstream train`.
+    """
+
+    Config: ClassVar[type[Any]]
+    observation_spec: dict[str, Spec]
+    action_spec: Spec
+    state_names: tuple[str, ...] = ()  # the attributes that make up the state, tensors all
+
+    def __init__(self, num_envs: int, device: torch.device | str = "cpu", seed: int = 0) -> None:
+        if num_envs < 1:
+            raise ValueError(f"num_envs must be at least 1, not {num_envs}")
+        self.num_envs = num_envs
+        self.device = torch.device(device)
+        self.seed = seed
+        self._pending = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # ended at the last step
+        self._bad_action = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # sticky until `check`
+
+    # -- what users call ---------------------------------------------------------------------------------------------
+
+    def reset(self, env_mask: Tensor | None = None) -> Observation:
+        """Starts a new episode at once in the masked environments (all by default) and clears their pending resets."""
+        if env_mask is None:
+            env_mask = torch.ones_like(self._pending)
+        elif env_mask.shape != (self.num_envs,) or env_mask.dtype != torch.bool:
+            raise ValueError(f"env_mask must be bool of shape [{self.num_envs}], not {env_mask.dtype} {list(env_mask.shape)}")
+        self._reset(env_mask)
+        self._pending.logical_and_(~env_mask)
+        return self._observe()
+
+    def step(self, action: Tensor) -> StepRecord:
+        """Moves every environment one step; those that ended before it are reset instead."""
+        action = self._safe_action(action)
+        resetting = self._pending.clone()
+        self._advance(action)
+        self._reset(resetting)
+        observation = self._observe()
+        outcome = self._outcome()
+        valid = ~resetting
+        terminated = outcome.terminated & valid
+        truncated = outcome.truncated & valid & ~terminated
+        self._pending.copy_(terminated | truncated)
+        reward = torch.where(resetting, 0.0, outcome.reward)
+        return StepRecord(observation, reward, terminated, truncated, valid, outcome.info)
+
+    def check(self) -> None:
+        """Raises if an action since the last check was not a number (the one read-back; call it once an iteration)."""
+        bad = self._bad_action.nonzero().flatten().tolist()
+        if bad:
+            self._bad_action.zero_()
+            shown = ", ".join(map(str, bad[:8])) + (", ..." if len(bad) > 8 else "")
+            raise BadActionError(
+                f"the policy gave NaN, infinite or out-of-range actions in {len(bad)} of {self.num_envs} environments ({shown}); "
+                "they flew a safe action instead and the env is still usable. Look for NaN in the weights or observations: "
+                "lower algo.learning_rate, or resume from an earlier checkpoint."
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next steps depend on, as copies."""
+        names = ("_pending", "_bad_action", *self.state_names)
+        return {"seed": self.seed, **{name: getattr(self, name).clone() for name in names}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from `state`, bit for bit."""
+        for name in ("_pending", "_bad_action", *self.state_names):
+            mine, theirs = getattr(self, name), state[name]
+            if mine.shape != theirs.shape:
+                raise ValueError(
+                    f"the saved env has {name} of shape {list(theirs.shape)}, this one {list(mine.shape)}: "
+                    "build it with the same num_envs and world as the saved one"
+                )
+            mine.copy_(theirs)
+        self.seed = state["seed"]
+
+    # -- what a subclass writes --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _reset(self, mask: Tensor) -> None:
+        """Draws a new episode where `mask` [N] is True."""
+
+    @abstractmethod
+    def _advance(self, action: Tensor) -> None:
+        """Moves every environment by one step."""
+
+    @abstractmethod
+    def _observe(self) -> Observation:
+        """The observation of the present state."""
+
+    @abstractmethod
+    def _outcome(self) -> Outcome:
+        """Reward, ends and episode facts of the state just reached."""
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _safe_action(self, action: Tensor) -> Tensor:
+        """The action with bad values replaced on the device; a sticky flag remembers where they were."""
+        spec = self.action_spec
+        if action.shape != (self.num_envs, *spec.shape):
+            raise ValueError(f"action must have shape {[self.num_envs, *spec.shape]}, not {list(action.shape)}")
+        if isinstance(spec, Discrete):
+            if action.is_floating_point():
+                raise ValueError(f"this env takes integer actions in [0, {spec.n}), not {action.dtype}")
+            bad = (action < 0) | (action >= spec.n)
+            safe = action.clamp(0, spec.n - 1)
+        else:
+            if not action.is_floating_point():
+                raise ValueError(f"this env takes {spec.dtype} actions, not {action.dtype}")
+            bad = ~torch.isfinite(action)
+            safe = torch.where(bad, 0.0, action).clamp(spec.low, spec.high)
+        self._bad_action.logical_or_(bad.flatten(1).any(1) if bad.dim() > 1 else bad)
+        return safe
