@@ -1,0 +1,49 @@
+"""Interrupts that leave a resumable run: the handler only sets a flag; the training loop ends its iteration, saves and leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+
+class StopFlag:
+    """Set by the first SIGINT, SIGTERM or SIGUSR1. A second SIGINT ends the process at once, as if nothing had caught it."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._previous: dict[int, Any] = {}
+        self._on_stop: Callable[[int], None] | None = None
+
+    @property
+    def requested(self) -> bool:
+        """True once a stop signal came."""
+        return self.signal is not None
+
+    def install(self, on_stop: Callable[[int], None] | None = None) -> None:
+        """Take over the stop signals; main thread only. `on_stop(signum)` runs at the first one, between two bytecodes."""
+        self._on_stop = on_stop
+        for signum in STOP_SIGNALS:
+            previous = signal.signal(signum, self._handle)
+            self._previous.setdefault(signum, previous)
+
+    def restore(self) -> None:
+        """Give the signals back to whoever had them before `install`."""
+        while self._previous:
+            signum, previous = self._previous.popitem()
+            if signal.getsignal(signum) == self._handle:
+                signal.signal(signum, previous if previous is not None else signal.SIG_DFL)
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        if self.requested:
+            if signum == signal.SIGINT:  # files appear whole or not at all, so leaving here loses only what was still queued
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                os.kill(os.getpid(), signal.SIGINT)
+            return
+        self.signal = signum
+        if self._on_stop is not None:
+            self._on_stop(signum)
