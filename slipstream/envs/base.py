@@ -7,6 +7,7 @@ the next observation of step t, sensing runs once a step with fixed shapes, and 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -111,7 +112,8 @@ class TensorEnv(ABC):
         action = self._safe_action(action)
         resetting = self._pending.clone()
         self._advance(action)
-        self._reset(resetting)
+        if self.device.type != "cpu" or bool(resetting.any()):  # a look is free on the CPU; elsewhere it would wait for the device
+            self._reset(resetting)
         observation = self._observe()
         outcome = self._outcome()
         valid = ~resetting
@@ -184,6 +186,9 @@ class TensorEnv(ABC):
             if not action.is_floating_point():
                 raise ValueError(f"this env takes {spec.dtype} actions, not {action.dtype}")
             bad = ~torch.isfinite(action)
-            safe = torch.where(bad, 0.0, action).clamp(spec.low, spec.high)
+            if math.isfinite(spec.high - spec.low):
+                slack = 1e-3 * (spec.high - spec.low)  # rounding is no offence
+                bad |= (action < spec.low - slack) | (action > spec.high + slack)
+            safe = torch.nan_to_num(action).clamp(spec.low, spec.high)
         self._bad_action.logical_or_(bad.flatten(1).any(1) if bad.dim() > 1 else bad)
         return safe

@@ -1,0 +1,46 @@
+"""Counter-based random numbers: a pure function of (seed, index, counter, lane).
+
+The same on every device and for any number of environments, nothing to store but the counter, and nothing that a CUDA
+graph or a compiler has to know about. The mixing function is a 32-bit integer hash with full avalanche, carried in int64.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+_MASK = 0xFFFFFFFF
+
+
+def _mix(x: Tensor) -> Tensor:
+    """A bijection of [0, 2^32) whose every output bit depends on every input bit."""
+    x = ((x ^ (x >> 16)) * 0x7FEB352D) & _MASK
+    x = ((x ^ (x >> 15)) * 0x846CA68B) & _MASK
+    return x ^ (x >> 16)
+
+
+class CounterRandom:
+    """Independent streams, each a function of its own counter: `count` for every seed, those of one seed together."""
+
+    def __init__(self, seeds: list[int], count: int, device: torch.device | str = "cpu") -> None:
+        index = torch.arange(count, dtype=torch.int64)
+        seed = torch.tensor(seeds, dtype=torch.int64)[:, None]
+        self._stream = _mix(_mix(_mix(index) ^ (seed & _MASK)) ^ ((seed >> 32) & _MASK)).reshape(-1, 1).to(device)  # [seeds * count, 1]
+        self._lanes: dict[int, Tensor] = {}
+
+    def uniform(self, counter: Tensor, width: int) -> Tensor:
+        """[streams, width] float32 in [0, 1) at `counter` (int64, [streams] or one number for all)."""
+        if width not in self._lanes:
+            self._lanes[width] = torch.arange(width, dtype=torch.int64, device=self._stream.device) * 0x9E3779B1
+        state = _mix(self._stream ^ (counter.reshape(-1, 1) & _MASK))
+        return (_mix((state + self._lanes[width]) & _MASK) >> 8).float() * 2.0**-24
+
+    def normal(self, counter: Tensor, width: int) -> Tensor:
+        """[streams, width] standard normal numbers at `counter` (Box and Muller)."""
+        half = (width + 1) // 2
+        u = self.uniform(counter, 2 * half)
+        radius = torch.sqrt(-2 * torch.log1p(-u[:, :half]))
+        angle = 2 * math.pi * u[:, half:]
+        return torch.cat((radius * torch.cos(angle), radius * torch.sin(angle)), 1)[:, :width]
