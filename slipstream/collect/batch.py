@@ -99,11 +99,15 @@ class _OverwrittenBatch(TensorDict):
     """What a batch becomes when its memory is collected into again."""
 
     def __getattribute__(self, name: str) -> Any:
-        if name == "__class__":  # isinstance must work, error messages and debuggers ask it
-            return _OverwrittenBatch
+        if name in ("__class__", "__torch_function__"):  # isinstance asks the one, torch.stack and the like the other
+            return object.__getattribute__(self, name)
         _raise_overwritten()
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
+        _raise_overwritten()
+
+    @classmethod
+    def __torch_function__(cls, *args: object, **kwargs: object) -> NoReturn:
         _raise_overwritten()
 
     def __repr__(self) -> str:
