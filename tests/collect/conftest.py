@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from slipstream.envs.base import Box, Observation, Outcome, TensorEnv
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.specs import Box, Observation
 
 
 class CounterEnv(TensorEnv):

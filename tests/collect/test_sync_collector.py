@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 from tensordict import TensorDict
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from slipstream.collect import ExplorationType, SyncDataCollector, exploration_type, set_exploration_type
 from slipstream.envs.base import BadActionError
@@ -335,6 +336,45 @@ def test_batches_are_delivered_on_the_device_asked_for(counter_env, policy, retu
     assert batch.device == torch.device("meta")
     assert batch["next", "observation", "count"].device.type == "meta"
     assert collector.episodes.pop()["count"] == 1
+
+
+# -- fit for a CUDA graph ------------------------------------------------------------------------------------------------
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ops: set[str] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.ops.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_filling_a_slot_reads_nothing_back_and_has_no_data_dependent_shape(counter_env, policy):
+    collector = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True)
+    collector.rollout()
+    with torch.no_grad(), _Recorder() as recorder:
+        collector._fill(1)
+    assert "_foreach_copy_" in recorder.ops
+    assert not recorder.ops & {"_local_scalar_dense", "nonzero", "masked_select", "index", "unique", "is_nonzero", "equal"}
+
+
+def test_memory_stays_where_it_is_from_the_first_rollout_on(counter_env, policy):
+    def addresses():
+        tensors = [x for slot in collector._slots for x in slot.tensors.values()]
+        tensors += [*collector._present.values(), *(x for x in vars(collector.episodes).values() if isinstance(x, torch.Tensor))]
+        return [x.data_ptr() for x in tensors]
+
+    collector = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True)
+    collector.rollout()
+    before = addresses()
+    for _ in range(3):
+        collector.rollout()
+        collector.episodes.pop()
+    collector.load_state_dict(collector.state_dict())
+    collector.rollout()
+    assert addresses() == before
 
 
 # -- on a GPU ------------------------------------------------------------------------------------------------------------
