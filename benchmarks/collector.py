@@ -23,10 +23,11 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.collect import SyncDataCollector
-from slipstream.envs.base import Observation, TensorEnv
+from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv
 from slipstream.models.policy import build_policy
 from slipstream.sim.obstacles import MovingObstaclesConfig
+from slipstream.specs import Observation
 
 Batch = Callable[[], object]  # collects one batch
 
