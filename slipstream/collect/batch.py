@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.envs.base import Observation
+from slipstream.specs import Observation
 
 Key = tuple[str, ...]
 Frame = dict[Key, Tensor]  # what one step of all N environments adds, each [N, ...]

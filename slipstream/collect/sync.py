@@ -13,8 +13,9 @@ from torch import Tensor
 from slipstream.collect.batch import Frame, RolloutMemory, invalidate, shells
 from slipstream.collect.episodes import EpisodeStatistics
 from slipstream.collect.trajectories import split_trajectories
-from slipstream.envs.base import Observation, TensorEnv
+from slipstream.envs.base import TensorEnv
 from slipstream.exploration import ExplorationType, chosen_exploration_type, set_exploration_type
+from slipstream.specs import Observation
 
 Policy = Callable[[Observation], Tensor | Mapping[str, Tensor]]
 

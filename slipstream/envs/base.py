@@ -15,30 +15,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-Observation = dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Box:
-    """A tensor of real numbers: its shape for one environment, and its bounds where it has some."""
-
-    shape: tuple[int, ...]
-    low: float = float("-inf")
-    high: float = float("inf")
-    dtype: torch.dtype = torch.float32
-
-
-@dataclass(frozen=True)
-class Discrete:
-    """One integer in [0, n)."""
-
-    n: int
-    shape: tuple[int, ...] = ()
-    dtype: torch.dtype = torch.int64
-
-
-Spec = Box | Discrete
-
+from slipstream.specs import Discrete, Observation, Spec
 
 @dataclass
 class StepRecord:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipstream.envs.base import Box, Discrete, Observation, Outcome, TensorEnv
+from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.rewards import NavigationReward
 from slipstream.seeding import derive_seed
 from slipstream.sim.disturbance import Disturbance, DisturbanceConfig
@@ -22,6 +22,7 @@ from slipstream.sim.obstacles import MovingObstacles, MovingObstaclesConfig
 from slipstream.sim.quadrotor import DYNAMICS
 from slipstream.sim.random import CounterRandom
 from slipstream.sim.world import WorldGrid
+from slipstream.specs import Box, Discrete, Observation
 
 NEAREST = 5  # moving obstacles in the observation
 GOAL_RADIUS_M = 0.5
@@ -51,7 +52,7 @@ class NavigationConfig:
     max_speed_mps: float = 2.0  # on each axis
     discrete_speeds_mps: list[float] = field(default_factory=lambda: [-2.0, 0.0, 2.0])  # on each axis: 27 actions
     lidar_sees_moving: bool = False
-    lidar_backend: str = "auto"  # or torch, native, triton
+    backend: str = "auto"  # of the sensors: torch (plain), native (CPU), triton (CUDA)
     lidar: LidarConfig = field(default_factory=LidarConfig)
     reward: NavigationReward = field(default_factory=NavigationReward)
     disturbance: DisturbanceConfig = field(default_factory=DisturbanceConfig)
@@ -90,8 +91,8 @@ class NavigationEnv(TensorEnv):
         self.world_seeds = config.world_seeds or [derive_seed(seed, f"world {k}") for k in range(worlds)]
         self.world_of = torch.arange(n, device=device) * worlds // n  # [N]
         self.grid = WorldGrid.generate(self.world_seeds, config.num_obstacles, config.lidar.range_m, config.map_half_m, device)
-        self.movers = MovingObstacles(config.dyn, self.world_seeds, config.dt_s, config.map_half_m, device)
-        self.lidar = Lidar(config.lidar, self.grid, self.world_of, config.lidar_backend)
+        self.movers = MovingObstacles(config.dyn, self.world_seeds, config.dt_s, config.map_half_m, device, config.backend)
+        self.lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
         self.drone = DYNAMICS[config.dynamics](n, config.dt_s, device)
         self.disturbance = Disturbance(config.disturbance, n, 3, seed, device)
         self._random = CounterRandom([derive_seed(seed, "starts and goals")], n, device)
@@ -104,7 +105,8 @@ class NavigationEnv(TensorEnv):
         self.episode = torch.zeros(n, dtype=torch.int64, device=device)  # episodes begun
         self.reached = torch.zeros(n, dtype=torch.bool, device=device)  # the goal, in this episode
         self.vel_before = torch.zeros(n, 3, device=device)
-        self.state_names = ("goal", "direction", "heading", "height_band", "clock", "episode", "reached", "vel_before")
+        self.untouched = torch.ones((), dtype=torch.bool, device=device)  # no step was taken yet
+        self.state_names = ("goal", "direction", "heading", "height_band", "clock", "episode", "reached", "vel_before", "untouched")
         self._parts = {"drone": self.drone, "movers": self.movers, "disturbance": self.disturbance}
 
         beams = (1, config.lidar.azimuths, len(config.lidar.elevations_deg))
@@ -136,7 +138,7 @@ class NavigationEnv(TensorEnv):
         self._begin(mask, self._on_a_side(u[:, 0:4]), self._on_a_side(u[:, 4:8]))
         if self.config.random_clock:
             late = (u[:, 8] * self.config.max_episode_steps).long()
-            self.clock.copy_(torch.where(mask & (self.episode == 1), late, self.clock))
+            self.clock.copy_(torch.where(mask & self.untouched, late, self.clock))
 
     def _on_a_side(self, u: Tensor) -> Tensor:
         """Random points [N, 3] on the four sides of the square around the map, from uniform numbers [N, 4]."""
@@ -167,6 +169,7 @@ class NavigationEnv(TensorEnv):
     # -- one step ----------------------------------------------------------------------------------------------------
 
     def _advance(self, action: Tensor) -> None:
+        self.untouched.zero_()
         if self.config.actions == "discrete":
             action = self.action_table[action]
         command = to_world(self.disturbance.action(action), self.heading)

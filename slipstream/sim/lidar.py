@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from slipstream.sim.backend import pick_backend
 from slipstream.sim.world import WorldGrid
 
 FAR_M = 1e4  # farther than any beam
@@ -56,7 +57,7 @@ class Lidar:
         self.sin_az = torch.sin(azimuth).float().to(device)
         self.tan_el = [math.tan(math.radians(e)) for e in config.elevations_deg]
         self.cos_el = [math.cos(math.radians(e)) for e in config.elevations_deg]
-        self.backend = _pick_backend(device) if backend == "auto" else backend
+        self.backend = pick_backend(device, backend)
         if self.backend == "native":
             from slipstream.sim import native
 
@@ -65,8 +66,6 @@ class Lidar:
             from slipstream.sim import triton_kernels
 
             self._triton = triton_kernels.LidarScan(self)
-        elif self.backend != "torch":
-            raise ValueError(f"unknown LiDAR backend '{self.backend}': use auto, torch, native (CPU) or triton (CUDA)")
 
     def scan(self, pos: Tensor, yaw: Tensor) -> Tensor:
         """Distances [N, azimuths, elevations] to the static world and the ground, at most the range."""
@@ -142,18 +141,3 @@ def _slab(rel: Tensor, half: Tensor, inv: Tensor) -> tuple[Tensor, Tensor]:
     """Where a beam enters and leaves the slab |x − rel| ≤ half, [N, boxes, azimuths]."""
     a, b = (rel - half)[..., None] * inv[:, None], (rel + half)[..., None] * inv[:, None]
     return torch.minimum(a, b), torch.maximum(a, b)
-
-
-def _pick_backend(device: torch.device) -> str:
-    try:
-        if device.type == "cpu":
-            import numba  # noqa: F401
-
-            return "native"
-        if device.type == "cuda":
-            import triton  # noqa: F401
-
-            return "triton"
-    except ImportError:
-        pass
-    return "torch"

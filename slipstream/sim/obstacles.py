@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from slipstream.seeding import derive_seed
+from slipstream.sim.backend import pick_backend
 from slipstream.sim.lidar import Movers
 from slipstream.sim.random import CounterRandom
 
@@ -54,9 +55,16 @@ class MovingObstacles:
     state_names = ("pos", "vel", "goal", "clock")
 
     def __init__(
-        self, config: MovingObstaclesConfig, seeds: list[int], dt_s: float, map_half_m: float, device: torch.device | str = "cpu"
+        self,
+        config: MovingObstaclesConfig,
+        seeds: list[int],
+        dt_s: float,
+        map_half_m: float,
+        device: torch.device | str = "cpu",
+        backend: str = "auto",
     ) -> None:
         self.config = config
+        self._backend = pick_backend(torch.device(device), backend)
         self.dt_s = dt_s
         self.device = torch.device(device)
         self.worlds = len(seeds)
@@ -104,10 +112,14 @@ class MovingObstacles:
 
     def nearest(self, pos: Tensor, world_of: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Indices and horizontal distances [N, k] of the k obstacles nearest to each drone, nearest first."""
-        if self.device.type == "cpu":
+        if self._backend == "native":
             from slipstream.sim import native
 
             return native.nearest(pos, world_of, self.pos, k)
+        if self._backend == "triton":
+            from slipstream.sim import triton_kernels
+
+            return triton_kernels.nearest(pos, world_of, self.pos, k)
         return self.nearest_torch(pos, world_of, k)
 
     def nearest_torch(self, pos: Tensor, world_of: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,95 @@
+"""CUDA graph capture, in one place: a function of fixed tensors is run plainly a few times, then captured once and replayed.
+
+The code that is captured stays plain PyTorch and knows nothing of it. A function can be captured if it reads and writes only
+tensors that live on (in place), never waits for the device, and takes the same path every time. What it returns is overwritten
+by the next call.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+WARM_UP = 2  # plain calls before the capture: libraries set themselves up in them
+
+
+class Captured:
+    """`fn`, captured as a CUDA graph after its first calls; called plainly for good where that cannot be."""
+
+    def __init__(self, fn: Callable[[], Any], name: str, tell: Callable[[str], None] = print, required: bool = False) -> None:
+        self._fn = fn
+        self._name = name
+        self._tell = tell
+        self._required = required
+        self._calls = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._result: Any = None
+        self._stream = torch.cuda.Stream()
+        self.plain = False  # given up
+
+    def __call__(self) -> Any:
+        """What `fn()` gives."""
+        if self._graph is not None:
+            self._graph.replay()
+            return self._result
+        if self.plain:
+            return self._fn()
+        self._calls += 1
+        if self._calls == 1:
+            return self._fn()  # first use may allocate and read back; nothing is watched yet
+        if self._calls <= WARM_UP + 1:
+            return self._rehearse()
+        return self._capture()
+
+    def _rehearse(self) -> Any:
+        """A plain call on a side stream, as capture needs it, that refuses to wait for the device."""
+        before = torch.cuda.get_sync_debug_mode()
+        self._stream.wait_stream(torch.cuda.current_stream())
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            with torch.cuda.stream(self._stream):
+                result = self._fn()
+        except RuntimeError as error:
+            if "synchroniz" not in str(error):
+                raise
+            torch.cuda.set_sync_debug_mode(before)
+            self._give_up(error)
+            raise HostSynchronisation(str(error)) from error
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+            torch.cuda.current_stream().wait_stream(self._stream)
+        return result
+
+    def _capture(self) -> Any:
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self._stream):
+            self._result = self._fn()
+        self._graph = graph
+        self._graph.replay()  # capture records, it does not run
+        return self._result
+
+    def _give_up(self, error: BaseException) -> None:
+        self.plain = True
+        where = culprit(error)
+        text = f"{self._name} cannot be captured as a CUDA graph: {where} waits for the device. It runs step by step instead, which is slower."
+        if self._required:
+            raise RuntimeError(text + " (compile=on asked for capture; compile=auto falls back)") from error
+        self._tell(text)
+
+
+class HostSynchronisation(RuntimeError):
+    """The rehearsal was broken off half way: the caller must begin that call anew."""
+
+
+def culprit(error: BaseException) -> str:
+    """The line outside of torch that an error came from, as `file:line (code)`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    torch_home = str(Path(torch.__file__).parent)
+    own = [f for f in frames if not f.filename.startswith(torch_home)]
+    frame = (own or list(frames))[-1]
+    return f"{frame.filename}:{frame.lineno} ({frame.line})"

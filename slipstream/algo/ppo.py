@@ -1,0 +1,203 @@
+"""Clipped PPO over batches [N, T] with a `valid` mask. The defaults are NavRL's.
+
+Nothing here waits for the device: losses come back as tensors, the KL limit gates the optimiser on the device, and the
+learning rate is a tensor that the schedule writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from slipstream.algo.returns import gae
+from slipstream.models.policy import ActorCritic
+
+SCHEDULES = ("constant", "linear", "cosine", "adaptive")
+
+
+@dataclass
+class PPOConfig:
+    """The settings of `algo.*`."""
+
+    name: str = "ppo"
+    training_frame_num: int = 32  # steps of each environment in a batch (NavRL's name)
+    epochs: int = 4
+    minibatches: int = 16
+    gamma: float = 0.99
+    lam: float = 0.95
+    learning_rate: float = 5e-4
+    schedule: str = "constant"  # linear, cosine: down to `final_rate` of it; adaptive: by the KL, towards `target_kl`
+    final_rate: float = 0.0  # share of the learning rate at the end of linear and cosine
+    clip: float = 0.1
+    value_clip: float = 0.1  # of normalised values; 0 is off
+    huber_delta: float = 10.0
+    entropy: float = 1e-3
+    actor_weight: float | None = None  # of the policy loss; the number of action dimensions by default
+    value_weight: float = 1.0
+    max_grad_norm: float = 5.0  # on the actor's head and on the critic's, each
+    kl_limit: float = 0.0  # the rest of an update is skipped once the KL passes this; 0 is off
+    target_kl: float = 0.01  # of the adaptive schedule
+    bf16: bool = False  # autocast of the encoder, acting and learning
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"unknown algo.schedule '{self.schedule}': use one of {', '.join(SCHEDULES)}")
+        for name in ("training_frame_num", "epochs", "minibatches"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"algo.{name} must be at least 1, not {getattr(self, name)}")
+        if not (0 < self.gamma <= 1 and 0 <= self.lam <= 1 and self.learning_rate > 0 and self.clip > 0):
+            raise ValueError("algo.gamma must lie in (0, 1], algo.lam in [0, 1]; algo.learning_rate and algo.clip must be positive")
+
+
+class PPO:
+    """Updates an actor-critic from batches. `progress` (0 to 1) drives the learning-rate schedule."""
+
+    def __init__(self, policy: ActorCritic, config: PPOConfig | None = None) -> None:
+        self.policy = policy
+        self.config = config = config or PPOConfig()
+        policy.bf16 = config.bf16
+        self.device = next(policy.parameters()).device
+        self.learning_rate = torch.tensor(config.learning_rate, device=self.device)
+        self.optimizer = torch.optim.Adam(policy.parameters(), lr=self.learning_rate, fused=True, capturable=self.device.type == "cuda")
+        # A fused Adam leaves the weights alone where `found_inf` is 1: that is the gate of the KL limit.
+        self._stop = torch.zeros((), device=self.device)
+        self.optimizer.found_inf = self._stop  # type: ignore[attr-defined]
+        self.optimizer.grad_scale = None  # type: ignore[attr-defined]
+        self._actor_weight = config.actor_weight if config.actor_weight is not None else float(policy.actor.dims)
+
+    def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
+        """Learns from one batch [N, T]; the means of losses and diagnostics, as tensors on the device."""
+        self.set_progress(progress)
+        return self.learn(self.prepare(batch))
+
+    def set_progress(self, progress: float) -> None:
+        """Puts the learning rate where the schedule has it after `progress` (0 to 1) of the run."""
+        config = self.config
+        if config.schedule in ("linear", "cosine"):
+            done = min(max(progress, 0.0), 1.0)
+            left = 1 - done if config.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+            self.learning_rate.fill_(config.learning_rate * (config.final_rate + (1 - config.final_rate) * left))
+
+    # -- an update, in order -----------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def prepare(self, batch: TensorDictBase) -> dict[str, Any]:
+        """The batch as flat tensors [T * N, ...] with normalised advantages and returns."""
+        time_major = lambda key: batch.get(key).transpose(0, 1)  # noqa: E731  (free: collectors store time-major)
+        norm, config = self.policy.value_norm, self.config
+        value, valid = time_major("value"), time_major("valid")
+        advantage = gae(
+            time_major("reward"),
+            norm.denormalise(value),
+            norm.denormalise(time_major(("next", "value"))),
+            time_major("terminated"),
+            time_major("truncated"),
+            valid,
+            config.gamma,
+            config.lam,
+        )
+        returns = advantage + norm.denormalise(value)
+        norm.update(returns, valid)
+        weight = valid.float()
+        mean = _mean(advantage, weight)
+        deviation = _mean((advantage - mean).square(), weight).sqrt()
+        observation = {name: time_major(("observation", name)).flatten(0, 1) for name in batch.get("observation").keys()}
+        return {
+            "observation": observation,
+            "action": time_major("action").flatten(0, 1),
+            "log_prob": time_major("log_prob").flatten(0, 1),
+            "value": value.flatten(0, 1),
+            "advantage": ((advantage - mean) / deviation.clamp(min=1e-7)).flatten(0, 1),
+            "returns": norm.normalise(returns).flatten(0, 1),
+            "weight": weight.flatten(0, 1),
+        }
+
+    def learn(self, data: dict[str, Any]) -> dict[str, Tensor]:
+        """All epochs and minibatches over prepared data."""
+        self._stop.zero_()
+        used = [name for name in data["observation"] if name in self.policy.encoder.keys]
+        totals: list[Tensor] = []
+        for _ in range(self.config.epochs):
+            for index in self._minibatches(len(data["weight"])):
+                rows = {name: tensor.index_select(0, index) for name, tensor in data.items() if name != "observation"}
+                rows["observation"] = {name: data["observation"][name].index_select(0, index) for name in used}
+                totals.append(self._step(rows))
+        names = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped", "grad/actor", "grad/critic", "skipped")
+        return dict(zip(names, torch.stack(totals).mean(0).unbind(), strict=True)) | {"lr": self.learning_rate.clone()}
+
+    def _minibatches(self, frames: int) -> Iterator[Tensor]:
+        if frames % self.config.minibatches:
+            raise ValueError(
+                f"a batch of {frames} frames does not divide into algo.minibatches={self.config.minibatches}: "
+                "choose a divisor of env.num_envs × algo.training_frame_num"
+            )
+        return iter(torch.rand(frames, device=self.device).argsort().view(self.config.minibatches, -1))
+
+    def _step(self, rows: dict[str, Any]) -> Tensor:
+        """One gradient step; diagnostics as one tensor."""
+        config, weight, advantage = self.config, rows["weight"], rows["advantage"]
+        log_prob, entropy, value = self.policy.evaluate(rows["observation"], rows["action"])
+        log_ratio = log_prob - rows["log_prob"]
+        ratio = log_ratio.exp()
+        clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
+        policy_loss = -_mean(torch.minimum(advantage * ratio, advantage * clipped), weight)
+        value_loss = self._value_loss(value, rows)
+        entropy_mean = _mean(entropy, weight)
+        loss = self._actor_weight * policy_loss + config.value_weight * value_loss - config.entropy * entropy_mean
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        grad_actor = torch.nn.utils.clip_grad_norm_(self.policy.actor.parameters(), config.max_grad_norm, foreach=True)
+        grad_critic = torch.nn.utils.clip_grad_norm_(self.policy.critic.parameters(), config.max_grad_norm, foreach=True)
+        with torch.no_grad():
+            kl = _mean(ratio - 1 - log_ratio, weight)  # never negative, and of low variance
+            if config.kl_limit:
+                self._stop.copy_(torch.maximum(self._stop, (kl > config.kl_limit).float()))
+            if config.schedule == "adaptive":
+                factor = torch.where(kl > 2 * config.target_kl, 1 / 1.5, torch.where(kl < config.target_kl / 2, 1.5, 1.0))
+                self.learning_rate.mul_(factor).clamp_(1e-5, 1e-2)
+            outside = _mean(((ratio - 1).abs() > config.clip).float(), weight)
+        self.optimizer.step()
+        return torch.stack((policy_loss, value_loss, entropy_mean, kl, outside, grad_actor, grad_critic, self._stop)).detach()
+
+    def _value_loss(self, value: Tensor, rows: dict[str, Any]) -> Tensor:
+        """Huber loss of normalised values; with clipping the larger of the two means, as NavRL."""
+        config, weight = self.config, rows["weight"]
+
+        def loss(predicted: Tensor) -> Tensor:
+            return _mean(F.huber_loss(predicted, rows["returns"], delta=config.huber_delta, reduction="none"), weight)
+
+        if not config.value_clip:
+            return loss(value)
+        near = rows["value"] + (value - rows["value"]).clamp(-config.value_clip, config.value_clip)
+        return torch.maximum(loss(value), loss(near))
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, value statistics, optimiser and learning rate."""
+        return {
+            "policy": self.policy.state_dict(),
+            "optimizer": self.optimizer.state_dict()["state"],
+            "learning_rate": self.learning_rate.clone(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from `state`."""
+        self.policy.load_state_dict(state["policy"])
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
+        self.learning_rate.copy_(state["learning_rate"])
+        for group in self.optimizer.param_groups:  # load_state_dict copies the groups; the rate must stay this one tensor
+            group["lr"] = self.learning_rate
+
+
+def _mean(x: Tensor, weight: Tensor) -> Tensor:
+    """The mean of `x` over frames of weight 1."""
+    return (x * weight).sum() / weight.sum().clamp(min=1)

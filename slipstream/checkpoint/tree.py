@@ -1,0 +1,243 @@
+"""Nested state as data: what a checkpoint holds besides the bytes of its tensors, written as JSON, never as pickle.
+
+`freeze` copies the containers at the call and takes the tensors out; `to_json` and `from_json` write and read the frozen
+tree; `thaw` puts tensors back in. A frozen tree holds plain values, and `Node` for everything else.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
+
+MAX_DEPTH = 100
+_PLAIN = frozenset((type(None), bool, int, float, str))
+_SAFE_INT = 1 << 53  # beyond it other JSON readers lose digits
+
+
+class Node(NamedTuple):
+    """A tagged part of a frozen tree; what `value` is depends on the tag."""
+
+    tag: str
+    value: Any
+
+
+class Leaf(NamedTuple):
+    """A tensor or array taken out of the tree, with the last key on the way to it."""
+
+    data: Any
+    name: Any
+
+
+def freeze(state: Any) -> tuple[Any, list[Leaf]]:
+    """The frozen tree of `state` and its tensors, not yet copied. The same tensor object twice becomes one leaf."""
+    leaves: list[Leaf] = []
+    seen: dict[int, int] = {}
+
+    def leaf(data: Any, name: Any) -> int:
+        index = seen.setdefault(id(data), len(leaves))
+        if index == len(leaves):
+            leaves.append(Leaf(data, name))
+        return index
+
+    def walk(node: Any, name: Any, path: tuple[Any, ...]) -> Any:
+        kind = type(node)
+        if kind in _PLAIN:
+            return node
+        if kind is torch.Tensor:
+            return Node("tensor", leaf(node, name))
+        if len(path) > MAX_DEPTH:
+            raise CheckpointError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself: {_dotted(path[:4])} ...")
+        if kind is dict or kind is OrderedDict:
+            items = [(walk(k, None, path) if type(k) not in _PLAIN else k, walk(v, k, (*path, k))) for k, v in node.items()]
+            if kind is dict:
+                return Node("dict", items)
+            metadata = getattr(node, "_metadata", None)  # state_dict() keeps the modules' versions there
+            return Node("odict", [items, walk(metadata, None, (*path, "_metadata"))])
+        if kind is list or kind is tuple:
+            if _PLAIN.issuperset(map(type, node)):  # the 625 numbers of a random state, at once
+                return Node(kind.__name__, list(node))
+            return Node(kind.__name__, [walk(v, name, (*path, i)) for i, v in enumerate(node)])
+        if isinstance(node, torch.nn.Parameter):
+            return Node("parameter", [leaf(node, name), node.requires_grad])
+        if isinstance(node, np.ndarray):
+            return Node("ndarray", leaf(node, name))
+        return _rare(node, walk, leaf, name, path)
+
+    return walk(state, None, ()), leaves
+
+
+def _rare(node: Any, walk: Callable[..., Any], leaf: Callable[..., int], name: Any, path: tuple[Any, ...]) -> Any:
+    if isinstance(node, (bytes, bytearray)):
+        return Node("bytes" if isinstance(node, bytes) else "bytearray", bytes(node))
+    if isinstance(node, complex) and type(node) is complex:
+        return Node("complex", node)
+    if isinstance(node, torch.Size):
+        return Node("size", list(node))
+    if isinstance(node, torch.dtype):
+        return Node("dtype", str(node).removeprefix("torch."))
+    if isinstance(node, torch.device):
+        return Node("device", str(node))
+    if isinstance(node, np.generic) and node.dtype.kind in "biufc":
+        return Node("numpy", [node.dtype.str, node.tobytes()])
+    if isinstance(node, dict):  # defaultdict and other kinds: their items are kept, the kind is not
+        return Node("dict", [(walk(k, None, path) if type(k) not in _PLAIN else k, walk(v, k, (*path, k))) for k, v in node.items()])
+    if isinstance(node, (set, frozenset)):
+        return Node(type(node).__name__, [walk(v, name, (*path, "{}")) for v in node])
+    if type(node).__module__ == "torch.nn.parameter" and isinstance(node, torch.Tensor):
+        return Node("tensor", leaf(node.detach(), name))
+    advice = "its state_dict(), get_state() or a dict of its fields" if not isinstance(node, torch.Tensor) else "a plain tensor"
+    raise TypeError(f"checkpoint{_dotted(path)} is a {type(node).__module__}.{type(node).__qualname__}: save {advice} instead")
+
+
+def _dotted(path: tuple[Any, ...]) -> str:
+    return "".join(f"[{key!r}]" for key in path)
+
+
+def to_json(node: Any) -> Any:
+    """A frozen tree as JSON values: plain ones as they are, everything else as [tag, value]."""
+    if type(node) is not Node:
+        if type(node) is int and not -_SAFE_INT < node < _SAFE_INT:
+            return ["int", hex(node)]
+        if type(node) is float and (node != node or node in (float("inf"), float("-inf"))):
+            return ["float", struct.pack(">d", node).hex()]
+        return node
+    tag, value = node
+    if tag == "dict":
+        return [tag, [[to_json(k), to_json(v)] for k, v in value]]
+    if tag == "odict":
+        return [tag, [[[to_json(k), to_json(v)] for k, v in value[0]], to_json(value[1])]]
+    if tag in ("list", "tuple", "set", "frozenset"):
+        return [tag, [to_json(v) for v in value]]
+    if tag in ("bytes", "bytearray"):
+        return [tag, value.hex()]
+    if tag == "complex":
+        return [tag, struct.pack(">2d", value.real, value.imag).hex()]
+    if tag == "numpy":
+        return [tag, [value[0], value[1].hex()]]
+    return [tag, value]
+
+
+def from_json(data: Any, leaves: int, depth: int = 0) -> Any:
+    """The frozen tree that `to_json` wrote; refuses anything else. `leaves` is how many tensors there are."""
+    if type(data) in _PLAIN:
+        return data
+    if depth > 2 * MAX_DEPTH or type(data) is not list or len(data) != 2 or type(data[0]) is not str:
+        raise CorruptCheckpointError("the structure of the checkpoint is malformed")
+    tag, value = data
+    try:
+        if tag == "dict":
+            return Node(tag, [(from_json(k, 0, depth + 1), from_json(v, leaves, depth + 1)) for k, v in value])
+        if tag == "odict":
+            items, metadata = value
+            pairs = [(from_json(k, 0, depth + 1), from_json(v, leaves, depth + 1)) for k, v in items]
+            return Node(tag, [pairs, from_json(metadata, leaves, depth + 1)])
+        if tag in ("list", "tuple", "set", "frozenset"):
+            return Node(tag, [from_json(v, leaves, depth + 1) for v in value])
+        if tag in ("tensor", "ndarray"):
+            return Node(tag, _leaf_index(value, leaves))
+        if tag == "parameter":
+            return Node(tag, [_leaf_index(value[0], leaves), bool(value[1])])
+        if tag == "int":
+            return int(value, 16)
+        if tag == "float":
+            return struct.unpack(">d", bytes.fromhex(value))[0]
+        if tag in ("bytes", "bytearray"):
+            return Node(tag, bytes.fromhex(value))
+        if tag == "complex":
+            return Node(tag, complex(*struct.unpack(">2d", bytes.fromhex(value))))
+        if tag == "size":
+            return Node(tag, [int(v) for v in value])
+        if tag == "dtype" and isinstance(getattr(torch, value), torch.dtype):
+            return Node(tag, value)
+        if tag == "device":
+            return Node(tag, str(torch.device(value)))
+        if tag == "numpy":
+            dtype = np.dtype(value[0])
+            if dtype.kind in "biufc" and dtype.itemsize == len(bytes.fromhex(value[1])):
+                return Node(tag, [value[0], bytes.fromhex(value[1])])
+    except CorruptCheckpointError:
+        raise
+    except (TypeError, ValueError, AttributeError, IndexError, struct.error, RuntimeError) as error:
+        raise CorruptCheckpointError(f"the structure of the checkpoint is malformed at a {tag!r}") from error
+    raise CorruptCheckpointError(f"the structure of the checkpoint holds an unknown {tag!r}")
+
+
+def _leaf_index(value: Any, leaves: int) -> int:
+    if type(value) is not int or not 0 <= value < leaves:
+        raise CorruptCheckpointError(f"the structure names tensor {value!r} of {leaves}")
+    return value
+
+
+def thaw(node: Any, leaf: Callable[[int], Any]) -> Any:
+    """The state of a frozen tree, with `leaf(i)` in the place of tensor i."""
+    if type(node) is not Node:
+        return node
+    tag, value = node
+    if tag in ("tensor", "ndarray"):
+        return leaf(value)
+    if tag == "dict":
+        return {thaw(k, leaf): thaw(v, leaf) for k, v in value}
+    if tag == "odict":
+        out = OrderedDict((thaw(k, leaf), thaw(v, leaf)) for k, v in value[0])
+        if value[1] is not None:
+            out._metadata = thaw(value[1], leaf)  # type: ignore[attr-defined]
+        return out
+    if tag in ("list", "tuple", "set", "frozenset"):
+        return {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}[tag](thaw(v, leaf) for v in value)
+    if tag == "parameter":
+        return torch.nn.Parameter(leaf(value[0]), requires_grad=value[1])
+    if tag == "numpy":
+        return np.frombuffer(value[1], np.dtype(value[0]))[0]
+    if tag == "size":
+        return torch.Size(value)
+    if tag == "dtype":
+        return getattr(torch, value)
+    if tag == "device":
+        return torch.device(value)
+    return bytearray(value) if tag == "bytearray" else value
+
+
+def walk_leaves(node: Any, path: tuple[Any, ...] = ()) -> Any:
+    """(path, leaf index) of every tensor and array in a frozen tree, in order."""
+    if type(node) is not Node:
+        return
+    tag, value = node
+    if tag in ("tensor", "ndarray"):
+        yield path, value
+    elif tag == "parameter":
+        yield path, value[0]
+    elif tag in ("dict", "odict"):
+        for key, child in value if tag == "dict" else value[0]:
+            yield from walk_leaves(child, (*path, key))
+    elif tag in ("list", "tuple", "set", "frozenset"):
+        for i, child in enumerate(value):
+            yield from walk_leaves(child, (*path, i))
+
+
+def select(node: Any, keys: list[str]) -> Any:
+    """The part of a frozen tree below the dotted `keys`; dicts on the way are kept, other branches left out."""
+    missing = set(keys)
+
+    def walk(child: Any, path: str) -> Any:
+        for key in keys:
+            if path == key or path.startswith(key + "."):
+                missing.discard(key)
+                return child
+        if type(child) is not Node or child.tag not in ("dict", "odict") or (path and not any(k.startswith(path + ".") for k in keys)):
+            return None
+        pairs = child.value if child.tag == "dict" else child.value[0]
+        kept = [(k, got) for k, v in pairs if (got := walk(v, f"{path}.{k}" if path else str(k))) is not None]
+        return Node("dict", kept) if child.tag == "dict" else Node("odict", [kept, child.value[1]])
+
+    found = walk(node, "")
+    if missing:
+        top = ", ".join(str(k) for k, _ in (node.value if node.tag == "dict" else [])[:12]) if type(node) is Node else ""
+        raise KeyError(f"no {', '.join(sorted(missing))} in this checkpoint; its first keys are: {top}")
+    return found

@@ -1,0 +1,347 @@
+"""Configuration: the components' dataclasses composed by Hydra with the YAML of conf/ and key=value overrides.
+
+Defaults stand in the dataclasses, beside what they configure; conf/ holds only what differs from them: tasks, presets, the demo.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Iterable
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from slipstream.algo.ppo import PPOConfig
+from slipstream.envs.base import TensorEnv
+from slipstream.envs.navigation import NavigationEnv
+from slipstream.models.policy import ModelConfig
+
+CONF = Path(__file__).parent / "conf"
+TASKS: dict[str, type[TensorEnv]] = {"navigation": NavigationEnv}
+ALGORITHMS = {"ppo": PPOConfig}
+
+# What people who come from elsewhere type, and what it is called here.
+OLD_NAMES = {
+    "env_dyn": "env.dyn",
+    "algo.num_minibatches": "algo.minibatches",
+    "algo.training_epoch_num": "algo.epochs",
+    "algo.entropy_loss_coefficient": "algo.entropy",
+    "max_frame_num": "total_frames",
+    "checkpoint_dir": "root",
+}
+
+
+class ConfigError(ValueError):
+    """A key or value that cannot be; the message says what can."""
+
+
+@dataclass
+class WandbConfig:
+    """The settings of `wandb.*` (an extra: pip install 'slipstream-rl[wandb]')."""
+
+    mode: str = "auto"  # offline where wandb is installed; online, offline, disabled
+    project: str = "slipstream"
+    name: str | None = None
+    entity: str | None = None
+
+
+@dataclass
+class EvalConfig:
+    """The settings of `eval.*`: deterministic flights over maps not trained on."""
+
+    num_drones: int = 256  # a map
+    map_seeds: list[int] = field(default_factory=lambda: [101, 102, 103])
+    max_steps: int = 2200  # physics steps
+    picture: bool = True
+    bootstrap: int = 10_000  # resamples for the intervals
+
+    def __post_init__(self) -> None:
+        if self.num_drones < 1 or not self.map_seeds or self.max_steps < 1:
+            raise ValueError("eval.num_drones and eval.max_steps must be at least 1, and eval.map_seeds must name a map")
+
+
+@dataclass
+class TrainConfig:
+    """Everything `slipstream train` can be told."""
+
+    task: str = "navigation"  # or my_package.my_module:MyEnv
+    env: Any = None  # the task's own Config
+    model: ModelConfig = field(default_factory=ModelConfig)
+    algo: PPOConfig = field(default_factory=PPOConfig)
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    wandb: WandbConfig = field(default_factory=WandbConfig)
+    seed: int = 0
+    device: str = "auto"  # cpu, cuda, cuda:1
+    compile: str = "auto"  # capture of the iteration as CUDA graphs: on, off
+    total_frames: int = 1_200_000_000
+    max_time_s: float = 0.0  # stop after this much training; 0 is no limit
+    eval_interval: int = 500  # iterations; 0 is never
+    save_interval: int = 1000
+    compress_checkpoint: bool = True
+    async_checkpoint_queue_size: int = 3
+    save_compression_level: int = 9
+    keep_checkpoints: int = 5  # the last ones; the best stays as well
+    root: str = "runs"
+    name: str | None = None  # of the run folder; date, time and task by default
+    resume: str | None = None  # a run folder: go on where it stopped
+    init: str | None = None  # weights to start from, ours or NavRL's
+    headless: bool = True  # accepted for NavRL's sake; there is no window
+    threads: int = 0  # CPU threads; 0 leaves torch's choice
+    quiet: bool = False  # no live view
+
+    def __post_init__(self) -> None:
+        if self.compile not in ("auto", "on", "off"):
+            raise ValueError(f"compile must be auto, on or off, not '{self.compile}'")
+        if self.save_interval < 1 or self.eval_interval < 0 or self.keep_checkpoints < 1:
+            raise ValueError("save_interval and keep_checkpoints must be at least 1, eval_interval not negative")
+        if not 0 <= self.save_compression_level <= 16:
+            raise ValueError(f"save_compression_level must lie in 0 … 16, not {self.save_compression_level}")
+        if self.resume and self.init:
+            raise ValueError("resume=RUN goes on with that run's own weights: leave init out, or start a new run from init=PATH")
+
+
+@dataclass
+class EvaluateConfig:
+    """Everything `slipstream eval` can be told."""
+
+    checkpoint: str | None = None  # ours or NavRL's; the policy that ships with the package by default
+    compare: str | None = None  # another one, flown over the same maps
+    task: str = "navigation"
+    env: Any = None  # the world; by default that of the checkpoint's own training
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    device: str = "auto"
+    seed: int = 0
+    json: bool = False  # the last line is one JSON object
+    out: str | None = None  # where the picture goes; beside the checkpoint's run, or eval.png here
+    threads: int = 0
+
+
+def load_train(overrides: Iterable[str] = (), config_name: str = "train") -> TrainConfig:
+    """The configuration of a training run from `key=value` overrides."""
+    overrides = list(overrides)
+    return _compose(config_name, TrainConfig, overrides)
+
+
+def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | None = None) -> EvaluateConfig:
+    """The configuration of an evaluation; `trained_env` is the world of the checkpoint, which overrides may change."""
+    return _compose("eval", EvaluateConfig, list(overrides), trained_env)
+
+
+def env_class(task: str) -> type[TensorEnv]:
+    """The env of a task: a name of ours, or `package.module:Class` of yours."""
+    if task in TASKS:
+        return TASKS[task]
+    if ":" not in task:
+        raise ConfigError(f"unknown task '{task}'{_nearest(task, TASKS)}; for an env of your own write task=my_package.my_module:MyEnv")
+    module_name, _, class_name = task.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as `python -m` would: modules of the folder you stand in
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(f"task={task}: cannot import {module_name} ({error}); run from its folder or install it") from error
+    found = getattr(module, class_name, None)
+    if not (isinstance(found, type) and issubclass(found, TensorEnv)):
+        raise ConfigError(f"task={task}: {module_name} has no TensorEnv subclass named {class_name}")
+    if not is_dataclass(getattr(found, "Config", None)):
+        raise ConfigError(f"task={task}: {class_name}.Config must be the dataclass of its settings, with a field num_envs")
+    return found
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """A configuration as plain data, to be written down."""
+    return asdict(config)
+
+
+def from_dict(kind: type[Any], data: dict[str, Any]) -> Any:
+    """A configuration of `kind` from what `to_dict` gave."""
+    env = env_class(data["task"]).Config
+    return _instantiate(kind, env, OmegaConf.create(data))
+
+
+# -- inside ----------------------------------------------------------------------------------------------------------
+
+
+def _compose(config_name: str, kind: type[Any], overrides: list[str], trained_env: dict[str, Any] | None = None) -> Any:
+    from hydra import compose, initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+
+    overrides = [_renamed(text) for text in overrides]
+    task = _value_of("task", overrides) or "navigation"
+    config_class = env_class(task).Config
+    overrides = [text for text in overrides if not text.startswith("task=")]
+    overrides.append(f"task={task if task in TASKS else 'custom'}")
+    overrides = _choose_algorithm(overrides)
+    ConfigStore.instance().store(name=f"{config_name}_schema", node=_schema(kind, config_class, trained_env))
+    _check_keys(overrides, kind, config_class)
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(config_dir=str(CONF), version_base="1.3"):
+            composed = compose(config_name=config_name, overrides=overrides)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(_explain(error)) from error
+    composed.task = task
+    return _instantiate(kind, config_class, composed)
+
+
+def _schema(kind: type[Any], env_config: type[Any], trained_env: dict[str, Any] | None) -> DictConfig:
+    """The typed tree of every key, with the defaults of the dataclasses."""
+    tree = OmegaConf.structured(kind)
+    env = OmegaConf.structured(env_config)
+    if trained_env:
+        env = OmegaConf.merge(env, trained_env)
+    OmegaConf.set_struct(tree, False)
+    tree.env = env
+    OmegaConf.set_struct(tree, True)
+    return tree
+
+
+def _instantiate(kind: type[Any], env_config: type[Any], composed: Any) -> Any:
+    """The dataclasses, each checked by its own `__post_init__`."""
+    try:
+        data = OmegaConf.to_container(composed, resolve=True)
+        assert isinstance(data, dict)
+        env = _build(env_config, data.pop("env") or {})
+        config = _build(kind, {str(k): v for k, v in data.items()})
+    except (OmegaConfBaseException, ValueError, TypeError) as error:
+        raise ConfigError(_explain(error)) from error
+    config.env = env
+    return config
+
+
+def _build(kind: type[Any], data: Any) -> Any:
+    """`kind` from plain data, nested dataclasses and tuples included, typed by OmegaConf."""
+    typed = OmegaConf.merge(OmegaConf.structured(kind), data)
+    values: dict[str, Any] = {}
+    for f in fields(kind):
+        default = f.default_factory() if f.default_factory is not MISSING else f.default
+        value = typed[f.name]
+        if is_dataclass(default) and isinstance(value, DictConfig):
+            values[f.name] = _build(type(default), value)
+        elif OmegaConf.is_config(value):
+            plain = OmegaConf.to_container(value)
+            values[f.name] = tuple(plain) if isinstance(default, tuple) else plain  # type: ignore[arg-type]
+        else:
+            values[f.name] = value
+    return kind(**values)
+
+
+def _renamed(text: str) -> str:
+    """The override under its name here."""
+    key, eq, value = text.partition("=")
+    for old, new in OLD_NAMES.items():
+        if key == old or key.startswith(old + "."):
+            key = new + key[len(old) :]
+    if not eq:
+        raise ConfigError(f"'{text}' is not an override: write key=value, as in env.num_envs=1024 (see slipstream train --help)")
+    return f"{key}={value}"
+
+
+def _choose_algorithm(overrides: list[str]) -> list[str]:
+    """`algo=ppo` names the algorithm; the keys of algo.* are its own."""
+    name = _value_of("algo", overrides)
+    if name is not None and name not in ALGORITHMS:
+        raise ConfigError(f"unknown algo '{name}'{_nearest(name, ALGORITHMS)} (there is: {', '.join(ALGORITHMS)})")
+    return [text for text in overrides if not text.startswith("algo=")]
+
+
+def _value_of(key: str, overrides: list[str]) -> str | None:
+    values = [text.partition("=")[2] for text in overrides if text.partition("=")[0] == key]
+    return values[-1].strip("'\"") if values else None
+
+
+def valid_keys(kind: type[Any], env_config: type[Any]) -> list[str]:
+    """Every key that can be set, dotted."""
+    keys: list[str] = []
+
+    def walk(instance: Any, prefix: str) -> None:
+        for f in fields(instance):
+            value = getattr(instance, f.name)
+            if f.name == "env" and value is None:
+                value = env_config()
+            keys.append(prefix + f.name)
+            if is_dataclass(value):
+                walk(value, f"{prefix}{f.name}.")
+
+    walk(kind(), "")
+    return keys
+
+
+def _check_keys(overrides: list[str], kind: type[Any], env_config: type[Any]) -> None:
+    """Refuses a key that nobody reads, and names the nearest one that somebody does."""
+    keys = valid_keys(kind, env_config) + ["preset"]
+    presets = sorted(file.stem for file in (CONF / "preset").glob("*.yaml"))
+    preset = _value_of("preset", overrides)
+    if preset is not None and preset not in presets:
+        raise ConfigError(f"unknown preset '{preset}'{_nearest(preset, presets)} (there are: {', '.join(presets)})")
+    for text in overrides:
+        key = text.partition("=")[0].lstrip("+~")
+        if key not in keys:
+            raise ConfigError(f"unknown key '{key}'{_nearest(key, keys)} (all keys: slipstream train --help)")
+
+
+def _nearest(word: str, words: Iterable[str]) -> str:
+    known = list(words)
+    matches = difflib.get_close_matches(word, known, 1, 0.5)
+    if not matches:  # the right leaf under another branch
+        leaf = word.rpartition(".")[2]
+        matches = [k for k in known if k.rpartition(".")[2] == leaf] or difflib.get_close_matches(leaf, known, 1, 0.6)
+    return f": did you mean '{matches[0]}'?" if matches else ""
+
+
+def _explain(error: Exception) -> str:
+    """The innermost cause in one line, with the full key where OmegaConf knows it."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    full_key = getattr(cause, "full_key", None) or getattr(error, "full_key", None)
+    text = str(cause).split("\n")[0]
+    return f"{full_key}: {text}" if full_key and str(full_key) not in text else text
+
+
+def describe_keys(kind: type[Any]) -> str:
+    """Every key with its default and the comment that stands beside it in the code, for --help."""
+    lines: list[str] = []
+
+    def walk(instance: Any, prefix: str) -> None:
+        notes = _field_comments(type(instance))
+        for f in fields(instance):
+            value = getattr(instance, f.name)
+            if f.name == "env" and value is None:
+                value = NavigationEnv.Config()
+            if is_dataclass(value):
+                walk(value, f"{prefix}{f.name}.")
+            else:
+                lines.append(f"  {prefix + f.name + '=' + _shown(value):44} {notes.get(f.name, '')}".rstrip())
+
+    walk(kind(), "")
+    presets = ", ".join(sorted(file.stem for file in (CONF / "preset").glob("*.yaml") if file.stem != "none"))
+    if kind is TrainConfig:
+        lines.insert(0, f"  {'preset=none':44} {presets}")
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(str, value)) + "]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _field_comments(kind: type[Any]) -> dict[str, str]:
+    """The comment behind each field of a dataclass, from its source."""
+    import inspect
+    import re
+
+    try:
+        source = inspect.getsource(kind)
+    except OSError:
+        return {}
+    found = re.findall(r"^\s+(\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE)
+    return {name: text.strip() for name, text in found}

@@ -1,0 +1,379 @@
+"""Deterministic flights over maps not trained on: rates with intervals, a table, a picture.
+
+NavRL's protocol: a row of drones on one side of each map crosses to the other with mean actions. Drones on one map are not
+independent, so intervals come from a bootstrap over maps, and two policies are compared by their paired differences per map.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json as json_module
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.algo.graphs import Captured
+from slipstream.checkpoint import load_checkpoint
+from slipstream.config import EvalConfig, EvaluateConfig, env_class, load_evaluate
+from slipstream.envs.base import TensorEnv
+from slipstream.envs.navigation import NavigationConfig, NavigationEnv, evaluation_starts
+from slipstream.exploration import ExplorationType, set_exploration_type
+from slipstream.models.navrl import is_navrl, load_navrl
+from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
+from slipstream.specs import Observation, Spec
+
+SHIPPED = Path(__file__).parent / "weights" / "navigation.pt"
+PATH_EVERY = 8  # physics steps between the points of a drawn path
+RATES = ("success", "collision", "timeout", "success_strict")
+
+Policy = Callable[[Observation], Any]
+
+
+@dataclass
+class Flights:
+    """How the drones fared: each [maps, drones]."""
+
+    map_seeds: list[int]
+    success: np.ndarray  # within 0.5 m of the goal before any collision
+    collision: np.ndarray  # before the goal
+    time_to_goal_s: np.ndarray  # NaN where it was not reached
+    success_strict: np.ndarray  # NavRL's reading: at the goal when the episode ended
+    paths: np.ndarray  # [T, drones, 3] over the first map, NaN after the end
+    mover_paths: np.ndarray  # [T, K, 3]
+
+    @property
+    def timeout(self) -> np.ndarray:
+        """Neither the goal nor a collision."""
+        return ~(self.success | self.collision)
+
+
+# -- flying ----------------------------------------------------------------------------------------------------------
+
+
+class _Crossing:
+    """All maps' drones flown at once, their fates kept on the device."""
+
+    def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
+        maps = env.config.num_worlds
+        start, goal = evaluation_starts(drones, env.config.map_half_m)
+        self.env, self.policy = env, policy
+        self.observation = {k: v.clone() for k, v in env.place(start.repeat(maps, 1), goal.repeat(maps, 1)).items()}
+        none = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
+        self.success, self.collision, self.ended, self.strict = none.clone(), none.clone(), none.clone(), none.clone()
+        self.time_s = torch.full((env.num_envs,), torch.nan, device=env.device)
+        self.clock_s = torch.zeros((), device=env.device)
+
+    def step(self) -> None:
+        """One decision of every drone; only tensors that live on are written."""
+        output = self.policy(self.observation)
+        record = self.env.step(output if isinstance(output, Tensor) else output["action"])
+        for name, value in record.observation.items():
+            self.observation[name].copy_(value)
+        self.clock_s.add_(self.env.config.dt_s * self.env.config.decision_interval)
+        flying = ~self.ended
+        at_goal = (record.info["at_goal"] > 0) & ~record.terminated & flying
+        self.time_s.copy_(torch.where(at_goal & ~self.success, self.clock_s, self.time_s))
+        self.success.logical_or_(at_goal)
+        self.collision.logical_or_(record.terminated & flying & ~self.success)
+        done = (record.terminated | record.truncated) & flying
+        self.strict.logical_or_(done & (record.info["at_goal"] > 0))
+        self.ended.logical_or_(done)
+
+
+@torch.no_grad()
+def fly(
+    env: NavigationEnv, policy: Policy, drones: int, progress: Callable[[float], None] | None = None, record_paths: bool = True
+) -> Flights:
+    """Flies the protocol over the env's maps, `drones` on each; `progress` hears the share done."""
+    crossing = _Crossing(env, policy, drones)
+    config, maps = env.config, env.config.num_worlds
+    decisions = -(-config.max_episode_steps // config.decision_interval)
+    every = max(1, PATH_EVERY // config.decision_interval)
+    step = Captured(crossing.step, "evaluation", tell=lambda text: None) if env.device.type == "cuda" else crossing.step
+    paths, movers = [], []
+    with set_exploration_type(ExplorationType.MEAN):
+        for i in range(decisions):
+            if record_paths and i % every == 0:
+                over = (crossing.ended | crossing.success)[:drones]
+                paths.append(torch.where(over[:, None], torch.nan, env.drone.pos[:drones]).clone())
+                movers.append(env.movers.pos[0].clone())
+            step()
+            if i % 100 == 99:
+                if progress:
+                    progress((i + 1) / decisions)
+                if bool(crossing.ended.all()):
+                    break
+    shape = (maps, drones)
+    numpy = lambda x: x.cpu().numpy().reshape(shape)  # noqa: E731
+    return Flights(
+        list(env.world_seeds),
+        numpy(crossing.success),
+        numpy(crossing.collision),
+        numpy(crossing.time_s),
+        numpy(crossing.strict),
+        torch.stack(paths).cpu().numpy() if paths else np.zeros((0, drones, 3), np.float32),
+        torch.stack(movers).cpu().numpy() if movers else np.zeros((0, 0, 3), np.float32),
+    )
+
+
+def evaluation_env(world: NavigationConfig, settings: EvalConfig, device: torch.device | str, seed: int = 0) -> NavigationEnv:
+    """The env of the protocol: one world a map seed, clocks at zero, flights not cut at the goal."""
+    config = dataclasses.replace(
+        world,
+        num_envs=settings.num_drones * len(settings.map_seeds),
+        num_worlds=len(settings.map_seeds),
+        world_seeds=list(settings.map_seeds),
+        max_episode_steps=settings.max_steps,
+        random_clock=False,
+        goal_ends_episode=False,
+    )
+    return NavigationEnv(config.num_envs, device, seed, config)
+
+
+@torch.no_grad()
+def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int = 10_000) -> dict[str, float]:
+    """For any env: one episode in each environment with mean actions; the means of return, length and info."""
+    observation = env.reset()
+    n, device = env.num_envs, env.device
+    returns, length = torch.zeros(n, device=device), torch.zeros(n, device=device)
+    ended = torch.zeros(n, dtype=torch.bool, device=device)
+    info: dict[str, Tensor] = {}
+    with set_exploration_type(ExplorationType.MEAN):
+        for _ in range(max_steps):
+            output = policy(observation)
+            record = env.step(output if isinstance(output, Tensor) else output["action"])
+            observation = record.observation
+            flying = ~ended
+            returns += torch.where(flying, record.reward, 0.0)
+            length += flying
+            now = (record.terminated | record.truncated) & flying
+            for name, value in record.info.items():
+                info[name] = torch.where(now, value, info.get(name, torch.zeros_like(value)))
+            ended |= now
+            if bool(ended.all()):
+                break
+    return {"return": returns.mean().item(), "length": length.mean().item(), **{k: v.mean().item() for k, v in info.items()}}
+
+
+# -- judging ---------------------------------------------------------------------------------------------------------
+
+
+def bootstrap_interval(per_map: np.ndarray, resamples: int = 10_000, level: float = 0.95) -> tuple[float, float]:
+    """The interval of the mean over maps, by resampling maps."""
+    rng = np.random.default_rng(0)
+    means = per_map[rng.integers(0, len(per_map), (resamples, len(per_map)))].mean(1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+    """The 95 % interval of one map's rate, as if its drones were independent."""
+    z, p = 1.959964, successes / trials
+    centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z / (1 + z * z / trials) * np.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
+    return float(centre - half), float(centre + half)
+
+
+def summarise(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
+    """The figures of the protocol, over all maps and for each."""
+    drones = flights.success.shape[1]
+    maps = []
+    for k, seed in enumerate(flights.map_seeds):
+        low, high = wilson_interval(int(flights.success[k].sum()), drones)
+        rates = {name: float(getattr(flights, name)[k].mean()) for name in RATES}
+        maps.append({"map_seed": seed, **rates, "success_low": low, "success_high": high, "drones": drones, **_time(flights, k)})
+    low, high = bootstrap_interval(flights.success.mean(1), resamples)
+    means = {name: float(getattr(flights, name).mean()) for name in RATES}
+    whole = {"success": means.pop("success"), "success_low": low, "success_high": high, **means}
+    return {**whole, **_time(flights, slice(None)), "drones": int(flights.success.size), "maps": maps}
+
+
+def compare(a: Flights, b: Flights, resamples: int = 10_000) -> dict[str, Any]:
+    """Success of `a` less that of `b`, paired by map."""
+    if a.map_seeds != b.map_seeds:
+        raise ValueError("only flights over the same maps can be compared")
+    difference = a.success.mean(1) - b.success.mean(1)
+    low, high = bootstrap_interval(difference, resamples)
+    per_map = [{"map_seed": seed, "difference": float(d)} for seed, d in zip(a.map_seeds, difference, strict=True)]
+    return {"difference": float(difference.mean()), "difference_low": low, "difference_high": high, "maps": per_map}
+
+
+def _time(flights: Flights, k: int | slice) -> dict[str, float | None]:
+    times = flights.time_to_goal_s[k][flights.success[k]]
+    return {"time_to_goal_s": float(times.mean()) if times.size else None}
+
+
+# -- policies --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class LoadedPolicy:
+    """A policy from a file, and the world it was trained in where the file says."""
+
+    state: dict[str, Any]
+    path: Path
+    kind: str  # slipstream, navrl
+
+    @property
+    def trained_env(self) -> dict[str, Any] | None:
+        """The `env` section of its training, where the file holds one."""
+        return dict(self.state["config"]["env"]) if self.kind == "slipstream" else None
+
+    @property
+    def task(self) -> str:
+        """The task it was trained on."""
+        return self.state["config"]["task"] if self.kind == "slipstream" else "navigation"
+
+    def build(self, observation_spec: dict[str, Spec], action_spec: Spec, device: torch.device | str) -> ActorCritic:
+        """The network with these weights, for an env of these specs."""
+        if self.kind == "navrl":
+            return load_navrl(self.state).to(device).eval()
+        policy = build_policy(observation_spec, action_spec, ModelConfig(**self.state["config"]["model"]))
+        weights = self.state["policy"] if "policy" in self.state else self.state["algo"]["policy"]
+        try:
+            policy.load_state_dict(weights)
+        except RuntimeError as error:
+            detail = str(error).split("\n", 2)[1].strip()
+            raise ValueError(
+                f"{self.path} was trained with other observations or actions than this env gives: {detail}. "
+                "Set env.* as in its training (the defaults of eval without env.* keys)."
+            ) from error
+        return policy.to(device).eval()
+
+
+def load_policy(path: str | Path | None) -> LoadedPolicy:
+    """Opens a checkpoint or policy file, a run folder (its best policy, else its last), or the policy that ships with us."""
+    path = _policy_file(Path(path) if path else SHIPPED)
+    state = load_checkpoint(path)
+    if isinstance(state, dict) and is_navrl(state):
+        return LoadedPolicy(state, path, "navrl")
+    if not isinstance(state, dict) or "config" not in state or not ("policy" in state or "algo" in state):
+        raise ValueError(f"{path} holds neither a Slipstream checkpoint nor NavRL's weights")
+    return LoadedPolicy(state, path, "slipstream")
+
+
+def _policy_file(path: Path) -> Path:
+    if path.is_dir():
+        from slipstream.runs import RunFolder
+
+        run = RunFolder.open(path)
+        best = run.path / "best.pt"
+        if best.exists():
+            return best
+        return latest_checkpoint(run.checkpoints)
+    return path
+
+
+def latest_checkpoint(folder: Path) -> Path:
+    """The newest checkpoint of a run, by its iteration."""
+    found = {}
+    for file in folder.glob("ckpt_*.pt*"):
+        number = file.name.removeprefix("ckpt_").split(".")[0]
+        if number.isdigit():
+            found[int(number)] = file.with_name(f"ckpt_{number}.pt")
+    if not found:
+        raise FileNotFoundError(f"no checkpoint in {folder}: the run has not reached its first save_interval")
+    return found[max(found)]
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable[[str], None] = print) -> dict[str, Any]:
+    """`slipstream eval`: flies, prints a table, draws the paths; returns what `json=true` prints."""
+    from slipstream.runs.console import percent_table, progress_bar
+
+    device = resolve_device(cfg.device)
+    if cfg.threads:
+        torch.set_num_threads(cfg.threads)
+    trained = trained or load_policy(cfg.checkpoint)
+    if env_class(cfg.task) is not NavigationEnv:
+        return _run_custom(cfg, trained, device, tell)
+    env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
+    policy = trained.build(env.observation_spec, env.action_spec, device)
+    with progress_bar(f"flying {env.num_envs} drones over {len(cfg.eval.map_seeds)} maps") as progress:
+        flights = fly(env, policy, cfg.eval.num_drones, progress, cfg.eval.picture)
+    result = summarise(flights, cfg.eval.bootstrap)
+    result["checkpoint"] = str(trained.path)
+    tell(percent_table(result, f"{trained.path.name}: {cfg.env.num_obstacles} standing, {env.movers.count} moving, {cfg.env.dynamics}"))
+    if cfg.compare:
+        other = load_policy(cfg.compare)
+        env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
+        with progress_bar(f"flying {other.path.name}") as progress:
+            theirs = fly(env, other.build(env.observation_spec, env.action_spec, device), cfg.eval.num_drones, progress, False)
+        result["compare"] = {"checkpoint": str(other.path), **compare(flights, theirs, cfg.eval.bootstrap)}
+        result["compare"]["other"] = summarise(theirs, cfg.eval.bootstrap)
+        tell(percent_table(result["compare"]["other"], f"{other.path.name}, the same maps"))
+        c = result["compare"]
+        tell(
+            f"success of {trained.path.name} less {other.path.name}, paired over {len(cfg.eval.map_seeds)} maps: "
+            f"{c['difference']:+.3f} (95 % interval {c['difference_low']:+.3f} … {c['difference_high']:+.3f})"
+        )
+    if len(cfg.eval.map_seeds) < 16:
+        tell(f"({len(cfg.eval.map_seeds)} maps; take at least 16 for a claim: 'eval.map_seeds=[{_range_hint(cfg.eval.map_seeds)}]')")
+    if cfg.eval.picture:
+        result["picture"] = str(draw(flights, env, _picture_path(cfg, trained)))
+        tell(f"paths over map {flights.map_seeds[0]}: {result['picture']}")
+    if cfg.json:
+        print(json_module.dumps(result), flush=True)
+    return result
+
+
+def draw(flights: Flights, env: NavigationEnv, path: Path) -> Path:
+    """The paths over the first map, as a PNG."""
+    from slipstream.runs.plots import flight_paths
+
+    boxes = env.grid.boxes[0].cpu().numpy()
+    boxes = boxes[np.abs(boxes[:, 0]) < 1e3]
+    outcome = np.where(flights.success[0], 1, np.where(flights.collision[0], 2, 0))
+    goals = evaluation_starts(flights.success.shape[1], env.config.map_half_m)[1][:, :2].numpy()
+    movers = flights.mover_paths if env.movers.count else None
+    widths = env.movers.width.cpu().numpy() if env.movers.count else None
+    rate = flights.success[0].mean()
+    title = f"map {flights.map_seeds[0]}: {rate:.0%} of {len(outcome)} drones reach the goal"
+    return flight_paths(path, boxes, flights.paths, outcome, goals, movers, widths, title, env.config.map_half_m)
+
+
+def configure(overrides: list[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
+    """The evaluation's configuration: the world of the checkpoint's own training, changed by the overrides."""
+    given = dict(text.partition("=")[::2] for text in overrides if "=" in text)
+    trained = load_policy(given.get("checkpoint"))
+    if "task" not in given:
+        overrides = [*overrides, f"task={trained.task}"]
+    same_task = given.get("task", trained.task) == trained.task
+    return load_evaluate(overrides, trained.trained_env if same_task else None), trained
+
+
+def resolve_device(name: str) -> torch.device:
+    """`auto` is CUDA where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={name}: this machine's torch sees no CUDA device; use device=cpu or device=auto")
+    return device
+
+
+def _run_custom(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: Callable[[str], None]) -> dict[str, Any]:
+    env = env_class(cfg.task)(cfg.eval.num_drones, device, cfg.seed, cfg.env)  # type: ignore[call-arg]
+    result: dict[str, Any] = fly_episodes(env, trained.build(env.observation_spec, env.action_spec, device))
+    result |= {"episodes": cfg.eval.num_drones, "checkpoint": str(trained.path)}
+    tell("  ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in result.items()))
+    if cfg.json:
+        print(json_module.dumps(result), flush=True)
+    return result
+
+
+def _picture_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
+    if cfg.out:
+        return Path(cfg.out)
+    return Path("eval.png")
+
+
+def _range_hint(seeds: list[int]) -> str:
+    return ",".join(str(seeds[0] + i) for i in range(3)) + ",…"

@@ -1,0 +1,106 @@
+"""Encoders: a dict of observations in, one feature vector out."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from slipstream.models.dense_conv import DenseConv2d
+from slipstream.specs import Discrete, Spec
+
+NAVRL_KEYS = ("lidar", "dynamic_obstacle", "state")  # in the order in which the released weights expect their features
+
+
+def mlp(inputs: int, widths: list[int] | tuple[int, ...]) -> nn.Sequential:
+    """[Linear, LeakyReLU, LayerNorm] for each width."""
+    layers: list[nn.Module] = []
+    for width in widths:
+        layers += [nn.Linear(inputs, width), nn.LeakyReLU(), nn.LayerNorm(width)]
+        inputs = width
+    return nn.Sequential(*layers)
+
+
+class NavRLEncoder(nn.Module):
+    """NavRL's network up to its heads: a small CNN over the LiDAR image, an MLP over moving obstacles, a trunk over all."""
+
+    keys = NAVRL_KEYS
+
+    def __init__(self, observation_spec: dict[str, Spec], trunk: list[int] | tuple[int, ...] = (256, 256)) -> None:
+        super().__init__()
+        image = observation_spec["lidar"].shape[1:]
+        first = DenseConv2d(image, 1, 4, (5, 3), padding=(2, 1))
+        second = DenseConv2d(first.output[1:], 4, 16, (5, 3), stride=(2, 1), padding=(2, 1))
+        third = DenseConv2d(second.output[1:], 16, 16, (5, 3), stride=(2, 2), padding=(2, 1))
+        flat = math.prod(third.output)
+        self.lidar = nn.Sequential(
+            first,
+            nn.ELU(),
+            second,
+            nn.ELU(),
+            third,
+            nn.ELU(),
+            nn.Flatten(),
+            nn.Linear(flat, 128),
+            nn.LayerNorm(128),
+        )
+        moving = observation_spec["dynamic_obstacle"].shape
+        self.moving = mlp(moving[-2] * moving[-1], (128, 64))
+        self.trunk = mlp(128 + 64 + observation_spec["state"].shape[0], trunk)
+        self.width = trunk[-1]
+
+    def forward(self, observation: dict[str, Tensor]) -> Tensor:
+        """Features [N, width]."""
+        parts = (self.lidar(observation["lidar"]), self.moving(observation["dynamic_obstacle"].flatten(1)), observation["state"])
+        return self.trunk(torch.cat(parts, -1))
+
+
+class DictEncoder(nn.Module):
+    """For any observations: images ([C, H, W], sides of at least 8) through a CNN, the rest flat through an MLP, then a trunk."""
+
+    def __init__(
+        self,
+        observation_spec: dict[str, Spec],
+        trunk: list[int] | tuple[int, ...] = (256, 256),
+        part: int = 64,
+        keys: list[str] | tuple[str, ...] | None = None,
+    ) -> None:
+        super().__init__()
+        self.keys = tuple(keys or sorted(observation_spec))
+        missing = [key for key in self.keys if key not in observation_spec]
+        if missing:
+            raise ValueError(f"the env gives no observation {missing}: it has {sorted(observation_spec)}")
+        self.classes = {key: spec.n for key, spec in observation_spec.items() if isinstance(spec, Discrete)}
+        self.parts = nn.ModuleDict({key: self._part(observation_spec[key], part) for key in self.keys})
+        self.trunk = mlp(part * len(self.keys), trunk)
+        self.width = trunk[-1]
+
+    @staticmethod
+    def _part(spec: Spec, width: int) -> nn.Module:
+        shape = spec.shape
+        if isinstance(spec, Discrete):
+            return nn.Linear(spec.n, width)
+        if len(shape) == 3 and min(shape[1:]) >= 8:
+            cnn = nn.Sequential(
+                nn.Conv2d(shape[0], 16, 5, stride=2, padding=2),
+                nn.ELU(),
+                nn.Conv2d(16, 32, 3, stride=2, padding=1),
+                nn.ELU(),
+                nn.Conv2d(32, 32, 3, stride=2, padding=1),
+                nn.ELU(),
+                nn.Flatten(),
+            )
+            flat = cnn(torch.zeros(1, *shape)).shape[1]
+            return nn.Sequential(cnn, nn.Linear(flat, width), nn.LayerNorm(width))
+        return nn.Sequential(nn.Flatten(), *mlp(max(1, math.prod(shape)), (width,)))
+
+    def forward(self, observation: dict[str, Tensor]) -> Tensor:
+        """Features [N, width]."""
+        return self.trunk(torch.cat([self.parts[key](self._numbers(key, observation[key])) for key in self.keys], -1))
+
+    def _numbers(self, key: str, value: Tensor) -> Tensor:
+        if key in self.classes:
+            return nn.functional.one_hot(value, self.classes[key]).float()
+        value = value.float()
+        return value.unsqueeze(-1) if value.dim() == 1 else value

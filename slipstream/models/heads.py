@@ -1,0 +1,140 @@
+"""Action heads: features in, a distribution over actions out.
+
+A head gives the distribution's parameters once (`forward`); the rest are pure functions of them.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Parameters = tuple[Tensor, ...]
+
+
+def small_linear(inputs: int, outputs: int) -> nn.Linear:
+    """A last layer that starts near zero: orthogonal with gain 0.01, no bias."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.orthogonal_(layer.weight, 0.01)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class BetaHead(nn.Module):
+    """Continuous actions in a box, each dimension a Beta distribution scaled to it (NavRL's head)."""
+
+    EDGE = 1e-6  # samples keep this far from the ends, where the density may be 0 or infinite
+
+    def __init__(self, inputs: int, dims: int, low: float, high: float) -> None:
+        super().__init__()
+        self.dims, self.low, self.high = dims, low, high
+        self.alpha_layer = small_linear(inputs, dims)
+        self.beta_layer = small_linear(inputs, dims)
+
+    def forward(self, features: Tensor) -> Parameters:
+        """Alpha and beta, each [N, dims], both above 1: one peak, nothing at the ends."""
+        return 1 + F.softplus(self.alpha_layer(features)) + 1e-6, 1 + F.softplus(self.beta_layer(features)) + 1e-6
+
+    def sample(self, parameters: Parameters) -> Tensor:
+        """A random action [N, dims]."""
+        alpha, beta = parameters
+        x, y = torch._standard_gamma(alpha), torch._standard_gamma(beta)
+        return self._scaled((x / (x + y)).clamp(self.EDGE, 1 - self.EDGE))
+
+    def mean(self, parameters: Parameters) -> Tensor:
+        """The expected action [N, dims]."""
+        alpha, beta = parameters
+        return self._scaled(alpha / (alpha + beta))
+
+    def mode(self, parameters: Parameters) -> Tensor:
+        """The most likely action [N, dims]."""
+        alpha, beta = parameters
+        return self._scaled((alpha - 1) / (alpha + beta - 2))
+
+    def log_prob(self, parameters: Parameters, action: Tensor) -> Tensor:
+        """Log density [N] of `action`, in units of the unit interval."""
+        alpha, beta = parameters
+        x = ((action - self.low) / (self.high - self.low)).clamp(self.EDGE, 1 - self.EDGE)
+        log = (alpha - 1) * x.log() + (beta - 1) * (-x).log1p()
+        return (log + torch.lgamma(alpha + beta) - torch.lgamma(alpha) - torch.lgamma(beta)).sum(-1)
+
+    def entropy(self, parameters: Parameters) -> Tensor:
+        """Entropy [N], in units of the unit interval."""
+        alpha, beta = parameters
+        total = alpha + beta
+        value = torch.lgamma(alpha) + torch.lgamma(beta) - torch.lgamma(total)
+        value = value - (alpha - 1) * torch.digamma(alpha) - (beta - 1) * torch.digamma(beta) + (total - 2) * torch.digamma(total)
+        return value.sum(-1)
+
+    def _scaled(self, unit: Tensor) -> Tensor:
+        return self.low + (self.high - self.low) * unit
+
+
+class GaussianHead(nn.Module):
+    """Continuous actions without bounds: a normal distribution with one learned deviation a dimension."""
+
+    def __init__(self, inputs: int, dims: int) -> None:
+        super().__init__()
+        self.dims = dims
+        self.mean_layer = small_linear(inputs, dims)
+        self.log_std = nn.Parameter(torch.zeros(dims))
+
+    def forward(self, features: Tensor) -> Parameters:
+        """Mean and log deviation, each [N, dims]."""
+        mean = self.mean_layer(features)
+        return mean, self.log_std.expand_as(mean)
+
+    def sample(self, parameters: Parameters) -> Tensor:
+        """A random action [N, dims]."""
+        mean, log_std = parameters
+        return mean + log_std.exp() * torch.randn_like(mean)
+
+    def mean(self, parameters: Parameters) -> Tensor:
+        """The expected action [N, dims]."""
+        return parameters[0]
+
+    mode = mean
+
+    def log_prob(self, parameters: Parameters, action: Tensor) -> Tensor:
+        """Log density [N] of `action`."""
+        mean, log_std = parameters
+        z = (action - mean) * (-log_std).exp()
+        return (-0.5 * z.square() - log_std - 0.9189385332046727).sum(-1)  # log sqrt(2 pi)
+
+    def entropy(self, parameters: Parameters) -> Tensor:
+        """Entropy [N]."""
+        return (parameters[1] + 1.4189385332046727).sum(-1)  # log sqrt(2 pi e)
+
+
+class CategoricalHead(nn.Module):
+    """One of n actions."""
+
+    def __init__(self, inputs: int, n: int) -> None:
+        super().__init__()
+        self.dims = 1
+        self.logits = small_linear(inputs, n)
+
+    def forward(self, features: Tensor) -> Parameters:
+        """Log probabilities [N, n]."""
+        return (F.log_softmax(self.logits(features), -1),)
+
+    def sample(self, parameters: Parameters) -> Tensor:
+        """A random action [N] (the Gumbel trick: no host synchronisation)."""
+        (log_p,) = parameters
+        noise = -torch.log(-torch.log(torch.rand_like(log_p).clamp(1e-12, 1 - 1e-7)))
+        return (log_p + noise).argmax(-1)
+
+    def mean(self, parameters: Parameters) -> Tensor:
+        """The most likely action [N]; categories have no mean."""
+        return parameters[0].argmax(-1)
+
+    mode = mean
+
+    def log_prob(self, parameters: Parameters, action: Tensor) -> Tensor:
+        """Log probability [N] of `action`."""
+        return parameters[0].gather(-1, action.unsqueeze(-1))[..., 0]
+
+    def entropy(self, parameters: Parameters) -> Tensor:
+        """Entropy [N]."""
+        (log_p,) = parameters
+        return -(log_p.exp() * log_p).sum(-1)

@@ -1,0 +1,103 @@
+"""The actor-critic that PPO trains: one encoder, an action head, a value."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from slipstream.specs import Discrete, Observation, Spec
+from slipstream.exploration import ExplorationType, exploration_type
+from slipstream.models.encoders import NAVRL_KEYS, DictEncoder, NavRLEncoder
+from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, small_linear
+from slipstream.models.normalisation import ValueNorm
+
+
+@dataclass
+class ModelConfig:
+    """The settings of `model.*`."""
+
+    encoder: str = "auto"  # navrl where its observations are there, else dict
+    trunk: list[int] = field(default_factory=lambda: [256, 256])
+    part: int = 64  # width of each observation's features in the dict encoder
+    keys: list[str] = field(default_factory=list)  # observations the dict encoder uses; all by default
+
+    def __post_init__(self) -> None:
+        if self.encoder not in ("auto", "navrl", "dict"):
+            raise ValueError(f"unknown model.encoder '{self.encoder}': use auto, navrl or dict")
+        if not self.trunk:
+            raise ValueError("model.trunk needs at least one width")
+
+
+class ActorCritic(nn.Module):
+    """Policy and value over one encoder. Called with an observation it acts, as `exploration_type()` says."""
+
+    def __init__(self, encoder: nn.Module, actor: BetaHead | GaussianHead | CategoricalHead, config: ModelConfig) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.actor = actor
+        width: int = encoder.width  # type: ignore[assignment]
+        self.critic = small_linear(width, 1)
+        self.value_norm = ValueNorm()
+        self.config = config
+        self.bf16 = False  # the encoder under autocast, acting and learning alike
+
+    def features(self, observation: Observation) -> Tensor:
+        """What the heads see [N, width], float32."""
+        if not self.bf16:
+            return self.encoder(observation)
+        with torch.autocast(self.critic.weight.device.type, torch.bfloat16):
+            return self.encoder(observation).float()
+
+    def forward(self, observation: Observation) -> dict[str, Tensor]:
+        """Action, its log probability [N] and the normalised value [N]."""
+        features = self.features(observation)
+        parameters = self.actor(features)
+        kind = exploration_type()
+        if kind is ExplorationType.RANDOM:
+            action = self.actor.sample(parameters)
+        else:
+            action = self.actor.mean(parameters) if kind is ExplorationType.MEAN else self.actor.mode(parameters)
+        return {"action": action, "log_prob": self.actor.log_prob(parameters, action), "value": self.critic(features)[:, 0]}
+
+    def evaluate(self, observation: Observation, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log probability, entropy and normalised value, each [N], of actions taken earlier."""
+        features = self.features(observation)
+        parameters = self.actor(features)
+        return self.actor.log_prob(parameters, action), self.actor.entropy(parameters), self.critic(features)[:, 0]
+
+    def value(self, observation: Observation) -> Tensor:
+        """The normalised value [N]."""
+        return self.critic(self.features(observation))[:, 0]
+
+    def describe(self) -> dict[str, Any]:
+        """What `build_policy` needs to build it again."""
+        return asdict(self.config)
+
+
+def build_policy(observation_spec: dict[str, Spec], action_spec: Spec, config: ModelConfig | None = None) -> ActorCritic:
+    """The network that fits an env's observations and actions."""
+    config = config or ModelConfig()
+    kind = config.encoder
+    if kind == "auto":
+        kind = "navrl" if set(NAVRL_KEYS) <= set(observation_spec) and not config.keys else "dict"
+    encoder: nn.Module
+    if kind == "navrl":
+        missing = sorted(set(NAVRL_KEYS) - set(observation_spec))
+        if missing:
+            raise ValueError(f"model.encoder=navrl needs the observations {missing}; use model.encoder=dict for other envs")
+        encoder = NavRLEncoder(observation_spec, config.trunk)
+    else:
+        encoder = DictEncoder(observation_spec, config.trunk, config.part, config.keys or None)
+    actor: BetaHead | GaussianHead | CategoricalHead
+    if isinstance(action_spec, Discrete):
+        actor = CategoricalHead(config.trunk[-1], action_spec.n)
+    elif len(action_spec.shape) != 1:
+        raise ValueError(f"continuous actions must be a vector, not of shape {action_spec.shape}")
+    elif action_spec.high - action_spec.low < float("inf"):
+        actor = BetaHead(config.trunk[-1], action_spec.shape[0], action_spec.low, action_spec.high)
+    else:
+        actor = GaussianHead(config.trunk[-1], action_spec.shape[0])
+    return ActorCritic(encoder, actor, config)

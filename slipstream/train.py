@@ -1,0 +1,289 @@
+"""The training loop. Read `run` first: it is the whole product on one screen.
+
+    slipstream train env.num_envs=1024 env.num_obstacles=350 env_dyn.num_obstacles=80
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slipstream.algo.capture import capture_training
+from slipstream.algo.ppo import PPO
+from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+from slipstream.collect import SyncDataCollector
+from slipstream.config import ConfigError, TrainConfig, env_class, from_dict, to_dict
+from slipstream.envs.base import TensorEnv
+from slipstream.envs.navigation import NavigationEnv
+from slipstream.evaluate import evaluation_env, fly, fly_episodes, latest_checkpoint, load_policy, resolve_device, summarise
+from slipstream.models.policy import ActorCritic, build_policy
+from slipstream.monitor import PerformanceMonitor
+from slipstream.runs import LiveView, RunFolder, RunLog
+from slipstream.seeding import derive_seed
+
+
+def run(cfg: TrainConfig) -> RunFolder:
+    """Trains until `total_frames`, `max_time_s` or a signal; everything it leaves is in the run folder it returns."""
+    folder, cfg, state = open_run(cfg)
+    job = build(cfg)
+    start = job.load_state_dict(state) if state else 0
+    monitor = PerformanceMonitor()
+    with (
+        AsyncCheckpointSaver(
+            cfg.async_checkpoint_queue_size, compression_level=cfg.save_compression_level, keep_last=cfg.keep_checkpoints
+        ) as saver,
+        RunLog(folder, wandb_settings(cfg), start) as log,
+        LiveView(job.iterations, job.iterations * job.frames_per_batch, title(cfg, job), enabled=False if cfg.quiet else None) as view,
+    ):
+        saver.install_signal_handlers()
+        collect, learn = capture_training(job.collector, job.algo, cfg.compile, view.print)
+        clock = Clock(cfg.max_time_s)
+        for it in range(start, job.iterations):
+            with monitor.timer("collect"):
+                batch = collect()
+            with monitor.timer("learn"):
+                losses = learn(batch, job.progress(it, clock))
+            with monitor.timer("read back"):
+                metrics = read_back(job, losses)
+            last = it + 1 == job.iterations or clock.is_up() or saver.stop_requested
+            if is_due(cfg.eval_interval, it, last):
+                with monitor.timer("evaluate"), clock.paused():
+                    metrics |= job.evaluate()
+                if job.is_best(metrics):
+                    saver.save_async(job.policy_state(), folder.path / "best.pt", compress=False)
+            metrics["fps"] = job.frames_per_batch / clock.lap()
+            stats = monitor.get_stats()
+            log.write(it, job.collector.frames, metrics | {f"perf/{name}": s["mean"] for name, s in stats.items()})
+            view.update(it, job.collector.frames, metrics, stats)
+            if it % 100 == 99:
+                view.print(summary(monitor, saver))
+            if is_due(cfg.save_interval, it, last):
+                with monitor.timer("checkpoint_save"):
+                    saver.save_async(job.state_dict(it + 1), folder.checkpoint_path(it + 1), compress=cfg.compress_checkpoint)
+                log.flush()
+            if last:
+                break
+    return folder
+
+
+# -- what the loop is made of ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Job:
+    """One training: what collects, what learns, and how far it is to go."""
+
+    cfg: TrainConfig
+    env: TensorEnv
+    policy: ActorCritic
+    collector: SyncDataCollector
+    algo: PPO
+    best: float = -math.inf
+    _eval_env: TensorEnv | None = None
+
+    @property
+    def frames_per_batch(self) -> int:
+        """Frames of one iteration."""
+        return self.collector.frames_per_batch
+
+    @property
+    def iterations(self) -> int:
+        """Iterations to `total_frames`."""
+        return max(1, math.ceil(self.cfg.total_frames / self.frames_per_batch))
+
+    def progress(self, it: int, clock: Clock) -> float:
+        """The share of the run that is done, by frames or by time, whichever ends it sooner."""
+        return max(it / self.iterations, clock.share())
+
+    def evaluate(self) -> dict[str, float]:
+        """Deterministic flights on maps not trained on, as `eval/*` metrics. The global random state is left as it was."""
+        cfg = self.cfg
+        was_training = self.policy.training
+        self.policy.eval()
+        if isinstance(self.env, NavigationEnv):
+            if self._eval_env is None:
+                self._eval_env = evaluation_env(cfg.env, cfg.eval, self.env.device)
+            assert isinstance(self._eval_env, NavigationEnv)
+            flights = fly(self._eval_env, self.policy, cfg.eval.num_drones, record_paths=False)
+            result = summarise(flights, 1000)
+            keys = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")
+            found = {key: result[key] for key in keys if result[key] is not None}
+        else:
+            env = env_class(cfg.task)(cfg.eval.num_drones, self.env.device, derive_seed(cfg.seed, "evaluation"), cfg.env)  # type: ignore[call-arg]
+            found = fly_episodes(env, self.policy, cfg.eval.max_steps)
+        self.policy.train(was_training)
+        return {f"eval/{key}": value for key, value in found.items()}
+
+    def is_best(self, metrics: dict[str, float]) -> bool:
+        """Whether the evaluation just made beats all before; it is remembered if so."""
+        score = metrics.get("eval/success", metrics.get("eval/return", -math.inf))
+        better = score > self.best
+        self.best = max(self.best, score)
+        return better
+
+    def policy_state(self) -> dict[str, Any]:
+        """Weights and configuration: all that flying needs."""
+        return {"config": to_dict(self.cfg), "policy": self.policy.state_dict()}
+
+    def state_dict(self, iteration: int) -> dict[str, Any]:
+        """All that the iterations from `iteration` on depend on."""
+        return {
+            "iteration": iteration,
+            "frames": self.collector.frames,
+            "config": to_dict(self.cfg),
+            "algo": self.algo.state_dict(),
+            "collector": self.collector.state_dict(),
+            "best": self.best,
+            "rng": {"cpu": torch.get_rng_state(), **({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> int:
+        """Goes on from `state`; the iteration that comes next."""
+        self.algo.load_state_dict(state["algo"])
+        self.collector.load_state_dict(state["collector"])
+        self.best = state["best"]
+        torch.set_rng_state(state["rng"]["cpu"])
+        if "cuda" in state["rng"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state(state["rng"]["cuda"])
+        return state["iteration"]
+
+
+def build(cfg: TrainConfig) -> Job:
+    """Env, policy, collector and algorithm of a configuration."""
+    if cfg.threads:
+        torch.set_num_threads(cfg.threads)
+    device = resolve_device(cfg.device)
+    torch.manual_seed(derive_seed(cfg.seed, "policy"))
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+    env = env_class(cfg.task)(cfg.env.num_envs, device, derive_seed(cfg.seed, "env"), cfg.env)  # type: ignore[call-arg]
+    policy = build_policy(env.observation_spec, env.action_spec, cfg.model).to(device)
+    if cfg.init:
+        policy.load_state_dict(load_policy(cfg.init).build(env.observation_spec, env.action_spec, device).state_dict())
+    collector = SyncDataCollector(
+        env, policy, frames_per_batch=env.num_envs * cfg.algo.training_frame_num, return_same_td=True, ring_size=1
+    )
+    return Job(cfg, env, policy, collector, PPO(policy, cfg.algo))
+
+
+def open_run(cfg: TrainConfig) -> tuple[RunFolder, TrainConfig, dict[str, Any] | None]:
+    """The run folder, new or resumed, with the configuration and the state that hold in it."""
+    if not cfg.resume:
+        return RunFolder.create(cfg.root, cfg.name, to_dict(cfg)), cfg, None
+    folder = RunFolder.open(cfg.resume)
+    state = load_checkpoint(latest_checkpoint(folder.checkpoints))
+    saved: TrainConfig = from_dict(TrainConfig, state["config"])
+    # what a resumed run may change: how long it goes on and what it shows, not what it computes
+    for name in ("total_frames", "max_time_s", "device", "compile", "quiet", "threads"):
+        if getattr(cfg, name) != getattr(TrainConfig(), name):
+            setattr(saved, name, getattr(cfg, name))
+    changed = _changed_keys(cfg, saved)
+    if changed:
+        raise ConfigError(f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with init={folder.path}")
+    return folder, saved, state
+
+
+def _changed_keys(cfg: TrainConfig, saved: TrainConfig) -> list[str]:
+    """Keys that were given beside resume= and differ from the saved run's."""
+    fresh, asked, kept = to_dict(TrainConfig(env=env_class(cfg.task).Config())), to_dict(cfg), to_dict(saved)
+    free = {"total_frames", "max_time_s", "device", "compile", "quiet", "threads", "resume", "root", "name", "task"}
+    changed: list[str] = []
+
+    def walk(default: Any, given: Any, held: Any, key: str) -> None:
+        if isinstance(given, dict) and isinstance(held, dict):
+            for name in given:
+                if key or name not in free:
+                    walk((default or {}).get(name), given[name], held.get(name), f"{key}{name}." if isinstance(given[name], dict) else f"{key}{name}")
+        elif given not in (default, held):
+            changed.append(key)
+
+    walk(fresh, asked, kept, "")
+    return changed
+
+
+def read_back(job: Job, losses: dict[str, Tensor]) -> dict[str, float]:
+    """The iteration's one look at the device: losses, finished episodes, and whether the actions were good."""
+    values = torch.stack([value.float() for value in losses.values()]).tolist()
+    job.collector.check()
+    metrics = dict(zip(losses, values, strict=True))
+    broken = [name for name, value in metrics.items() if name.startswith("loss/") and not math.isfinite(value)]
+    if broken:
+        raise FloatingPointError(
+            f"{', '.join(broken)} is not a number: the weights are spoilt. Resume from the last checkpoint with a lower algo.learning_rate."
+        )
+    return metrics | {f"episode/{name}": value for name, value in job.collector.episodes.pop().items()}
+
+
+class Clock:
+    """Training time: evaluation pauses it, resuming starts it anew."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self._start = self._lap = time.perf_counter()
+
+    def share(self) -> float:
+        """The share of the limit that is used; 0 without a limit."""
+        return (time.perf_counter() - self._start) / self.limit_s if self.limit_s else 0.0
+
+    def is_up(self) -> bool:
+        """Whether the limit is reached."""
+        return bool(self.limit_s) and self.share() >= 1
+
+    def lap(self) -> float:
+        """Seconds since the last lap."""
+        before, self._lap = self._lap, time.perf_counter()
+        return max(self._lap - before, 1e-9)
+
+    def paused(self) -> _Pause:
+        """A block whose time does not count."""
+        return _Pause(self)
+
+
+class _Pause:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *exc: object) -> None:
+        gone = time.perf_counter() - self._began
+        self._clock._start += gone
+        self._clock._lap += gone
+
+
+def is_due(interval: int, it: int, last: bool) -> bool:
+    """Every `interval` iterations, and at the end; never for 0."""
+    return interval > 0 and ((it + 1) % interval == 0 or last)
+
+
+def title(cfg: TrainConfig, job: Job) -> str:
+    """What the live view is headed with."""
+    weights = sum(p.numel() for p in job.policy.parameters())
+    return f"{cfg.task}: {job.env.num_envs:,} environments on {job.env.device}, {weights:,} weights, seed {cfg.seed}"
+
+
+def summary(monitor: PerformanceMonitor, saver: AsyncCheckpointSaver) -> str:
+    """The documents' summary."""
+    stats = saver.get_stats()
+    return (
+        f"{monitor.get_summary()}\n\n[Checkpoint Stats]\n  Total saved: {stats['total_saved']}\n"
+        f"  Compression ratio: {stats['compression_ratio']:.2f}x\n  Queue size: {stats['queue_size']}"
+    )
+
+
+def wandb_settings(cfg: TrainConfig) -> dict[str, Any]:
+    """W&B's settings; `auto` logs offline where the package is there, and not at all where it is not."""
+    settings = dict(vars(cfg.wandb))
+    if settings["mode"] == "auto":
+        import importlib.util
+
+        settings["mode"] = "offline" if importlib.util.find_spec("wandb") else "disabled"
+    return settings
+
+
