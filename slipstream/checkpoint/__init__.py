@@ -1,12 +1,15 @@
 """Checkpoints that never stall training and never lie."""
 
 from slipstream.checkpoint.describe import format_checkpoint_name, get_model_size, print_model_info
+from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
 from slipstream.checkpoint.load import load_checkpoint
-from slipstream.checkpoint.saver import AsyncCheckpointSaver, CheckpointError
+from slipstream.checkpoint.saver import AsyncCheckpointSaver
 
 __all__ = [
     "AsyncCheckpointSaver",
     "CheckpointError",
+    "CorruptCheckpointError",
+    "UnsafeCheckpointError",
     "format_checkpoint_name",
     "get_model_size",
     "load_checkpoint",

@@ -18,6 +18,7 @@ from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 
 MAX_DEPTH = 100
 _PLAIN = frozenset((type(None), bool, int, float, str))
+_NOTHING = object()
 _SAFE_INT = 1 << 53  # beyond it other JSON readers lose digits
 
 
@@ -51,7 +52,7 @@ def freeze(state: Any) -> tuple[Any, list[Leaf]]:
         if kind in _PLAIN:
             return node
         if kind is torch.Tensor:
-            return Node("tensor", leaf(node, name))
+            return Node("learning" if node.requires_grad else "tensor", leaf(node, name))
         if len(path) > MAX_DEPTH:
             raise CheckpointError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself: {_dotted(path[:4])} ...")
         if kind is dict or kind is OrderedDict:
@@ -140,7 +141,7 @@ def from_json(data: Any, leaves: int, depth: int = 0) -> Any:
             return Node(tag, [pairs, from_json(metadata, leaves, depth + 1)])
         if tag in ("list", "tuple", "set", "frozenset"):
             return Node(tag, [from_json(v, leaves, depth + 1) for v in value])
-        if tag in ("tensor", "ndarray"):
+        if tag in ("tensor", "learning", "ndarray"):
             return Node(tag, _leaf_index(value, leaves))
         if tag == "parameter":
             return Node(tag, [_leaf_index(value[0], leaves), bool(value[1])])
@@ -182,6 +183,8 @@ def thaw(node: Any, leaf: Callable[[int], Any]) -> Any:
     tag, value = node
     if tag in ("tensor", "ndarray"):
         return leaf(value)
+    if tag == "learning":
+        return leaf(value).requires_grad_()
     if tag == "dict":
         return {thaw(k, leaf): thaw(v, leaf) for k, v in value}
     if tag == "odict":
@@ -209,7 +212,7 @@ def walk_leaves(node: Any, path: tuple[Any, ...] = ()) -> Any:
     if type(node) is not Node:
         return
     tag, value = node
-    if tag in ("tensor", "ndarray"):
+    if tag in ("tensor", "learning", "ndarray"):
         yield path, value
     elif tag == "parameter":
         yield path, value[0]
@@ -231,9 +234,9 @@ def select(node: Any, keys: list[str]) -> Any:
                 missing.discard(key)
                 return child
         if type(child) is not Node or child.tag not in ("dict", "odict") or (path and not any(k.startswith(path + ".") for k in keys)):
-            return None
+            return _NOTHING
         pairs = child.value if child.tag == "dict" else child.value[0]
-        kept = [(k, got) for k, v in pairs if (got := walk(v, f"{path}.{k}" if path else str(k))) is not None]
+        kept = [(k, got) for k, v in pairs if (got := walk(v, f"{path}.{k}" if path else str(k))) is not _NOTHING]
         return Node("dict", kept) if child.tag == "dict" else Node("odict", [kept, child.value[1]])
 
     found = walk(node, "")

@@ -1,0 +1,268 @@
+"""The snapshot: every tensor of a state copied, at the call, into one reused buffer.
+
+The buffer is laid out as the file will be: streams of numbers of one width, tensors of one role side by side. Tensors on
+a GPU are first copied on the GPU, into a second reused buffer, so that the trainer waits for no bus; the saver's thread
+brings that buffer to pinned memory on a stream of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.checkpoint.tree import Leaf
+
+ALIGN = 16  # bytes; enough for every dtype, and a thousand 4-byte step counters stay small
+SIGNED_MOMENTS = frozenset(("exp_avg", "momentum_buffer", "mu", "exp_avg_diff"))
+SQUARED_MOMENTS = frozenset(("exp_avg_sq", "max_exp_avg_sq", "square_avg", "exp_inf", "nu"))
+WHOLE = -1
+MOMENTS = SIGNED_MOMENTS | SQUARED_MOMENTS
+
+
+class Storage(NamedTuple):
+    """A run of bytes that one or more tensors look at."""
+
+    stream: int
+    start: int  # bytes into the stream
+    nbytes: int
+    role: str  # the name of the optimizer moment it holds, or ""
+
+
+class View(NamedTuple):
+    """How a tensor looks at its storage. `dtype` is torch's name, or NumPy's with the prefix `numpy:`."""
+
+    storage: int
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int  # elements
+    device: str
+
+
+class Stream(NamedTuple):
+    """Numbers of one width, one after the other."""
+
+    width: int
+    start: int  # bytes into the host buffer
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything lies. Two states of the same layout can be coded as a difference."""
+
+    key: tuple[Any, ...]
+    streams: tuple[Stream, ...]
+    storages: tuple[Storage, ...]
+    views: tuple[View, ...]
+    sources: tuple[tuple[int, int], ...]  # per storage: the leaf to copy from; WHOLE, or the first byte of what several tensors share
+    regions: tuple[tuple[str, int, int], ...]  # (device, start, end) in the host buffer
+    nbytes: int
+
+
+def describe(leaves: list[Leaf]) -> tuple[Any, ...]:
+    """What decides the layout of `leaves`: dtypes, shapes, strides, devices, roles and who shares storage with whom."""
+    first: dict[int, int] = {}
+    out: list[Any] = []
+    for i, (data, name) in enumerate(leaves):
+        if isinstance(data, Tensor):
+            if data.layout is not torch.strided or data.is_quantized or data.device.type == "meta":
+                kind = f"{data.layout}, {data.device}"
+                raise TypeError(f"tensor {name!r} is not a plain dense tensor ({kind}): save to_dense(), dequantize() or its parts")
+            if data.is_conj() or data.is_neg():
+                data = data.resolve_conj().resolve_neg()
+                leaves[i] = Leaf(data, name)
+            shared = first.setdefault(data.untyped_storage()._cdata, i)
+            out.append((data.dtype, data.shape, data.stride(), data.storage_offset(), shared, data.device, name if name in MOMENTS else ""))
+        else:
+            if data.dtype.hasobject or data.dtype.names:
+                raise TypeError(f"array {name!r} of dtype {data.dtype} is not plain numbers: save its columns as arrays of their own")
+            out.append((data.dtype.str, data.shape))
+    return tuple(out)
+
+
+def plan(key: tuple[Any, ...]) -> Layout:
+    """Lay out the leaves that `describe` gave `key` for."""
+    groups: dict[Any, list[int]] = {}
+    for i, entry in enumerate(key):
+        groups.setdefault(("numpy", i) if len(entry) == 2 else ("tensor", entry[4]), []).append(i)
+    parts = []  # (device, width, role, leaves, nbytes, first byte or WHOLE)
+    for group in groups.values():
+        entry = key[group[0]]
+        if len(entry) == 2:
+            dtype = np.dtype(entry[0])
+            width = dtype.itemsize if dtype.kind in "biufc" and dtype.itemsize in (1, 2, 4, 8) else 1
+            parts.append(("cpu", width, "", group, dtype.itemsize * int(np.prod(entry[1], dtype=object)), WHOLE))
+            continue
+        nbytes, low = int(np.prod(entry[1], dtype=object)) * entry[0].itemsize, WHOLE
+        if any(key[i][:4] != entry[:4] for i in group):  # different views of one storage: keep all that lies between them
+            ranges = [_extent(key[i]) for i in group]
+            low = min(r[0] for r in ranges) // 16 * 16  # every dtype's offsets stay whole numbers
+            nbytes = max(r[1] for r in ranges) - low
+        parts.append((str(entry[5]), _width(entry[0]), entry[6], group, nbytes, low))
+    order = sorted(range(len(parts)), key=lambda p: (parts[p][0] != "cpu", *parts[p][:3], p))
+    streams: list[Stream] = []
+    storages: list[Storage] = [Storage(0, 0, 0, "")] * len(parts)
+    regions: list[tuple[str, int, int]] = []
+    views: list[View | None] = [None] * len(key)
+    position, previous = 0, None
+    for p in order:
+        device, width, role, group, nbytes, low = parts[p]
+        if (device, width) != previous:
+            position = -(-position // 64) * 64
+            if previous is None or device != previous[0]:
+                regions.append((device, position, position))
+            streams.append(Stream(width, position, 0))
+            previous = (device, width)
+        start = -(-position // ALIGN) * ALIGN
+        position = start + nbytes
+        storages[p] = Storage(len(streams) - 1, start - streams[-1].start, nbytes, role)
+        streams[-1] = streams[-1]._replace(nbytes=position - streams[-1].start)
+        regions[-1] = (device, regions[-1][1], position)
+        for i in group:
+            views[i] = _view(key[i], p, low)
+    sources = tuple((part[3][0], part[5]) for part in parts)
+    return Layout(key, tuple(streams), tuple(storages), tuple(v for v in views if v is not None), sources, tuple(regions), position)
+
+
+def _view(entry: tuple[Any, ...], storage: int, low: int) -> View:
+    if len(entry) == 2:
+        return View(storage, f"numpy:{entry[0]}", tuple(entry[1]), (), 0, "cpu")
+    dtype, shape, stride, offset, _, device, _ = entry
+    name = str(dtype).removeprefix("torch.")
+    if low != WHOLE:
+        return View(storage, name, tuple(shape), tuple(stride), offset - low // dtype.itemsize, str(device))
+    return View(storage, name, tuple(shape), _kept_stride(shape, stride), 0, str(device))
+
+
+def _kept_stride(shape: Any, stride: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a tensor copied on its own: its own order of dimensions where it has no holes, else contiguous."""
+    expected = 1
+    for size, step in sorted(((s, t) for s, t in zip(shape, stride, strict=True) if s != 1), key=lambda pair: pair[1]):
+        if step != expected:
+            out, run = [], 1
+            for size_ in reversed(shape):
+                out.append(run)
+                run *= max(size_, 1)
+            return tuple(reversed(out))
+        expected *= size
+    return tuple(stride)
+
+
+def _extent(entry: tuple[Any, ...]) -> tuple[int, int]:
+    dtype, shape, stride, offset = entry[:4]
+    if 0 in shape:
+        return offset * dtype.itemsize, offset * dtype.itemsize
+    last = offset + sum((s - 1) * t for s, t in zip(shape, stride, strict=True))
+    return offset * dtype.itemsize, (last + 1) * dtype.itemsize
+
+
+def _width(dtype: torch.dtype) -> int:
+    size = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+    return size if size in (1, 2, 4, 8) else 1
+
+
+class Buffer:
+    """Memory for one snapshot of one layout: a host buffer, and one on each GPU that holds some of the tensors."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self._gpus = [(torch.device(d), a, b) for d, a, b in layout.regions if d != "cpu"]
+        pinned = any(device.type == "cuda" for device, _, _ in self._gpus)
+        self.host = torch.zeros(layout.nbytes, dtype=torch.uint8, pin_memory=pinned)
+        self._device = [torch.zeros(b - a, dtype=torch.uint8, device=d) for d, a, b in self._gpus]
+        self._events: list[Any] = []
+        self._targets = [self._target(p) for p in range(len(layout.storages))]
+
+    def _target(self, p: int) -> Tensor:
+        layout = self.layout
+        storage, (leaf, low) = layout.storages[p], layout.sources[p]
+        view = layout.views[leaf]
+        start = layout.streams[storage.stream].start + storage.start
+        flat = self.host
+        if view.device != "cpu":
+            gpu = next(i for i, (device, _, _) in enumerate(self._gpus) if str(device) == view.device)
+            flat, start = self._device[gpu], start - self._gpus[gpu][1]
+        piece = flat[start : start + storage.nbytes]
+        if low != WHOLE or view.dtype.startswith("numpy:"):
+            return piece
+        return piece.view(getattr(torch, view.dtype)).as_strided(view.shape, view.stride, start // getattr(torch, view.dtype).itemsize)
+
+    def fill(self, leaves: list[Leaf]) -> None:
+        """Copy the leaves in; on a GPU the copies are queued behind the work already there."""
+        sources = [_source(leaves[leaf].data, low, target) for (leaf, low), target in zip(self.layout.sources, self._targets, strict=True)]
+        with torch.no_grad():
+            if sources:
+                torch._foreach_copy_(self._targets, sources, non_blocking=True)
+        self._events = []
+        for device, _, _ in self._gpus:
+            if device.type == "cuda":
+                event = torch.cuda.Event()
+                event.record(torch.cuda.current_stream(device))
+                self._events.append(event)
+
+    def fetch(self) -> np.ndarray:
+        """The snapshot as host bytes, once it has come over from the GPUs. Called by the saver's thread."""
+        events = iter(self._events)
+        for (device, start, end), staged in zip(self._gpus, self._device, strict=True):
+            if device.type != "cuda":
+                self.host[start:end].copy_(staged)
+                continue
+            stream = _side_stream(device)
+            stream.wait_event(next(events))
+            with torch.cuda.stream(stream):
+                self.host[start:end].copy_(staged, non_blocking=True)
+            stream.synchronize()
+        return self.host.numpy()
+
+
+def _source(data: Any, low: int, target: Tensor) -> Tensor:
+    if isinstance(data, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(data).reshape(-1).view(np.uint8))
+    if low == WHOLE:
+        return data
+    return torch.empty(0, dtype=torch.uint8, device=data.device).set_(data.untyped_storage(), low, (target.numel(),))
+
+
+_streams: dict[Any, Any] = {}
+
+
+def _side_stream(device: torch.device) -> Any:
+    if device not in _streams:
+        _streams[device] = torch.cuda.Stream(device)
+    return _streams[device]
+
+
+class Staging:
+    """Buffers that come back: a saver that keeps its rhythm takes memory once."""
+
+    def __init__(self) -> None:
+        self._free: dict[Any, list[Buffer]] = {}
+        self._layouts: dict[Any, Layout] = {}
+        self._lock = threading.Lock()
+
+    def snapshot(self, leaves: list[Leaf]) -> Buffer:
+        """A buffer that holds the leaves as they are now; give it back with `release`."""
+        key = describe(leaves)
+        with self._lock:
+            layout = self._layouts.get(key)
+            if layout is None:
+                while len(self._layouts) >= 4:  # states of more shapes than this are not a rhythm: let the oldest go
+                    self._free.pop(self._layouts.pop(next(iter(self._layouts))).key, None)
+                layout = self._layouts[key] = plan(key)
+            free = self._free.setdefault(key, [])
+            buffer = free.pop() if free else None
+        buffer = buffer or Buffer(layout)
+        buffer.fill(leaves)
+        return buffer
+
+    def release(self, buffer: Buffer) -> None:
+        """Let the buffer be filled again."""
+        with self._lock:
+            if buffer.layout.key in self._layouts:
+                self._free.setdefault(buffer.layout.key, []).append(buffer)
