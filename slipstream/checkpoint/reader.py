@@ -189,7 +189,7 @@ def _on_device(made: Any, view: View, map_location: Any) -> Any:
     elif map_location is None or isinstance(map_location, (str, torch.device)):
         target = view.device if map_location is None else map_location
     else:
-        raise TypeError(f"map_location is a {type(map_location).__name__}: give a device, a dict of devices, or None for where it was saved")
+        raise TypeError(f"map_location is a {type(map_location).__name__}: use a device, a dict of devices, or None for where it was saved")
     return made if torch.device(target).type == "cpu" else made.to(target)
 
 
@@ -228,5 +228,5 @@ def _check_memory(needed: int, path: Path) -> None:
         have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if needed > have:
             raise CorruptCheckpointError(
-                f"{path}: claims {needed / 1e9:.1f} GB of tensors, this machine has {have / 1e9:.1f} GB: damaged, or load parts with keys=[...]"
+                f"{path}: claims {needed / 1e9:.1f} GB of tensors, this machine has {have / 1e9:.1f} GB: damaged, or load parts (keys=...)"
             )

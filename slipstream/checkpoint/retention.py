@@ -105,7 +105,8 @@ def read_entry(path: Path, step: int) -> Entry:
     with contextlib.suppress(CheckpointError, OSError), open(path, "rb") as file:
         if file.read(len(MAGIC)) == MAGIC:
             index = read_index(file.fileno(), path)
-            return Entry(path, step if index.step is None else index.step, index.identity, index.base[1] if index.base else b"", index.metrics)
+            base = index.base[1] if index.base else b""
+            return Entry(path, step if index.step is None else index.step, index.identity, base, index.metrics)
     return Entry(path, step)
 
 

@@ -181,7 +181,7 @@ class AsyncCheckpointSaver:
             self._changed.notify_all()
         self._thread.join(timeout)
         if self._thread.is_alive():
-            raise CheckpointError(f"{len(self._jobs) + self._writing} saves are still unfinished after {timeout} s: give shutdown more time")
+            raise CheckpointError(f"{len(self._jobs) + self._writing} saves are unfinished after {timeout} s: give shutdown more time")
         self._workers.close()
         atexit.unregister(self._at_exit)
         self._raise_errors()

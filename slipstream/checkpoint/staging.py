@@ -195,10 +195,19 @@ class Buffer:
 
     def fill(self, leaves: list[Leaf]) -> None:
         """Copy the leaves in; on a GPU the copies are queued behind the work already there."""
-        sources = [_source(leaves[leaf].data, low, target) for (leaf, low), target in zip(self.layout.sources, self._targets, strict=True)]
-        with torch.no_grad():
-            if sources:
-                torch._foreach_copy_(self._targets, sources, non_blocking=True)
+        targets, sources = [], []
+        for (leaf, low), target in zip(self.layout.sources, self._targets, strict=True):
+            data = leaves[leaf].data
+            if isinstance(data, np.ndarray):
+                target.numpy()[:] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+                continue
+            if low != WHOLE:
+                data = torch.empty(0, dtype=torch.uint8, device=data.device).set_(data.untyped_storage(), low, (target.numel(),))
+            targets.append(target)
+            sources.append(data)
+        if sources:
+            with torch.no_grad():
+                torch._foreach_copy_(targets, sources, non_blocking=True)
         self._events = []
         for device, _, _ in self._gpus:
             if device.type == "cuda":
@@ -219,14 +228,6 @@ class Buffer:
                 self.host[start:end].copy_(staged, non_blocking=True)
             stream.synchronize()
         return self.host.numpy()
-
-
-def _source(data: Any, low: int, target: Tensor) -> Tensor:
-    if isinstance(data, np.ndarray):
-        return torch.from_numpy(np.ascontiguousarray(data).reshape(-1).view(np.uint8))
-    if low == WHOLE:
-        return data
-    return torch.empty(0, dtype=torch.uint8, device=data.device).set_(data.untyped_storage(), low, (target.numel(),))
 
 
 _streams: dict[Any, Any] = {}

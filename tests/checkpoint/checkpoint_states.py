@@ -1,0 +1,155 @@
+"""States and comparisons that the checkpoint tests share."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+DTYPES = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.complex64,
+    torch.complex128,
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+]
+
+
+def random_tensor(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
+    """Random bits of any dtype, half the elements zero in every other tensor."""
+    generator = torch.Generator().manual_seed(seed)
+    count = math.prod(shape) * dtype.itemsize
+    raw = torch.randint(0, 256, (count,), generator=generator, dtype=torch.uint8)
+    if dtype is torch.bool:
+        return (raw % 2).bool().reshape(shape)
+    if seed % 2:
+        raw[: count // 2 // max(dtype.itemsize, 1) * dtype.itemsize] = 0
+    return raw.view(dtype).reshape(shape)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal in every bit: types, order of keys, strides of shape, NaNs by their pattern."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, torch.Tensor):
+        return (
+            a.dtype == b.dtype
+            and a.shape == b.shape
+            and a.requires_grad == b.requires_grad
+            and torch.equal(
+                a.detach().contiguous().reshape(-1).view(torch.uint8), b.detach().contiguous().reshape(-1).view(torch.uint8)
+            )
+        )
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, np.generic):
+        return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    if isinstance(a, dict):
+        return (
+            len(a) == len(b)
+            and all(same(x, y) for x, y in zip(a, b, strict=True))
+            and all(same(x, y) for x, y in zip(a.values(), b.values(), strict=True))
+            and getattr(a, "_metadata", None) == getattr(b, "_metadata", None)
+        )
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, float):
+        return a == b and math.copysign(1, a) == math.copysign(1, b) or (a != a and b != b)
+    if isinstance(a, complex):
+        return same(a.real, b.real) and same(a.imag, b.imag)
+    return bool(a == b)
+
+
+shapes = st.lists(st.integers(0, 7), max_size=3).map(tuple)
+
+
+@st.composite
+def tensors(draw: Any) -> torch.Tensor:
+    """A tensor of any dtype: contiguous, transposed, strided, expanded or 0-d."""
+    tensor = random_tensor(draw(shapes), draw(st.sampled_from(DTYPES)), draw(st.integers(0, 1000)))
+    how = draw(st.sampled_from(["plain", "transposed", "strided", "expanded"]))
+    if how == "transposed" and tensor.dim() > 1:
+        return tensor.transpose(0, 1)
+    if how == "strided" and tensor.dim() and tensor.shape[0] > 2:
+        return tensor[1::2]
+    if how == "expanded":
+        return tensor.unsqueeze(0).expand(3, *tensor.shape)
+    return tensor
+
+
+@st.composite
+def arrays(draw: Any) -> np.ndarray:
+    """A NumPy array of plain numbers or strings."""
+    dtype = draw(st.sampled_from(["f4", "f8", "i8", "u1", "?", "c16", "<U5", "S3", ">i4", "M8[s]", "f2"]))
+    shape = draw(shapes)
+    raw = np.random.default_rng(draw(st.integers(0, 1000))).integers(0, 2, math.prod(shape) * np.dtype(dtype).itemsize, dtype=np.uint8)
+    if dtype == "<U5":
+        return np.full(shape, "héé", dtype)
+    return np.frombuffer(raw.tobytes(), dtype).reshape(shape)
+
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-(2**130), 2**130),
+    st.floats(),
+    st.text(max_size=8),
+    st.binary(max_size=8),
+    st.complex_numbers(),
+    st.sampled_from([torch.Size([2, 3]), torch.float32, torch.device("cpu"), np.float32(1.5), np.int64(-7)]),
+)
+leaves = st.one_of(scalars, tensors(), arrays())
+keys = st.one_of(st.text(max_size=6), st.integers(-5, 5), st.booleans(), st.none(), st.tuples(st.integers(0, 3), st.text(max_size=2)))
+
+
+def states() -> Any:
+    """Nested states of everything a checkpoint may hold."""
+    nested = st.recursive(
+        leaves,
+        lambda children: st.one_of(
+            st.lists(children, max_size=4),
+            st.lists(children, max_size=4).map(tuple),
+            st.dictionaries(keys, children, max_size=4),
+            st.dictionaries(keys, children, max_size=4).map(OrderedDict),
+        ),
+        max_leaves=12,
+    )
+    return st.dictionaries(st.text(max_size=6), nested, max_size=5)
+
+
+def training_state(width: int = 64, steps: int = 3, seed: int = 0) -> dict[str, Any]:
+    """What a training loop saves: a model, Adam, the random states, counters."""
+    import random
+
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.BatchNorm1d(width), torch.nn.ELU(), torch.nn.Linear(width, 1))
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.randn(16, width)).square().mean().backward()
+        optimizer.step()
+    return {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "torch_rng": torch.get_rng_state(),
+        "rng": {"python": random.Random(seed).getstate(), "numpy": np.random.default_rng(seed).bit_generator.state},
+        "iteration": steps,
+        "best": float("-inf"),
+    }
