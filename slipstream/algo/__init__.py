@@ -1,0 +1,1 @@
+"""Learning algorithms: they are given batches, and change weights."""

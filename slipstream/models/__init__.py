@@ -1,0 +1,1 @@
+"""Policies: encoders, action heads, value normalisation, NavRL's weights."""

@@ -6,6 +6,8 @@ times the arithmetic and a fraction of the time, because tensor cores do it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -33,9 +35,9 @@ class DenseConv2d(nn.Conv2d):
     _index: Tensor
     _table: Tensor
 
-    def __init__(self, image: tuple[int, int], *args: int, **kwargs: tuple[int, int]) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self.image = image
+    def __init__(self, image: tuple[int, ...], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.image = image  # height, width
         n = self.weight.numel()
         # Ask the convolution itself which weight stands where: give it the weights' own numbers, and one pixel at a time.
         pixels = self.in_channels * image[0] * image[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -22,12 +23,19 @@ def mlp(inputs: int, widths: list[int] | tuple[int, ...]) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-class NavRLEncoder(nn.Module):
+class Encoder(nn.Module):
+    """Observations in, features [N, width] out."""
+
+    keys: tuple[str, ...]  # the observations it reads
+    width: int
+
+
+class NavRLEncoder(Encoder):
     """NavRL's network up to its heads: a small CNN over the LiDAR image, an MLP over moving obstacles, a trunk over all."""
 
     keys = NAVRL_KEYS
 
-    def __init__(self, observation_spec: dict[str, Spec], trunk: list[int] | tuple[int, ...] = (256, 256)) -> None:
+    def __init__(self, observation_spec: Mapping[str, Spec], trunk: list[int] | tuple[int, ...] = (256, 256)) -> None:
         super().__init__()
         image = observation_spec["lidar"].shape[1:]
         first = DenseConv2d(image, 1, 4, (5, 3), padding=(2, 1))
@@ -56,12 +64,12 @@ class NavRLEncoder(nn.Module):
         return self.trunk(torch.cat(parts, -1))
 
 
-class DictEncoder(nn.Module):
+class DictEncoder(Encoder):
     """For any observations: images ([C, H, W], sides of at least 8) through a CNN, the rest flat through an MLP, then a trunk."""
 
     def __init__(
         self,
-        observation_spec: dict[str, Spec],
+        observation_spec: Mapping[str, Spec],
         trunk: list[int] | tuple[int, ...] = (256, 256),
         part: int = 64,
         keys: list[str] | tuple[str, ...] | None = None,
@@ -72,7 +80,7 @@ class DictEncoder(nn.Module):
         if missing:
             raise ValueError(f"the env gives no observation {missing}: it has {sorted(observation_spec)}")
         self.classes = {key: spec.n for key, spec in observation_spec.items() if isinstance(spec, Discrete)}
-        self.parts = nn.ModuleDict({key: self._part(observation_spec[key], part) for key in self.keys})
+        self.parts = nn.ModuleDict({_module_name(key): self._part(observation_spec[key], part) for key in self.keys})
         self.trunk = mlp(part * len(self.keys), trunk)
         self.width = trunk[-1]
 
@@ -80,7 +88,7 @@ class DictEncoder(nn.Module):
     def _part(spec: Spec, width: int) -> nn.Module:
         shape = spec.shape
         if isinstance(spec, Discrete):
-            return nn.Linear(spec.n, width)
+            return nn.Linear(spec.n * math.prod(shape), width)
         if len(shape) == 3 and min(shape[1:]) >= 8:
             cnn = nn.Sequential(
                 nn.Conv2d(shape[0], 16, 5, stride=2, padding=2),
@@ -97,10 +105,15 @@ class DictEncoder(nn.Module):
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Features [N, width]."""
-        return self.trunk(torch.cat([self.parts[key](self._numbers(key, observation[key])) for key in self.keys], -1))
+        return self.trunk(torch.cat([self.parts[_module_name(key)](self._numbers(key, observation[key])) for key in self.keys], -1))
 
     def _numbers(self, key: str, value: Tensor) -> Tensor:
         if key in self.classes:
-            return nn.functional.one_hot(value, self.classes[key]).float()
+            return nn.functional.one_hot(value.long(), self.classes[key]).flatten(1).float()
         value = value.float()
         return value.unsqueeze(-1) if value.dim() == 1 else value
+
+
+def _module_name(key: str) -> str:
+    """A name that any observation may lend to a module: without a dot, and none of torch's own (`type`, `values`, ...)."""
+    return "obs_" + key.replace(".", "/")

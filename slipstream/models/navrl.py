@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from slipstream.specs import Box
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
+from slipstream.specs import Box
 
 OBSERVATION_SPEC = {"lidar": Box((1, 36, 4)), "dynamic_obstacle": Box((1, 5, 10)), "state": Box((8,))}
 ACTION_SPEC = Box((3,), -2.0, 2.0)
@@ -38,9 +38,16 @@ def load_navrl(state: Mapping[str, Tensor]) -> ActorCritic:
             if key.startswith(theirs):
                 name = ours + key[len(theirs) :]
                 if name in own:
-                    renamed[name] = torch.as_tensor(value).detach().reshape(own[name].shape)
+                    renamed[name] = _shaped(key, torch.as_tensor(value).detach(), own[name].shape)
     missing = sorted(set(own) - set(renamed))
     if missing:
         raise ValueError(f"this file lacks weights of NavRL's network: {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}")
     policy.load_state_dict(renamed)
     return policy
+
+
+def _shaped(key: str, value: Tensor, shape: torch.Size) -> Tensor:
+    """`value` as `shape`, from which only single dimensions may differ: theirs keeps its statistics as [1]."""
+    if value.squeeze().shape != torch.empty(shape).squeeze().shape:
+        raise ValueError(f"{key} has shape {list(value.shape)}, in NavRL's network it is {list(shape)}")
+    return value.reshape(shape)

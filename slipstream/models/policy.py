@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from slipstream.specs import Discrete, Observation, Spec
 from slipstream.exploration import ExplorationType, exploration_type
-from slipstream.models.encoders import NAVRL_KEYS, DictEncoder, NavRLEncoder
+from slipstream.models.encoders import NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, small_linear
 from slipstream.models.normalisation import ValueNorm
+from slipstream.specs import Discrete, Observation, Spec
 
 
 @dataclass
@@ -27,19 +28,20 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if self.encoder not in ("auto", "navrl", "dict"):
             raise ValueError(f"unknown model.encoder '{self.encoder}': use auto, navrl or dict")
-        if not self.trunk:
-            raise ValueError("model.trunk needs at least one width")
+        if not self.trunk or min(self.trunk) < 1:
+            raise ValueError(f"model.trunk needs at least one width, all of them positive, not {self.trunk}")
+        if self.part < 1:
+            raise ValueError(f"model.part must be at least 1, not {self.part}")
 
 
 class ActorCritic(nn.Module):
     """Policy and value over one encoder. Called with an observation it acts, as `exploration_type()` says."""
 
-    def __init__(self, encoder: nn.Module, actor: BetaHead | GaussianHead | CategoricalHead, config: ModelConfig) -> None:
+    def __init__(self, encoder: Encoder, actor: BetaHead | GaussianHead | CategoricalHead, config: ModelConfig) -> None:
         super().__init__()
         self.encoder = encoder
         self.actor = actor
-        width: int = encoder.width  # type: ignore[assignment]
-        self.critic = small_linear(width, 1)
+        self.critic = small_linear(encoder.width, 1)
         self.value_norm = ValueNorm()
         self.config = config
         self.bf16 = False  # the encoder under autocast, acting and learning alike
@@ -77,13 +79,13 @@ class ActorCritic(nn.Module):
         return asdict(self.config)
 
 
-def build_policy(observation_spec: dict[str, Spec], action_spec: Spec, config: ModelConfig | None = None) -> ActorCritic:
+def build_policy(observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None) -> ActorCritic:
     """The network that fits an env's observations and actions."""
     config = config or ModelConfig()
     kind = config.encoder
     if kind == "auto":
         kind = "navrl" if set(NAVRL_KEYS) <= set(observation_spec) and not config.keys else "dict"
-    encoder: nn.Module
+    encoder: Encoder
     if kind == "navrl":
         missing = sorted(set(NAVRL_KEYS) - set(observation_spec))
         if missing:
