@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from slipstream.exploration import ExplorationType, set_exploration_type
+from slipstream.models.encoders import DictEncoder
+from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead
+from slipstream.models.policy import ModelConfig, build_policy
+from slipstream.specs import Box, Discrete
+
+ACTION = Box((2,), -1.0, 1.0)
+
+ODD = {
+    "scalar": (Box(()), torch.randn(4)),
+    "vector": (Box((3,)), torch.randn(4, 3)),
+    "table": (Box((2, 5)), torch.randn(4, 2, 5)),
+    "small picture": (Box((3, 4, 4)), torch.randn(4, 3, 4, 4)),
+    "camera": (Box((3, 12, 20)), torch.randn(4, 3, 12, 20)),
+    "bytes": (Box((1, 8, 8), 0, 255, torch.uint8), torch.randint(0, 255, (4, 1, 8, 8), dtype=torch.uint8)),
+    "flag": (Box((), 0, 1, torch.bool), torch.tensor([True, False, True, False])),
+    "gear": (Discrete(5), torch.tensor([0, 4, 2, 1])),
+    "small gear": (Discrete(5, dtype=torch.int32), torch.tensor([0, 4, 2, 1], dtype=torch.int32)),
+    "gears": (Discrete(3, (2,)), torch.tensor([[0, 1], [2, 2], [1, 0], [0, 0]])),
+    "imu.gyro": (Box((3,)), torch.randn(4, 3)),  # a name that no torch module may have
+    "type": (Box((3,)), torch.randn(4, 3)),  # and one that every torch module has already
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_each_odd_observation_alone_makes_features_and_gradients(name):
+    spec, value = ODD[name]
+    encoder = DictEncoder({name: spec}, [16, 8])
+    features = encoder({name: value})
+    assert features.shape == (4, 8) and encoder.width == 8
+    features.sum().backward()
+    assert all(p.grad is not None for p in encoder.parameters())
+
+
+def test_all_odd_observations_together():
+    encoder = DictEncoder({name: spec for name, (spec, _) in ODD.items()}, [16], part=4)
+    assert encoder({name: value for name, (_, value) in ODD.items()}).shape == (4, 16)
+
+
+def test_a_category_is_not_taken_for_a_size():
+    torch.manual_seed(0)
+    encoder = DictEncoder({"gear": Discrete(3)}, [8])
+    first, second, third = encoder({"gear": torch.tensor([0, 1, 2])})
+    assert not torch.allclose(second - first, third - second)
+
+
+def test_the_order_in_which_an_env_names_its_observations_does_not_matter():
+    spec = {"b": Box((2,)), "a": Box((3,))}
+    torch.manual_seed(0)
+    one = DictEncoder(spec, [8])
+    torch.manual_seed(0)
+    other = DictEncoder(dict(reversed(spec.items())), [8])
+    x = {"a": torch.randn(2, 3), "b": torch.randn(2, 2)}
+    assert torch.equal(one(x), other(x))
+
+
+def test_only_the_keys_asked_for_are_read():
+    policy = build_policy({"a": Box((3,)), "b": Box((2,))}, ACTION, ModelConfig(keys=["b"]))
+    assert policy.encoder.keys == ("b",)
+    assert policy({"b": torch.randn(4, 2)})["action"].shape == (4, 2)
+
+
+def test_a_key_that_the_env_does_not_give_is_refused_with_those_it_does():
+    with pytest.raises(ValueError, match=r"no observation \['c'\].*\['a', 'b'\]"):
+        build_policy({"a": Box((3,)), "b": Box((2,))}, ACTION, ModelConfig(keys=["c"]))
+
+
+def test_the_head_follows_from_the_action_space():
+    obs = {"a": Box((3,))}
+    assert isinstance(build_policy(obs, Box((2,), -1, 1)).actor, BetaHead)
+    assert isinstance(build_policy(obs, Box((2,))).actor, GaussianHead)
+    assert isinstance(build_policy(obs, Box((2,), 0.0)).actor, GaussianHead)  # open at one end
+    assert isinstance(build_policy(obs, Discrete(4)).actor, CategoricalHead)
+    with pytest.raises(ValueError, match=r"must be a vector, not of shape \(2, 2\)"):
+        build_policy(obs, Box((2, 2), -1, 1))
+
+
+def test_a_policy_acts_as_the_exploration_type_says():
+    torch.manual_seed(0)
+    policy = build_policy({"a": Box((3,))}, ACTION)
+    x = {"a": torch.randn(5, 3)}
+    parameters = policy.actor(policy.features(x))
+    with set_exploration_type(ExplorationType.MEAN):
+        assert torch.equal(policy(x)["action"], policy.actor.mean(parameters))
+    with set_exploration_type(ExplorationType.MODE):
+        assert torch.equal(policy(x)["action"], policy.actor.mode(parameters))
+    assert not torch.equal(policy(x)["action"], policy(x)["action"])
+
+
+def test_what_it_says_while_acting_it_says_again_when_asked_later():
+    torch.manual_seed(0)
+    policy = build_policy({"a": Box((3,))}, ACTION)
+    x = {"a": torch.randn(5, 3)}
+    out = policy(x)
+    log_prob, entropy, value = policy.evaluate(x, out["action"])
+    torch.testing.assert_close(out["log_prob"], log_prob)
+    assert torch.equal(out["value"], value) and torch.equal(policy.value(x), value)
+    assert entropy.shape == (5,)
+
+
+def test_a_description_builds_the_same_network_again():
+    torch.manual_seed(0)
+    policy = build_policy({"a": Box((3,))}, ACTION, ModelConfig(trunk=[32, 16], part=8))
+    twin = build_policy({"a": Box((3,))}, ACTION, ModelConfig(**policy.describe()))
+    twin.load_state_dict(policy.state_dict())
+    x = {"a": torch.randn(5, 3)}
+    assert torch.equal(twin.value(x), policy.value(x))
+
+
+@pytest.mark.parametrize("wrong", [{"encoder": "cnn"}, {"trunk": []}, {"trunk": [0]}, {"part": 0}])
+def test_settings_that_cannot_be_are_refused_by_name(wrong):
+    with pytest.raises(ValueError, match=f"model.{next(iter(wrong))}"):
+        ModelConfig(**wrong)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from slipstream.models.normalisation import ValueNorm
+
+ALL = torch.ones(4, dtype=torch.bool)
+
+
+def test_before_any_return_it_changes_nothing():
+    x = torch.tensor([-3.0, 0.0, 5.0])
+    assert torch.equal(ValueNorm().normalise(x), x) and torch.equal(ValueNorm().denormalise(x), x)
+
+
+def test_one_batch_is_enough_to_know_its_mean_and_deviation():
+    norm = ValueNorm()
+    norm.update(torch.tensor([2.0, 4.0, 6.0, 8.0]), ALL)
+    mean, deviation = norm.statistics()
+    assert norm.debiasing_term.item() == pytest.approx(0.005)
+    assert mean.item() == pytest.approx(5.0, rel=1e-4)  # without the correction it would be 0.025
+    assert deviation.item() == pytest.approx(5**0.5, rel=1e-3)
+
+
+def test_two_batches_are_weighed_as_the_exponential_mean_has_them():
+    norm = ValueNorm(beta=0.5)
+    norm.update(torch.full((4,), 1.0), ALL)
+    norm.update(torch.full((4,), 4.0), ALL)
+    # weights 0.25 and 0.5 of 0.75 in all
+    assert norm.debiasing_term.item() == pytest.approx(0.75)
+    mean, deviation = norm.statistics()
+    assert mean.item() == pytest.approx((0.25 * 1 + 0.5 * 4) / 0.75)
+    assert deviation.item() == pytest.approx(((0.25 * 1 + 0.5 * 16) / 0.75 - 9) ** 0.5)
+
+
+def test_invalid_returns_do_not_count():
+    valid = torch.tensor([True, False, True, False])
+    norm, clean = ValueNorm(), ValueNorm()
+    norm.update(torch.tensor([1.0, 1e6, 3.0, -1e6]), valid)
+    clean.update(torch.tensor([1.0, 3.0]), torch.ones(2, dtype=torch.bool))
+    assert all(torch.equal(a, b) for a, b in zip(norm.buffers(), clean.buffers(), strict=True))
+
+
+def test_a_batch_without_a_valid_return_leaves_it_as_it_was():
+    norm = ValueNorm()
+    norm.update(torch.tensor([2.0, 4.0, 6.0, 8.0]), ALL)
+    before = [b.clone() for b in norm.buffers()]
+    norm.update(torch.full((4,), 9.0), ~ALL)
+    assert all(torch.equal(a, b) for a, b in zip(norm.buffers(), before, strict=True))
+
+
+def test_equal_returns_do_not_divide_by_nothing():
+    norm = ValueNorm()
+    norm.update(torch.full((4,), 3.0), ALL)
+    assert norm.statistics()[1].item() == pytest.approx(0.1)  # the variance is held at 0.01
+    assert torch.isfinite(norm.normalise(torch.tensor(3.0)))
+
+
+def test_normalise_and_denormalise_are_each_others_inverse():
+    norm = ValueNorm()
+    norm.update(torch.tensor([20.0, -4.0, 6.0, 80.0]), ALL)
+    x = torch.tensor([-100.0, 0.0, 33.0])
+    torch.testing.assert_close(norm.denormalise(norm.normalise(x)), x)

@@ -1,0 +1,153 @@
+"""Who may import whom: the design's layers, read off the source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "slipstream"
+
+# What each part may import of slipstream, besides itself. Parts that are not named here compose, and may import all.
+ALLOWED = {
+    "seeding": set(),
+    "specs": set(),
+    "exploration": set(),
+    "sim": {"seeding"},
+    "codec": set(),
+    "monitor": set(),
+    "store": {"codec", "specs"},
+    "checkpoint": {"codec"},
+    "runs": {"monitor"},  # a run folder is given plain data
+    "envs": {"sim", "specs", "seeding"},
+    "models": {"specs", "exploration"},
+    "collect": {"envs", "exploration", "specs", "store", "codec"},
+    "algo": {"models", "exploration", "specs"},
+}
+COMPOSE = {"__init__", "train", "evaluate", "cli", "config", "demo", "bench", "league"}
+
+
+def part_of(module: str) -> str:
+    """`slipstream.sim.lidar` belongs to `sim`; `slipstream` itself to `__init__`."""
+    return [*module.split("."), "__init__"][1]
+
+
+def imports_of(source: str, module: str, is_package: bool) -> Iterator[str]:
+    """Every slipstream module that `source`, the code of `module`, imports: at the top, in functions, for types, by name."""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "slipstream")
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *(node.module or "").split(".")]).strip(".")
+            if base.split(".")[0] == "slipstream":
+                yield from (f"{base}.{alias.name}" if _is_module(f"{base}.{alias.name}") else base for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args and _called(node) == "import_module":
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and str(name.value).split(".")[0] == "slipstream":
+                yield str(name.value)
+
+
+def violations(files: dict[str, tuple[str, bool]]) -> list[str]:
+    """What breaks the layers, for {module: (source, is a package)}."""
+    found = []
+    for module, (source, is_package) in files.items():
+        part = part_of(module)
+        for imported in imports_of(source, module, is_package):
+            target = part_of(imported)
+            if part in ALLOWED and target != part and target not in ALLOWED[part]:
+                found.append(f"{module} imports {imported}")
+    return found
+
+
+def cycles(files: dict[str, tuple[str, bool]]) -> list[str]:
+    """Modules that import one another when they are loaded, as `a -> b -> a`. Packages stand for their own __init__ only."""
+    edges = {
+        module: sorted({name for name in imports_of(_loaded_at_once(source), module, is_package) if name in files and name != module})
+        for module, (source, is_package) in files.items()
+    }
+    found, done = [], set()
+
+    def visit(module: str, path: list[str]) -> None:
+        if module in path:
+            found.append(" -> ".join([*path[path.index(module) :], module]))
+        elif module not in done:
+            for target in edges[module]:
+                visit(target, [*path, module])
+            done.add(module)
+
+    for module in files:
+        visit(module, [])
+    return found
+
+
+def _loaded_at_once(source: str) -> str:
+    """The source without the bodies of its functions, which run later."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _is_module(name: str) -> bool:
+    path = PACKAGE.parent.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or path.is_dir()
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def slipstream_files() -> dict[str, tuple[str, bool]]:
+    files = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        names = ["slipstream", *path.relative_to(PACKAGE).with_suffix("").parts]
+        is_package = names[-1] == "__init__"
+        files[".".join(names[:-1] if is_package else names)] = (path.read_text(encoding="utf-8"), is_package)
+    return files
+
+
+def test_every_part_imports_only_what_the_design_lets_it():
+    assert violations(slipstream_files()) == []
+
+
+def test_every_part_has_its_place_in_the_design():
+    parts = {part_of(module) for module in slipstream_files()}
+    assert parts - set(ALLOWED) - COMPOSE == set()
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    assert cycles(slipstream_files()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("slipstream.codec.chunk", "from slipstream.envs.base import TensorEnv"),
+        ("slipstream.store.replay", "import slipstream.algo.ppo"),
+        ("slipstream.checkpoint.saver", "from slipstream.train import run"),
+        ("slipstream.checkpoint.saver", "from slipstream import PPO"),
+        ("slipstream.monitor.timers", "from ..models import policy"),
+        ("slipstream.monitor.advisor", "def probe():\n    from slipstream import train"),
+        ("slipstream.sim.lidar", "from slipstream.specs import Box"),
+        ("slipstream.envs.navigation", "from slipstream.collect import SyncDataCollector"),
+        ("slipstream.models.policy", "from slipstream.envs.base import TensorEnv"),
+        ("slipstream.collect.sync", "from slipstream.models.policy import ActorCritic"),
+        ("slipstream.algo.ppo", "from slipstream.collect import SyncDataCollector"),
+        ("slipstream.runs.folder", "from slipstream.config import TrainConfig"),
+        ("slipstream.runs.folder", "import importlib\nimportlib.import_module('slipstream.train')"),
+    ],
+)
+def test_a_planted_violation_is_found(module, line):
+    assert len(violations({module: (line, False)})) == 1
+
+
+def test_a_planted_cycle_is_found_and_a_late_import_is_none():
+    a, b = "from slipstream.sim.b import x", "import slipstream.sim.a"
+    late = "def f():\n    import slipstream.sim.a"
+    assert cycles({"slipstream.sim.a": (a, False), "slipstream.sim.b": (b, False)})
+    assert not cycles({"slipstream.sim.a": (a, False), "slipstream.sim.b": (late, False)})
