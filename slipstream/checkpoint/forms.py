@@ -110,4 +110,4 @@ def _numpy_globals() -> list[Any]:
     except ImportError:  # NumPy 1
         from numpy.core import multiarray  # type: ignore[no-redef]
     dtypes = {type(np.dtype(code)) for code in "?bBhHiIlLqQefdFDSUMm"}
-    return [multiarray._reconstruct, multiarray.scalar, np.ndarray, np.dtype, *dtypes]
+    return [bytes, multiarray._reconstruct, multiarray.scalar, np.ndarray, np.dtype, *dtypes]

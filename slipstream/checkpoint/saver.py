@@ -23,7 +23,7 @@ from slipstream.checkpoint.reader import aside_name
 from slipstream.checkpoint.retention import Entry, Retention, needed_bases, read_entry
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.staging import Buffer, Staging
-from slipstream.checkpoint.writer import Base, make_image, write_slip
+from slipstream.checkpoint.writer import Base, SlipWriter, make_image
 from slipstream.codec import Workers
 from slipstream.codec.workers import lower_priority
 
@@ -96,6 +96,7 @@ class AsyncCheckpointSaver:
         self.retention = Retention(keep_last, keep_every, best_metric, best_mode, links)
         self._fs = fs or FileSystem()
         self._workers = Workers(threads, nice=_NICE)
+        self._writer = SlipWriter(self._workers, self._fs)
         self._staging = Staging()
         self._stop = StopFlag()
         self._jobs: deque[_Job] = deque()
@@ -304,13 +305,11 @@ class AsyncCheckpointSaver:
         layout = job.buffer.layout
         image = make_image(layout, host, self.moments)
         base = self._base if self._can_differ(job) else None
-        identity, written = write_slip(
+        identity, written = self._writer.write(
             job.path,
             job.structure,
-            layout,
+            layout.views,
             image,
-            workers=self._workers,
-            fs=self._fs,
             level=_zstd_level(self.compression_level),
             base=base,
             metrics=job.metrics,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import queue
 import zlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import torch
 
 from slipstream.checkpoint.files import FileSystem, atomic_file
 from slipstream.checkpoint.format import HEADER, PAD, Chunk, FileStream, Index, is_signed, pack_header, pack_index
-from slipstream.checkpoint.staging import ALIGN, MOMENTS, Layout, Storage
-from slipstream.codec import CHUNK_BYTES, Workers, encode_chunk, quantise_moments
+from slipstream.checkpoint.staging import ALIGN, MOMENTS, Layout, Storage, View
+from slipstream.codec import CHUNK_BYTES, Scratch, Workers, encode_chunk, quantise_moments
 
 MIN_LOSSY = 1024  # elements; smaller moments are not worth an approximation
 
@@ -88,44 +89,61 @@ def _without(streams: list[tuple[int, np.ndarray]], storages: list[tuple[Storage
     return Image(closed, out)
 
 
-def write_slip(
-    path: Path,
-    structure: Any,
-    layout: Layout,
-    image: Image,
-    *,
-    workers: Workers,
-    fs: FileSystem,
-    level: int = 1,
-    base: Base | None = None,
-    metrics: dict[str, float] | None = None,
-    step: int | None = None,
-) -> tuple[bytes, int]:
-    """Write the file; (identity, bytes written)."""
-    streams = [FileStream(width, data.size) for width, data in image.streams]
-    reference = (base.path.name, base.identity) if base else None
-    index = Index(os.urandom(16), structure, list(layout.views), image.storages, streams, reference, metrics or {}, step)
+class SlipWriter:
+    """Writes `.pt.slip` files with threads and memory that it keeps from one to the next."""
 
-    def encode(job: tuple[int, int]) -> tuple[FileStream, int, Any, bytes, int]:
-        s, start = job
-        width, data = image.streams[s]
-        older = base.image.streams[s][1][start : start + CHUNK_BYTES] if base else None
-        method, payload = encode_chunk(data[start : start + CHUNK_BYTES], width, older, level)
-        padding = bytes(-len(payload) % PAD)
-        return streams[s], method, payload, padding, zlib.crc32(padding, zlib.crc32(payload))
+    def __init__(self, workers: Workers, fs: FileSystem) -> None:
+        self._workers, self._fs = workers, fs
+        self._scratches: queue.SimpleQueue[Scratch] | None = None
 
-    def jobs() -> Iterator[tuple[int, int]]:
-        for s, stream in enumerate(streams):
-            yield from ((s, start) for start in range(0, stream.nbytes, CHUNK_BYTES))
+    def write(
+        self,
+        path: Path,
+        structure: Any,
+        views: Sequence[View],
+        image: Image,
+        *,
+        level: int = 1,
+        base: Base | None = None,
+        metrics: dict[str, float] | None = None,
+        step: int | None = None,
+    ) -> tuple[bytes, int]:
+        """Write the file; (identity, bytes written)."""
+        streams = [FileStream(width, data.size) for width, data in image.streams]
+        reference = (base.path.name, base.identity) if base else None
+        index = Index(os.urandom(16), structure, list(views), image.storages, streams, reference, metrics or {}, step)
+        # taken, not shared: after an error chunks may still be in flight, and the next file gets new memory
+        scratches, self._scratches = self._scratches or self._new_scratches(), None
 
-    with atomic_file(path, fs) as file:
-        file.write(bytes(HEADER.size))
-        for stream, method, payload, padding, crc in workers.map(encode, jobs()):
-            stream.chunks.append(Chunk(file.position, len(payload) + len(padding), method, crc))
-            file.write(payload)
-            file.write(padding)
-        body = pack_index(index)
-        offset = file.position
-        file.write(body)
-        file.write_at(0, pack_header(index, offset, body))
-    return index.identity, offset + len(body)
+        def encode(job: tuple[int, int]) -> tuple[FileStream, int, list[Any], int, Scratch]:
+            s, start = job
+            width, data = image.streams[s]
+            older = base.image.streams[s][1][start : start + CHUNK_BYTES] if base else None
+            scratch = scratches.get()
+            method, payload = encode_chunk(data[start : start + CHUNK_BYTES], width, older, level, scratch)
+            payload.append(bytes(-sum(map(len, payload)) % PAD))
+            crc = 0
+            for part in payload:
+                crc = zlib.crc32(part, crc)
+            return streams[s], method, payload, crc, scratch
+
+        jobs = ((s, start) for s, stream in enumerate(streams) for start in range(0, stream.nbytes, CHUNK_BYTES))
+        with atomic_file(path, self._fs) as file:
+            file.write(bytes(HEADER.size))
+            for stream, method, payload, crc, scratch in self._workers.map(encode, jobs):
+                stream.chunks.append(Chunk(file.position, sum(map(len, payload)), method, crc))
+                for part in payload:
+                    file.write(part)
+                scratches.put(scratch)
+            body = pack_index(index)
+            offset = file.position
+            file.write(body)
+            file.write_at(0, pack_header(index, offset, body))
+        self._scratches = scratches
+        return index.identity, offset + len(body)
+
+    def _new_scratches(self) -> queue.SimpleQueue[Scratch]:
+        out: queue.SimpleQueue[Scratch] = queue.SimpleQueue()
+        for _ in range(2 * self._workers.count + 2):  # one for every chunk that `map` lets be in flight
+            out.put(Scratch())
+        return out

@@ -1,12 +1,13 @@
 """Bytes in, bytes out: byte planes, differences, zero masks, entropy coding and checksums, in threads that do not hold the GIL."""
 
-from slipstream.codec.chunk import CHUNK_BYTES, CodecError, decode_chunk, encode_chunk
+from slipstream.codec.chunk import CHUNK_BYTES, CodecError, Scratch, decode_chunk, encode_chunk
 from slipstream.codec.moments import dequantise_moments, moments_nbytes, quantise_moments
 from slipstream.codec.workers import Workers
 
 __all__ = [
     "CHUNK_BYTES",
     "CodecError",
+    "Scratch",
     "Workers",
     "decode_chunk",
     "dequantise_moments",

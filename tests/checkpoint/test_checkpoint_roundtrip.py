@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoint_states import random_tensor, same, states, training_state
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import HealthCheck, given, settings
 
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, load_checkpoint
 
@@ -18,20 +18,20 @@ def round_trip(state, folder, compress=True, **options):
     return load_checkpoint(path)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(state=states())
 def test_random_states_come_back_bit_for_bit_in_our_format(state, tmp_path):
     assert same(round_trip(state, tmp_path), state)
 
 
 @pytest.mark.soak
-@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(state=states())
 def test_many_random_states_come_back_bit_for_bit(state, tmp_path):
     assert same(round_trip(state, tmp_path), state)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(state=states())
 def test_random_states_come_back_through_a_difference(state, tmp_path):
     with AsyncCheckpointSaver(threads=1, full_every=3) as saver:
@@ -42,17 +42,13 @@ def test_random_states_come_back_through_a_difference(state, tmp_path):
     assert same(load_checkpoint(path), state)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(state=states())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(state=states(torch_kinds=True))
 @pytest.mark.parametrize("compress", ["lz4", False])
 def test_random_states_come_back_through_the_torch_forms(state, compress, tmp_path):
     with AsyncCheckpointSaver(threads=1) as saver:
         path = saver.save_async(state, tmp_path / "c.pt", compress)
-    try:
-        loaded = load_checkpoint(path)
-    except CheckpointError as error:  # torch's restricted reader knows fewer kinds of values than our format holds
-        print(error); reject()
-    assert same(loaded, state)
+    assert same(load_checkpoint(path), state)
 
 
 @pytest.mark.parametrize("compress", FORMS)
