@@ -99,6 +99,8 @@ class LidarScan:
     def __call__(self, pos: Tensor, yaw: Tensor) -> Tensor:
         """Distances [N, azimuths, elevations]."""
         out = torch.empty(len(pos), *self._shape)
+        # a NaN would index the grid anywhere; such a drone scans from far away, where nothing is
+        pos, yaw = torch.nan_to_num(pos, 1e4, 1e4, -1e4), torch.nan_to_num(yaw)
         _scan(pos.contiguous().numpy(), yaw.contiguous().numpy(), *self._fixed, out.numpy())
         return out
 

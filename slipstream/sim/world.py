@@ -126,5 +126,5 @@ class WorldGrid:
 
     def cell_of(self, pos: Tensor) -> Tensor:
         """The index [N] of the cell that holds each position [N, 3]."""
-        ij = (pos[:, :2] + self.half_m).clamp(0, self.cells - 1e-3).long()
+        ij = torch.nan_to_num(pos[:, :2] + self.half_m).clamp(0, self.cells - 1e-3).long()  # NaN has no index
         return ij[:, 0] * self.cells + ij[:, 1]
