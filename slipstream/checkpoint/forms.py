@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ def snapshot_state(structure: Any, layout: Layout, host: np.ndarray) -> Any:
 def write_pt(path: Path, state: Any, fs: FileSystem) -> int:
     """A plain `.pt`; the bytes written."""
     with atomic_file(path, fs) as file:
-        torch.save(state, file)
+        torch.save(state, cast(IO[bytes], file))
     return file.position
 
 
@@ -63,7 +63,7 @@ def write_lz4(path: Path, state: Any, level: int, fs: FileSystem) -> int:
     """A `.pt.lz4`: an LZ4 frame around a normal torch file; the bytes written."""
     with atomic_file(path, fs) as file:
         stream = _Lz4Stream(file, level)
-        torch.save(state, stream)
+        torch.save(state, cast(IO[bytes], stream))
         stream.finish()
     return file.position
 

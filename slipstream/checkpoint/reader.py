@@ -45,11 +45,12 @@ class SlipFile:
         structure = self.index.structure if keys is None else tree.select(self.index.structure, list(keys))
         wanted = sorted({leaf for _, leaf in tree.walk_leaves(structure)} if keys is not None else range(len(self.index.views)))
         opened = self.storages(sorted({self.index.views[i].storage for i in wanted}), mmap)
-        made = {}
-        for i in wanted:
-            view = self.index.views[i]
-            made[i] = _on_device(make_tensor(view, opened[view.storage]), view, map_location)
-        return tree.thaw(structure, made.__getitem__)
+        return tree.thaw(structure, self.tensors(opened, map_location).__getitem__)
+
+    def tensors(self, opened: dict[int, Tensor], map_location: Any = "cpu") -> dict[int, Any]:
+        """Every tensor and array whose storage is among `opened`, by its number."""
+        views = ((i, view) for i, view in enumerate(self.index.views) if view.storage in opened)
+        return {i: _on_device(make_tensor(view, opened[view.storage]), view, map_location) for i, view in views}
 
     def storages(self, wanted: list[int], mmap: bool = False) -> dict[int, Tensor]:
         """The bytes of some storages, uint8 each in memory of its own."""
@@ -69,8 +70,8 @@ class SlipFile:
 
     def check(self) -> None:
         """Read and decode every chunk; raises CorruptCheckpointError at the first that is damaged."""
-        jobs = [(s, i, []) for s, stream in enumerate(self.index.streams) for i in range(len(stream.chunks))]
-        for _ in _workers.map(self._read, jobs):
+        chunks = ((s, i) for s, stream in enumerate(self.index.streams) for i in range(len(stream.chunks)))
+        for _ in _workers.map(lambda at: self._read((*at, [])), chunks):
             pass
         if self._base is not None:
             self._base.check()

@@ -202,7 +202,7 @@ class Buffer:
                 target.numpy()[:] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
                 continue
             if low != WHOLE:
-                data = torch.empty(0, dtype=torch.uint8, device=data.device).set_(data.untyped_storage(), low, (target.numel(),))
+                data = torch.empty(0, dtype=torch.uint8, device=data.device).set_(data.untyped_storage(), low, (target.numel(),), (1,))
             targets.append(target)
             sources.append(data)
         if sources:

@@ -1,13 +1,216 @@
-import torch
+import threading
 
-from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+import pytest
+import torch
+from checkpoint_states import same, training_state
+
+from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, load_checkpoint
+from slipstream.checkpoint.files import FileSystem
+
+
+class Gate(FileSystem):
+    """Holds every write until it is opened, so that snapshots wait in the queue."""
+
+    def __init__(self):
+        self.open = threading.Event()
+        self.reached = threading.Event()
+
+    def create(self, path):
+        self.reached.set()
+        assert self.open.wait(30)
+        return super().create(path)
+
+
+def gated(folder, count, **options):
+    """A saver with one file being written and `count` waiting."""
+    gate = Gate()
+    saver = AsyncCheckpointSaver(fs=gate, **options)
+    saver.save_async({"i": 0}, folder / "c_0.pt")
+    assert gate.reached.wait(30)
+    for i in range(1, count + 1):
+        saver.save_async({"i": i}, folder / f"c_{i}.pt")
+    return saver, gate
+
+
+def names(folder):
+    return sorted(p.name for p in folder.iterdir())
 
 
 def test_what_is_saved_is_the_state_at_the_call(tmp_path):
-    weight = torch.arange(6.0)
-    with AsyncCheckpointSaver() as saver:
-        saver.save_async({"w": weight, "it": 3}, tmp_path / "c.pt")
+    weight, nested = torch.arange(6.0), {"list": [1, 2]}
+    gate = Gate()
+    with AsyncCheckpointSaver(fs=gate) as saver:
+        saver.save_async({"w": weight, "n": nested}, tmp_path / "c.pt")
         weight.zero_()
-    state = load_checkpoint(tmp_path / "c.pt")
-    assert state["it"] == 3
-    assert torch.equal(state["w"], torch.arange(6.0))
+        nested["list"].append(3)
+        gate.open.set()
+    assert same(load_checkpoint(tmp_path / "c.pt"), {"w": torch.arange(6.0), "n": {"list": [1, 2]}})
+
+
+def test_buffers_are_reused_and_snapshots_stay_apart(tmp_path):
+    weight = torch.zeros(1000)
+    with AsyncCheckpointSaver() as saver:
+        for i in range(12):
+            weight.fill_(i)
+            saver.save_async({"w": weight}, tmp_path / f"c_{i}.pt")
+    assert [load_checkpoint(tmp_path / f"c_{i}.pt")["w"][0].item() for i in range(12)] == list(range(12))
+
+
+def test_files_are_named_by_their_form(tmp_path):
+    with AsyncCheckpointSaver() as saver:
+        saver.save_async({}, tmp_path / "a.pt")
+        saver.save_async({}, tmp_path / "b.pt", compress="lz4")
+        saver.save_async({}, tmp_path / "c.pt", compress=False)
+        saver.save_async({}, tmp_path / "d.pt.slip")
+    assert names(tmp_path) == ["a.pt.slip", "b.pt.lz4", "c.pt", "d.pt.slip"]
+    assert (tmp_path / "a.pt.slip").stat().st_mode & 0o777 == (tmp_path / "c.pt").stat().st_mode & 0o777
+
+
+def test_the_newest_form_is_taken_with_a_warning(tmp_path):
+    with AsyncCheckpointSaver() as saver:
+        for i, compress in enumerate((True, "lz4", False)):
+            saver.save_async({"i": i}, tmp_path / "c.pt", compress)
+    import os
+
+    for i, name in enumerate(("c.pt.slip", "c.pt", "c.pt.lz4")):
+        os.utime(tmp_path / name, (i + 1, i + 1))
+    with pytest.warns(UserWarning, match="several forms"):
+        assert load_checkpoint(tmp_path / "c.pt") == {"i": 1}
+    assert load_checkpoint(tmp_path / "c.pt.slip") == {"i": 0}
+
+
+def test_blocking_waits_until_there_is_room(tmp_path):
+    saver, gate = gated(tmp_path, 1, max_queue_size=1)
+    done = threading.Event()
+    thread = threading.Thread(target=lambda: (saver.save_async({"i": 2}, tmp_path / "c_2.pt"), done.set()))
+    thread.start()
+    assert not done.is_set()
+    gate.open.set()
+    thread.join(30)
+    saver.shutdown()
+    assert done.is_set() and len(names(tmp_path)) == 3
+
+
+def test_drop_oldest_drops_what_waited_longest(tmp_path):
+    saver, gate = gated(tmp_path, 4, max_queue_size=2, queue_policy="drop_oldest")
+    gate.open.set()
+    saver.shutdown()
+    assert names(tmp_path) == ["c_0.pt.slip", "c_3.pt.slip", "c_4.pt.slip"]
+    assert saver.get_stats()["dropped"] == 2
+
+
+def test_keep_newest_drops_all_that_wait(tmp_path):
+    saver, gate = gated(tmp_path, 3, max_queue_size=2, queue_policy="keep_newest")
+    gate.open.set()
+    saver.shutdown()
+    assert names(tmp_path) == ["c_0.pt.slip", "c_3.pt.slip"]
+
+
+def test_raise_refuses_when_the_queue_is_full(tmp_path):
+    saver, gate = gated(tmp_path, 1, max_queue_size=1, queue_policy="raise")
+    with pytest.raises(CheckpointError, match="wait to be written"):
+        saver.save_async({}, tmp_path / "c_9.pt")
+    gate.open.set()
+    saver.shutdown()
+
+
+def test_statistics_count_bytes_files_and_times(tmp_path):
+    state = training_state()
+    with AsyncCheckpointSaver(full_every=3) as saver:
+        for i in range(4):
+            saver.save_async(state, tmp_path / f"c_{i}.pt")
+        saver.wait()
+        stats = saver.get_stats()
+    assert (stats["total_saved"], stats["full"], stats["differences"], stats["dropped"], stats["queue_size"]) == (4, 2, 2, 0, 0)
+    assert stats["bytes_out"] == sum(p.stat().st_size for p in tmp_path.iterdir())
+    assert stats["compression_ratio"] == stats["bytes_in"] / stats["bytes_out"]
+    assert 0 < stats["blocking_ms_median"] <= stats["blocking_ms_p99"]
+
+
+def test_shutdown_twice_is_fine_and_saving_after_it_is_not(tmp_path):
+    saver = AsyncCheckpointSaver()
+    saver.shutdown()
+    saver.shutdown()
+    with pytest.raises(CheckpointError, match="shut down"):
+        saver.save_async({}, tmp_path / "c.pt")
+
+
+def test_shutdown_says_when_time_ran_out(tmp_path):
+    saver, gate = gated(tmp_path, 1)
+    with pytest.raises(CheckpointError, match="2 saves are unfinished"):
+        saver.shutdown(timeout=0.01)
+    gate.open.set()
+    saver.shutdown()
+
+
+def test_an_error_in_the_block_is_not_hidden_by_the_savers(tmp_path):
+    with pytest.raises(ZeroDivisionError) as info, AsyncCheckpointSaver() as saver:
+        saver.save_async({}, tmp_path / "a" / "c.pt")
+        saver.wait()
+        (tmp_path / "a" / "c.pt.slip").unlink()
+        (tmp_path / "a").rmdir()
+        saver.save_async({}, tmp_path / "a" / "d.pt")
+        raise ZeroDivisionError
+    assert "d.pt" in info.value.__notes__[0]
+
+
+def test_a_vanished_folder_is_told_and_saving_goes_on_once_it_is_back(tmp_path):
+    folder = tmp_path / "run"
+    with AsyncCheckpointSaver() as saver:
+        first = saver.save_async({"i": 0}, folder / "c_0.pt")
+        saver.wait()
+        first.unlink()
+        folder.rmdir()
+        saver.save_async({"i": 1}, folder / "c_1.pt")
+        with pytest.raises(CheckpointError, match="c_1"):
+            saver.wait()
+        folder.mkdir()
+        saver.save_async({"i": 2}, folder / "c_2.pt")
+    assert load_checkpoint(folder / "c_2.pt") == {"i": 2}
+
+
+def test_a_difference_is_one_hop_and_survives_its_base_being_written_over(tmp_path):
+    state = training_state()
+    with AsyncCheckpointSaver(full_every=10) as saver:
+        saver.save_async(state, tmp_path / "a.pt")
+        saver.save_async(state, tmp_path / "b.pt")
+        saver.wait()
+        assert (tmp_path / "b.pt.slip").stat().st_size < (tmp_path / "a.pt.slip").stat().st_size / 2
+        saver.save_async({"new": 1}, tmp_path / "a.pt")
+    assert load_checkpoint(tmp_path / "a.pt") == {"new": 1}
+    assert same(load_checkpoint(tmp_path / "b.pt"), state)
+
+
+def test_a_difference_is_not_taken_against_a_file_that_is_gone(tmp_path):
+    state = training_state()
+    with AsyncCheckpointSaver(full_every=10) as saver:
+        first = saver.save_async(state, tmp_path / "a.pt")
+        saver.wait()
+        first.unlink()
+        saver.save_async(state, tmp_path / "b.pt")
+    assert same(load_checkpoint(tmp_path / "b.pt"), state)
+
+
+def test_other_tensors_make_a_whole_file_of_their_own(tmp_path):
+    with AsyncCheckpointSaver(full_every=10) as saver:
+        saver.save_async({"a": torch.ones(100)}, tmp_path / "a.pt")
+        saver.save_async({"a": torch.ones(101)}, tmp_path / "b.pt")
+        saver.wait()
+        assert saver.get_stats()["full"] == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"queue_policy": "never"}, {"full_every": 0}, {"moments": "int4"}, {"compression_level": 17}, {"keep_every": 5}, {"best_mode": "up"}],
+)
+def test_settings_that_mean_nothing_are_refused(options):
+    with pytest.raises(ValueError):
+        AsyncCheckpointSaver(**options)
+
+
+def test_old_checkpoints_of_plain_torch_load(tmp_path):
+    state = {"w": torch.ones(3), "n": 1}
+    torch.save(state, tmp_path / "new.pt")
+    torch.save(state, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    assert same(load_checkpoint(tmp_path / "new.pt"), state) and same(load_checkpoint(tmp_path / "old.pt"), state)
+    assert same(load_checkpoint(tmp_path / "new.pt", mmap=True), state)

@@ -1,0 +1,73 @@
+import pytest
+import torch
+from checkpoint_states import same, training_state
+
+from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+
+
+def steps(folder):
+    return sorted(int(p.name.split("_")[1].split(".")[0]) for p in folder.glob("c_*"))
+
+
+def test_the_last_k_and_every_nth_stay(tmp_path):
+    with AsyncCheckpointSaver(keep_last=2, keep_every=4) as saver:
+        for i in range(10):
+            saver.save_async({"i": i}, tmp_path / f"c_{i}.pt")
+    assert steps(tmp_path) == [0, 4, 8, 9]
+
+
+@pytest.mark.parametrize(("mode", "best"), [("max", 2), ("min", 1)])
+def test_the_best_stays_and_is_linked(tmp_path, mode, best):
+    with AsyncCheckpointSaver(keep_last=1, best_metric="r", best_mode=mode, links=True) as saver:
+        for i, r in enumerate((3.0, 1.0, 9.0, float("nan"), 5.0)):
+            saver.save_async({"i": i}, tmp_path / f"c_{i}.pt", metrics={"r": r})
+    assert steps(tmp_path) == [best, 4]
+    assert load_checkpoint(tmp_path / "best.pt") == {"i": best}
+    assert load_checkpoint(tmp_path / "latest.pt") == load_checkpoint(tmp_path) == {"i": 4}
+
+
+def test_the_best_is_known_to_a_later_saver(tmp_path):
+    for i, r in enumerate((3.0, 9.0, 1.0, 2.0)):
+        with AsyncCheckpointSaver(keep_last=1, best_metric="r", links=True) as saver:
+            saver.save_async({"i": i}, tmp_path / f"c_{i}.pt", metrics={"r": r})
+    assert steps(tmp_path) == [1, 3]
+    assert load_checkpoint(tmp_path / "best.pt") == {"i": 1}
+
+
+def test_a_whole_file_lives_while_a_difference_needs_it(tmp_path):
+    state = training_state()
+    with AsyncCheckpointSaver(full_every=4, keep_last=2) as saver:
+        for i in range(8):
+            state["iteration"] = i
+            saver.save_async(state, tmp_path / f"c_{i}.pt")
+            saver.wait()
+            for step in steps(tmp_path):
+                assert load_checkpoint(tmp_path / f"c_{step}.pt")["iteration"] == step
+    assert steps(tmp_path) == [4, 6, 7]
+
+
+def test_other_files_are_never_touched(tmp_path):
+    torch.save({}, tmp_path / "weights_3.pt")
+    (tmp_path / "c_notes.pt").write_text("mine")
+    with AsyncCheckpointSaver(keep_last=1) as saver:
+        for i in range(3):
+            saver.save_async({}, tmp_path / f"c_{i}.pt")
+        saver.save_async({}, tmp_path / "final.pt")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c_2.pt.slip", "c_notes.pt", "final.pt.slip", "weights_3.pt"]
+
+
+def test_links_follow_the_form(tmp_path):
+    with AsyncCheckpointSaver(links=True) as saver:
+        saver.save_async({"i": 1}, tmp_path / "c_1.pt", compress=True)
+        saver.save_async({"i": 2}, tmp_path / "c_2.pt", compress=False)
+    assert load_checkpoint(tmp_path / "latest.pt") == {"i": 2}
+    assert not (tmp_path / "latest.pt.slip").is_symlink()
+
+
+def test_a_link_to_a_difference_finds_the_base(tmp_path):
+    state = training_state()
+    with AsyncCheckpointSaver(links=True, full_every=3) as saver:
+        for i in range(2):
+            saver.save_async(state, tmp_path / "run" / f"c_{i}.pt")
+    (tmp_path / "elsewhere.pt.slip").symlink_to(tmp_path / "run" / "latest.pt.slip")
+    assert same(load_checkpoint(tmp_path / "elsewhere.pt"), state)
