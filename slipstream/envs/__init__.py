@@ -1,0 +1,1 @@
+"""TensorEnv, the one contract, and the tasks that keep it."""

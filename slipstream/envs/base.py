@@ -17,6 +17,7 @@ from torch import Tensor
 
 from slipstream.specs import Discrete, Observation, Spec
 
+
 @dataclass
 class StepRecord:
     """What one step of all N environments gave. The tensors belong to the env and live until its next step."""

@@ -38,7 +38,7 @@ def _draw_block(rng: np.random.Generator, earlier: np.ndarray, cells: int) -> np
     block = np.zeros(4, np.int64)
     for _ in range(MAX_DRAWS):
         width, length = (BLOCK_CELLS[rng.integers(0, len(BLOCK_CELLS))] for _ in range(2))
-        x, y = (min(rng.integers(0, cells // CORNER_EVERY) * CORNER_EVERY, cells - side) for side in (width, length))
+        x, y = (min(int(rng.integers(0, cells // CORNER_EVERY)) * CORNER_EVERY, cells - side) for side in (width, length))
         block[:] = x, y, width, length
         # gaps are measured as NavRL does: between corners, less the new block's own sides
         gap_x = np.abs(earlier[:, 0] - x) - width
