@@ -71,6 +71,7 @@ class AtomicFile:
     def __init__(self, path: Path, fs: FileSystem) -> None:
         self.path = path
         self.position = self._begun = 0
+        self.error: OSError | None = None
         self._fs = fs
         self._temporary = path.with_name(f".{path.name}.{_HOST}-{os.getpid()}-{next(_counter)}.tmp")
         self._fd = fs.create(self._temporary)
@@ -79,8 +80,12 @@ class AtomicFile:
         """Append all of `data`."""
         view = memoryview(data).cast("B")
         done = 0
-        while done < len(view):
-            done += self._fs.write(self._fd, view[done:])
+        try:
+            while done < len(view):
+                done += self._fs.write(self._fd, view[done:])
+        except OSError as error:
+            self.error = self.error or error
+            raise
         self.position += done
         if self.position - self._begun >= _WRITEBACK:
             self._fs.start_writeback(self._fd, self._begun, self.position - self._begun)
@@ -119,6 +124,10 @@ def atomic_file(path: Path, fs: FileSystem) -> Iterator[AtomicFile]:
     try:
         yield file
         file.commit()
+    except BaseException as error:
+        if file.error is not None and error is not file.error:  # torch's writer reports a full disk as an internal error
+            raise file.error from error
+        raise
     finally:
         file.abandon()
 

@@ -213,6 +213,8 @@ def _check_view(view: View, index: Index) -> None:
     dtype_ = getattr(torch, view.dtype, None)
     if not isinstance(dtype_, torch.dtype) or len(view.stride) != len(view.shape):
         raise CorruptCheckpointError(f"a tensor of dtype {view.dtype!r}")
+    if coding and (view.dtype != "float32" or 4 * _product(view.shape) != held):
+        raise CorruptCheckpointError(f"{held} bytes of {coding} moments as {view.dtype} {view.shape}")
     last = view.offset + sum((s - 1) * t for s, t in zip(view.shape, view.stride, strict=True))
     if 0 not in view.shape and (last + 1) * dtype_.itemsize > held or _product(view.shape) >= 1 << 62:
         raise CorruptCheckpointError(f"a tensor of {view.dtype} {view.shape} runs past the end of its {held} bytes")

@@ -56,7 +56,7 @@ def freeze(state: Any) -> tuple[Any, list[Leaf]]:
         if len(path) > MAX_DEPTH:
             raise CheckpointError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself: {_dotted(path[:4])} ...")
         if kind is dict or kind is OrderedDict:
-            items = [(walk(k, None, path) if type(k) not in _PLAIN else k, walk(v, k, (*path, k))) for k, v in node.items()]
+            items = [(k if type(k) in _PLAIN else _frozen_key(k, path), walk(v, k, (*path, k))) for k, v in node.items()]
             if kind is dict:
                 return Node("dict", items)
             metadata = getattr(node, "_metadata", None)  # state_dict() keeps the modules' versions there
@@ -88,13 +88,20 @@ def _rare(node: Any, walk: Callable[..., Any], leaf: Callable[..., int], name: A
     if isinstance(node, np.generic) and node.dtype.kind in "biufc":
         return Node("numpy", [node.dtype.str, node.tobytes()])
     if isinstance(node, dict):  # defaultdict and other kinds: their items are kept, the kind is not
-        return Node("dict", [(walk(k, None, path) if type(k) not in _PLAIN else k, walk(v, k, (*path, k))) for k, v in node.items()])
-    if isinstance(node, (set, frozenset)):
-        return Node(type(node).__name__, [walk(v, name, (*path, "{}")) for v in node])
+        return Node("dict", [(k if type(k) in _PLAIN else _frozen_key(k, path), walk(v, k, (*path, k))) for k, v in node.items()])
+    if type(node) in (set, frozenset):
+        return Node(type(node).__name__, [_frozen_key(v, path) for v in node])
     if type(node).__module__ == "torch.nn.parameter" and isinstance(node, torch.Tensor):
         return Node("tensor", leaf(node.detach(), name))
     advice = "its state_dict(), get_state() or a dict of its fields" if not isinstance(node, torch.Tensor) else "a plain tensor"
     raise TypeError(f"checkpoint{_dotted(path)} is a {type(node).__module__}.{type(node).__qualname__}: save {advice} instead")
+
+
+def _frozen_key(key: Any, path: tuple[Any, ...]) -> Any:
+    frozen, leaves = freeze(key)
+    if leaves:
+        raise TypeError(f"checkpoint{_dotted(path)} has a tensor as a key or in a set: use its number or name instead")
+    return frozen
 
 
 def _dotted(path: tuple[Any, ...]) -> str:
@@ -134,12 +141,14 @@ def from_json(data: Any, leaves: int, depth: int = 0) -> Any:
     tag, value = data
     try:
         if tag == "dict":
-            return Node(tag, [(from_json(k, 0, depth + 1), from_json(v, leaves, depth + 1)) for k, v in value])
+            return Node(tag, [(_key(k, depth), from_json(v, leaves, depth + 1)) for k, v in value])
         if tag == "odict":
             items, metadata = value
-            pairs = [(from_json(k, 0, depth + 1), from_json(v, leaves, depth + 1)) for k, v in items]
+            pairs = [(_key(k, depth), from_json(v, leaves, depth + 1)) for k, v in items]
             return Node(tag, [pairs, from_json(metadata, leaves, depth + 1)])
-        if tag in ("list", "tuple", "set", "frozenset"):
+        if tag in ("set", "frozenset"):
+            return Node(tag, [_key(v, depth) for v in value])
+        if tag in ("list", "tuple"):
             return Node(tag, [from_json(v, leaves, depth + 1) for v in value])
         if tag in ("tensor", "learning", "ndarray"):
             return Node(tag, _leaf_index(value, leaves))
@@ -168,6 +177,13 @@ def from_json(data: Any, leaves: int, depth: int = 0) -> Any:
     except (TypeError, ValueError, AttributeError, IndexError, struct.error, RuntimeError) as error:
         raise CorruptCheckpointError(f"the structure of the checkpoint is malformed at a {tag!r}") from error
     raise CorruptCheckpointError(f"the structure of the checkpoint holds an unknown {tag!r}")
+
+
+def _key(data: Any, depth: int) -> Any:
+    """A key of a dict, or a member of a set: something that stays the same."""
+    node = from_json(data, 0, depth + 1)
+    hash(thaw(node, lambda i: None))  # a TypeError, told as a malformed structure, where it cannot be one
+    return node
 
 
 def _leaf_index(value: Any, leaves: int) -> int:

@@ -1,0 +1,96 @@
+import pytest
+import torch
+from checkpoint_states import same, training_state
+
+from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+from slipstream.checkpoint.cli import main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    state = training_state(32)
+    with AsyncCheckpointSaver(full_every=3, links=True) as saver:
+        for i in range(2):
+            saver.save_async({**state, "iteration": i}, tmp_path / f"c_{i}.pt", metrics={"return": 1.5}, step=i)
+    return tmp_path
+
+
+def test_info_names_files_and_tensors(folder, capsys):
+    assert main(["info", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "difference to c_0.pt.slip" in out and "whole" in out and "return 1.5" in out
+    assert main(["info", str(folder / "c_1.pt"), "--tensors"]) == 0
+    assert "optimizer.state.0.exp_avg" in capsys.readouterr().out
+
+
+def test_verify_names_each_broken_file_and_why(folder, capsys):
+    assert main(["verify", str(folder)]) == 0
+    torch.save({"a": torch.ones(100)}, folder / "plain.pt")
+    data = bytearray((folder / "plain.pt").read_bytes())
+    data[data.index(torch.ones(100).numpy().tobytes()) + 7] ^= 1
+    (folder / "plain.pt").write_bytes(data)
+    damaged = bytearray((folder / "c_1.pt.slip").read_bytes())
+    damaged[-3] ^= 1
+    (folder / "c_1.pt.slip").write_bytes(damaged)
+    assert main(["verify", str(folder)]) == 1
+    out = capsys.readouterr().out
+    assert "index's checksum is wrong" in out and "plain.pt" in out and "1 good, 2 broken" in out
+
+
+def test_diff_tells_what_changed(folder, capsys):
+    assert main(["diff", str(folder / "c_0.pt"), str(folder / "c_0.pt")]) == 0
+    assert main(["diff", str(folder / "c_0.pt"), str(folder / "c_1.pt")]) == 1
+    out = capsys.readouterr().out
+    assert "iteration" in out and "0 -> 1" in out and "1 entries differ" in out
+
+
+def test_squash_makes_a_difference_stand_alone(folder):
+    before = load_checkpoint(folder / "c_1.pt")
+    assert main(["squash", str(folder / "c_1.pt")]) == 0
+    (folder / "c_0.pt.slip").unlink()
+    assert same(load_checkpoint(folder / "c_1.pt"), before)
+
+
+def test_exported_torch_files_open_with_torch_alone(folder):
+    assert main(["export", str(folder / "c_1.pt"), "--to", "pt", "--out", str(folder / "out.pt")]) == 0
+    assert same(torch.load(folder / "out.pt", weights_only=True), load_checkpoint(folder / "c_1.pt"))
+
+
+def test_exported_safetensors_open_with_safetensors(folder, capsys):
+    safetensors = pytest.importorskip("safetensors.torch")
+    assert main(["export", str(folder / "c_1.pt"), "--to", "safetensors"]) == 0
+    assert "optimizer.param_groups.0.lr" in capsys.readouterr().out
+    tensors = safetensors.load_file(folder / "c_1.safetensors")
+    assert torch.equal(tensors["model.0.weight"], load_checkpoint(folder / "c_1.pt")["model"]["0.weight"])
+
+
+def test_repair_of_a_folder_puts_broken_files_aside_and_mends_links(folder, capsys):
+    (folder / "c_1.pt.slip").write_bytes(b"broken")
+    (folder / ".c_9.pt.slip.otherhost-1-0.tmp").write_bytes(b"half")
+    assert main(["repair", str(folder)]) == 0
+    assert sorted(p.name for p in folder.iterdir()) == ["c_0.pt.slip", "c_1.pt.slip.broken", "latest.pt.slip"]
+    assert load_checkpoint(folder)["iteration"] == 0
+
+
+def test_repair_of_a_file_saves_what_is_whole(tmp_path):
+    noise = {name: torch.randint(0, 256, (1 << 20,), dtype=torch.uint8) for name in "abc"}
+    with AsyncCheckpointSaver() as saver:
+        path = saver.save_async({**noise, "n": 3}, tmp_path / "c.pt")
+    data = bytearray(path.read_bytes())
+    data[64 + (1 << 20) + 5] ^= 1
+    path.write_bytes(data)
+    assert main(["repair", str(path)]) == 1
+    assert same(load_checkpoint(tmp_path / "c.salvaged.pt"), {"a": noise["a"], "c": noise["c"], "n": 3})
+
+
+def test_a_missing_file_is_an_error_with_a_message(tmp_path, capsys):
+    assert main(["info", str(tmp_path / "no.pt")]) == 2
+    assert "no checkpoint at" in capsys.readouterr().out
+
+
+def test_help_lists_the_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("info", "verify", "diff", "squash", "export", "repair"))

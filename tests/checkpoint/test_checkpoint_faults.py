@@ -1,0 +1,325 @@
+"""Disks that fail, processes that die, files that are damaged or lie. The soak runs the same tests at full count."""
+
+import contextlib
+import errno
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+import torch
+from checkpoint_states import same, training_state
+
+from slipstream.checkpoint import (
+    AsyncCheckpointSaver,
+    CheckpointError,
+    CorruptCheckpointError,
+    UnsafeCheckpointError,
+    load_checkpoint,
+    maintenance,
+)
+from slipstream.checkpoint.files import FileSystem
+from slipstream.checkpoint.format import HEADER
+
+
+class Faulty(FileSystem):
+    """Fails at the n-th call of one kind, as a full disk or a lost mount does; a failing write may first write a part."""
+
+    def __init__(self, kind="", at=-1, error=errno.ENOSPC):
+        self.kind, self.at, self.error, self.calls = kind, at, error, {}
+
+    def _count(self, kind):
+        n = self.calls[kind] = self.calls.get(kind, 0) + 1
+        if kind == self.kind and n == self.at:
+            raise OSError(self.error, os.strerror(self.error))
+
+    def create(self, path):
+        self._count("create")
+        return super().create(path)
+
+    def write(self, fd, data):
+        if self.kind == "write" and self.calls.get("write", 0) + 1 == self.at:
+            super().write(fd, data[: len(data) // 2])
+        self._count("write")
+        return super().write(fd, data)
+
+    def fsync(self, fd):
+        self._count("fsync")
+        super().fsync(fd)
+
+    def replace(self, source, target):
+        self._count("replace")
+        super().replace(source, target)
+
+    def unlink(self, path):
+        self._count("unlink")
+        super().unlink(path)
+
+    def symlink(self, target, link):
+        self._count("symlink")
+        super().symlink(target, link)
+
+
+def save_four(folder, fs, compress):
+    """Four saves with retention and links; the paths that were promised, whether or not an error came."""
+    errors, state = 0, training_state(8)
+    saver = AsyncCheckpointSaver(fs=fs, threads=1, full_every=2, keep_last=3, links=True)
+    for i in range(4):
+        try:
+            saver.save_async({**state, "i": i}, folder / f"c_{i}.pt", compress)
+            saver.wait()
+        except CheckpointError as error:
+            assert isinstance(error.__cause__, OSError)
+            errors += 1
+    saver.shutdown()
+    return errors, state
+
+
+def fault_points():
+    yield from (("create", n) for n in range(1, 5))
+    yield from (("fsync", n) for n in range(1, 13))
+    yield from (("replace", n) for n in range(1, 9))
+    yield from (("symlink", n) for n in range(1, 5))
+    yield ("unlink", 1)
+    yield from (("write", n) for n in range(1, 60))
+
+
+@pytest.mark.parametrize("compress", [True, "lz4", False])
+@pytest.mark.parametrize("sparse", [pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
+def test_no_failure_of_the_disk_loses_an_earlier_checkpoint(compress, sparse, tmp_path):
+    for number, (kind, at) in enumerate(list(fault_points())[::sparse]):
+        folder = tmp_path / str(number)
+        fs = Faulty(kind, at)
+        errors, state = save_four(folder, fs, compress)
+        assert errors == (fs.calls.get(kind, 0) >= at), (kind, at)  # told, and told once
+        files = maintenance.checkpoint_files(folder)
+        assert len(files) >= 2 and not list(folder.glob(".*.tmp")), (kind, at, files)
+        for path in files:
+            i = int(path.name.split("_")[1].split(".")[0])
+            assert same(load_checkpoint(path), {**state, "i": i}), (kind, at, path)
+
+
+def test_no_permission_is_told(tmp_path):
+    with AsyncCheckpointSaver(fs=Faulty("create", 1, errno.EACCES)) as saver:
+        saver.save_async({}, tmp_path / "c.pt")
+        with pytest.raises(CheckpointError, match="Permission denied"):
+            saver.wait()
+
+
+def test_an_error_reaches_the_next_save_and_the_one_after_works(tmp_path):
+    saver = AsyncCheckpointSaver(fs=Faulty("fsync", 1))
+    saver.save_async({"i": 0}, tmp_path / "c_0.pt")
+    saver._thread.join(0)
+    with saver._changed:
+        saver._changed.wait_for(lambda: saver._errors, 30)
+    with pytest.raises(CheckpointError, match="No space"):
+        saver.save_async({"i": 1}, tmp_path / "c_1.pt")
+    saver.save_async({"i": 2}, tmp_path / "c_2.pt")
+    saver.shutdown()
+    assert load_checkpoint(tmp_path / "c_2.pt") == {"i": 2}
+
+
+def test_an_error_of_the_last_save_reaches_shutdown(tmp_path):
+    saver = AsyncCheckpointSaver(fs=Faulty("replace", 1))
+    saver.save_async({}, tmp_path / "c.pt")
+    with pytest.raises(CheckpointError, match="No space"):
+        saver.shutdown()
+
+
+WRITER = """
+import sys, torch
+from pathlib import Path
+from slipstream.checkpoint import AsyncCheckpointSaver
+folder, seed = Path(sys.argv[1]), int(sys.argv[2])
+torch.set_num_threads(1)
+base = torch.randn(200_000, generator=torch.Generator().manual_seed(seed))
+with AsyncCheckpointSaver(full_every=3, keep_last=4, links=True, threads=1) as saver:
+    for i in range(1_000_000):
+        saver.save_async({"i": i, "w": base + i * 1e-6, "text": str(i)}, folder / f"c_{i}.pt")
+        saver.wait()
+        print(i, flush=True)
+"""
+
+
+def kill_while_saving(folder, rng):
+    """Start a process that saves without end, kill -9 it somewhere; what it said was saved must be there, everything must load."""
+    seed = rng.randrange(1 << 30)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", WRITER, str(folder), str(seed)], stdout=subprocess.PIPE, text=True, env=env)
+    assert process.stdout is not None
+    wanted = rng.randrange(1, 12)
+    said = -1
+    for line in process.stdout:
+        said = int(line)
+        if said >= wanted:
+            break
+    if rng.random() < 0.8:  # somewhere inside the save that follows
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(rng.random() * 0.02)
+    process.send_signal(signal.SIGKILL)
+    rest = process.stdout.read().split()
+    process.wait()
+    said = int(rest[-1]) if rest else said
+    base = torch.randn(200_000, generator=torch.Generator().manual_seed(seed))
+    files = maintenance.checkpoint_files(folder)
+    found = {int(p.name.split("_")[1].split(".")[0]) for p in files}
+    assert said in found or said + 1 in found and len(found) >= 4, (said, found)
+    for path in files:
+        i = int(path.name.split("_")[1].split(".")[0])
+        assert same(load_checkpoint(path), {"i": i, "w": base + i * 1e-6, "text": str(i)})
+    assert load_checkpoint(folder)["i"] >= said
+
+
+def test_kill_9_leaves_the_last_complete_checkpoint_loadable(tmp_path):
+    rng = random.Random(1)
+    for n in range(3):
+        kill_while_saving(tmp_path / str(n), rng)
+
+
+@pytest.mark.soak
+def test_three_hundred_kills(tmp_path):
+    rng = random.Random(2)
+    for n in range(300):
+        folder = tmp_path / str(n)
+        kill_while_saving(folder, rng)
+        for path in folder.iterdir():
+            path.unlink()
+
+
+def write_pair(folder):
+    """A whole file and a difference, with several streams, raw and coded chunks; (paths, states)."""
+    state = training_state(24)
+    state["noise"] = torch.randint(0, 256, (5000,), dtype=torch.uint8)
+    later = {**state, "model": {k: v + 1e-4 if v.is_floating_point() else v for k, v in state["model"].items()}}
+    with AsyncCheckpointSaver(full_every=2, threads=1) as saver:
+        paths = [saver.save_async(state, folder / "a.pt"), saver.save_async(later, folder / "b.pt")]
+    return paths, [state, later]
+
+
+def damage(folder, count, seed):
+    rng = random.Random(seed)
+    paths, _ = write_pair(folder)
+    whole = [p.read_bytes() for p in paths]
+    for n in range(count):
+        which = rng.randrange(2)
+        data = bytearray(whole[which])
+        if n % 4 == 3:
+            data = data[: rng.randrange(len(data))]
+        else:
+            at = rng.randrange(len(data)) if n % 2 else rng.choice([rng.randrange(64), len(data) - 1 - rng.randrange(3000)])
+            data[at] ^= rng.randrange(1, 256)
+        paths[which].write_bytes(data)
+        assert maintenance.verify(paths[which]) is not None
+        with pytest.raises(CorruptCheckpointError):
+            load_checkpoint(paths[which])
+        paths[which].write_bytes(whole[which])
+    assert all(maintenance.verify(p) is None for p in paths)
+
+
+def test_flipped_bytes_and_cut_files_are_found_by_verify_and_by_load(tmp_path):
+    damage(tmp_path, 200, seed=1)
+
+
+@pytest.mark.soak
+def test_two_thousand_flipped_bytes_and_cut_files(tmp_path):
+    damage(tmp_path, 2000, seed=2)
+
+
+def forge(path, change):
+    """Rewrite the index of a file as `change` says, with checksums that fit: what a hostile writer could do."""
+    data = path.read_bytes()
+    head = list(HEADER.unpack(data[: HEADER.size]))
+    index = json.loads(data[head[5] :])
+    changed = change(index)
+    body = changed if isinstance(changed, bytes) else json.dumps(index).encode()
+    head[6], head[7] = len(body), zlib.crc32(body)
+    raw = HEADER.pack(*head[:-1], 0)[:-4]
+    path.write_bytes(raw + struct.pack("<I", zlib.crc32(raw)) + data[HEADER.size : head[5]] + body)
+
+
+HOSTILE = {
+    "a huge stream": lambda x: x["streams"][0].__setitem__(1, 1 << 60),
+    "a negative stream": lambda x: x["streams"][0].__setitem__(1, -1),
+    "a width of zero": lambda x: x["streams"][0].__setitem__(0, 0),
+    "a chunk outside": lambda x: x["streams"][0][2][0].__setitem__(0, 1 << 40),
+    "a chunk upon another": lambda x: x["streams"][0][2][0].__setitem__(1, 1 << 19),
+    "an unknown method": lambda x: x["streams"][0][2][0].__setitem__(2, 99),
+    "a storage outside": lambda x: x["storages"][0].__setitem__(1, 1 << 50),
+    "a coding unheard of": lambda x: x["storages"][0].__setitem__(4, "exec"),
+    "int8 where there is none": lambda x: x["storages"][0].__setitem__(4, "int8"),
+    "a huge shape": lambda x: x["tensors"][0].__setitem__(2, [1 << 40, 1 << 40]),
+    "a huge stride": lambda x: x["tensors"][0].__setitem__(3, [1 << 50] * len(x["tensors"][0][2])),
+    "a negative offset": lambda x: x["tensors"][0].__setitem__(4, -8),
+    "a dtype that is a function": lambda x: x["tensors"][0].__setitem__(1, "load"),
+    "a dtype with objects": lambda x: x["tensors"][0].__setitem__(1, "numpy:O"),
+    "a tensor that is not there": lambda x: x.__setitem__("structure", ["tensor", 10**6]),
+    "a tag unheard of": lambda x: x.__setitem__("structure", ["eval", "1"]),
+    "deep nesting": lambda x: b'{"structure":' + b'["list",[' * 50_000 + b"]]" * 50_000 + b"}",
+    "a base elsewhere": lambda x: x.__setitem__("base", ["../../etc/passwd", "00" * 16]),
+    "no index": lambda x: b"[]",
+    "no JSON": lambda x: b"\xff\xfe",
+    "a key that cannot be hashed": lambda x: x.__setitem__("structure", ["dict", [[["list", []], 1]]]),
+    "an endless number": lambda x: x.__setitem__("structure", ["int", "f" * 10**6 + "!"]),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_forged_index_is_refused(what, tmp_path):
+    (path, _), _ = write_pair(tmp_path)
+    forge(path, HOSTILE[what])
+    with pytest.raises(CorruptCheckpointError):
+        load_checkpoint(path)
+    assert maintenance.verify(path) is not None
+
+
+def test_a_claim_of_more_memory_than_there_is_is_refused_before_it_is_taken(tmp_path):
+    with AsyncCheckpointSaver() as saver:
+        path = saver.save_async({"zeros": torch.zeros(600_000)}, tmp_path / "c.pt")
+
+    def change(index):
+        chunk = index["streams"][0][2][0]
+        count = (1 << 45) >> 20
+        index["streams"][0][1] = 1 << 45
+        index["streams"][0][2] = [chunk] * min(count, 1000)
+
+    forge(path, change)
+    with pytest.raises(CorruptCheckpointError):
+        load_checkpoint(path)
+
+
+class Evil:
+    def __reduce__(self):
+        return (os.system, ("touch /tmp/slipstream-was-run",))
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+def test_a_pickle_with_code_in_it_is_refused(legacy, tmp_path):
+    torch.save({"a": Evil()}, tmp_path / "evil.pt", _use_new_zipfile_serialization=not legacy)
+    with pytest.raises(UnsafeCheckpointError, match="run code"):
+        load_checkpoint(tmp_path / "evil.pt")
+    assert not Path("/tmp/slipstream-was-run").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\x04\x22\x4d\x18 not a frame", b"hello", bytes(100)])
+def test_a_file_of_another_kind_is_refused(content, tmp_path):
+    (tmp_path / "c.pt").write_bytes(content)
+    with pytest.raises(CheckpointError):
+        load_checkpoint(tmp_path / "c.pt")
+    assert maintenance.verify(tmp_path / "c.pt") is not None
+
+
+def test_a_difference_without_its_base_says_which_file_is_missing(tmp_path):
+    (first, second), (state, _) = write_pair(tmp_path)
+    first.unlink()
+    with pytest.raises(CorruptCheckpointError, match="needs a.pt.slip: it is not there"):
+        load_checkpoint(second)
+    with AsyncCheckpointSaver() as saver:
+        saver.save_async(state, tmp_path / "a.pt")
+    with pytest.raises(CorruptCheckpointError, match="another checkpoint"):
+        load_checkpoint(second)

@@ -1,0 +1,79 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+
+LOOP = """
+import sys
+from pathlib import Path
+import torch
+from slipstream.checkpoint import AsyncCheckpointSaver
+weight = torch.zeros(50_000)
+with AsyncCheckpointSaver(threads=1) as saver:
+    saver.install_signal_handlers(lambda signum: print("stopping", flush=True))
+    for it in range(10_000_000):
+        weight.fill_(it)
+        if it == 0:
+            print("running", flush=True)
+        if saver.stop_requested and sys.argv[2] == "heed":
+            saver.save_async({"it": it, "w": weight}, Path(sys.argv[1]) / "last.pt")
+            break
+print("left", flush=True)
+"""
+
+
+def start(folder, manner):
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen([sys.executable, "-c", LOOP, str(folder), manner], stdout=subprocess.PIPE, text=True, env=env)
+    assert process.stdout.readline() == "running\n"
+    return process
+
+
+def test_the_first_signal_ends_the_iteration_saves_and_leaves(tmp_path):
+    process = start(tmp_path, "heed")
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert out == "stopping\nleft\n" and process.returncode == 0
+    state = load_checkpoint(tmp_path / "last.pt")
+    assert (state["w"] == state["it"]).all()
+
+
+def test_a_second_interrupt_leaves_at_once(tmp_path):
+    process = start(tmp_path, "ignore")
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "stopping\n"
+    process.send_signal(signal.SIGTERM)  # only SIGINT is impatient
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+def test_each_stop_signal_sets_the_flag_and_is_given_back(signum):
+    before = signal.getsignal(signum)
+    with AsyncCheckpointSaver() as saver:
+        saver.install_signal_handlers()
+        assert not saver.stop_requested
+        os.kill(os.getpid(), signum)
+        assert saver.stop_requested
+    assert signal.getsignal(signum) == before
+
+
+UNFINISHED = """
+import sys, torch
+from slipstream.checkpoint import AsyncCheckpointSaver
+saver = AsyncCheckpointSaver()
+for i in range(3):
+    saver.save_async({"w": torch.randn(1_000_000)}, f"{sys.argv[1]}/c_{i}.pt")
+"""
+
+
+def test_leaving_without_shutdown_still_writes_what_is_queued(tmp_path):
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", UNFINISHED, str(tmp_path)], check=True, env=env, timeout=120)
+    assert all(load_checkpoint(tmp_path / f"c_{i}.pt")["w"].shape == (1_000_000,) for i in range(3))
