@@ -156,17 +156,16 @@ class TensorEnv(ABC):
         if action.shape != (self.num_envs, *spec.shape):
             raise ValueError(f"action must have shape {[self.num_envs, *spec.shape]}, not {list(action.shape)}")
         if isinstance(spec, Discrete):
-            if action.is_floating_point():
+            if action.is_floating_point() or action.dtype == torch.bool:
                 raise ValueError(f"this env takes integer actions in [0, {spec.n}), not {action.dtype}")
             bad = (action < 0) | (action >= spec.n)
-            safe = action.clamp(0, spec.n - 1)
+            safe = action.clamp(0, spec.n - 1).to(spec.dtype)  # a uint8 index would be taken for a mask
         else:
             if not action.is_floating_point():
                 raise ValueError(f"this env takes {spec.dtype} actions, not {action.dtype}")
-            bad = ~torch.isfinite(action)
-            if math.isfinite(spec.high - spec.low):
-                slack = 1e-3 * (spec.high - spec.low)  # rounding is no offence
-                bad |= (action < spec.low - slack) | (action > spec.high + slack)
-            safe = torch.nan_to_num(action).clamp(spec.low, spec.high)
+            span = spec.high - spec.low
+            slack = 1e-3 * span if math.isfinite(span) else 1e-3  # rounding is no offence
+            bad = ~torch.isfinite(action) | (action < spec.low - slack) | (action > spec.high + slack)
+            safe = torch.nan_to_num(action, 0.0, 0.0, 0.0).clamp(spec.low, spec.high)
         self._bad_action.logical_or_(bad.flatten(1).any(1) if bad.dim() > 1 else bad)
         return safe
