@@ -23,6 +23,7 @@ from slipstream.config import EvalConfig, EvaluateConfig, env_class, load_evalua
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.exploration import ExplorationType, set_exploration_type
+from slipstream.models import navrl
 from slipstream.models.navrl import is_navrl, load_navrl
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
 from slipstream.specs import Observation, Spec
@@ -108,6 +109,7 @@ def fly(
                     progress((i + 1) / decisions)
                 if bool(crossing.ended.all()):
                     break
+    env.check()
     shape = (maps, drones)
     numpy = lambda x: x.cpu().numpy().reshape(shape)  # noqa: E731
     return Flights(
@@ -157,6 +159,7 @@ def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int = 10_000) -> dic
             ended |= now
             if bool(ended.all()):
                 break
+    env.check()
     return {"return": returns.mean().item(), "length": length.mean().item(), **{k: v.mean().item() for k, v in info.items()}}
 
 
@@ -232,6 +235,7 @@ class LoadedPolicy:
     def build(self, observation_spec: dict[str, Spec], action_spec: Spec, device: torch.device | str) -> ActorCritic:
         """The network with these weights, for an env of these specs."""
         if self.kind == "navrl":
+            self._check_navrl(observation_spec, action_spec)
             return load_navrl(self.state).to(device).eval()
         policy = build_policy(observation_spec, action_spec, ModelConfig(**self.state["config"]["model"]))
         weights = self.state["policy"] if "policy" in self.state else self.state["algo"]["policy"]
@@ -244,6 +248,12 @@ class LoadedPolicy:
                 "Set env.* as in its training (the defaults of eval without env.* keys)."
             ) from error
         return policy.to(device).eval()
+
+    def _check_navrl(self, observation_spec: dict[str, Spec], action_spec: Spec) -> None:
+        gives = {name: spec.shape for name, spec in observation_spec.items()} | {"action": action_spec.shape}
+        for name, spec in {**navrl.OBSERVATION_SPEC, "action": navrl.ACTION_SPEC}.items():
+            if gives.get(name) != spec.shape:
+                raise ValueError(f"NavRL's network ({self.path}) needs {name} of shape {spec.shape}, this env has {gives.get(name)}")
 
 
 def load_policy(path: str | Path | None) -> LoadedPolicy:
@@ -353,15 +363,21 @@ def resolve_device(name: str) -> torch.device:
     """`auto` is CUDA where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    device = torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device={name} is none that torch knows: use auto, cpu, cuda or cuda:1") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={name}: this machine's torch sees no CUDA device; use device=cpu or device=auto")
     return device
 
 
 def _run_custom(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: Callable[[str], None]) -> dict[str, Any]:
+    if cfg.compare:
+        raise ValueError(f"compare= pairs flights over the maps of task=navigation; evaluate {cfg.compare} by itself for task={cfg.task}")
     env = env_class(cfg.task)(cfg.eval.num_drones, device, cfg.seed, cfg.env)  # type: ignore[call-arg]
-    result: dict[str, Any] = fly_episodes(env, trained.build(env.observation_spec, env.action_spec, device))
+    torch.manual_seed(cfg.seed)  # for envs that draw from torch itself
+    result: dict[str, Any] = fly_episodes(env, trained.build(env.observation_spec, env.action_spec, device), cfg.eval.max_steps)
     result |= {"episodes": cfg.eval.num_drones, "checkpoint": str(trained.path)}
     tell("  ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in result.items()))
     if cfg.json:
