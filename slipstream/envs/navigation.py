@@ -274,6 +274,8 @@ class NavigationEnv(TensorEnv):
         """Goes on from `state`, bit for bit; the world must be the same."""
         if list(state["world_seeds"]) != list(self.world_seeds):
             raise ValueError("the saved env flew over other worlds: build this one with the same seed, num_worlds and world_seeds")
+        if state["seed"] != self.seed:  # starts, goals and disturbances follow from it
+            raise ValueError(f"the saved env was made with seed {state['seed']}, this one with {self.seed}: build it with the same seed")
         super().load_state_dict(state)
         for key, part in self._parts.items():
             for name in part.state_names:
