@@ -93,11 +93,11 @@ class Quadrotor:
         self.throttle = torch.full((num, 4), self._hover, device=device)
         self._inertia = make(*frame.inertia)
         self._attitude_gain, self._rate_gain = make(*frame.attitude_gain), make(*frame.rate_gain)
-        angle, spin = make(*frame.rotor_angles), make(*frame.rotor_spin)
+        angle, spin = torch.tensor(frame.rotor_angles), torch.tensor(frame.rotor_spin)
         drag = frame.moment_constant / frame.force_constant  # N m of yaw for each N of thrust
         rows = (frame.arm_m * torch.sin(angle), -frame.arm_m * torch.cos(angle), -drag * spin, torch.ones_like(angle))
-        self._wrench = torch.stack(rows)  # [4, 4]: rotor thrusts (N) to torques and lift
-        self._mixer = torch.linalg.inv(self._wrench.double().cpu()).float().to(device)
+        wrench = torch.stack(rows)  # [4, 4]: rotor thrusts (N) to torques and lift
+        self._wrench, self._mixer = wrench.to(device), torch.linalg.inv(wrench.double()).float().to(device)
 
     @property
     def yaw(self) -> Tensor:
