@@ -1,0 +1,254 @@
+"""The TensorEnv contract, on an environment small enough to know by heart."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from slipstream.envs.base import BadActionError, Outcome, TensorEnv
+from slipstream.specs import Box, Discrete, Observation
+
+
+class WalkEnv(TensorEnv):
+    """Each env walks along a line by its action; beyond 3 the episode terminates, after 4 steps it is truncated."""
+
+    observation_spec = {"place": Box((1,)), "episode": Box((1,))}
+    action_spec = Box((1,), -1.0, 2.0)
+    state_names = ("place", "steps", "episode")
+
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
+        self.place = torch.zeros(num_envs)
+        self.steps = torch.zeros(num_envs)
+        self.episode = torch.zeros(num_envs)
+        self.reset()
+
+    def _reset(self, mask: Tensor) -> None:
+        self.place.masked_fill_(mask, 0.0)
+        self.steps.masked_fill_(mask, 0.0)
+        self.episode += mask
+
+    def _advance(self, action: Tensor) -> None:
+        self.place += action[:, 0] if action.dim() > 1 else action
+        self.steps += 1
+
+    def _observe(self) -> Observation:
+        return {"place": self.place[:, None].clone(), "episode": self.episode[:, None].clone()}
+
+    def _outcome(self) -> Outcome:
+        return Outcome(self.place.clone(), self.place > 3, self.steps >= 4, {"steps": self.steps.clone()})
+
+
+class DiscreteWalkEnv(WalkEnv):
+    action_spec = Discrete(3)
+
+
+class FreeWalkEnv(WalkEnv):
+    action_spec = Box((1,))
+
+
+class ForwardWalkEnv(WalkEnv):
+    action_spec = Box((1,), low=0.0)
+
+
+def _step(env: TensorEnv, *actions: float):
+    return env.step(torch.tensor(actions, dtype=torch.float32)[:, None])
+
+
+# -- auto-reset ------------------------------------------------------------------------------------------------------
+
+
+def test_the_record_that_ends_an_episode_holds_its_final_observation():
+    env = WalkEnv(2)
+    _step(env, 2, 1)
+    record = _step(env, 2, 1)
+    assert record.terminated.tolist() == [True, False] and record.truncated.tolist() == [False, False]
+    assert record.observation["place"].flatten().tolist() == [4, 2]
+    assert record.observation["episode"].flatten().tolist() == [1, 1]
+    assert record.reward.tolist() == [4, 2] and record.valid.tolist() == [True, True]
+
+
+def test_the_step_after_an_end_ignores_the_action_and_only_resets():
+    env = WalkEnv(2)
+    _step(env, 2, 1)
+    _step(env, 2, 1)
+    record = _step(env, 2, 1)
+    assert record.valid.tolist() == [False, True] and record.reward.tolist() == [0, 3]
+    assert record.observation["place"].flatten().tolist() == [0, 3]
+    assert record.observation["episode"].flatten().tolist() == [2, 1]
+    assert not record.terminated[0] and not record.truncated[0]
+    record = _step(env, 1, 0)
+    assert record.valid.tolist() == [True, True] and record.observation["place"].flatten().tolist() == [1, 3]
+
+
+def test_a_timeout_truncates_and_a_termination_at_the_same_step_wins():
+    env = WalkEnv(2)
+    for _ in range(3):
+        _step(env, 1, 0.5)
+    record = _step(env, 1, 0.5)
+    assert record.terminated.tolist() == [True, False] and record.truncated.tolist() == [False, True]
+
+
+def test_an_episode_that_would_end_on_its_reset_frame_goes_on():
+    class AlwaysDone(WalkEnv):
+        def _outcome(self) -> Outcome:
+            done = torch.ones(self.num_envs, dtype=torch.bool)
+            return Outcome(self.place.clone(), done, done, {})
+
+    env = AlwaysDone(1)
+    ends = [bool(_step(env, 1).terminated) for _ in range(4)]
+    assert ends == [True, False, True, False]
+
+
+def test_reset_starts_all_episodes_and_clears_pending_resets():
+    env = WalkEnv(2)
+    _step(env, 2, 2)
+    _step(env, 2, 2)
+    observation = env.reset()
+    assert observation["place"].flatten().tolist() == [0, 0]
+    assert _step(env, 1, 1).valid.tolist() == [True, True]
+
+
+def test_reset_with_a_mask_touches_only_the_masked():
+    env = WalkEnv(3)
+    _step(env, 2, 2, 1)
+    _step(env, 2, 2, 1)  # 0 and 1 have ended
+    observation = env.reset(torch.tensor([True, False, False]))
+    assert observation["place"].flatten().tolist() == [0, 4, 2]
+    record = _step(env, 1, 1, 1)
+    assert record.valid.tolist() == [True, False, True]
+    assert record.observation["place"].flatten().tolist() == [1, 0, 3]
+
+
+# -- wrong inputs ----------------------------------------------------------------------------------------------------
+
+
+def test_an_env_needs_at_least_one_environment():
+    with pytest.raises(ValueError, match="at least 1"):
+        WalkEnv(0)
+
+
+@pytest.mark.parametrize("mask", [torch.ones(3, dtype=torch.bool), torch.ones(2), torch.ones(2, 1, dtype=torch.bool), torch.tensor(True)])
+def test_a_wrong_mask_is_refused_and_changes_nothing(mask):
+    env = WalkEnv(2)
+    with pytest.raises(ValueError, match=r"env_mask must be bool of shape \[2\]"):
+        env.reset(mask)
+    assert env.episode.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("action", [torch.zeros(2), torch.zeros(3, 1), torch.zeros(2, 2), torch.zeros(2, 1, dtype=torch.int64)])
+def test_a_wrong_action_is_refused_and_changes_nothing(action):
+    env = WalkEnv(2)
+    with pytest.raises(ValueError, match="action"):
+        env.step(action)
+    assert env.steps.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("action", [torch.zeros(2), torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, dtype=torch.bool)])
+def test_a_discrete_env_takes_integers_only(action):
+    with pytest.raises(ValueError, match="action"):
+        DiscreteWalkEnv(2).step(action)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_a_discrete_action_arrives_as_an_index_whatever_its_width(dtype):
+    class Indexing(DiscreteWalkEnv):
+        def _advance(self, action: Tensor) -> None:
+            self.place += torch.tensor([0.0, 10.0, 20.0])[action]
+
+    env = Indexing(3)
+    env.step(torch.tensor([2, 0, 1], dtype=dtype))
+    assert env.place.tolist() == [20, 0, 10]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 2.1, -1.1])
+def test_bad_actions_raise_at_check_and_name_their_environments(bad):
+    env, sound = WalkEnv(4), WalkEnv(4)
+    record = _step(env, 1, bad, 0.5, bad)
+    expected = _step(sound, 1, 0, 0.5, 0)
+    for i in (0, 2):
+        assert record.observation["place"][i] == expected.observation["place"][i]
+    assert torch.isfinite(record.observation["place"]).all()
+    assert (env.place >= -1).all() and (env.place <= 2).all()  # what they flew instead lies in the action space
+    with pytest.raises(BadActionError, match=r"2 of 4 environments \(1, 3\)"):
+        env.check()
+    env.check()  # told once
+    assert _step(env, 1, 1, 1, 1).valid.all()
+    env.check()
+
+
+def test_the_flag_stays_until_the_check():
+    env = WalkEnv(2)
+    _step(env, math.nan, 0)
+    _step(env, 0, 0)
+    env.reset()
+    with pytest.raises(BadActionError, match=r"\(0\)"):
+        env.check()
+
+
+def test_rounding_at_the_bounds_is_no_offence():
+    env = WalkEnv(2)
+    _step(env, 2.0001, -1.0001)
+    env.check()
+    assert env.place.tolist() == [2, -1]
+
+
+@pytest.mark.parametrize("bad", [-1, 3])
+def test_bad_discrete_actions_raise_at_check(bad):
+    env = DiscreteWalkEnv(3)
+    env.step(torch.tensor([0, bad, 2]))
+    with pytest.raises(BadActionError, match=r"1 of 3 environments \(1\)"):
+        env.check()
+    env.step(torch.tensor([0, 2, 2]))
+    env.check()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_an_unbounded_env_flies_no_huge_number_instead_of_an_infinite_one(bad):
+    env = FreeWalkEnv(2)
+    _step(env, bad, 1e6)
+    assert env.place.tolist() == [0, 1e6]
+    with pytest.raises(BadActionError, match=r"\(0\)"):
+        env.check()
+
+
+def test_a_single_bound_is_kept_too():
+    env = ForwardWalkEnv(3)
+    _step(env, -5, 1e6, 1)
+    assert env.place.tolist() == [0, 1e6, 1]
+    with pytest.raises(BadActionError, match=r"1 of 3 environments \(0\)"):
+        env.check()
+
+
+# -- state -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_restored_env_goes_on_bit_for_bit():
+    env, twin = WalkEnv(3), WalkEnv(3)
+    _step(env, 2, 1, math.nan)
+    _step(env, 2, 1, 0)  # a pending reset, and a flag
+    state = env.state_dict()
+    expected = [_step(env, 1, 0.3, 0.7) for _ in range(4)]
+    twin.load_state_dict(state)
+    actual = [_step(twin, 1, 0.3, 0.7) for _ in range(4)]
+    for a, b in zip(actual, expected, strict=True):
+        for name in ("reward", "terminated", "truncated", "valid"):
+            assert torch.equal(getattr(a, name), getattr(b, name))
+        assert torch.equal(a.observation["place"], b.observation["place"])
+    with pytest.raises(BadActionError, match=r"\(2\)"):
+        twin.check()
+
+
+def test_a_state_dict_is_a_copy():
+    env = WalkEnv(1)
+    state = env.state_dict()
+    _step(env, 1)
+    assert state["place"].tolist() == [0]
+
+
+def test_the_state_of_another_number_of_envs_is_refused():
+    with pytest.raises(ValueError, match="same num_envs"):
+        WalkEnv(3).load_state_dict(WalkEnv(2).state_dict())
