@@ -34,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         import difflib
 
         near = difflib.get_close_matches(name, COMMANDS, 1)
-        print(f"slipstream: unknown command '{name}'" + (f": did you mean '{near[0]}'?" if near else "") + "\n\n" + _overview(), file=sys.stderr)
+        hint = f": did you mean '{near[0]}'?" if near else ""
+        print(f"slipstream: unknown command '{name}'{hint}\n\n{_overview()}", file=sys.stderr)
         return 2
     handlers: dict[str, Callable[[list[str]], int]] = {
         "train": _train,
@@ -43,11 +44,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         "bench": _bench,
         "ckpt": _checkpoint,
     }
-    from slipstream.config import ConfigError
+    from slipstream.checkpoint.errors import CheckpointError
 
     try:
         return handlers[name](rest)
-    except (ConfigError, FileNotFoundError, ValueError, FloatingPointError) as error:
+    except (ValueError, FloatingPointError, OSError, ImportError, CheckpointError) as error:
         print(f"slipstream {name}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -56,15 +57,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _overview() -> str:
-    lines = [f"  {name:6} {what}" for name, what in COMMANDS.items()]
-    return "usage: slipstream COMMAND [key=value ...]\n\n" + "\n".join(lines) + "\n\nslipstream COMMAND --help lists its keys and their defaults."
+    lines = "\n".join(f"  {name:6} {what}" for name, what in COMMANDS.items())
+    return f"usage: slipstream COMMAND [key=value ...]\n\n{lines}\n\nslipstream COMMAND --help lists its keys and their defaults."
 
 
 def _train(argv: list[str]) -> int:
     from slipstream import config, train
 
     if _wants_help(argv):
-        print(_keys_help("train", config.TrainConfig))
+        print(_keys_help("train", config.TrainConfig, argv))
         return 0
     folder = train.run(config.load_train(argv))
     print(f"run folder: {folder.path}\nevaluate:   slipstream eval checkpoint={folder.path}")
@@ -75,7 +76,7 @@ def _evaluate(argv: list[str]) -> int:
     from slipstream import config, evaluate
 
     if _wants_help(argv):
-        print(_keys_help("eval", config.EvaluateConfig))
+        print(_keys_help("eval", config.EvaluateConfig, argv))
         return 0
     evaluate.run(*evaluate.configure(argv))
     return 0
@@ -109,10 +110,11 @@ def _wants_help(argv: list[str]) -> bool:
     return any(word in ("-h", "--help") for word in argv)
 
 
-def _keys_help(command: str, kind: type) -> str:
+def _keys_help(command: str, kind: type, argv: list[str]) -> str:
     from slipstream.config import describe_keys
 
-    return f"usage: slipstream {command} [key=value ...]\n\n{describe_keys(kind)}"
+    task = next((word.removeprefix("task=") for word in argv if word.startswith("task=")), "navigation")
+    return f"usage: slipstream {command} [key=value ...]\n\n{describe_keys(kind, task)}"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,12 +19,16 @@ from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.collect import SyncDataCollector
 from slipstream.config import ConfigError, TrainConfig, env_class, from_dict, to_dict
 from slipstream.envs.base import TensorEnv
-from slipstream.envs.navigation import NavigationEnv
+from slipstream.envs.navigation import NavigationConfig, NavigationEnv
 from slipstream.evaluate import evaluation_env, fly, fly_episodes, latest_checkpoint, load_policy, resolve_device, summarise
 from slipstream.models.policy import ActorCritic, build_policy
 from slipstream.monitor import PerformanceMonitor
 from slipstream.runs import LiveView, RunFolder, RunLog
 from slipstream.seeding import derive_seed
+
+
+# What a resumed run may change: how long it goes on, where it runs and what it shows, not what it computes.
+FREE_TO_CHANGE = ("total_frames", "max_time_s", "device", "compile", "quiet", "threads", "resume", "root", "name", "init", "wandb.mode")
 
 
 def run(cfg: TrainConfig) -> RunFolder:
@@ -50,8 +54,9 @@ def run(cfg: TrainConfig) -> RunFolder:
                 losses = learn(batch, job.progress(it, clock))
             with monitor.timer("read back"):
                 metrics = read_back(job, losses)
-            last = it + 1 == job.iterations or clock.is_up() or saver.stop_requested
-            if is_due(cfg.eval_interval, it, last):
+            done = it + 1 == job.iterations or clock.is_up()
+            last = done or saver.stop_requested
+            if is_due(cfg.eval_interval, it, done):  # who stops a run is not kept waiting by a last evaluation
                 with monitor.timer("evaluate"), clock.paused():
                     metrics |= job.evaluate()
                 if job.is_best(metrics):
@@ -67,6 +72,8 @@ def run(cfg: TrainConfig) -> RunFolder:
                     saver.save_async(job.state_dict(it + 1), folder.checkpoint_path(it + 1), compress=cfg.compress_checkpoint)
                 log.flush()
             if last:
+                if not done:
+                    view.print(f"stopped; go on with: slipstream train resume={folder.path}")
                 break
     return folder
 
@@ -84,7 +91,6 @@ class Job:
     collector: SyncDataCollector
     algo: PPO
     best: float = -math.inf
-    _eval_env: TensorEnv | None = None
 
     @property
     def frames_per_batch(self) -> int:
@@ -102,22 +108,30 @@ class Job:
 
     def evaluate(self) -> dict[str, float]:
         """Deterministic flights on maps not trained on, as `eval/*` metrics. The global random state is left as it was."""
+        with torch.random.fork_rng(devices=[self.env.device] if self.env.device.type == "cuda" else []):
+            torch.manual_seed(derive_seed(self.cfg.seed, "evaluation"))  # for envs that draw from torch itself
+            return self._evaluate()
+
+    def _evaluate(self) -> dict[str, float]:
         cfg = self.cfg
         was_training = self.policy.training
         self.policy.eval()
         if isinstance(self.env, NavigationEnv):
-            if self._eval_env is None:
-                self._eval_env = evaluation_env(cfg.env, cfg.eval, self.env.device)
-            assert isinstance(self._eval_env, NavigationEnv)
-            flights = fly(self._eval_env, self.policy, cfg.eval.num_drones, record_paths=False)
-            result = summarise(flights, 1000)
-            keys = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")
-            found = {key: result[key] for key in keys if result[key] is not None}
+            found = self._cross(cfg.env)
+            if cfg.eval.static_too:
+                still = replace(cfg.env, dyn=replace(cfg.env.dyn, num_obstacles=0))
+                found |= {f"static_{key}": value for key, value in self._cross(still).items()}
         else:
             env = env_class(cfg.task)(cfg.eval.num_drones, self.env.device, derive_seed(cfg.seed, "evaluation"), cfg.env)  # type: ignore[call-arg]
             found = fly_episodes(env, self.policy, cfg.eval.max_steps)
         self.policy.train(was_training)
         return {f"eval/{key}": value for key, value in found.items()}
+
+    def _cross(self, world: NavigationConfig) -> dict[str, float]:
+        env = evaluation_env(world, self.cfg.eval, self.env.device)
+        result = summarise(fly(env, self.policy, self.cfg.eval.num_drones, record_paths=False), 1000)
+        keys = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")
+        return {key: result[key] for key in keys if result[key] is not None}
 
     def is_best(self, metrics: dict[str, float]) -> bool:
         """Whether the evaluation just made beats all before; it is remembered if so."""
@@ -164,11 +178,20 @@ def build(cfg: TrainConfig) -> Job:
     env = env_class(cfg.task)(cfg.env.num_envs, device, derive_seed(cfg.seed, "env"), cfg.env)  # type: ignore[call-arg]
     policy = build_policy(env.observation_spec, env.action_spec, cfg.model).to(device)
     if cfg.init:
-        policy.load_state_dict(load_policy(cfg.init).build(env.observation_spec, env.action_spec, device).state_dict())
+        warm_start(policy, load_policy(cfg.init).build(env.observation_spec, env.action_spec, device), cfg.init)
     collector = SyncDataCollector(
         env, policy, frames_per_batch=env.num_envs * cfg.algo.training_frame_num, return_same_td=True, ring_size=1
     )
     return Job(cfg, env, policy, collector, PPO(policy, cfg.algo))
+
+
+def warm_start(policy: ActorCritic, other: ActorCritic, path: str) -> None:
+    """Gives `policy` the weights and value statistics of `other`, which came from `path`."""
+    try:
+        policy.load_state_dict(other.state_dict())
+    except RuntimeError as error:
+        asked = f"model.encoder={other.config.encoder} 'model.trunk={other.config.trunk}' model.part={other.config.part}"
+        raise ValueError(f"init={path} holds another network than model.* describes: give {asked.replace(', ', ',')}") from error
 
 
 def open_run(cfg: TrainConfig) -> tuple[RunFolder, TrainConfig, dict[str, Any] | None]:
@@ -177,32 +200,23 @@ def open_run(cfg: TrainConfig) -> tuple[RunFolder, TrainConfig, dict[str, Any] |
         return RunFolder.create(cfg.root, cfg.name, to_dict(cfg)), cfg, None
     folder = RunFolder.open(cfg.resume)
     state = load_checkpoint(latest_checkpoint(folder.checkpoints))
-    saved: TrainConfig = from_dict(TrainConfig, state["config"])
-    # what a resumed run may change: how long it goes on and what it shows, not what it computes
-    for name in ("total_frames", "max_time_s", "device", "compile", "quiet", "threads"):
-        if getattr(cfg, name) != getattr(TrainConfig(), name):
-            setattr(saved, name, getattr(cfg, name))
-    changed = _changed_keys(cfg, saved)
+    changed = _changed_keys(to_dict(cfg), to_dict(from_dict(TrainConfig, state["config"])))
     if changed:
-        raise ConfigError(f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with init={folder.path}")
-    return folder, saved, state
+        raise ConfigError(
+            f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with init={folder.path}"
+        )
+    return folder, replace(cfg, resume=None), state
 
 
-def _changed_keys(cfg: TrainConfig, saved: TrainConfig) -> list[str]:
-    """Keys that were given beside resume= and differ from the saved run's."""
-    fresh, asked, kept = to_dict(TrainConfig(env=env_class(cfg.task).Config())), to_dict(cfg), to_dict(saved)
-    free = {"total_frames", "max_time_s", "device", "compile", "quiet", "threads", "resume", "root", "name", "task"}
+def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "") -> list[str]:
+    """Keys that differ between two configurations, dotted, but for those that a resumed run may change."""
     changed: list[str] = []
-
-    def walk(default: Any, given: Any, held: Any, key: str) -> None:
-        if isinstance(given, dict) and isinstance(held, dict):
-            for name in given:
-                if key or name not in free:
-                    walk((default or {}).get(name), given[name], held.get(name), f"{key}{name}." if isinstance(given[name], dict) else f"{key}{name}")
-        elif given not in (default, held):
-            changed.append(key)
-
-    walk(fresh, asked, kept, "")
+    for name in [*given, *(name for name in held if name not in given)]:
+        mine, theirs = given.get(name), held.get(name)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            changed += _changed_keys(mine, theirs, f"{prefix}{name}.")
+        elif mine != theirs and prefix + name not in FREE_TO_CHANGE:
+            changed.append(prefix + name)
     return changed
 
 
@@ -211,7 +225,7 @@ def read_back(job: Job, losses: dict[str, Tensor]) -> dict[str, float]:
     values = torch.stack([value.float() for value in losses.values()]).tolist()
     job.collector.check()
     metrics = dict(zip(losses, values, strict=True))
-    broken = [name for name, value in metrics.items() if name.startswith("loss/") and not math.isfinite(value)]
+    broken = [name for name, value in metrics.items() if not math.isfinite(value)]
     if broken:
         raise FloatingPointError(
             f"{', '.join(broken)} is not a number: the weights are spoilt. Resume from the last checkpoint with a lower algo.learning_rate."

@@ -20,11 +20,10 @@ WARM_UP = 2  # plain calls before the capture: libraries set themselves up in th
 class Captured:
     """`fn`, captured as a CUDA graph after its first calls; called plainly for good where that cannot be."""
 
-    def __init__(self, fn: Callable[[], Any], name: str, tell: Callable[[str], None] = print, required: bool = False) -> None:
+    def __init__(self, fn: Callable[[], Any], name: str, tell: Callable[[str], None] = print) -> None:
         self._fn = fn
         self._name = name
         self._tell = tell
-        self._required = required
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._result: Any = None
@@ -76,10 +75,7 @@ class Captured:
     def _give_up(self, error: BaseException) -> None:
         self.plain = True
         where = culprit(error)
-        text = f"{self._name} cannot be captured as a CUDA graph: {where} waits for the device. It runs step by step instead, which is slower."
-        if self._required:
-            raise RuntimeError(text + " (compile=on asked for capture; compile=auto falls back)") from error
-        self._tell(text)
+        self._tell(f"{self._name} cannot be captured as a CUDA graph: {where} waits for the device. It runs step by step, which is slower.")
 
 
 class HostSynchronisation(RuntimeError):

@@ -47,6 +47,8 @@ class PPOConfig:
     bf16: bool = False  # autocast of the encoder, acting and learning
 
     def __post_init__(self) -> None:
+        if self.name != "ppo":
+            raise ValueError(f"algo.name is '{self.name}', and these are the settings of ppo")
         if self.schedule not in SCHEDULES:
             raise ValueError(f"unknown algo.schedule '{self.schedule}': use one of {', '.join(SCHEDULES)}")
         for name in ("training_frame_num", "epochs", "minibatches"):
@@ -54,6 +56,10 @@ class PPOConfig:
                 raise ValueError(f"algo.{name} must be at least 1, not {getattr(self, name)}")
         if not (0 < self.gamma <= 1 and 0 <= self.lam <= 1 and self.learning_rate > 0 and self.clip > 0):
             raise ValueError("algo.gamma must lie in (0, 1], algo.lam in [0, 1]; algo.learning_rate and algo.clip must be positive")
+        if self.value_clip < 0 or self.kl_limit < 0:
+            raise ValueError("algo.value_clip and algo.kl_limit must not be negative; 0 turns them off")
+        if self.huber_delta <= 0 or self.max_grad_norm <= 0 or self.target_kl <= 0:
+            raise ValueError("algo.huber_delta, algo.max_grad_norm and algo.target_kl must be positive")
 
 
 class PPO:
@@ -142,29 +148,35 @@ class PPO:
 
     def _step(self, rows: dict[str, Any]) -> Tensor:
         """One gradient step; diagnostics as one tensor."""
+        config = self.config
+        loss, facts = self.loss(rows)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        grad_actor = torch.nn.utils.clip_grad_norm_(self.policy.actor.parameters(), config.max_grad_norm, foreach=True)
+        grad_critic = torch.nn.utils.clip_grad_norm_(self.policy.critic.parameters(), config.max_grad_norm, foreach=True)
+        kl = facts[3]
+        if config.schedule == "adaptive":  # weights that already stand still say nothing new
+            factor = torch.where(kl > 2 * config.target_kl, 1 / 1.5, torch.where(kl < config.target_kl / 2, 1.5, 1.0))
+            self.learning_rate.mul_(torch.where(self._stop > 0, 1.0, factor)).clamp_(1e-5, 1e-2)
+        if config.kl_limit:
+            self._stop.copy_(torch.maximum(self._stop, (kl > config.kl_limit).float()))
+        self.optimizer.step()
+        return torch.cat((facts, torch.stack((grad_actor, grad_critic, self._stop))))
+
+    def loss(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        """The loss of a minibatch, and its parts: policy, value, entropy, KL, share of clipped ratios."""
         config, weight, advantage = self.config, rows["weight"], rows["advantage"]
         log_prob, entropy, value = self.policy.evaluate(rows["observation"], rows["action"])
-        log_ratio = log_prob - rows["log_prob"]
+        log_ratio = torch.where(weight > 0, log_prob - rows["log_prob"], 0.0)  # what is not learned from must not overflow
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
         policy_loss = -_mean(torch.minimum(advantage * ratio, advantage * clipped), weight)
         value_loss = self._value_loss(value, rows)
         entropy_mean = _mean(entropy, weight)
+        kl = _mean(ratio - 1 - log_ratio, weight)  # never negative, and of low variance
+        outside = _mean(((ratio - 1).abs() > config.clip).float(), weight)
         loss = self._actor_weight * policy_loss + config.value_weight * value_loss - config.entropy * entropy_mean
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        grad_actor = torch.nn.utils.clip_grad_norm_(self.policy.actor.parameters(), config.max_grad_norm, foreach=True)
-        grad_critic = torch.nn.utils.clip_grad_norm_(self.policy.critic.parameters(), config.max_grad_norm, foreach=True)
-        with torch.no_grad():
-            kl = _mean(ratio - 1 - log_ratio, weight)  # never negative, and of low variance
-            if config.kl_limit:
-                self._stop.copy_(torch.maximum(self._stop, (kl > config.kl_limit).float()))
-            if config.schedule == "adaptive":
-                factor = torch.where(kl > 2 * config.target_kl, 1 / 1.5, torch.where(kl < config.target_kl / 2, 1.5, 1.0))
-                self.learning_rate.mul_(factor).clamp_(1e-5, 1e-2)
-            outside = _mean(((ratio - 1).abs() > config.clip).float(), weight)
-        self.optimizer.step()
-        return torch.stack((policy_loss, value_loss, entropy_mean, kl, outside, grad_actor, grad_critic, self._stop)).detach()
+        return loss, torch.stack((policy_loss, value_loss, entropy_mean, kl, outside)).detach()
 
     def _value_loss(self, value: Tensor, rows: dict[str, Any]) -> Tensor:
         """Huber loss of normalised values; with clipping the larger of the two means, as NavRL."""

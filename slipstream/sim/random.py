@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 _MASK = 0xFFFFFFFF
+MAX_WIDTH = 4096  # numbers that one stream gives at one counter
 
 
 def _mix(x: Tensor) -> Tensor:
@@ -28,14 +29,12 @@ class CounterRandom:
         index = torch.arange(count, dtype=torch.int64)
         seed = torch.tensor(seeds, dtype=torch.int64)[:, None]
         self._stream = _mix(_mix(_mix(index) ^ (seed & _MASK)) ^ ((seed >> 32) & _MASK)).reshape(-1, 1).to(device)  # [seeds * count, 1]
-        self._lanes: dict[int, Tensor] = {}
+        self._lanes = (torch.arange(MAX_WIDTH, dtype=torch.int64) * 0x9E3779B1).to(device)
 
     def uniform(self, counter: Tensor, width: int) -> Tensor:
         """[streams, width] float32 in [0, 1) at `counter` (int64, [streams] or one number for all)."""
-        if width not in self._lanes:
-            self._lanes[width] = torch.arange(width, dtype=torch.int64, device=self._stream.device) * 0x9E3779B1
         state = _mix(self._stream ^ (counter.reshape(-1, 1) & _MASK))
-        return (_mix((state + self._lanes[width]) & _MASK) >> 8).float() * 2.0**-24
+        return (_mix((state + self._lanes[:width]) & _MASK) >> 8).float() * 2.0**-24
 
     def normal(self, counter: Tensor, width: int) -> Tensor:
         """[streams, width] standard normal numbers at `counter` (Box and Muller)."""
