@@ -1,12 +1,16 @@
 """Slipstream trains flight policies in thousands of parallel PyTorch environments."""
 
-from slipstream.algo.ppo import PPO
-from slipstream.checkpoint import AsyncCheckpointSaver, format_checkpoint_name, get_model_size, load_checkpoint, print_model_info
-from slipstream.collect import SyncDataCollector
-from slipstream.envs.base import TensorEnv
-from slipstream.envs.navigation import NavigationEnv
-from slipstream.exploration import ExplorationType, set_exploration_type
-from slipstream.monitor import PerformanceMonitor
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slipstream.algo.ppo import PPO
+    from slipstream.checkpoint import AsyncCheckpointSaver, format_checkpoint_name, get_model_size, load_checkpoint, print_model_info
+    from slipstream.collect import SyncDataCollector
+    from slipstream.envs.base import TensorEnv
+    from slipstream.envs.navigation import NavigationEnv
+    from slipstream.exploration import ExplorationType, set_exploration_type
+    from slipstream.monitor import PerformanceMonitor
 
 __all__ = [
     "PPO",
@@ -22,3 +26,26 @@ __all__ = [
     "print_model_info",
     "set_exploration_type",
 ]
+
+_HOMES = {
+    "algo.ppo": ("PPO",),
+    "checkpoint": ("AsyncCheckpointSaver", "format_checkpoint_name", "get_model_size", "load_checkpoint", "print_model_info"),
+    "collect": ("SyncDataCollector",),
+    "envs.base": ("TensorEnv",),
+    "envs.navigation": ("NavigationEnv",),
+    "exploration": ("ExplorationType", "set_exploration_type"),
+    "monitor": ("PerformanceMonitor",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is first used: the command line must be able to speak to OpenMP before torch is loaded."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'slipstream' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"slipstream.{_HOME_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -64,7 +64,7 @@ def run(cfg: TrainConfig) -> RunFolder:
             metrics["fps"] = job.frames_per_batch / clock.lap()
             stats = monitor.get_stats()
             log.write(it, job.collector.frames, metrics | {f"perf/{name}": s["mean"] for name, s in stats.items()})
-            view.update(it, job.collector.frames, metrics, stats)
+            view.update(it, job.collector.frames, metrics, stats, job.progress(it + 1, clock))
             if it % 100 == 99:
                 view.print(summary(monitor, saver))
             if is_due(cfg.save_interval, it, last):

@@ -65,7 +65,8 @@ class LiveView:
         self._clock = clock
         self._start_s = self._drawn_s = clock()
         self._done = (0, 0)  # iterations and frames finished
-        self._first: tuple[float, int] | None = None  # time and frames at the first update: a resumed run starts beyond 0
+        self._share = 0.0  # of the run that is finished
+        self._first: tuple[float, float] | None = None  # time and share at the first update: a resumed run starts beyond 0
         self._metrics: dict[str, float] = {}  # the last value of each, since some come only now and then
         self._stats: Stats = {}
         self._line_due = False
@@ -84,12 +85,18 @@ class LiveView:
         elif self._line_due:
             self._print_line()
 
-    def update(self, iteration: int, frames: int, metrics: Mapping[str, float], stats: Stats | None = None) -> None:
-        """Takes the state after `iteration` (0-based) and `frames` frames in all; `stats` is `PerformanceMonitor.get_stats()`."""
+    def update(
+        self, iteration: int, frames: int, metrics: Mapping[str, float], stats: Stats | None = None, share: float | None = None
+    ) -> None:
+        """Takes the state after `iteration` (0-based) and `frames` frames in all; `stats` is `PerformanceMonitor.get_stats()`.
+
+        `share` is how much of the run is done, where something else than frames ends it (a time limit).
+        """
         now_s = self._clock()
-        if self._first is None:
-            self._first = (now_s, frames)
         self._done = (iteration + 1, frames)
+        self._share = self._share_by_count() if share is None else min(share, 1.0)
+        if self._first is None:
+            self._first = (now_s, self._share)
         self._metrics.update(metrics)
         self._stats = stats or self._stats
         self._line_due = True
@@ -107,19 +114,18 @@ class LiveView:
 
     # -- what is shown -----------------------------------------------------------------------------------------------
 
-    def _fraction(self) -> float:
-        """The finished share of the run, 0 to 1."""
+    def _share_by_count(self) -> float:
         iterations, frames = self._done
         done, total = (frames, self.total_frames) if self.total_frames > 0 else (iterations, self.total_iterations)
         return min(done / total, 1.0) if total > 0 else 0.0
 
     def _left_s(self) -> float:
         """Seconds left at the speed since the first update; NaN before it is known."""
-        if self._first is None or self.total_frames <= 0:
+        if self._first is None:
             return math.nan
-        first_s, first_frames = self._first
-        flown = self._done[1] - first_frames
-        return (self._clock() - first_s) * max(self.total_frames - self._done[1], 0) / flown if flown > 0 else math.nan
+        first_s, first_share = self._first
+        gone = self._share - first_share
+        return (self._clock() - first_s) * (1 - self._share) / gone if gone > 0 else math.nan
 
     def _print_line(self) -> None:
         self._line_due = False
@@ -147,8 +153,8 @@ class LiveView:
         bar = Table.grid(expand=True, padding=(0, 1))
         bar.add_column(ratio=1)
         bar.add_column(justify="right", no_wrap=True)
-        progress = ProgressBar(total=1.0, completed=self._fraction(), style="bright_black", complete_style="cyan", finished_style="green")
-        bar.add_row(progress, f"{100 * self._fraction():.1f} %")
+        progress = ProgressBar(total=1.0, completed=self._share, style="bright_black", complete_style="cyan", finished_style="green")
+        bar.add_row(progress, f"{100 * self._share:.1f} %")
         cells = [
             _cell("iteration", f"{iterations:,} / {self.total_iterations:,}"),
             _cell("frames", f"{format_count(frames)} / {format_count(self.total_frames)}"),
