@@ -26,7 +26,6 @@ from slipstream.monitor import PerformanceMonitor
 from slipstream.runs import LiveView, RunFolder, RunLog
 from slipstream.seeding import derive_seed
 
-
 # What a resumed run may change: how long it goes on, where it runs and what it shows, not what it computes.
 FREE_TO_CHANGE = ("total_frames", "max_time_s", "device", "compile", "quiet", "threads", "resume", "root", "name", "init", "wandb.mode")
 

@@ -114,7 +114,7 @@ class PPO:
         weight = valid.float()
         mean = _mean(advantage, weight)
         deviation = _mean((advantage - mean).square(), weight).sqrt()
-        observation = {name: time_major(("observation", name)).flatten(0, 1) for name in batch.get("observation").keys()}
+        observation = {name: x.transpose(0, 1).flatten(0, 1) for name, x in batch.get("observation").items()}
         return {
             "observation": observation,
             "action": time_major("action").flatten(0, 1),
