@@ -13,7 +13,10 @@ from slipstream.specs import Box, Discrete, Observation
 
 
 class WalkEnv(TensorEnv):
-    """Each env walks along a line by its action; beyond 3 the episode terminates, after 4 steps it is truncated."""
+    """Each env walks along a line by its action; beyond 3 the episode terminates, after 4 steps it is truncated.
+
+    The reward is 10 and the place.
+    """
 
     observation_spec = {"place": Box((1,)), "episode": Box((1,))}
     action_spec = Box((1,), -1.0, 2.0)
@@ -39,7 +42,7 @@ class WalkEnv(TensorEnv):
         return {"place": self.place[:, None].clone(), "episode": self.episode[:, None].clone()}
 
     def _outcome(self) -> Outcome:
-        return Outcome(self.place.clone(), self.place > 3, self.steps >= 4, {"steps": self.steps.clone()})
+        return Outcome(10 + self.place, self.place > 3, self.steps >= 4, {"steps": self.steps.clone()})
 
 
 class DiscreteWalkEnv(WalkEnv):
@@ -68,7 +71,7 @@ def test_the_record_that_ends_an_episode_holds_its_final_observation():
     assert record.terminated.tolist() == [True, False] and record.truncated.tolist() == [False, False]
     assert record.observation["place"].flatten().tolist() == [4, 2]
     assert record.observation["episode"].flatten().tolist() == [1, 1]
-    assert record.reward.tolist() == [4, 2] and record.valid.tolist() == [True, True]
+    assert record.reward.tolist() == [14, 12] and record.valid.tolist() == [True, True]
 
 
 def test_the_step_after_an_end_ignores_the_action_and_only_resets():
@@ -76,7 +79,7 @@ def test_the_step_after_an_end_ignores_the_action_and_only_resets():
     _step(env, 2, 1)
     _step(env, 2, 1)
     record = _step(env, 2, 1)
-    assert record.valid.tolist() == [False, True] and record.reward.tolist() == [0, 3]
+    assert record.valid.tolist() == [False, True] and record.reward.tolist() == [0, 13]
     assert record.observation["place"].flatten().tolist() == [0, 3]
     assert record.observation["episode"].flatten().tolist() == [2, 1]
     assert not record.terminated[0] and not record.truncated[0]

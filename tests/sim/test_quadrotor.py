@@ -110,6 +110,26 @@ def test_a_throttle_closes_43_percent_of_its_gap_each_step():
     assert drones.vel[0, 2].item() == pytest.approx((lift / 0.716 - 9.81) * DT_S, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("axis", "attitude_gain", "rate_gain"), [(0, 0.7, 0.1), (1, 0.7, 0.1), (2, 0.035, 0.025)], ids=["roll", "pitch", "yaw"]
+)
+def test_the_controller_asks_for_its_gains_times_tilt_and_rate(axis, attitude_gain, rate_gain):
+    drones = _quadrotors(torch.zeros(1))
+    angle, rate, max_thrust = 0.1, 0.2, 8.54858e-6 * 838**2
+    drones.quat[0] = torch.tensor([math.cos(angle / 2), 0.0, 0.0, 0.0])
+    drones.quat[0, 1 + axis] = math.sin(angle / 2)
+    drones.omega[0, axis] = rate
+    hover = drones.throttle[0].clone()
+    drones.advance(torch.zeros(1, 3), Variation.none(1, "cpu"))
+    asked = (((drones.throttle[0] - hover) / 0.43 + hover) ** 2 * max_thrust).tolist()  # N: rotors ahead, left, behind, right
+    yaw_arm = 1.36777e-7 / 8.54858e-6
+    torque = (0.17 * (asked[1] - asked[3]), 0.17 * (asked[2] - asked[0]), yaw_arm * (asked[0] - asked[1] + asked[2] - asked[3]))
+    expected = [0.0, 0.0, 0.0]
+    expected[axis] = -attitude_gain * math.sin(angle) - rate_gain * rate
+    assert torque == pytest.approx(expected, abs=1e-4)
+    assert sum(asked) == pytest.approx(0.716 * 9.81 * (1 if axis == 2 else math.cos(angle)), rel=1e-4)
+
+
 def test_a_stronger_rotor_turns_the_body_away_from_it():
     drones = _quadrotors(torch.zeros(4))
     drones.throttle += 0.2 * torch.eye(4)  # rotors ahead, left, behind, right
