@@ -1,0 +1,480 @@
+"""Checkpoints beside their peers: blocking time, size, background time, loading, and what a training loop loses.
+
+    python benchmarks/checkpoint.py                 # all CPU tables, some minutes
+    python benchmarks/checkpoint.py --only blocking # one of: blocking, size, background, load, throughput
+    python benchmarks/checkpoint.py --cuda          # 200 MB of CUDA tensors: what save_async blocks
+    python benchmarks/checkpoint.py --write         # also writes benchmarks/results/checkpoint-<date>.md
+
+Peers run in the same process, on the same states, in turns with ours: torch.save + fsync, safetensors, torch.distributed.checkpoint
+async_save (default, and with a stager that reuses its memory), the documents' design (LZ4 level 9 around torch.save), and memcpy,
+the limit.
+Every save goes to a name of its own; the one before the last is removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import datetime
+import io
+import itertools
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint  # noqa: E402
+
+State = dict[str, Any]
+
+
+# states --------------------------------------------------------------------------------------------------------------
+
+
+def mlp(activation: type[nn.Module], dead: float) -> nn.Sequential:
+    """15.7 M parameters; a share `dead` of the hidden units never fires."""
+    torch.manual_seed(0)
+    sizes = [512, 2048, 2048, 2048, 2048, 1024]
+    layers: list[nn.Module] = []
+    for i, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        linear = nn.Linear(a, b)
+        if dead and i < len(sizes) - 2:
+            with torch.no_grad():
+                linear.bias[torch.randperm(b)[: int(b * dead)]] = -10.0
+        layers += [linear, activation()]
+    return nn.Sequential(*layers[:-1])
+
+
+def navrl(width: int) -> nn.Sequential:
+    """The layers of NavRL's policy (width 256), its critic and actor heads as one; width 512 makes 5 MB with Adam."""
+    torch.manual_seed(0)
+    cnn = [nn.Conv2d(1, 4, (5, 3), padding=(2, 1)), nn.ELU(), nn.Conv2d(4, 16, (5, 3), (2, 1), (2, 1)), nn.ELU()]
+    cnn += [nn.Conv2d(16, 16, (5, 3), (2, 2), (2, 1)), nn.ELU(), nn.Flatten(), nn.Linear(288, 128), nn.LayerNorm(128)]
+    trunk = [nn.Linear(128, width), nn.LeakyReLU(), nn.LayerNorm(width), nn.Linear(width, width), nn.LeakyReLU(), nn.LayerNorm(width)]
+    return nn.Sequential(*cnn, *trunk, nn.Linear(width, 7))
+
+
+def train(model: nn.Module, shape: tuple[int, ...], at: tuple[int, ...], fresh: bool) -> dict[int, State]:
+    """States after the steps in `at`, of a model that learns a fixed function: from new inputs every step, or always the same ones."""
+    optimizer, batch = torch.optim.Adam(model.parameters(), lr=3e-4), 64
+    generator = torch.Generator().manual_seed(1)
+    outputs = model(torch.zeros(1, *shape)).shape[-1]
+    teacher = torch.randn(torch.Size(shape).numel(), outputs, generator=generator) / torch.Size(shape).numel() ** 0.5
+    inputs = torch.randn(batch, *shape, generator=generator)
+    states = {}
+    for step in range(1, max(at) + 1):
+        if fresh:
+            inputs = torch.randn(batch, *shape, generator=generator)
+        loss = (model(inputs) - torch.tanh(inputs.flatten(1) @ teacher)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step in at:
+            states[step] = copy.deepcopy({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "iteration": step})
+    return states
+
+
+def make_states(cache: Path | None) -> dict[str, dict[int, State]]:
+    """Every state of the tables, after 300, 301 and 310 updates."""
+    recipes: dict[str, Callable[[], dict[int, State]]] = {
+        "dense (ELU)": lambda: train(mlp(nn.ELU, 0.0), (512,), (300, 301, 310), fresh=False),
+        "sparse (ReLU, dead units)": lambda: train(mlp(nn.ReLU, 0.18), (512,), (300, 301, 310), fresh=False),
+        "dense, new data every step": lambda: train(mlp(nn.ELU, 0.0), (512,), (300, 301, 310), fresh=True),
+        "sparse, new data every step": lambda: train(mlp(nn.ReLU, 0.18), (512,), (300, 301, 310), fresh=True),
+        "NavRL policy, 512 wide": lambda: train(navrl(512), (1, 36, 4), (300, 301, 310), fresh=True),
+        "NavRL policy": lambda: train(navrl(256), (1, 36, 4), (300, 301, 310), fresh=True),
+    }
+    states = {}
+    for name, make in recipes.items():
+        file = cache / f"{name}.pt" if cache else None
+        if file is not None and file.exists():
+            states[name] = torch.load(file, weights_only=True)
+            continue
+        states[name] = make()
+        if file is not None:
+            torch.save(states[name], file)
+    return states
+
+
+def tensors(state: Any) -> list[torch.Tensor]:
+    if isinstance(state, torch.Tensor):
+        return [state]
+    children = state.values() if isinstance(state, dict) else state if isinstance(state, (list, tuple)) else []
+    return [t for child in children for t in tensors(child)]
+
+
+def megabytes(state: State) -> float:
+    return sum(t.numel() * t.element_size() for t in tensors(state)) / 1e6
+
+
+# peers ---------------------------------------------------------------------------------------------------------------
+
+
+def fsync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)
+
+
+def torch_save(state: State, path: Path) -> None:
+    torch.save(state, path)
+    fsync(path)
+
+
+def safetensors_save(state: State, path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file({str(i): t for i, t in enumerate(tensors(state))}, path)
+    fsync(path)
+
+
+def documents_save(state: State, path: Path) -> None:
+    """The documents' worker: torch.save to memory, LZ4 level 9, write."""
+    import lz4.frame
+
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    path.write_bytes(lz4.frame.compress(buffer.getvalue(), compression_level=9))
+    fsync(path)
+
+
+class Distributed:
+    """torch.distributed.checkpoint.async_save in one process: with its default staging, or a stager that keeps its buffers."""
+
+    def __init__(self, reuse: bool) -> None:
+        import torch.distributed as dist
+        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.staging import BlockingAsyncStager
+
+        if not dist.is_initialized():
+            dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        self._dcp = dcp
+        self._stager = BlockingAsyncStager(cache_staged_state_dict=True) if reuse else None
+        self._future: Any = None
+
+    def save(self, state: State, path: Path) -> None:
+        extra = {"async_stager": self._stager} if self._stager is not None else {}
+        response = self._dcp.async_save(state, checkpoint_id=str(path), **extra)
+        self._future = getattr(response, "upload_completion", response)
+
+    def wait(self) -> None:
+        if self._future is not None:
+            self._future.result()
+            self._future = None
+
+
+# measuring -----------------------------------------------------------------------------------------------------------
+
+
+def milliseconds(function: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    function()
+    return 1e3 * (time.perf_counter() - start)
+
+
+class Rotation:
+    """New names in a scratch folder; all but the last two are removed, so that every writer finds the disk alike."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._made = folder, list[Path]()
+
+    def __call__(self) -> Path:
+        self._made.append(self._folder / f"c_{time.monotonic_ns()}.pt")
+        for stem in self._made[:-2]:
+            for path in self._folder.glob(stem.name + "*"):
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+        self._made = self._made[-2:]
+        return self._made[-1]
+
+
+def in_turns(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Each way once to warm up, then all of them in turn, `rounds` times."""
+    for way in ways.values():
+        way()
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            times[name].append(way())
+    return times
+
+
+def table(title: str, header: list[str], rows: list[list[str]], note: str = "") -> str:
+    lines = [f"## {title}", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([*lines, "", *([note, ""] if note else [])])
+
+
+def blocking_table(name: str, state: State, folder: Path, rounds: int) -> str:
+    """What the caller waits for: the copy, and everything else that is not in the background."""
+    path = Rotation(folder)
+    flat = tensors(state)
+    warm = [torch.empty_like(t).copy_(t) for t in flat]
+    default, reused = Distributed(reuse=False), Distributed(reuse=True)
+
+    def memcpy() -> float:
+        return milliseconds(lambda: [a.copy_(b) for a, b in zip(warm, flat, strict=True)])
+
+    def ours(compress: bool | str) -> float:
+        out = milliseconds(lambda: saver.save_async(state, path(), compress))
+        saver.wait()
+        return out
+
+    def distributed(dcp: Distributed) -> float:
+        out = milliseconds(lambda: dcp.save(state, path()))
+        dcp.wait()
+        return out
+
+    with AsyncCheckpointSaver() as saver:
+        ways: dict[str, Callable[[], float]] = {
+            "memcpy into warm buffers (the limit)": memcpy,
+            "save_async": lambda: ours(True),
+            "save_async, compress=False": lambda: ours(False),
+            "DCP async_save": lambda: distributed(default),
+            "DCP async_save, reused stager": lambda: distributed(reused),
+            "torch.save + fsync": lambda: milliseconds(lambda: torch_save(state, path())),
+        }
+        times = in_turns(ways, rounds)
+    limit = statistics.median(times["memcpy into warm buffers (the limit)"])
+    rows = [[n, f"{statistics.median(t):.2f}", f"{min(t):.2f}", f"{statistics.median(t) / limit:.2f}"] for n, t in times.items()]
+    title = f"Blocking, {name}: {megabytes(state):.1f} MB in {len(flat)} tensors"
+    return table(title, ["", "median ms", "least ms", "x memcpy"], rows)
+
+
+def size_table(states: dict[str, dict[int, State]], folder: Path) -> str:
+    """Bytes saved against the tensors' own, whole and as a difference 1 and 10 updates later."""
+    rows = []
+    for name, steps in states.items():
+        for moments in (None, "int8") if "new data" not in name else (None,):
+            with AsyncCheckpointSaver(full_every=3, moments=moments) as saver:
+                sizes = []
+                for step in (300, 301, 310):
+                    sizes.append(saver.save_async(steps[step], folder / f"size_{step}.pt"))
+                saver.wait()
+            raw = 1e6 * megabytes(steps[300])
+            saved = [f"{100 * (1 - p.stat().st_size / raw):.1f} %" for p in sizes]
+            moment = torch.cat([t.flatten() for t in tensors(steps[300]["optimizer"]["state"])])
+            rows.append([name + (f', moments="{moments}"' if moments else ""), f"{100 * (moment == 0).float().mean():.0f} %", *saved])
+            if moments is None and "new data" not in name:
+                path = folder / "documents.pt.lz4"
+                documents_save(steps[300], path)
+                rows.append(["  the documents' LZ4-9", "", f"{100 * (1 - path.stat().st_size / raw):.1f} %", "", ""])
+    noise = {"noise": torch.randint(0, 256, (188_000_000,), dtype=torch.uint8)}
+    with AsyncCheckpointSaver() as saver:
+        path = saver.save_async(noise, folder / "noise.pt")
+    rows.append(["random bytes, 188 MB", "", f"{100 * (1 - path.stat().st_size / 188e6):.3f} %", "", ""])
+    return table("Size: saved, lossless unless moments are named", ["state", "zero moments", "whole", "1 update later", "10 later"], rows)
+
+
+def background_table(name: str, steps: dict[int, State], folder: Path, rounds: int) -> str:
+    """From the call until the file is on the disk, on an idle machine."""
+    path, state = Rotation(folder), steps[300]
+
+    def ours(saver: AsyncCheckpointSaver, compress: bool | str) -> float:
+        def save() -> None:
+            saver.save_async(state, path(), compress)
+            saver.wait()
+
+        return milliseconds(save)
+
+    base = folder / "base.pt"
+    with AsyncCheckpointSaver() as saver, AsyncCheckpointSaver(full_every=10**6) as differences:
+        differences.save_async(steps[301], base)
+        ways: dict[str, Callable[[], float]] = {
+            "torch.save + fsync": lambda: milliseconds(lambda: torch_save(state, path())),
+            "ours, compress=False": lambda: ours(saver, False),
+            "ours": lambda: ours(saver, True),
+            "ours, difference": lambda: ours(differences, True),
+            "safetensors + fsync": lambda: milliseconds(lambda: safetensors_save(state, path())),
+        }
+        times = in_turns(ways, rounds)
+    times["the documents' LZ4-9"] = [milliseconds(lambda: documents_save(state, path()))]
+    limit = statistics.median(times["torch.save + fsync"])
+    rows = [[n, f"{statistics.median(t):.0f}", f"{min(t):.0f}", f"{statistics.median(t) / limit:.2f}"] for n, t in times.items()]
+    return table(f"Background: {name}, until durable", ["", "median ms", "least ms", "x torch.save"], rows)
+
+
+def load_table(name: str, steps: dict[int, State], folder: Path, rounds: int) -> str:
+    """From a file in the page cache to tensors in memory."""
+    noise = {str(i): torch.randint(0, 256, (47_000_000,), dtype=torch.uint8) for i in range(4)}
+    torch.save(steps[300], folder / "load.pt")
+    torch.save(noise, folder / "raw.pt")
+    with AsyncCheckpointSaver(full_every=2) as saver:
+        whole = saver.save_async(steps[300], folder / "whole.pt")
+        difference = saver.save_async(steps[301], folder / "difference.pt")
+    with AsyncCheckpointSaver() as saver:
+        raw = saver.save_async(noise, folder / "noise.pt")
+    ways: dict[str, Callable[[], float]] = {
+        "torch.load": lambda: milliseconds(lambda: torch.load(folder / "load.pt", weights_only=True)),
+        "ours, plain .pt": lambda: milliseconds(lambda: load_checkpoint(folder / "load.pt")),
+        "ours, compressed": lambda: milliseconds(lambda: load_checkpoint(whole)),
+        "ours, difference and its base": lambda: milliseconds(lambda: load_checkpoint(difference)),
+        "torch.load of 188 MB random bytes": lambda: milliseconds(lambda: torch.load(folder / "raw.pt", weights_only=True)),
+        "ours, the same stored raw": lambda: milliseconds(lambda: load_checkpoint(raw)),
+        "ours, the same mapped": lambda: milliseconds(lambda: load_checkpoint(raw, mmap=True)),
+    }
+    times = in_turns(ways, rounds)
+    limit = statistics.median(times["torch.load"])
+    rows = [[n, f"{statistics.median(t):.0f}", f"{min(t):.0f}", f"{statistics.median(t) / limit:.2f}"] for n, t in times.items()]
+    note = "Every checksum is tested in ours; torch tests none."
+    return table(f"Loading: {name}", ["", "median ms", "least ms", "x torch.load"], rows, note)
+
+
+def throughput_table(folder: Path, rounds: int, seconds: float = 12.0, every: int = 10) -> str:
+    """A training loop that keeps all cores busy, saving every few steps: steps a second with each saver."""
+    model = mlp(nn.ELU, 0.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    inputs = torch.randn(128, 512)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        optimizer.step()
+
+    def rate(save: Callable[[State], None], finish: Callable[[], None]) -> float:
+        start, count = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds:
+            step()
+            count += 1
+            if count % every == 0:
+                save({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+        finish()  # what is still in the background belongs to the price
+        return count / (time.perf_counter() - start)
+
+    path = Rotation(folder)
+    numbers = itertools.count()
+    dcp = Distributed(reuse=True)
+
+    def distributed(state: State) -> None:
+        dcp.wait()  # DCP allows one save at a time
+        dcp.save(state, path())
+
+    def finish_nothing() -> None:
+        pass
+
+    with AsyncCheckpointSaver() as full, AsyncCheckpointSaver(full_every=10, keep_last=2) as delta:
+        ways: dict[str, Callable[[], float]] = {
+            "no checkpoints": lambda: rate(lambda s: None, finish_nothing),
+            "ours": lambda: rate(lambda s: full.save_async(s, path()) and None, full.wait),
+            "ours, full_every=10": lambda: rate(lambda s: delta.save_async(s, folder / f"d_{next(numbers)}.pt") and None, delta.wait),
+            "ours, compress=False": lambda: rate(lambda s: full.save_async(s, path(), False) and None, full.wait),
+            "DCP async_save, reused stager": lambda: rate(distributed, dcp.wait),
+            "torch.save + fsync": lambda: rate(lambda s: torch_save(s, path()), finish_nothing),
+        }
+        step()
+        rates: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(rounds):
+            for name, way in ways.items():
+                rates[name].append(way())
+    free = statistics.median(rates["no checkpoints"])
+    rows = [[n, f"{statistics.median(r):.2f}", f"{100 * (1 - statistics.median(r) / free):.1f} %"] for n, r in rates.items()]
+    title = f"Throughput: 188 MB saved every {every} steps of a loop that keeps {torch.get_num_threads()} cores busy"
+    return table(title, ["", "steps/s", "lost"], rows, "Work still in the background at the end is waited for and counted.")
+
+
+def cuda_table(folder: Path, rounds: int) -> str:
+    """200 MB of CUDA tensors: what the host waits for, and the copies that the trainer's stream carries."""
+    device = torch.device("cuda")
+    state = {"layers": [torch.randn(1_000_000, device=device) for _ in range(50)]}
+    compress = True
+    try:
+        import zstandard  # noqa: F401
+    except ImportError:
+        compress = False
+    path = Rotation(folder)
+    block, bus, stream = [], [], []
+    pinned = [torch.empty(1_000_000, pin_memory=True) for _ in range(50)]
+    with AsyncCheckpointSaver() as saver:
+        for _ in range(rounds + 2):
+            torch.cuda.synchronize()
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            block.append(milliseconds(lambda: saver.save_async(state, path(), compress)))
+            end.record()
+            torch.cuda.synchronize()
+            stream.append(begin.elapsed_time(end))
+            saver.wait()
+            start = time.perf_counter()
+            for host, tensor in zip(pinned, state["layers"], strict=True):
+                host.copy_(tensor, non_blocking=True)
+            torch.cuda.synchronize()
+            bus.append(1e3 * (time.perf_counter() - start))
+        expected = [t.cpu() for t in state["layers"]]
+        last = saver.save_async(state, path(), compress)
+        for tensor in state["layers"]:
+            tensor.zero_()  # training goes on at once: the snapshot must hold what was there before
+        saver.wait()
+    exact = all(torch.equal(a, b) for a, b in zip(load_checkpoint(last)["layers"], expected, strict=True))
+    rows = [
+        ["save_async blocks the host", f"{statistics.median(block[2:]):.3f}", f"{max(block[2:]):.3f}"],
+        ["the trainer's stream is busy with the copy", f"{statistics.median(stream[2:]):.3f}", f"{max(stream[2:]):.3f}"],
+        ["copying it over the bus to pinned memory (what is avoided)", f"{statistics.median(bus[2:]):.2f}", f"{max(bus[2:]):.2f}"],
+    ]
+    note = f"The saved state {'equals' if exact else 'DIFFERS FROM'} what the tensors held at the call. compress={compress}."
+    return table(f"CUDA, 200 MB in 50 tensors on {torch.cuda.get_device_name()}", ["", "median ms", "most ms"], rows, note)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=("blocking", "size", "background", "load", "throughput"))
+    parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--cache", type=Path, help="keep the trained states here between runs")
+    parser.add_argument("--write", action="store_true", help="write the tables to benchmarks/results/")
+    args = parser.parse_args()
+    today = datetime.date.today().isoformat()
+    command = "python benchmarks/checkpoint.py" + (" --cuda" if args.cuda else "")
+    out = [f"# Checkpoints, {today}", "", f"`{command}`, {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}.", ""]
+    print("\n".join(out), flush=True)
+
+    def add(text: str) -> None:
+        out.append(text)
+        print(text, flush=True)
+
+    folder = Path(tempfile.mkdtemp(prefix="slipstream-checkpoint-"))
+    try:
+        if args.cuda:
+            add(cuda_table(folder, args.rounds))
+        else:
+            wanted = args.only or ["blocking", "size", "background", "load", "throughput"]
+            if args.cache:
+                args.cache.mkdir(parents=True, exist_ok=True)
+            states = make_states(args.cache) if set(wanted) != {"throughput"} else {}
+            if "blocking" in wanted:
+                for name in ("dense (ELU)", "NavRL policy, 512 wide", "NavRL policy"):
+                    add(blocking_table(name, states[name][300], folder, args.rounds if name[0] == "d" else 3 * args.rounds))
+            if "size" in wanted:
+                add(size_table(states, folder))
+            for name in ("dense (ELU)", "sparse (ReLU, dead units)"):
+                if "background" in wanted:
+                    add(background_table(name, states[name], folder, args.rounds))
+                if "load" in wanted:
+                    add(load_table(name, states[name], folder, args.rounds))
+            if "throughput" in wanted:
+                states.clear()
+                add(throughput_table(folder, 3))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if args.write:
+        result = Path(__file__).parent / "results" / f"checkpoint-{today}{'-cuda' if args.cuda else ''}.md"
+        result.write_text("\n".join(out))
+    with contextlib.suppress(Exception):
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
