@@ -28,7 +28,8 @@ def test_the_documents_command_line_means_what_it_says():
 
 
 def test_each_of_its_words_changes_what_it_names():
-    cfg = load_train("headless=False env.num_envs=7 env.num_obstacles=3 env_dyn.num_obstacles=16 compress_checkpoint=False".split())
+    words = ["headless=False", "env.num_envs=7", "env.num_obstacles=3", "env_dyn.num_obstacles=16", "compress_checkpoint=False"]
+    cfg = load_train(words)
     assert (cfg.env.num_envs, cfg.env.num_obstacles, cfg.env.dyn.num_obstacles) == (7, 3, 16)
     assert cfg.headless is False and cfg.compress_checkpoint is False
     assert cfg.wandb.mode == "auto"  # offline where it is installed
@@ -155,8 +156,8 @@ def test_any_path_can_be_given_as_it_is(path):
 
 
 def test_a_configuration_written_down_and_read_again_is_the_same():
-    words = [*ISSUE.split(), "model.trunk=[64,32]", "env.lidar.elevations_deg=[-5,5]", "env.world_seeds=[4]", "algo.actor_weight=2", "name=x"]
-    cfg = load_train(words)
+    words = ["model.trunk=[64,32]", "env.lidar.elevations_deg=[-5,5]", "env.world_seeds=[4]", "algo.actor_weight=2", "name=x"]
+    cfg = load_train([*ISSUE.split(), *words])
     again = from_dict(TrainConfig, to_dict(cfg))
     assert again == cfg
     assert type(again.env.lidar.elevations_deg) is type(cfg.env.lidar.elevations_deg)

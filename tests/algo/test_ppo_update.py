@@ -90,7 +90,8 @@ def plain_update(policy, batch, c, dims):
     pick = lambda x: torch.stack([x[e, t] for e, t in frames])  # noqa: E731
     observation = {name: pick(batch["observation", name]) for name in SPEC}
     features = policy.features(observation)
-    alpha, beta = (1 + torch.nn.functional.softplus(layer(features)) + 1e-6 for layer in (policy.actor.alpha_layer, policy.actor.beta_layer))
+    layers = (policy.actor.alpha_layer, policy.actor.beta_layer)
+    alpha, beta = (1 + torch.nn.functional.softplus(layer(features)) + 1e-6 for layer in layers)
     distribution = torch.distributions.Beta(alpha, beta)
     ratio = (distribution.log_prob((pick(batch["action"]) + 1) / 2).sum(-1) - pick(batch["log_prob"])).exp()
     policy_loss = -torch.min(ratio * adv, ratio.clamp(1 - c.clip, 1 + c.clip) * adv).mean()

@@ -1,0 +1,421 @@
+"""Tiny trainings, whole: what they leave behind, and that a run which was stopped is the run that never was."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from slipstream import train
+from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+from slipstream.cli import main
+from slipstream.config import ConfigError, load_train
+from slipstream.envs.base import BadActionError
+from slipstream.evaluate import latest_checkpoint, load_policy
+from slipstream.monitor import PerformanceMonitor
+from slipstream.runs import RunFolder
+from slipstream.runs.log import read_metrics
+
+RELEASED = Path(__file__).parents[1] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
+
+# 8 iterations of 64 frames; episodes of at most 20 steps, so that many end
+TINY = shlex.split("""
+    env.num_envs=8 env.map_half_m=4 env.num_obstacles=3 env_dyn.num_obstacles=8 env.max_episode_steps=20 env.disturbance.wind_mps2=0.2
+    algo.training_frame_num=8 algo.minibatches=4 algo.epochs=2 algo.schedule=adaptive
+    model.encoder=dict model.part=8 model.trunk=[16]
+    total_frames=512 save_interval=2 eval_interval=3 eval.num_drones=2 eval.map_seeds=[1] eval.max_steps=12
+    device=cpu quiet=true wandb.mode=disabled
+""")
+
+
+def run_tiny(root, name, *words):
+    return train.run(load_train([*TINY, f"root={root}", f"name={name}", *words]))
+
+
+def resume(folder, *words):
+    return train.run(load_train([f"resume={folder.path}", *words]))
+
+
+def state_of(folder):
+    return load_checkpoint(latest_checkpoint(folder.checkpoints))
+
+
+def differences(a, b, at=""):
+    """Where two checkpoints differ in a bit; their configurations and the paths in them are not looked at."""
+    if isinstance(a, dict):
+        keys = [key for key in {**a, **b} if key != "config"]
+        return [d for key in keys for d in (differences(a[key], b[key], f"{at}.{key}") if key in a and key in b else [f"{at}.{key}"])]
+    if isinstance(a, torch.Tensor):
+        same = a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
+        return [] if same else [at]
+    return [] if a == b else [at]
+
+
+def rows_of(folder):
+    """The metrics without what a clock measured."""
+    return [{k: v for k, v in row.items() if k not in ("time_s", "fps") and not k.startswith("perf/")} for row in read_metrics(folder.path)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing disturbed."""
+    return run_tiny(tmp_path_factory.mktemp("whole"), "whole")
+
+
+# -- what a run leaves -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_leaves_its_configuration_code_log_and_checkpoints(whole):
+    names = {path.name for path in whole.path.iterdir()}
+    assert {"config.yaml", "git.json", "metrics.jsonl", "tensorboard", "checkpoints", "best.pt"} <= names
+    assert sorted(path.name for path in whole.checkpoints.iterdir()) == [f"ckpt_{i:06d}.pt.slip" for i in (2, 4, 6, 8)]
+    assert list((whole.path / "tensorboard").iterdir())
+    assert whole.config()["env"]["num_envs"] == 8 and whole.config()["env"]["dyn"]["num_obstacles"] == 8
+    assert "commit" in json.loads((whole.path / "git.json").read_text())
+
+
+def test_the_log_has_a_row_an_iteration_with_losses_episodes_and_times(whole):
+    rows = read_metrics(whole.path)
+    assert [row["iteration"] for row in rows] == list(range(8))
+    assert [row["frames"] for row in rows] == [64 * (i + 1) for i in range(8)]
+    for name in ("loss/policy", "loss/value", "loss/entropy", "kl", "lr", "fps", "episode/count", "perf/collect", "perf/learn", "time_s"):
+        assert all(name in row for row in rows), name
+    assert any(row["episode/count"] > 0 and "episode/return" in row and "episode/collision" in row for row in rows)
+
+
+def test_it_evaluates_every_interval_and_at_the_end(whole):
+    evaluated = [row["iteration"] for row in read_metrics(whole.path) if "eval/success" in row]
+    assert evaluated == [2, 5, 7]
+
+
+def test_the_best_policy_is_whole_in_itself(whole):
+    loaded = load_policy(whole.path)
+    assert loaded.path.name == "best.pt" and loaded.trained_env["num_envs"] == 8
+    assert set(loaded.state["policy"]) == set(state_of(whole)["algo"]["policy"])
+
+
+def test_plain_checkpoints_and_no_more_than_asked_for(tmp_path):
+    folder = run_tiny(tmp_path, "few", "compress_checkpoint=False", "keep_checkpoints=2", "eval_interval=0", "save_interval=1")
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["ckpt_000007.pt", "ckpt_000008.pt"]
+    assert not (folder.path / "best.pt").exists()
+    torch.load(folder.checkpoints / "ckpt_000008.pt", weights_only=True)  # any torch can read it
+
+
+def test_a_time_limit_ends_the_run_with_a_checkpoint(tmp_path):
+    folder = run_tiny(tmp_path, "short", "max_time_s=1e-6", "eval_interval=0")
+    assert len(read_metrics(folder.path)) == 1
+    assert latest_checkpoint(folder.checkpoints).name == "ckpt_000001.pt"
+
+
+def test_the_best_is_the_first_to_beat_all_before():
+    job = train.build(load_train(TINY))
+    scores = [0.2, 0.2, 0.5, 0.4, 0.6]
+    assert [job.is_best({"eval/success": score}) for score in scores] == [True, False, True, False, True]
+    assert not job.is_best({"loss/policy": 1.0})
+    other = train.build(load_train(TINY))
+    assert [other.is_best({"eval/return": score}) for score in (-9.0, -12.0, -3.0)] == [True, False, True]
+
+
+def test_intervals():
+    assert [it for it in range(10) if train.is_due(4, it, last=it == 9)] == [3, 7, 9]
+    assert not any(train.is_due(0, it, last=True) for it in range(10))
+
+
+def test_the_summary_reads_as_the_documents_have_it():
+    monitor = PerformanceMonitor()
+    with monitor.timer("learn"):
+        pass
+    with AsyncCheckpointSaver() as saver:
+        text = train.summary(monitor, saver)
+    assert "=== Performance Summary ===" in text and "learn" in text
+    assert "[Checkpoint Stats]\n  Total saved: 0\n  Compression ratio: 1.00x\n  Queue size: 0" in text
+
+
+def test_the_signals_are_given_back_after_a_run(tmp_path):
+    before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
+    run_tiny(tmp_path, "once", "total_frames=64", "eval_interval=0")
+    assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+# -- same seed, same run -----------------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_run_bit_for_bit(whole, tmp_path):
+    again = run_tiny(tmp_path, "again")
+    assert differences(state_of(whole), state_of(again)) == []
+    assert rows_of(whole) == rows_of(again)
+
+
+def test_another_seed_gives_another_run(whole, tmp_path):
+    assert ".algo.policy.critic.weight" in differences(state_of(whole), state_of(run_tiny(tmp_path, "other", "seed=1")))
+
+
+def test_how_often_it_evaluates_does_not_change_what_it_learns(whole, tmp_path):
+    blind = run_tiny(tmp_path, "blind", "eval_interval=0")
+    assert differences(state_of(whole), state_of(blind)) == [".best"]
+
+
+def at_iteration(monkeypatch, wanted, action):
+    """Does `action` in the middle of iteration `wanted`, once."""
+    plain, done = train.Job.progress, []
+
+    def progress(job, it, clock):
+        if it == wanted and not done:
+            done.append(it)
+            action()
+        return plain(job, it, clock)
+
+    monkeypatch.setattr(train.Job, "progress", progress)
+
+
+@pytest.mark.parametrize(("number", "iteration"), [(signal.SIGINT, 3), (signal.SIGTERM, 4)])
+def test_a_run_stopped_by_a_signal_and_resumed_is_the_run_that_never_stopped(whole, tmp_path, monkeypatch, number, iteration):
+    at_iteration(monkeypatch, iteration, lambda: os.kill(os.getpid(), number))
+    folder = run_tiny(tmp_path, "stopped")
+    assert state_of(folder)["iteration"] == iteration + 1 and len(read_metrics(folder.path)) == iteration + 1
+    assert "eval/success" not in read_metrics(folder.path)[iteration]  # who stops it is not kept waiting
+    assert resume(folder).path == folder.path
+    assert differences(state_of(whole), state_of(folder)) == []
+    assert rows_of(whole) == rows_of(folder)
+    best, theirs = (load_checkpoint(f.path / "best.pt") for f in (whole, folder))
+    assert differences(best, theirs) == []
+
+
+def test_a_run_that_died_flies_again_from_its_last_checkpoint(whole, tmp_path, monkeypatch):
+    def die():
+        raise MemoryError("the machine went away")
+
+    at_iteration(monkeypatch, 5, die)
+    with pytest.raises(MemoryError):
+        run_tiny(tmp_path, "died")
+    folder = RunFolder.open(tmp_path / "died")
+    assert state_of(folder)["iteration"] == 4 and len(read_metrics(folder.path)) == 5
+    resume(folder)
+    assert differences(state_of(whole), state_of(folder)) == []
+    assert rows_of(whole) == rows_of(folder)
+
+
+def test_a_finished_run_goes_on_when_given_more_frames(tmp_path):
+    folder = run_tiny(tmp_path, "more", "total_frames=128", "eval_interval=0")
+    resume(folder)  # nothing left to do
+    assert len(read_metrics(folder.path)) == 2
+    resume(folder, "total_frames=256")
+    assert len(read_metrics(folder.path)) == 4
+    assert state_of(folder)["config"]["total_frames"] == 256
+    resume(folder, "total_frames=320")  # and again: the last checkpoint's word holds
+    assert len(read_metrics(folder.path)) == 5
+
+
+# -- what resume refuses -----------------------------------------------------------------------------------------------
+
+
+def test_what_a_resumed_run_cannot_change_is_refused_by_name(whole):
+    with pytest.raises(ConfigError, match=r"env\.num_envs, algo\.gamma cannot change.*init="):
+        resume(whole, "env.num_envs=16", "algo.gamma=0.9")
+    with pytest.raises(ConfigError, match=r"algo\.epochs cannot change"):
+        resume(whole, "algo.epochs=4")  # the default, but not this run's
+    with pytest.raises(ConfigError, match=r"seed cannot change"):
+        resume(whole, "seed=5")
+
+
+def test_what_a_resumed_run_keeps_may_be_said_again(whole):
+    assert load_train([f"resume={whole.path}", "algo.epochs=2", "env_dyn.num_obstacles=8"]).algo.epochs == 2
+
+
+def test_resume_and_init_together_are_refused(whole):
+    with pytest.raises(ConfigError, match="leave init out"):
+        load_train([f"resume={whole.path}", "init=x.pt"])
+
+
+def test_a_folder_without_a_run_or_a_checkpoint_is_told(tmp_path, capsys):
+    assert main(["train", f"resume={tmp_path / 'nowhere'}"]) == 2
+    assert "does not exist" in capsys.readouterr().err
+    RunFolder.create(tmp_path, "young", {"task": "navigation"})
+    assert main(["train", f"resume={tmp_path / 'young'}"]) == 2
+    assert "no checkpoint" in capsys.readouterr().err
+
+
+# -- warm starts -------------------------------------------------------------------------------------------------------
+
+
+def test_init_starts_from_the_best_policy_of_a_run(whole):
+    job = train.build(load_train([*TINY, f"init={whole.path}", "env.num_envs=4", "env.num_obstacles=0"]))
+    assert differences(load_checkpoint(whole.path / "best.pt")["policy"], job.policy.state_dict()) == []
+
+
+def test_init_starts_from_a_checkpoint_file(whole):
+    file = whole.checkpoints / "ckpt_000004.pt.slip"
+    job = train.build(load_train([*TINY, f"init={file}"]))
+    assert differences(load_checkpoint(file)["algo"]["policy"], job.policy.state_dict()) == []
+
+
+def test_a_run_begun_with_init_resumes_without_that_file(whole, tmp_path):
+    start = tmp_path / "start.pt"
+    start.write_bytes((whole.path / "best.pt").read_bytes())
+    folder = run_tiny(tmp_path, "warm", f"init={start}", "total_frames=128", "eval_interval=0")
+    assert folder.config()["init"] == str(start)
+    start.unlink()
+    resume(folder, "total_frames=192")
+    assert len(read_metrics(folder.path)) == 3
+
+
+@pytest.mark.skipif(not RELEASED.exists(), reason="NavRL's released weights are not here")
+def test_init_takes_navrls_released_weights_and_learns_on(tmp_path):
+    words = [*(word for word in TINY if not word.startswith("model.")), f"init={RELEASED}"]  # which has NavRL's network
+    job = train.build(load_train(words))
+    released = torch.load(RELEASED, map_location="cpu", weights_only=True)
+    assert torch.equal(job.policy.critic.weight, released["critic.module.weight"])
+    assert torch.equal(job.policy.value_norm.running_mean, released["value_norm.running_mean"].squeeze())
+    folder = train.run(load_train([*words, f"root={tmp_path}", "total_frames=64", "eval_interval=0"]))
+    learned = state_of(folder)["algo"]["policy"]["critic.weight"]
+    assert not torch.equal(learned, released["critic.module.weight"])
+
+
+def test_init_from_another_network_says_which_one_it_is(whole):
+    with pytest.raises(ValueError, match=r"another network than model\.\* describes.*model\.trunk=\[16\]"):
+        train.build(load_train([*TINY, f"init={whole.path}", "model.trunk=[32,16]"]))
+
+
+def test_init_into_other_actions_is_refused(whole):
+    with pytest.raises(ValueError, match="other observations or actions"):
+        train.build(load_train([*TINY, f"init={whole.path}", "env.actions=discrete"]))
+
+
+# -- numbers that are none ---------------------------------------------------------------------------------------------
+
+
+def spoilt(whole, path, *names):
+    state = load_checkpoint(whole.path / "best.pt")
+    for name in names:
+        state["policy"][name].fill_(float("nan"))
+    torch.save(state, path)
+    return path
+
+
+def test_a_policy_that_gives_nan_stops_the_run_and_names_the_remedy(whole, tmp_path):
+    with pytest.raises((BadActionError, FloatingPointError), match=r"algo\.learning_rate"):
+        run_tiny(tmp_path, "nan", f"init={spoilt(whole, tmp_path / 'nan.pt', 'actor.alpha_layer.weight')}")
+
+
+def test_a_critic_that_gives_nan_stops_the_run_before_a_checkpoint_is_written(whole, tmp_path, capsys):
+    file = spoilt(whole, tmp_path / "nan.pt", "critic.bias")
+    assert main(["train", *TINY, f"root={tmp_path}", "name=nan", f"init={file}"]) == 2
+    error = capsys.readouterr().err
+    assert "loss/value" in error and "algo.learning_rate" in error and error.count("\n") == 1
+    assert list((tmp_path / "nan" / "checkpoints").iterdir()) == []
+
+
+# -- an env of one's own, from the command line, stopped half way ------------------------------------------------------
+
+OWN = """
+import os
+from dataclasses import dataclass
+import torch
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.specs import Box
+
+@dataclass
+class Config:
+    num_envs: int = 4
+    stop_at: int = -1  # the step at which it sends its own process a signal
+    signal: int = 2
+
+class Slope(TensorEnv):
+    '''Pays for climbing; starts are drawn from torch's own generator.'''
+
+    Config = Config
+    observation_spec = {"x": Box((1,))}
+    action_spec = Box((1,), -1.0, 1.0)
+    state_names = ("x", "age", "steps")
+
+    def __init__(self, num_envs, device="cpu", seed=0, config=None):
+        super().__init__(num_envs, device, seed)
+        self.config = config or Config()
+        self.x = torch.zeros(num_envs, 1, device=device)
+        self.age = torch.zeros(num_envs, device=device)
+        self.steps = torch.zeros((), dtype=torch.int64)
+
+    def _reset(self, mask):
+        self.x.copy_(torch.where(mask[:, None], torch.randn_like(self.x), self.x))
+        self.age.mul_(~mask)
+
+    def _advance(self, action):
+        self.x.add_(0.1 * action)
+        self.age.add_(1)
+        self.steps.add_(1)
+        if self.steps == self.config.stop_at and os.environ.get("TRAINING"):
+            os.kill(os.getpid(), self.config.signal)
+
+    def _observe(self):
+        return {"x": self.x.clone()}
+
+    def _outcome(self):
+        over = self.age >= 5
+        return Outcome(self.x[:, 0].clone(), over & (self.x[:, 0] > 1), over & (self.x[:, 0] <= 1), {"height": self.x[:, 0].clone()})
+"""
+
+OWN_RUN = shlex.split("""
+    task=slope_env:Slope env.num_envs=6 algo.training_frame_num=4 algo.minibatches=2 model.trunk=[8]
+    total_frames=192 save_interval=100 eval_interval=3 eval.num_drones=3 eval.max_steps=8
+    device=cpu quiet=true wandb.mode=disabled
+""")
+
+
+def slipstream(cwd, *words, **environment):
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "slipstream.cli", *words]
+    return subprocess.run(command, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    """Where one stands, with an env of one's own in it."""
+    (tmp_path / "slope_env.py").write_text(textwrap.dedent(OWN))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_process_stopped_by_a_signal_leaves_a_run_that_goes_on_as_if_nothing_had_been(own_folder, number):
+    words = [*OWN_RUN, "env.stop_at=14", f"env.signal={number.value}"]
+    stopped = slipstream(own_folder, "train", *words, "name=stopped", TRAINING="1")
+    assert stopped.returncode == 0, stopped.stderr
+    folder = RunFolder.open(own_folder / "runs" / "stopped")
+    assert state_of(folder)["iteration"] == 4  # step 14 lies in the fourth iteration of 4 steps, which is ended and saved
+    assert f"slipstream train resume={folder.path}" in stopped.stdout
+    assert main(["train", f"resume={folder.path}"]) == 0  # the task and its keys are the run's own
+    assert main(["train", *words, "name=whole"]) == 0
+    whole = RunFolder.open(own_folder / "runs" / "whole")
+    assert rows_of(whole) == rows_of(folder) and len(rows_of(whole)) == 8
+    assert differences(state_of(whole), state_of(folder)) == []
+
+
+def test_an_env_of_ones_own_is_trained_and_evaluated_like_ours(own_folder, capsys):
+    assert main(["train", *OWN_RUN, "name=own"]) == 0
+    rows = read_metrics(own_folder / "runs" / "own")
+    assert "eval/height" in rows[2] and "eval/return" in rows[2] and "episode/height" in rows[7]
+    assert (own_folder / "runs" / "own" / "best.pt").exists()
+    capsys.readouterr()
+    assert main(["eval", "checkpoint=runs/own", "eval.num_drones=5", "json=true"]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result["episodes"] == 5 and result["length"] == 5.0 and math.isfinite(result["return"])
+    assert main(["eval", "checkpoint=runs/own", "compare=runs/own"]) == 2
+    assert "compare=" in capsys.readouterr().err
+
+
+def test_evaluating_leaves_the_random_state_as_it_was(own_folder):
+    job = train.build(load_train(OWN_RUN))
+    before = torch.get_rng_state()
+    first = job.evaluate()
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(3)
+    assert job.evaluate() == first  # and is itself the same each time
