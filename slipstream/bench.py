@@ -40,7 +40,8 @@ def run(argv: list[str]) -> int:
     torch.set_num_threads(cfg.threads or torch.get_num_threads())
     rows = bench_env(cfg.env, device)
     header = ["drones", "form", "ms a step", "frames/s", "times the plain form"]
-    table = Table(title=f"NavigationEnv.step on {describe(device)}: {cfg.env.num_obstacles} + {cfg.env.dyn.num_obstacles} obstacles, LiDAR and all")
+    world = f"{cfg.env.num_obstacles} + {cfg.env.dyn.num_obstacles} obstacles"
+    table = Table(title=f"NavigationEnv.step on {describe(device)}: {world}, LiDAR and all", title_justify="left")
     for name in header:
         table.add_column(name, justify="right")
     for row in rows:

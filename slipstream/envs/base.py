@@ -113,21 +113,27 @@ class TensorEnv(ABC):
                 "lower algo.learning_rate, or resume from an earlier checkpoint."
             )
 
+    def state_tensors(self) -> dict[str, Tensor]:
+        """The tensors that make up the state, by name."""
+        return {name: getattr(self, name) for name in ("_pending", "_bad_action", *self.state_names)}
+
     def state_dict(self) -> dict[str, Any]:
         """All that the next steps depend on, as copies."""
-        names = ("_pending", "_bad_action", *self.state_names)
-        return {"seed": self.seed, **{name: getattr(self, name).clone() for name in names}}
+        return {"seed": self.seed, **{name: tensor.clone() for name, tensor in self.state_tensors().items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from `state`, bit for bit."""
-        for name in ("_pending", "_bad_action", *self.state_names):
-            mine, theirs = getattr(self, name), state[name]
-            if mine.shape != theirs.shape:
+        """Goes on from `state`, bit for bit; a state that does not fit is refused before anything is written."""
+        mine = self.state_tensors()
+        for name, tensor in mine.items():
+            if name not in state:
+                raise ValueError(f"the saved env has no {name}: build this one with the same settings as the saved one")
+            if tensor.shape != state[name].shape:
                 raise ValueError(
-                    f"the saved env has {name} of shape {list(theirs.shape)}, this one {list(mine.shape)}: "
+                    f"the saved env has {name} of shape {list(state[name].shape)}, this one {list(tensor.shape)}: "
                     "build it with the same num_envs and world as the saved one"
                 )
-            mine.copy_(theirs)
+        for name, tensor in mine.items():
+            tensor.copy_(state[name])
         self.seed = state["seed"]
 
     # -- what a subclass writes --------------------------------------------------------------------------------------

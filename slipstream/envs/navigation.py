@@ -83,7 +83,7 @@ class NavigationEnv(TensorEnv):
         self, num_envs: int | None = None, device: torch.device | str = "cpu", seed: int = 0, config: NavigationConfig | None = None
     ) -> None:
         self.config = config = config or NavigationConfig()
-        super().__init__(num_envs or config.num_envs, device, seed)
+        super().__init__(config.num_envs if num_envs is None else num_envs, device, seed)
         n, device = self.num_envs, self.device
         if config.num_worlds > n:
             raise ValueError(f"env.num_worlds ({config.num_worlds}) must not exceed env.num_envs ({n})")
@@ -214,29 +214,30 @@ class NavigationEnv(TensorEnv):
             self._moving_clearance, self._moving_hit = None, torch.zeros_like(self._pending)
             return pos.new_zeros(n, NEAREST, 10)
         index, across = movers.nearest(pos, self.world_of, min(NEAREST, movers.count))  # [N, k]
-        world = self.world_of[:, None]
-        there, vel = movers.pos[world, index], movers.vel[world, index]  # [N, k, 3]
-        pillar, width, height = movers.pillar[index], movers.width[index], movers.height[index]
-        rel = there - pos[:, None]
-        rel[..., 2] = torch.where(pillar, 0.0, rel[..., 2])  # a pillar counts as 2-D
-        distance = rel.norm(dim=-1)
+        place = movers.properties().index_select(0, (index + self.world_of[:, None] * movers.count).flatten())
+        x, y, z, vel_x, vel_y, vel_z, width, height, width_class, floats = place.view(*index.shape, -1).unbind(-1)  # each [N, k]
+        x, y, z = x - pos[:, 0:1], y - pos[:, 1:2], (z - pos[:, 2:3]) * floats  # a pillar counts as 2-D
+        distance = torch.sqrt(across.square() + z.square())
         near = across <= range_m
         self._moving_clearance = torch.where(near, distance - width / 2, range_m)
-        overlap = (across <= width / 2 + BODY_RADIUS_M) & (rel[..., 2].abs() <= height / 2 + BODY_RADIUS_M)
+        overlap = (across <= width / 2 + BODY_RADIUS_M) & (z.abs() <= height / 2 + BODY_RADIUS_M)
         self._moving_hit = (overlap & near).any(1)
-        heading = self.heading[:, None]
-        rows = torch.cat(
-            (
-                to_goal_frame(rel, heading) / distance.clamp(min=1e-6)[..., None],
-                across[..., None],
-                rel[..., 2:],
-                to_goal_frame(vel, heading),
-                movers.width_class[index][..., None],
-                (~pillar)[..., None],
-            ),
-            -1,
+        cos, sin = self.heading[:, 0:1], self.heading[:, 1:2]
+        inverse = 1 / distance.clamp(min=1e-6)
+        rows = (
+            (cos * x + sin * y) * inverse,  # unit vector to it, in the goal frame
+            (cos * y - sin * x) * inverse,
+            z * inverse,
+            across,
+            z,
+            cos * vel_x + sin * vel_y,
+            cos * vel_y - sin * vel_x,
+            vel_z,
+            width_class,
+            floats,  # 1 for a box, 0 for a pillar
         )
-        return torch.where(near[..., None], rows, 0.0)
+        seen = torch.where(near[..., None], torch.stack(rows, -1), 0.0)
+        return torch.nn.functional.pad(seen, (0, 0, 0, NEAREST - seen.shape[1]))
 
     def _outcome(self) -> Outcome:
         config, pos, vel = self.config, self.drone.pos, self.drone.vel
@@ -265,10 +266,14 @@ class NavigationEnv(TensorEnv):
 
     # -- state -------------------------------------------------------------------------------------------------------
 
+    def state_tensors(self) -> dict[str, Tensor]:
+        """The tensors that make up the state, those of drones, obstacles and disturbances included."""
+        parts = {f"{key}.{name}": getattr(part, name) for key, part in self._parts.items() for name in part.state_names}
+        return super().state_tensors() | parts
+
     def state_dict(self) -> dict[str, Any]:
         """All that the next steps depend on, as copies."""
-        parts = {key: {name: getattr(part, name).clone() for name in part.state_names} for key, part in self._parts.items()}
-        return super().state_dict() | {"world_seeds": list(self.world_seeds), **parts}
+        return super().state_dict() | {"world_seeds": list(self.world_seeds)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from `state`, bit for bit; the world must be the same."""
@@ -277,9 +282,6 @@ class NavigationEnv(TensorEnv):
         if state["seed"] != self.seed:  # starts, goals and disturbances follow from it
             raise ValueError(f"the saved env was made with seed {state['seed']}, this one with {self.seed}: build it with the same seed")
         super().load_state_dict(state)
-        for key, part in self._parts.items():
-            for name in part.state_names:
-                getattr(part, name).copy_(state[key][name])
 
 
 def evaluation_starts(num_drones: int, map_half_m: float = 20.0) -> tuple[Tensor, Tensor]:

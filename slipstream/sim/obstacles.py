@@ -91,6 +91,8 @@ class MovingObstacles:
         x, y, down, up = config.roam_m
         self._roam_low = torch.tensor((-x, -y, -down), device=device)
         self._roam_size = torch.tensor((2 * x, 2 * y, down + up), device=device)
+        kinds = torch.stack((self.width, self.height, self.width_class.float(), (~self.pillar).float()), -1)
+        self._fixed = kinds.repeat(self.worlds, 1)  # [K * M, 4]
         self._low = torch.tensor((-map_half_m, -map_half_m, 0.0), device=device)
         self._high = torch.tensor((map_half_m, map_half_m, TOP_M), device=device)
 
@@ -127,6 +129,10 @@ class MovingObstacles:
         there = self.pos[world_of, :, :2] if self.worlds > 1 else self.pos[..., :2]
         distance, index = (there - pos[:, None, :2]).norm(dim=-1).topk(k, dim=1, largest=False)
         return index, distance
+
+    def properties(self) -> Tensor:
+        """One row an obstacle [K * M, 10]: position, velocity, width, height, width class, 1 if it floats (a box)."""
+        return torch.cat((self.pos.view(-1, 3), self.vel.view(-1, 3), self._fixed), 1)
 
     def as_movers(self) -> Movers:
         """What the LiDAR sees of them."""
