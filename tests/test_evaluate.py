@@ -283,6 +283,14 @@ def test_the_world_is_the_checkpoints_own_unless_told_otherwise(checkpoint):
     assert (cfg.env.num_obstacles, cfg.env.dyn.num_obstacles, cfg.env.dynamics) == (3, 0, "quadrotor")
 
 
+def test_without_a_checkpoint_the_policy_that_ships_is_flown():
+    cfg, trained = evaluate.configure([])
+    assert trained.path == evaluate.SHIPPED and cfg.task == "navigation"
+    assert trained.path.stat().st_size <= 1_000_000
+    env = evaluation_env(cfg.env, EvalConfig(num_drones=2, map_seeds=[1], max_steps=4), "cpu")
+    fly(env, trained.build(env.observation_spec, env.action_spec, "cpu"), 2)
+
+
 def test_a_run_folder_gives_its_best_policy_else_its_last(tmp_path):
     run = RunFolder.create(tmp_path, "run", {"task": "navigation"})
     for number in (2, 10):
