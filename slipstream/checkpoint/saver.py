@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.staging import Buffer, Staging
 from slipstream.checkpoint.writer import Base, SlipWriter, make_image
 from slipstream.codec import Workers
+from slipstream.codec.chunk import zstandard_module
 from slipstream.codec.workers import lower_priority
 
 POLICIES = ("block", "drop_oldest", "keep_newest", "raise")
@@ -364,14 +366,13 @@ def read_step(path: Path) -> int:
 
 def _form(compress: bool | str) -> str:
     if compress is True or compress == "slip":
-        import zstandard  # noqa: F401  (asked for here, so that its absence is told to the caller)
-
+        zstandard_module()  # asked for here, so that its absence is told to the caller
         return "slip"
     if compress is False:
         return "pt"
     if compress == "lz4":
-        import lz4.frame  # noqa: F401
-
+        if find_spec("lz4") is None:
+            raise ImportError("compress='lz4' needs the lz4 package: pip install lz4, or save with compress=True or False")
         return "lz4"
     raise ValueError(f"compress is {compress!r}: use True (our format), 'lz4' or False (a plain .pt)")
 

@@ -195,7 +195,7 @@ class Buffer:
 
     def fill(self, leaves: list[Leaf]) -> None:
         """Copy the leaves in; on a GPU the copies are queued behind the work already there."""
-        targets, sources = [], []
+        groups: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}  # one launch for all tensors of one dtype on one GPU
         for (leaf, low), target in zip(self.layout.sources, self._targets, strict=True):
             data = leaves[leaf].data
             if isinstance(data, np.ndarray):
@@ -203,10 +203,11 @@ class Buffer:
                 continue
             if low != WHOLE:
                 data = torch.empty(0, dtype=torch.uint8, device=data.device).set_(data.untyped_storage(), low, (target.numel(),), (1,))
+            targets, sources = groups.setdefault((target.device, target.dtype), ([], []))
             targets.append(target)
             sources.append(data)
-        if sources:
-            with torch.no_grad():
+        with torch.no_grad():
+            for targets, sources in groups.values():
                 torch._foreach_copy_(targets, sources, non_blocking=True)
         self._events = []
         for device, _, _ in self._gpus:

@@ -163,7 +163,7 @@ def _read_section(payload: memoryview, start: int, word: int, expected: int) -> 
         if length != expected:
             raise CodecError(f"a raw section of {expected} bytes holds {length}")
         return np.frombuffer(payload, np.uint8, expected, start), end
-    zstandard = _zstandard()
+    zstandard = zstandard_module()
     part = payload[start:end]
     try:
         if zstandard.frame_content_size(part) != expected:  # asked before any memory is taken
@@ -176,7 +176,8 @@ def _read_section(payload: memoryview, start: int, word: int, expected: int) -> 
     return np.frombuffer(data, np.uint8), end
 
 
-def _zstandard() -> Any:
+def zstandard_module() -> Any:
+    """The zstandard package, or an error that says how to get it."""
     try:
         import zstandard
     except ImportError as error:
@@ -192,7 +193,7 @@ def _compressor(level: int) -> Any:
     """
     kept = _local.__dict__.setdefault("compressors", {})  # making one costs more than coding a small plane
     if level not in kept:
-        zstandard = _zstandard()
+        zstandard = zstandard_module()
         if level == 0:
             settings = {"window_log": 18, "hash_log": 6, "chain_log": 6, "search_log": 1, "min_match": 7, "target_length": 0}
             parameters = zstandard.ZstdCompressionParameters(strategy=zstandard.STRATEGY_FAST, **settings)
@@ -204,5 +205,5 @@ def _compressor(level: int) -> Any:
 
 def _decompressor() -> Any:
     if not hasattr(_local, "decompressor"):
-        _local.decompressor = _zstandard().ZstdDecompressor()
+        _local.decompressor = zstandard_module().ZstdDecompressor()
     return _local.decompressor

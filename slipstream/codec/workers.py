@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -72,6 +73,6 @@ class Workers:
 
 def lower_priority(nice: int) -> None:
     """Let the calling thread alone run after others (Linux gives every thread its own priority; elsewhere nothing happens)."""
-    if nice and os.uname().sysname == "Linux":
+    if nice and sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)
