@@ -156,12 +156,13 @@ class Distributed:
     def __init__(self, reuse: bool) -> None:
         import torch.distributed as dist
         import torch.distributed.checkpoint as dcp
-        from torch.distributed.checkpoint.staging import BlockingAsyncStager
+        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
         if not dist.is_initialized():
             dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         self._dcp = dcp
-        self._stager = BlockingAsyncStager(cache_staged_state_dict=True) if reuse else None
+        options = StagingOptions(False, False, False, False)  # what pins memory or uses a stream needs an accelerator
+        self._stager = DefaultStager(options) if reuse else None
         self._future: Any = None
 
     def save(self, state: State, path: Path) -> None:
@@ -182,6 +183,10 @@ def milliseconds(function: Callable[[], Any]) -> float:
     start = time.perf_counter()
     function()
     return 1e3 * (time.perf_counter() - start)
+
+
+def timed(save: Callable[[State, Path], Any], state: State, path: Path) -> float:
+    return milliseconds(lambda: save(state, path))
 
 
 class Rotation:
@@ -230,12 +235,14 @@ def blocking_table(name: str, state: State, folder: Path, rounds: int) -> str:
         return milliseconds(lambda: [a.copy_(b) for a, b in zip(warm, flat, strict=True)])
 
     def ours(compress: bool | str) -> float:
-        out = milliseconds(lambda: saver.save_async(state, path(), compress))
+        target = path()
+        out = milliseconds(lambda: saver.save_async(state, target, compress))
         saver.wait()
         return out
 
     def distributed(dcp: Distributed) -> float:
-        out = milliseconds(lambda: dcp.save(state, path()))
+        target = path()
+        out = milliseconds(lambda: dcp.save(state, target))
         dcp.wait()
         return out
 
@@ -246,7 +253,7 @@ def blocking_table(name: str, state: State, folder: Path, rounds: int) -> str:
             "save_async, compress=False": lambda: ours(False),
             "DCP async_save": lambda: distributed(default),
             "DCP async_save, reused stager": lambda: distributed(reused),
-            "torch.save + fsync": lambda: milliseconds(lambda: torch_save(state, path())),
+            "torch.save + fsync": lambda: timed(torch_save, state, path()),
         }
         times = in_turns(ways, rounds)
     limit = statistics.median(times["memcpy into warm buffers (the limit)"])
@@ -285,24 +292,24 @@ def background_table(name: str, steps: dict[int, State], folder: Path, rounds: i
     path, state = Rotation(folder), steps[300]
 
     def ours(saver: AsyncCheckpointSaver, compress: bool | str) -> float:
-        def save() -> None:
-            saver.save_async(state, path(), compress)
+        def save(state: State, target: Path) -> None:
+            saver.save_async(state, target, compress)
             saver.wait()
 
-        return milliseconds(save)
+        return timed(save, state, path())
 
     base = folder / "base.pt"
     with AsyncCheckpointSaver() as saver, AsyncCheckpointSaver(full_every=10**6) as differences:
         differences.save_async(steps[301], base)
         ways: dict[str, Callable[[], float]] = {
-            "torch.save + fsync": lambda: milliseconds(lambda: torch_save(state, path())),
+            "torch.save + fsync": lambda: timed(torch_save, state, path()),
             "ours, compress=False": lambda: ours(saver, False),
             "ours": lambda: ours(saver, True),
             "ours, difference": lambda: ours(differences, True),
-            "safetensors + fsync": lambda: milliseconds(lambda: safetensors_save(state, path())),
+            "safetensors + fsync": lambda: timed(safetensors_save, state, path()),
         }
         times = in_turns(ways, rounds)
-    times["the documents' LZ4-9"] = [milliseconds(lambda: documents_save(state, path()))]
+    times["the documents' LZ4-9"] = [timed(documents_save, state, path())]
     limit = statistics.median(times["torch.save + fsync"])
     rows = [[n, f"{statistics.median(t):.0f}", f"{min(t):.0f}", f"{statistics.median(t) / limit:.2f}"] for n, t in times.items()]
     return table(f"Background: {name}, until durable", ["", "median ms", "least ms", "x torch.save"], rows)
@@ -403,7 +410,7 @@ def cuda_table(folder: Path, rounds: int) -> str:
             torch.cuda.synchronize()
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             begin.record()
-            block.append(milliseconds(lambda: saver.save_async(state, path(), compress)))
+            block.append(timed(lambda s, p: saver.save_async(s, p, compress), state, path()))
             end.record()
             torch.cuda.synchronize()
             stream.append(begin.elapsed_time(end))
