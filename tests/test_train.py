@@ -27,12 +27,14 @@ from slipstream.runs.log import read_metrics
 
 RELEASED = Path(__file__).parents[1] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
 
-# 8 iterations of 64 frames; episodes of at most 20 steps, so that many end
+# 8 iterations of 64 frames, of 0.32 s each; episodes of at most 20 of them, so that many end; a map so small that the drones,
+# which start outside of it, come near what stands and moves there
 TINY = shlex.split("""
-    env.num_envs=8 env.map_half_m=4 env.num_obstacles=3 env_dyn.num_obstacles=8 env.max_episode_steps=20 env.disturbance.wind_mps2=0.2
+    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
+    env.disturbance.wind_mps2=0.2
     algo.training_frame_num=8 algo.minibatches=4 algo.epochs=2 algo.schedule=adaptive
     model.encoder=dict model.part=8 model.trunk=[16]
-    total_frames=512 save_interval=2 eval_interval=3 eval.num_drones=2 eval.map_seeds=[1] eval.max_steps=12
+    total_frames=512 save_interval=2 eval_interval=3 eval.num_drones=2 eval.map_seeds=[1] eval.max_steps=240
     device=cpu quiet=true wandb.mode=disabled
 """)
 
@@ -144,6 +146,12 @@ def test_the_signals_are_given_back_after_a_run(tmp_path):
     before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
     run_tiny(tmp_path, "once", "total_frames=64", "eval_interval=0")
     assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_the_tiny_world_shows_what_a_run_depends_on():
+    collector = train.build(load_train(TINY)).collector
+    seen = {name: any(bool(collector.rollout()["observation", name].any()) for _ in range(4)) for name in ("lidar", "dynamic_obstacle")}
+    assert seen == {"lidar": True, "dynamic_obstacle": True}
 
 
 # -- same seed, same run -----------------------------------------------------------------------------------------------

@@ -50,9 +50,10 @@ def test_a_timeout_is_bootstrapped_from_the_final_observation_and_from_nothing_l
 
 
 @pytest.mark.parametrize("end", ["terminated", "truncated"])
-def test_what_happens_after_an_end_does_not_reach_back_over_it(end):
-    calm = advantages([1.0, 2.0, 0.0, 5.0], [1.0, 2.0, 10.0, 7.0], 9.0, invalid=[2], **{end: [1]})
-    wild = advantages([1.0, 2.0, 0.0, 5e6], [1.0, 2.0, 10.0, -3e5], 8e6, invalid=[2], **{end: [1]})
+@pytest.mark.parametrize("invalid", [[2], []])  # with the frame that resets, and from an env that resets at once
+def test_what_happens_after_an_end_does_not_reach_back_over_it(end, invalid):
+    calm = advantages([1.0, 2.0, 0.0, 5.0], [1.0, 2.0, 10.0, 7.0], 9.0, invalid=invalid, **{end: [1]})
+    wild = advantages([1.0, 2.0, 0.0, 5e6], [1.0, 2.0, 10.0, -3e5], 8e6, invalid=invalid, **{end: [1]})
     assert wild[:2] == calm[:2]
     assert wild[3] != calm[3]
 
