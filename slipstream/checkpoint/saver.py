@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import threading
 import time
@@ -135,9 +136,7 @@ class AsyncCheckpointSaver:
         """
         start = time.perf_counter()
         form = _form(compress)
-        target = Path(path)
-        if target.suffix != _SUFFIX[form] or not _SUFFIX[form]:
-            target = target.with_name(target.name + _SUFFIX[form])
+        target = Path(path if str(path).endswith(_SUFFIX[form]) else f"{path}{_SUFFIX[form]}")
         self._check_open()
         self._raise_errors()
         if target.parent not in self._folders:
@@ -364,6 +363,7 @@ def read_step(path: Path) -> int:
     return int(digits[-1]) if digits else 0
 
 
+@functools.cache
 def _form(compress: bool | str) -> str:
     if compress is True or compress == "slip":
         zstandard_module()  # asked for here, so that its absence is told to the caller

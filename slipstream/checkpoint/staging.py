@@ -21,6 +21,8 @@ ALIGN = 16  # bytes; enough for every dtype, and a thousand 4-byte step counters
 SIGNED_MOMENTS = frozenset(("exp_avg", "momentum_buffer", "mu", "exp_avg_diff"))
 SQUARED_MOMENTS = frozenset(("exp_avg_sq", "max_exp_avg_sq", "square_avg", "exp_inf", "nu"))
 WHOLE = -1
+_META = torch.device("meta")
+_QUANTIZED = frozenset((torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4))
 MOMENTS = SIGNED_MOMENTS | SQUARED_MOMENTS
 
 
@@ -70,19 +72,20 @@ def describe(leaves: list[Leaf]) -> tuple[Any, ...]:
     first: dict[int, int] = {}
     out: list[Any] = []
     for i, (data, name) in enumerate(leaves):
-        if isinstance(data, Tensor):
-            if data.layout is not torch.strided or data.is_quantized or data.device.type == "meta":
-                kind = f"{data.layout}, {data.device}"
-                raise TypeError(f"tensor {name!r} is not a plain dense tensor ({kind}): save to_dense(), dequantize() or its parts")
-            if data.is_conj() or data.is_neg():
-                data = data.resolve_conj().resolve_neg()
-                leaves[i] = Leaf(data, name)
-            shared = first.setdefault(data.untyped_storage()._cdata, i)
-            out.append((data.dtype, data.shape, data.stride(), data.storage_offset(), shared, data.device, name if name in MOMENTS else ""))
-        else:
+        if isinstance(data, np.ndarray):
             if data.dtype.hasobject or data.dtype.names:
                 raise TypeError(f"array {name!r} of dtype {data.dtype} is not plain numbers: save its columns as arrays of their own")
             out.append((data.dtype.str, data.shape))
+            continue
+        dtype, device = data.dtype, data.device
+        if data.layout is not torch.strided or dtype in _QUANTIZED or device == _META:
+            kind = f"{data.layout}, {dtype}, {device}"
+            raise TypeError(f"tensor {name!r} is not a plain dense tensor ({kind}): save to_dense(), dequantize() or its parts")
+        if data.is_conj() or data.is_neg():
+            data = data.resolve_conj().resolve_neg()
+            leaves[i] = Leaf(data, name)
+        shared = first.setdefault(data.untyped_storage()._cdata, i)
+        out.append((dtype, data.shape, data.stride(), data.storage_offset(), shared, device, name if name in MOMENTS else ""))
     return tuple(out)
 
 

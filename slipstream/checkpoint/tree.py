@@ -47,37 +47,46 @@ def freeze(state: Any) -> tuple[Any, list[Leaf]]:
             leaves.append(Leaf(data, name))
         return index
 
-    def walk(node: Any, name: Any, path: tuple[Any, ...]) -> Any:
+    def walk(node: Any, name: Any, depth: int) -> Any:
         kind = type(node)
         if kind in _PLAIN:
             return node
         if kind is torch.Tensor:
             return Node("learning" if node.requires_grad else "tensor", leaf(node, name))
-        if len(path) > MAX_DEPTH:
-            raise CheckpointError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself: {_dotted(path[:4])} ...")
-        if kind is dict or kind is OrderedDict:
-            items = [(k if type(k) in _PLAIN else _frozen_key(k, path), walk(v, k, (*path, k))) for k, v in node.items()]
-            if kind is dict:
-                return Node("dict", items)
+        if depth > MAX_DEPTH:
+            raise CheckpointError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself")
+        if kind is dict:
+            return Node("dict", [(k if type(k) in _PLAIN else _frozen_key(k), walk(v, k, depth + 1)) for k, v in node.items()])
+        if kind is OrderedDict:
+            items = [(k if type(k) in _PLAIN else _frozen_key(k), walk(v, k, depth + 1)) for k, v in node.items()]
             metadata = getattr(node, "_metadata", None)  # state_dict() keeps the modules' versions there
-            return Node("odict", [items, walk(metadata, None, (*path, "_metadata"))])
+            return Node("odict", [items, walk(metadata, None, depth + 1)])
         if kind is list or kind is tuple:
             if _PLAIN.issuperset(map(type, node)):  # the 625 numbers of a random state, at once
                 return Node(kind.__name__, list(node))
-            return Node(kind.__name__, [walk(v, name, (*path, i)) for i, v in enumerate(node)])
+            return Node(kind.__name__, [walk(v, name, depth + 1) for v in node])
         if isinstance(node, torch.nn.Parameter):
             return Node("parameter", [leaf(node, name), node.requires_grad])
         if isinstance(node, np.ndarray):
             return Node("ndarray", leaf(node, name))
-        return _rare(node, walk, leaf, name, path)
+        return _rare(node, walk, leaf, name, depth)
 
-    return walk(state, None, ()), leaves
+    try:
+        return walk(state, None, 0), leaves
+    except _Refused as refused:  # the place is looked for only now: carrying it along would double the time of a good walk
+        raise TypeError(f"checkpoint{_place(state, refused.node)} {refused.reason}") from None
 
 
-def _rare(node: Any, walk: Callable[..., Any], leaf: Callable[..., int], name: Any, path: tuple[Any, ...]) -> Any:
+class _Refused(Exception):
+    def __init__(self, node: Any, reason: str) -> None:
+        super().__init__(reason)
+        self.node, self.reason = node, reason
+
+
+def _rare(node: Any, walk: Callable[..., Any], leaf: Callable[..., int], name: Any, depth: int) -> Any:
     if isinstance(node, (bytes, bytearray)):
         return Node("bytes" if isinstance(node, bytes) else "bytearray", bytes(node))
-    if isinstance(node, complex) and type(node) is complex:
+    if type(node) is complex:
         return Node("complex", node)
     if isinstance(node, torch.Size):
         return Node("size", list(node))
@@ -88,24 +97,33 @@ def _rare(node: Any, walk: Callable[..., Any], leaf: Callable[..., int], name: A
     if isinstance(node, np.generic) and node.dtype.kind in "biufc":
         return Node("numpy", [node.dtype.str, node.tobytes()])
     if isinstance(node, dict):  # defaultdict and other kinds: their items are kept, the kind is not
-        return Node("dict", [(k if type(k) in _PLAIN else _frozen_key(k, path), walk(v, k, (*path, k))) for k, v in node.items()])
+        return walk(dict(node), name, depth)
     if type(node) in (set, frozenset):
-        return Node(type(node).__name__, [_frozen_key(v, path) for v in node])
+        return Node(type(node).__name__, [_frozen_key(v) for v in node])
     if type(node).__module__ == "torch.nn.parameter" and isinstance(node, torch.Tensor):
         return Node("tensor", leaf(node.detach(), name))
     advice = "its state_dict(), get_state() or a dict of its fields" if not isinstance(node, torch.Tensor) else "a plain tensor"
-    raise TypeError(f"checkpoint{_dotted(path)} is a {type(node).__module__}.{type(node).__qualname__}: save {advice} instead")
+    raise _Refused(node, f"is a {type(node).__module__}.{type(node).__qualname__}: save {advice} instead")
 
 
-def _frozen_key(key: Any, path: tuple[Any, ...]) -> Any:
+def _frozen_key(key: Any) -> Any:
     frozen, leaves = freeze(key)
     if leaves:
-        raise TypeError(f"checkpoint{_dotted(path)} has a tensor as a key or in a set: use its number or name instead")
+        raise _Refused(key, "has a tensor as a key or in a set: use its number or name instead")
     return frozen
 
 
-def _dotted(path: tuple[Any, ...]) -> str:
-    return "".join(f"[{key!r}]" for key in path)
+def _place(state: Any, wanted: Any) -> str:
+    """Where in a nested state an object lies, as one would write it."""
+    if state is wanted:
+        return ""
+    pairs = state.items() if isinstance(state, dict) else enumerate(state) if isinstance(state, (list, tuple)) else []
+    for key, child in pairs:
+        if child is wanted:
+            return f"[{key!r}]"
+        if isinstance(child, (dict, list, tuple)) and (below := _place(child, wanted)):
+            return f"[{key!r}]{below}"
+    return ""
 
 
 def to_json(node: Any) -> Any:
