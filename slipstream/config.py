@@ -200,6 +200,8 @@ def _compose(config_name: str, kind: type[Any], overrides: list[str], base: dict
 
     overrides = [_renamed(text) for text in overrides]
     task = _value_of("task", overrides) or base.get("task") or "navigation"
+    if task != base.get("task", task):
+        raise ConfigError(f"a resumed run keeps its task, {base['task']}: leave task={task} out, or start a new run")
     config_class = env_class(task).Config
     overrides = [text for text in overrides if not text.startswith("task=")]
     overrides.append(f"task={task if task in TASKS else 'custom'}")
@@ -224,7 +226,10 @@ def _schema(kind: type[Any], env_config: type[Any], base: dict[str, Any]) -> Any
     OmegaConf.set_struct(tree, False)
     tree.env = OmegaConf.structured(env_config)
     OmegaConf.set_struct(tree, True)
-    return OmegaConf.merge(tree, base)
+    try:
+        return OmegaConf.merge(tree, base)
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"the checkpoint was written with other keys than this version has ({_explain(error)})") from error
 
 
 def _instantiate(kind: type[Any], env_config: type[Any], composed: Any) -> Any:

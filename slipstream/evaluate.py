@@ -386,9 +386,14 @@ def _run_custom(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device
 
 
 def _picture_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
+    from slipstream.runs import RunFolder
+
     if cfg.out:
         return Path(cfg.out)
-    return Path("eval.png")
+    try:
+        return RunFolder.open(trained.path).path / "eval.png"
+    except FileNotFoundError:  # a file that lies in no run
+        return Path("eval.png")
 
 
 def _range_hint(seeds: list[int]) -> str:

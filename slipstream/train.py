@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import time
 from dataclasses import dataclass, replace
@@ -32,15 +33,16 @@ FREE_TO_CHANGE = ("total_frames", "max_time_s", "device", "compile", "quiet", "t
 
 def run(cfg: TrainConfig) -> RunFolder:
     """Trains until `total_frames`, `max_time_s` or a signal; everything it leaves is in the run folder it returns."""
-    folder, cfg, state = open_run(cfg)
-    job = build(cfg)
+    cfg, state = take_up(cfg) if cfg.resume else (cfg, None)
+    job, wandb = build(replace(cfg, resume=None)), wandb_settings(cfg)  # what cannot be built leaves no run folder behind
     start = job.load_state_dict(state) if state else 0
+    folder = RunFolder.open(cfg.resume) if cfg.resume else RunFolder.create(cfg.root, cfg.name, to_dict(cfg))
     monitor = PerformanceMonitor()
     with (
         AsyncCheckpointSaver(
             cfg.async_checkpoint_queue_size, compression_level=cfg.save_compression_level, keep_last=cfg.keep_checkpoints
         ) as saver,
-        RunLog(folder, wandb_settings(cfg), start) as log,
+        RunLog(folder, wandb, start) as log,
         LiveView(job.iterations, job.iterations * job.frames_per_batch, title(cfg, job), enabled=False if cfg.quiet else None) as view,
     ):
         saver.install_signal_handlers()
@@ -178,10 +180,10 @@ def build(cfg: TrainConfig) -> Job:
     policy = build_policy(env.observation_spec, env.action_spec, cfg.model).to(device)
     if cfg.init:
         warm_start(policy, load_policy(cfg.init).build(env.observation_spec, env.action_spec, device), cfg.init)
-    collector = SyncDataCollector(
-        env, policy, frames_per_batch=env.num_envs * cfg.algo.training_frame_num, return_same_td=True, ring_size=1
-    )
-    return Job(cfg, env, policy, collector, PPO(policy, cfg.algo))
+    algo = PPO(policy, cfg.algo)
+    frames = env.num_envs * cfg.algo.training_frame_num
+    algo.check_batch(frames)
+    return Job(cfg, env, policy, SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1), algo)
 
 
 def warm_start(policy: ActorCritic, other: ActorCritic, path: str) -> None:
@@ -193,10 +195,9 @@ def warm_start(policy: ActorCritic, other: ActorCritic, path: str) -> None:
         raise ValueError(f"init={path} holds another network than model.* describes: give {asked.replace(', ', ',')}") from error
 
 
-def open_run(cfg: TrainConfig) -> tuple[RunFolder, TrainConfig, dict[str, Any] | None]:
-    """The run folder, new or resumed, with the configuration and the state that hold in it."""
-    if not cfg.resume:
-        return RunFolder.create(cfg.root, cfg.name, to_dict(cfg)), cfg, None
+def take_up(cfg: TrainConfig) -> tuple[TrainConfig, dict[str, Any]]:
+    """The configuration and the state of the run that `cfg.resume` names."""
+    assert cfg.resume is not None
     folder = RunFolder.open(cfg.resume)
     state = load_checkpoint(latest_checkpoint(folder.checkpoints))
     changed = _changed_keys(to_dict(cfg), to_dict(from_dict(TrainConfig, state["config"])))
@@ -204,7 +205,7 @@ def open_run(cfg: TrainConfig) -> tuple[RunFolder, TrainConfig, dict[str, Any] |
         raise ConfigError(
             f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with init={folder.path}"
         )
-    return folder, replace(cfg, resume=None), state
+    return cfg, state
 
 
 def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "") -> list[str]:
@@ -293,10 +294,11 @@ def summary(monitor: PerformanceMonitor, saver: AsyncCheckpointSaver) -> str:
 def wandb_settings(cfg: TrainConfig) -> dict[str, Any]:
     """W&B's settings; `auto` logs offline where the package is there, and not at all where it is not."""
     settings = dict(vars(cfg.wandb))
+    installed = importlib.util.find_spec("wandb") is not None
     if settings["mode"] == "auto":
-        import importlib.util
-
-        settings["mode"] = "offline" if importlib.util.find_spec("wandb") else "disabled"
+        settings["mode"] = "offline" if installed else "disabled"
+    if settings["mode"] != "disabled" and not installed:
+        raise ConfigError(f"wandb.mode={settings['mode']} needs W&B: pip install 'slipstream-rl[wandb]', or set wandb.mode=disabled")
     return settings
 
 

@@ -138,12 +138,16 @@ class PPO:
         names = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped", "grad/actor", "grad/critic", "skipped")
         return dict(zip(names, torch.stack(totals).mean(0).unbind(), strict=True)) | {"lr": self.learning_rate.clone()}
 
-    def _minibatches(self, frames: int) -> Iterator[Tensor]:
+    def check_batch(self, frames: int) -> None:
+        """Refuses a batch that does not divide into minibatches."""
         if frames % self.config.minibatches:
             raise ValueError(
                 f"a batch of {frames} frames does not divide into algo.minibatches={self.config.minibatches}: "
                 "choose a divisor of env.num_envs × algo.training_frame_num"
             )
+
+    def _minibatches(self, frames: int) -> Iterator[Tensor]:
+        self.check_batch(frames)
         return iter(torch.rand(frames, device=self.device).argsort().view(self.config.minibatches, -1))
 
     def _step(self, rows: dict[str, Any]) -> Tensor:
