@@ -60,6 +60,10 @@ def test_help_of_a_command_lists_its_keys(capsys, command, keys):
         (["eval", "eval.num_drones=0"], "eval.num_drones"),
         (["eval", "checkpoint=nowhere.pt"], "nowhere.pt"),
         (["train", "task=nowhere:Env"], "cannot import nowhere"),
+        (["train", "device=gpu"], "device=gpu"),
+        (["train", "env.num_envs=4", "env.num_worlds=5", "env.num_obstacles=0"], "env.num_worlds (5)"),
+        (["train", "env.num_envs=4", "env.num_obstacles=0", "algo.minibatches=3", "device=cpu"], "algo.minibatches=3"),
+        (["train", "env.num_envs=4", "env.num_obstacles=0", "init=nowhere.pt", "device=cpu"], "nowhere.pt"),
     ],
 )
 def test_a_mistake_is_told_in_one_line_without_a_traceback(tmp_path, monkeypatch, capsys, words, told):
@@ -75,6 +79,7 @@ def test_wandb_asked_for_and_not_installed_is_told_with_the_remedy(tmp_path, cap
     words = ["env.num_envs=4", "env.num_obstacles=0", "env_dyn.num_obstacles=0", f"root={tmp_path}", "device=cpu", "wandb.mode=online"]
     assert main(["train", *words]) == 2
     assert "pip install 'slipstream-rl[wandb]'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupt_ends_with_130(monkeypatch, capsys):

@@ -300,6 +300,21 @@ def test_a_run_folder_gives_its_best_policy_else_its_last(tmp_path):
     assert load_policy(run.path).path.name == "best.pt"
 
 
+def test_the_picture_of_a_run_goes_into_its_folder(tmp_path):
+    run = RunFolder.create(tmp_path, "run", {"task": "navigation"})
+    write_policy(run.checkpoint_path(2))
+    evaluate.run(*evaluate.configure([f"checkpoint={run.path}", *SHORT]), tell=lambda text: None)
+    assert (run.path / "eval.png").exists()
+
+
+def test_a_checkpoint_of_another_version_is_told(tmp_path, capsys):
+    state = torch.load(write_policy(tmp_path / "policy.pt"), weights_only=True)
+    state["config"]["env"]["gravity"] = 9.81
+    torch.save(state, tmp_path / "policy.pt")
+    assert main(["eval", f"checkpoint={tmp_path / 'policy.pt'}", *SHORT]) == 2
+    assert "other keys than this version has" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
