@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,10 +18,25 @@ from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CorruptCheckpointError
 from slipstream.checkpoint.format import Index, int8_count, is_signed, read_index
 from slipstream.checkpoint.staging import View
-from slipstream.codec import CHUNK_BYTES, CodecError, Workers, decode_chunk, dequantise_moments
+from slipstream.codec import CHUNK_BYTES, CodecError, Scratch, Workers, decode_chunk, dequantise_moments
 from slipstream.codec.chunk import DIFFERENCE, RAW
 
 _workers = Workers()
+_local = threading.local()
+
+
+class _Memory:
+    """What a thread needs to read chunks; kept, since fresh memory costs as much as decoding."""
+
+    def __init__(self) -> None:
+        self.own, self.base = Scratch(), Scratch()
+        self.chunk = np.empty(CHUNK_BYTES, np.uint8)
+
+
+def _thread_memory() -> _Memory:
+    if not hasattr(_local, "memory"):
+        _local.memory = _Memory()
+    return _local.memory
 
 
 class SlipFile:
@@ -95,37 +111,34 @@ class SlipFile:
         s, i, pieces = job
         first, last = self.index.streams[s].extent(i)
         whole = len(pieces) == 1 and pieces[0][1].size == last - first
-        out = pieces[0][1] if whole else np.empty(last - first, np.uint8)
-        self.decode(s, i, out)
+        kept = _thread_memory()
+        out = pieces[0][1] if whole else kept.chunk[: last - first]
+        self.decode(s, i, out, kept.own, kept.base)
         if not whole:
             for start, piece in pieces:
                 piece[:] = out[start : start + piece.size]
 
-    def decode(self, s: int, i: int, out: np.ndarray) -> None:
-        """Chunk i of stream s into `out`, checked."""
+    def decode(self, s: int, i: int, out: np.ndarray, scratch: Scratch, other: Scratch) -> None:
+        """Chunk i of stream s into `out`, checked; `other` serves the base's chunk where there is one."""
         stream = self.index.streams[s]
         chunk = stream.chunks[i]
-        data = memoryview(self._stored(chunk.offset, chunk.stored))
+        data = scratch.planes.data[: chunk.stored]
+        if os.preadv(self._fd, [data], chunk.offset) != chunk.stored:
+            raise CorruptCheckpointError(f"{self.path}: cut short while it was read")
         if zlib.crc32(data) != chunk.crc:
             raise CorruptCheckpointError(f"{self.path}: chunk {i} of stream {s} (bytes {chunk.offset} on) has a wrong checksum")
         older = None
         if chunk.method & DIFFERENCE:
             if self._base is None:
                 raise CorruptCheckpointError(f"{self.path}: a difference in a file without a base")
-            older = np.empty(out.size, np.uint8)
-            self._base.decode(s, i, older)
+            older = scratch.other[: out.size]
+            self._base.decode(s, i, older, other, other)
         try:
-            used = decode_chunk(data, chunk.method, stream.width, out, older)
+            used = decode_chunk(data, chunk.method, stream.width, out, older, scratch)
         except CodecError as error:
             raise CorruptCheckpointError(f"{self.path}: chunk {i} of stream {s}: {error}") from error
         if any(data[used:]):
             raise CorruptCheckpointError(f"{self.path}: chunk {i} of stream {s} is followed by other bytes")
-
-    def _stored(self, offset: int, length: int) -> bytes:
-        data = os.pread(self._fd, length, offset)
-        if len(data) != length:
-            raise CorruptCheckpointError(f"{self.path}: cut short while it was read")
-        return data
 
     def _open(self, p: int, stored: Tensor) -> Tensor:
         storage, coding = self.index.storages[p]
