@@ -18,7 +18,7 @@ from slipstream.seeding import derive_seed
 from slipstream.sim.disturbance import Disturbance, DisturbanceConfig
 from slipstream.sim.frames import heading_of, to_goal_frame, to_world
 from slipstream.sim.lidar import Lidar, LidarConfig
-from slipstream.sim.obstacles import MovingObstacles, MovingObstaclesConfig
+from slipstream.sim.obstacles import SEEN_COLUMNS, MovingObstacles, MovingObstaclesConfig
 from slipstream.sim.quadrotor import DYNAMICS
 from slipstream.sim.random import CounterRandom
 from slipstream.sim.world import WorldGrid
@@ -114,7 +114,7 @@ class NavigationEnv(TensorEnv):
             "state": Box((8,)),
             "lidar": Box(beams, 0.0, config.lidar.range_m),
             "direction": Box((1, 3)),
-            "dynamic_obstacle": Box((1, NEAREST, 10)),
+            "dynamic_obstacle": Box((1, NEAREST, len(SEEN_COLUMNS))),
         }
         if config.actions == "discrete":
             self.action_table = torch.tensor(list(product(config.discrete_speeds_mps, repeat=3)), device=device)
@@ -184,8 +184,8 @@ class NavigationEnv(TensorEnv):
     def _observe(self) -> Observation:
         pos, vel, range_m = self.drone.pos, self.drone.vel, self.config.lidar.range_m
         yaw = self.drone.yaw
-        self._static_distance = self.lidar.scan(pos, yaw)
-        distance = self._static_distance
+        distance = self.lidar.scan(pos, yaw)
+        self._static_nearest, self._static_log_distance = self.lidar.clearance(distance)
         if self.config.lidar_sees_moving and self.movers.count:
             distance = torch.minimum(distance, self.lidar.scan_movers(pos, yaw, self.movers.as_movers()))
         to_goal = self.goal - pos
@@ -209,48 +209,25 @@ class NavigationEnv(TensorEnv):
 
     def _observe_movers(self, pos: Tensor) -> Tensor:
         """The nearest moving obstacles as the policy sees them [N, 5, 10]; keeps their clearances and hits for the outcome."""
-        n, movers, range_m = self.num_envs, self.movers, self.config.lidar.range_m
-        if not movers.count:
+        if not self.movers.count:
             self._moving_clearance, self._moving_hit = None, torch.zeros_like(self._pending)
-            return pos.new_zeros(n, NEAREST, 10)
-        index, across = movers.nearest(pos, self.world_of, min(NEAREST, movers.count))  # [N, k]
-        place = movers.properties().index_select(0, (index + self.world_of[:, None] * movers.count).flatten())
-        x, y, z, vel_x, vel_y, vel_z, width, height, width_class, floats = place.view(*index.shape, -1).unbind(-1)  # each [N, k]
-        x, y, z = x - pos[:, 0:1], y - pos[:, 1:2], (z - pos[:, 2:3]) * floats  # a pillar counts as 2-D
-        distance = torch.sqrt(across.square() + z.square())
-        near = across <= range_m
-        self._moving_clearance = torch.where(near, distance - width / 2, range_m)
-        overlap = (across <= width / 2 + BODY_RADIUS_M) & (z.abs() <= height / 2 + BODY_RADIUS_M)
-        self._moving_hit = (overlap & near).any(1)
-        cos, sin = self.heading[:, 0:1], self.heading[:, 1:2]
-        inverse = 1 / distance.clamp(min=1e-6)
-        rows = (
-            (cos * x + sin * y) * inverse,  # unit vector to it, in the goal frame
-            (cos * y - sin * x) * inverse,
-            z * inverse,
-            across,
-            z,
-            cos * vel_x + sin * vel_y,
-            cos * vel_y - sin * vel_x,
-            vel_z,
-            width_class,
-            floats,  # 1 for a box, 0 for a pillar
-        )
-        seen = torch.where(near[..., None], torch.stack(rows, -1), 0.0)
-        return torch.nn.functional.pad(seen, (0, 0, 0, NEAREST - seen.shape[1]))
+            return pos.new_zeros(self.num_envs, NEAREST, len(SEEN_COLUMNS))
+        seen = self.movers.sense(pos, self.heading, self.world_of, NEAREST, self.config.lidar.range_m, BODY_RADIUS_M)
+        self._moving_clearance, self._moving_hit = seen.clearance, seen.hit
+        return seen.rows
 
     def _outcome(self) -> Outcome:
         config, pos, vel = self.config, self.drone.pos, self.drone.vel
         low, high = HEIGHT_LIMITS_M
         z = pos[:, 2]
-        collided = (self._static_distance.amin((1, 2)) < BODY_RADIUS_M) | self._moving_hit | (z < low) | (z > high)
+        collided = (self._static_nearest < BODY_RADIUS_M) | self._moving_hit | (z < low) | (z > high)
         at_goal = self._goal_distance < GOAL_RADIUS_M
         reached_now = at_goal & ~self.reached & ~collided
         self.reached.logical_or_(reached_now)
         timeout = self.clock >= config.max_episode_steps
         reward = config.reward(
             goal_speed=(vel * self._goal_direction).sum(-1),
-            static_distance=self._static_distance,
+            static_log_distance=self._static_log_distance,
             moving_distance=self._moving_clearance,
             vel_change=(vel - self.vel_before).norm(dim=-1),
             height_excess=torch.maximum(

@@ -25,7 +25,7 @@ class NavigationReward:
         self,
         *,
         goal_speed: Tensor,  # [N] m/s
-        static_distance: Tensor,  # [N, azimuths, elevations] m
+        static_log_distance: Tensor,  # [N] mean over all beams of the logarithm of the distance in m
         moving_distance: Tensor | None,  # [N, k] m; None where there are no moving obstacles
         vel_change: Tensor,  # [N] m/s
         height_excess: Tensor,  # [N] m
@@ -35,7 +35,7 @@ class NavigationReward:
     ) -> Tensor:
         """The reward [N] of one step."""
         reward = self.speed * goal_speed + self.alive
-        reward = reward + self.static_clearance * static_distance.clamp(1e-6, range_m).log().mean((1, 2))
+        reward = reward + self.static_clearance * static_log_distance
         if moving_distance is not None:
             reward = reward + self.moving_clearance * moving_distance.clamp(1e-6, range_m).log().mean(1)
         reward = reward - self.smoothness * vel_change - self.height * height_excess.square()

@@ -75,6 +75,12 @@ class Lidar:
             return self._triton(pos, yaw)
         return self.scan_torch(pos, yaw)
 
+    def clearance(self, distance: Tensor) -> tuple[Tensor, Tensor]:
+        """The nearest of a scan's distances, and the mean of their logarithms (no distance below 1e-6 m), each [N]."""
+        if self.backend == "native":
+            return self._native.clearance(distance)
+        return distance.amin((1, 2)), distance.clamp(min=1e-6).log().mean((1, 2))
+
     def scan_torch(self, pos: Tensor, yaw: Tensor) -> Tensor:
         """The plain form of `scan`."""
         boxes = self.grid.boxes[self.world_of[:, None], self.grid.near[self.world_of, self.grid.cell_of(pos)].long()]  # [N, C, 5]

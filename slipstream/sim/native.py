@@ -1,6 +1,6 @@
 """The CPU's hot loops as parallel native code (numba): one pass over drones, no temporaries.
 
-Each does what its plain PyTorch form does (`Lidar.scan_torch`, `MovingObstacles.nearest_torch`), to float32 rounding.
+Each does what its plain PyTorch form does (in `Lidar` and `MovingObstacles`), to float32 rounding.
 """
 
 from __future__ import annotations
@@ -76,8 +76,24 @@ def _scan(pos, yaw, world_of, boxes, near, count, half_m, cells, cos_az, sin_az,
                 out[n, h, v] /= cos_el[v]
 
 
+@nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
+def _clearance(distance, range_m, nearest, mean_log):  # pragma: no cover
+    beams, levels = distance.shape[1], distance.shape[2]
+    for n in nb.prange(distance.shape[0]):
+        least, total = range_m, np.float64(0)
+        for h in range(beams):
+            product = np.float64(1)  # one logarithm for the beams of one azimuth
+            for v in range(levels):
+                d = distance[n, h, v]
+                least = min(least, d)
+                product *= max(d, np.float32(1e-6))
+            total += math.log(product)
+        nearest[n] = least
+        mean_log[n] = total / (beams * levels)
+
+
 class LidarScan:
-    """`Lidar.scan` for CPU tensors."""
+    """`Lidar.scan` and `Lidar.clearance` for CPU tensors."""
 
     def __init__(self, lidar: Lidar) -> None:
         grid, config = lidar.grid, lidar.config
@@ -105,32 +121,64 @@ class LidarScan:
         return out
 
 
+    def clearance(self, distance: Tensor) -> tuple[Tensor, Tensor]:
+        """The nearest distance and the mean logarithm, each [N]."""
+        nearest, mean_log = torch.empty(len(distance)), torch.empty(len(distance))
+        _clearance(distance.contiguous().numpy(), self._fixed[-1], nearest.numpy(), mean_log.numpy())
+        return nearest, mean_log
+
+
 @nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
-def _nearest(pos, world_of, movers, k, index, distance):  # pragma: no cover
+def _sense(pos, heading, world_of, table, count, range_m, margin_m, rows, clearance, hit):  # pragma: no cover
+    k = rows.shape[1]
     for n in nb.prange(pos.shape[0]):
-        world = world_of[n]
-        for slot in range(k):
-            distance[n, slot] = np.float32(1e18)
-            index[n, slot] = 0
-        for m in range(movers.shape[1]):
-            dx, dy = movers[world, m, 0] - pos[n, 0], movers[world, m, 1] - pos[n, 1]
+        first = world_of[n] * count
+        index = np.zeros(k, np.int64)
+        square = np.full(k, np.float32(1e18), np.float32)
+        for m in range(count):
+            dx, dy = table[first + m, 0] - pos[n, 0], table[first + m, 1] - pos[n, 1]
             d2 = dx * dx + dy * dy
-            if d2 >= distance[n, k - 1]:
+            if d2 >= square[k - 1]:
                 continue
             slot = k - 1
-            while slot > 0 and distance[n, slot - 1] > d2:
-                distance[n, slot] = distance[n, slot - 1]
-                index[n, slot] = index[n, slot - 1]
+            while slot > 0 and square[slot - 1] > d2:
+                square[slot], index[slot] = square[slot - 1], index[slot - 1]
                 slot -= 1
-            distance[n, slot] = d2
-            index[n, slot] = m
+            square[slot], index[slot] = d2, first + m
+        hit[n] = False
+        cos, sin = heading[n, 0], heading[n, 1]
         for slot in range(k):
-            distance[n, slot] = math.sqrt(distance[n, slot])
+            across = np.float32(math.sqrt(square[slot]))
+            if across > range_m:
+                clearance[n, slot] = range_m
+                for c in range(10):
+                    rows[n, slot, c] = 0
+                continue
+            m = index[slot]
+            x, y, z = table[m, 0] - pos[n, 0], table[m, 1] - pos[n, 1], (table[m, 2] - pos[n, 2]) * table[m, 9]
+            distance = np.float32(math.sqrt(square[slot] + z * z))
+            clearance[n, slot] = distance - table[m, 6] / 2
+            if across <= table[m, 6] / 2 + margin_m and abs(z) <= table[m, 7] / 2 + margin_m:
+                hit[n] = True
+            inverse = np.float32(1) / max(distance, np.float32(1e-6))
+            rows[n, slot, 0] = (cos * x + sin * y) * inverse
+            rows[n, slot, 1] = (cos * y - sin * x) * inverse
+            rows[n, slot, 2] = z * inverse
+            rows[n, slot, 3] = across
+            rows[n, slot, 4] = z
+            rows[n, slot, 5] = cos * table[m, 3] + sin * table[m, 4]
+            rows[n, slot, 6] = cos * table[m, 4] - sin * table[m, 3]
+            rows[n, slot, 7] = table[m, 5]
+            rows[n, slot, 8] = table[m, 8]
+            rows[n, slot, 9] = table[m, 9]
 
 
-def nearest(pos: Tensor, world_of: Tensor, movers: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Indices and horizontal distances [N, k] of the k movers [K, M, 3] nearest to each drone, nearest first."""
-    index = torch.empty(len(pos), k, dtype=torch.int64)
-    distance = torch.empty(len(pos), k)
-    _nearest(pos.contiguous().numpy(), world_of.numpy(), movers.numpy(), k, index.numpy(), distance.numpy())
-    return index, distance
+def sense(
+    pos: Tensor, heading: Tensor, world_of: Tensor, table: Tensor, count: int, k: int, range_m: float, margin_m: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`MovingObstacles.sense` for CPU tensors; `table` are their properties, `count` rows a world."""
+    n = len(pos)
+    rows, clearance, hit = torch.empty(n, k, table.shape[1]), torch.empty(n, k), torch.empty(n, dtype=torch.bool)
+    inputs = (pos.contiguous().numpy(), heading.contiguous().numpy(), world_of.numpy(), table.numpy())
+    _sense(*inputs, count, np.float32(range_m), np.float32(margin_m), rows.numpy(), clearance.numpy(), hit.numpy())
+    return rows, clearance, hit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ WIDTHS_M = (0.25, 0.5, 0.75, 1.0)  # in equal shares; the index is the width cla
 BOX_HEIGHT_M, PILLAR_HEIGHT_M = 1.0, 5.0
 TOP_M = 4.5  # boxes stay between the ground and this
 DRAWS_BEFORE_RELAXING = 200
+SEEN_COLUMNS = ("unit_x", "unit_y", "unit_z", "distance", "height_offset", "vel_x", "vel_y", "vel_z", "width_class", "floats")
 
 
 @dataclass
@@ -47,6 +49,14 @@ def spread_evenly(rng: np.random.Generator, count: int, half_m: float) -> np.nda
                 break
             apart *= 0.8
     return points
+
+
+class SeenObstacles(NamedTuple):
+    """What a drone's detector reports of the k nearest obstacles."""
+
+    rows: Tensor  # [N, k, 10], the columns of SEEN_COLUMNS; zeros where one is out of range or missing
+    clearance: Tensor  # [N, k] m, less half the width; the range where it is out of range or missing
+    hit: Tensor  # [N] bool: one of them is nearer than the margin
 
 
 class MovingObstacles:
@@ -112,12 +122,30 @@ class MovingObstacles:
         self.pos.add_(self.vel, alpha=self.dt_s)
         self.clock.add_(1)
 
-    def nearest(self, pos: Tensor, world_of: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Indices and horizontal distances [N, k] of the k obstacles nearest to each drone, nearest first."""
+    def sense(self, pos: Tensor, heading: Tensor, world_of: Tensor, k: int, range_m: float, margin_m: float) -> SeenObstacles:
+        """The k nearest obstacles by horizontal distance, seen by drones at `pos` [N, 3] in the frame of `heading` [N, 2]."""
         if self._backend == "native":
             from slipstream.sim import native
 
-            return native.nearest(pos, world_of, self.pos, k)
+            return SeenObstacles(*native.sense(pos, heading, world_of, self.properties(), self.count, k, range_m, margin_m))
+        index, across = self.nearest(pos, world_of, min(k, self.count))
+        place = self.properties().index_select(0, (index + world_of[:, None] * self.count).flatten())
+        x, y, z, vel_x, vel_y, vel_z, width, height, width_class, floats = place.view(*index.shape, -1).unbind(-1)  # each [N, k]
+        x, y, z = x - pos[:, 0:1], y - pos[:, 1:2], (z - pos[:, 2:3]) * floats  # a pillar counts as 2-D
+        distance = torch.sqrt(across.square() + z.square())
+        near = across <= range_m
+        clearance = torch.where(near, distance - width / 2, range_m)
+        hit = (near & (across <= width / 2 + margin_m) & (z.abs() <= height / 2 + margin_m)).any(1)
+        cos, sin = heading[:, 0:1], heading[:, 1:2]
+        inverse = 1 / distance.clamp(min=1e-6)
+        unit = ((cos * x + sin * y) * inverse, (cos * y - sin * x) * inverse, z * inverse)
+        rows = torch.stack((*unit, across, z, cos * vel_x + sin * vel_y, cos * vel_y - sin * vel_x, vel_z, width_class, floats), -1)
+        missing = k - index.shape[1]
+        rows = torch.nn.functional.pad(torch.where(near[..., None], rows, 0.0), (0, 0, 0, missing))
+        return SeenObstacles(rows, torch.nn.functional.pad(clearance, (0, missing), value=range_m), hit)
+
+    def nearest(self, pos: Tensor, world_of: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Indices and horizontal distances [N, k] of the k obstacles nearest to each drone, nearest first."""
         if self._backend == "triton":
             from slipstream.sim import triton_kernels
 

@@ -150,10 +150,9 @@ def test_ways_go_on_bit_for_bit_after_the_state_is_restored():
     assert all(torch.equal(expected[name], actual[name]) for name in expected)
 
 
-@pytest.mark.parametrize("backend", ["torch", "native"])
 @pytest.mark.parametrize("worlds", [1, 3])
-def test_the_nearest_are_found_by_horizontal_distance(backend, worlds):
-    movers = _make(24, tuple(range(worlds)), backend)
+def test_the_nearest_are_found_by_horizontal_distance(worlds):
+    movers = _make(24, tuple(range(worlds)), "torch")
     generator = torch.Generator().manual_seed(0)
     pos = torch.rand(50, 3, generator=generator) * torch.tensor((44.0, 44.0, 4.0)) - torch.tensor((22.0, 22.0, 0.0))
     world_of = torch.arange(50) * worlds // 50
@@ -163,3 +162,22 @@ def test_the_nearest_are_found_by_horizontal_distance(backend, worlds):
         order = sorted(range(24), key=flat.__getitem__)[:5]
         assert index[drone].tolist() == order
         assert distance[drone].tolist() == pytest.approx([flat[i] for i in order], rel=1e-5)
+
+
+@pytest.mark.parametrize("count", [8, 80])
+def test_the_native_detector_reports_what_the_plain_one_does(count):
+    native, plain = _make(count, (1, 2), "native"), _make(count, (1, 2), "torch")
+    for movers in (native, plain):
+        _fly(movers, 130)
+    generator = torch.Generator().manual_seed(0)
+    pos = torch.rand(400, 3, generator=generator) * torch.tensor((44.0, 44.0, 4.0)) - torch.tensor((22.0, 22.0, 0.0))
+    world_of = torch.arange(400) * 2 // 400
+    pos[:200:8] = plain.pos[0, :8].repeat(4, 1)[:25] + 0.2  # some overlap
+    angle = torch.rand(400, generator=generator) * 6.3
+    heading = torch.stack((angle.cos(), angle.sin()), -1)
+    expected = plain.sense(pos, heading, world_of, 10, 4.0, 0.3)
+    actual = native.sense(pos, heading, world_of, 10, 4.0, 0.3)
+    assert expected.hit.any() and (expected.rows[..., 3] > 0).any() and (expected.rows == 0).all(-1).any()
+    torch.testing.assert_close(actual.rows, expected.rows, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(actual.clearance, expected.clearance, rtol=1e-4, atol=1e-5)
+    assert torch.equal(actual.hit, expected.hit)
