@@ -341,7 +341,7 @@ def load_table(name: str, steps: dict[int, State], folder: Path, rounds: int) ->
     return table(f"Loading: {name}", ["", "median ms", "least ms", "x torch.load"], rows, note)
 
 
-def throughput_table(folder: Path, rounds: int, seconds: float = 12.0, every: int = 10) -> str:
+def throughput_table(folder: Path, rounds: int, seconds: float = 8.0, every: int = 10) -> str:
     """A training loop that keeps all cores busy, saving every few steps: steps a second with each saver."""
     model = mlp(nn.ELU, 0.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)

@@ -40,11 +40,12 @@ def freeze(state: Any) -> tuple[Any, list[Leaf]]:
     """The frozen tree of `state` and its tensors, not yet copied. The same tensor object twice becomes one leaf."""
     leaves: list[Leaf] = []
     seen: dict[int, int] = {}
+    new = tuple.__new__  # the trainer waits for this walk, and a named tuple's own constructor takes twice as long
 
     def leaf(data: Any, name: Any) -> int:
         index = seen.setdefault(id(data), len(leaves))
         if index == len(leaves):
-            leaves.append(Leaf(data, name))
+            leaves.append(new(Leaf, (data, name)))
         return index
 
     def walk(node: Any, name: Any, depth: int) -> Any:
@@ -52,7 +53,7 @@ def freeze(state: Any) -> tuple[Any, list[Leaf]]:
         if kind in _PLAIN:
             return node
         if kind is torch.Tensor:
-            return Node("learning" if node.requires_grad else "tensor", leaf(node, name))
+            return new(Node, ("learning" if node.requires_grad else "tensor", leaf(node, name)))
         if depth > MAX_DEPTH:
             raise CheckpointError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself")
         if kind is dict:
