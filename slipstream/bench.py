@@ -20,8 +20,8 @@ from rich.table import Table
 from torch import Tensor
 
 from slipstream.config import ConfigError, load_train
+from slipstream.devices import resolve_device
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv
-from slipstream.evaluate import resolve_device
 from slipstream.runs.console import render
 
 MAIN = 1024

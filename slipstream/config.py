@@ -186,7 +186,7 @@ def from_dict(kind: type[Any], data: dict[str, Any]) -> Any:
 def _saved_config(run: str) -> dict[str, Any]:
     """What a run was last flown with, from its latest checkpoint."""
     from slipstream.checkpoint import load_checkpoint
-    from slipstream.evaluate import latest_checkpoint
+    from slipstream.policies import latest_checkpoint
     from slipstream.runs import RunFolder
 
     return load_checkpoint(latest_checkpoint(RunFolder.open(run).checkpoints), keys=["config"])["config"]

@@ -16,8 +16,10 @@ from rich.table import Table
 
 from slipstream import train
 from slipstream.config import EvalConfig, TrainConfig, load_train
-from slipstream.evaluate import Flights, Policy, draw, evaluation_env, fly, load_policy, resolve_device, summarise
+from slipstream.devices import resolve_device
+from slipstream.evaluate import Flights, Policy, draw, evaluation_env, fly, summarise
 from slipstream.models.policy import build_policy
+from slipstream.policies import load_policy
 from slipstream.runs import learning_curve, read_metrics, success_bars, write_report
 from slipstream.runs.console import progress_bar, render
 from slipstream.specs import Observation

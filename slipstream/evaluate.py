@@ -18,17 +18,14 @@ import torch
 from torch import Tensor
 
 from slipstream.algo.graphs import Captured
-from slipstream.checkpoint import load_checkpoint
 from slipstream.config import EvalConfig, EvaluateConfig, env_class, load_evaluate
+from slipstream.devices import resolve_device
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.exploration import ExplorationType, set_exploration_type
-from slipstream.models import navrl
-from slipstream.models.navrl import is_navrl, load_navrl
-from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
-from slipstream.specs import Observation, Spec
+from slipstream.policies import LoadedPolicy, load_policy
+from slipstream.specs import Observation
 
-SHIPPED = Path(__file__).parent / "weights" / "navigation.pt"
 PATH_EVERY = 8  # physics steps between the points of a drawn path
 RATES = ("success", "collision", "timeout", "success_strict")
 
@@ -211,86 +208,6 @@ def _time(flights: Flights, k: int | slice) -> dict[str, float | None]:
     return {"time_to_goal_s": float(times.mean()) if times.size else None}
 
 
-# -- policies --------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class LoadedPolicy:
-    """A policy from a file, and the world it was trained in where the file says."""
-
-    state: dict[str, Any]
-    path: Path
-    kind: str  # slipstream, navrl
-
-    @property
-    def trained_env(self) -> dict[str, Any] | None:
-        """The `env` section of its training, where the file holds one."""
-        return dict(self.state["config"]["env"]) if self.kind == "slipstream" else None
-
-    @property
-    def task(self) -> str:
-        """The task it was trained on."""
-        return self.state["config"]["task"] if self.kind == "slipstream" else "navigation"
-
-    def build(self, observation_spec: dict[str, Spec], action_spec: Spec, device: torch.device | str) -> ActorCritic:
-        """The network with these weights, for an env of these specs."""
-        if self.kind == "navrl":
-            self._check_navrl(observation_spec, action_spec)
-            return load_navrl(self.state).to(device).eval()
-        policy = build_policy(observation_spec, action_spec, ModelConfig(**self.state["config"]["model"]))
-        weights = self.state["policy"] if "policy" in self.state else self.state["algo"]["policy"]
-        try:
-            policy.load_state_dict(weights)
-        except RuntimeError as error:
-            detail = str(error).split("\n", 2)[1].strip()
-            raise ValueError(
-                f"{self.path} was trained with other observations or actions than this env gives: {detail}. "
-                "Set env.* as in its training (the defaults of eval without env.* keys)."
-            ) from error
-        return policy.to(device).eval()
-
-    def _check_navrl(self, observation_spec: dict[str, Spec], action_spec: Spec) -> None:
-        gives = {name: spec.shape for name, spec in observation_spec.items()} | {"action": action_spec.shape}
-        for name, spec in {**navrl.OBSERVATION_SPEC, "action": navrl.ACTION_SPEC}.items():
-            if gives.get(name) != spec.shape:
-                raise ValueError(f"NavRL's network ({self.path}) needs {name} of shape {spec.shape}, this env has {gives.get(name)}")
-
-
-def load_policy(path: str | Path | None) -> LoadedPolicy:
-    """Opens a checkpoint or policy file, a run folder (its best policy, else its last), or the policy that ships with us."""
-    path = _policy_file(Path(path) if path else SHIPPED)
-    state = load_checkpoint(path)
-    if isinstance(state, dict) and is_navrl(state):
-        return LoadedPolicy(state, path, "navrl")
-    if not isinstance(state, dict) or "config" not in state or not ("policy" in state or "algo" in state):
-        raise ValueError(f"{path} holds neither a Slipstream checkpoint nor NavRL's weights")
-    return LoadedPolicy(state, path, "slipstream")
-
-
-def _policy_file(path: Path) -> Path:
-    if path.is_dir():
-        from slipstream.runs import RunFolder
-
-        run = RunFolder.open(path)
-        best = run.path / "best.pt"
-        if best.exists():
-            return best
-        return latest_checkpoint(run.checkpoints)
-    return path
-
-
-def latest_checkpoint(folder: Path) -> Path:
-    """The newest checkpoint of a run, by its iteration."""
-    found = {}
-    for file in folder.glob("ckpt_*.pt*"):
-        number = file.name.removeprefix("ckpt_").split(".")[0]
-        if number.isdigit():
-            found[int(number)] = file.with_name(f"ckpt_{number}.pt")
-    if not found:
-        raise FileNotFoundError(f"no checkpoint in {folder}: the run has not reached its first save_interval")
-    return found[max(found)]
-
-
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -357,19 +274,6 @@ def configure(overrides: list[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
         overrides = [*overrides, f"task={trained.task}"]
     same_task = given.get("task", trained.task) == trained.task
     return load_evaluate(overrides, trained.trained_env if same_task else None), trained
-
-
-def resolve_device(name: str) -> torch.device:
-    """`auto` is CUDA where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"device={name} is none that torch knows: use auto, cpu, cuda or cuda:1") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={name}: this machine's torch sees no CUDA device; use device=cpu or device=auto")
-    return device
 
 
 def _run_custom(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: Callable[[str], None]) -> dict[str, Any]:

@@ -19,11 +19,13 @@ from slipstream.algo.ppo import PPO
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.collect import SyncDataCollector
 from slipstream.config import ConfigError, TrainConfig, env_class, from_dict, to_dict
+from slipstream.devices import resolve_device
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv
-from slipstream.evaluate import evaluation_env, fly, fly_episodes, latest_checkpoint, load_policy, resolve_device, summarise
+from slipstream.evaluate import evaluation_env, fly, fly_episodes, summarise
 from slipstream.models.policy import ActorCritic, build_policy
 from slipstream.monitor import PerformanceMonitor
+from slipstream.policies import latest_checkpoint, load_policy
 from slipstream.runs import LiveView, RunFolder, RunLog
 from slipstream.seeding import derive_seed
 

@@ -15,8 +15,9 @@ from slipstream.cli import main
 from slipstream.config import EvalConfig, load_train, to_dict
 from slipstream.envs.base import BadActionError, Outcome, TensorEnv
 from slipstream.envs.navigation import NavigationConfig, evaluation_starts
-from slipstream.evaluate import Flights, bootstrap_interval, compare, evaluation_env, fly, fly_episodes, load_policy, summarise
+from slipstream.evaluate import Flights, bootstrap_interval, compare, evaluation_env, fly, fly_episodes, summarise
 from slipstream.models.policy import build_policy
+from slipstream.policies import load_policy
 from slipstream.runs import RunFolder
 from slipstream.sim.obstacles import MovingObstaclesConfig
 from slipstream.sim.world import WorldGrid

@@ -15,6 +15,7 @@ ALLOWED = {
     "seeding": set(),
     "specs": set(),
     "exploration": set(),
+    "devices": set(),
     "sim": {"seeding"},
     "codec": set(),
     "monitor": set(),
@@ -26,7 +27,7 @@ ALLOWED = {
     "collect": {"envs", "exploration", "specs", "store", "codec"},
     "algo": {"models", "exploration", "specs"},
 }
-COMPOSE = {"__init__", "train", "evaluate", "cli", "config", "demo", "bench", "league"}
+COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "league"}
 
 
 def part_of(module: str) -> str:

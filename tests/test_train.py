@@ -20,8 +20,8 @@ from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.cli import main
 from slipstream.config import ConfigError, load_train
 from slipstream.envs.base import BadActionError
-from slipstream.evaluate import latest_checkpoint, load_policy
 from slipstream.monitor import PerformanceMonitor
+from slipstream.policies import latest_checkpoint, load_policy
 from slipstream.runs import RunFolder
 from slipstream.runs.log import read_metrics
 

@@ -1,0 +1,93 @@
+"""Opens policies: our checkpoints, policy files and run folders, NavRL's weights, and the policy that ships with the package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from slipstream.checkpoint import load_checkpoint
+from slipstream.models import navrl
+from slipstream.models.navrl import is_navrl, load_navrl
+from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
+from slipstream.runs import RunFolder
+from slipstream.specs import Spec
+
+SHIPPED = Path(__file__).parent / "weights" / "navigation.pt"
+
+
+@dataclass
+class LoadedPolicy:
+    """A policy from a file, and the world it was trained in where the file says."""
+
+    state: dict[str, Any]
+    path: Path
+    kind: str  # slipstream, navrl
+
+    @property
+    def trained_env(self) -> dict[str, Any] | None:
+        """The `env` section of its training, where the file holds one."""
+        return dict(self.state["config"]["env"]) if self.kind == "slipstream" else None
+
+    @property
+    def task(self) -> str:
+        """The task it was trained on."""
+        return self.state["config"]["task"] if self.kind == "slipstream" else "navigation"
+
+    def build(self, observation_spec: dict[str, Spec], action_spec: Spec, device: torch.device | str) -> ActorCritic:
+        """The network with these weights, for an env of these specs."""
+        if self.kind == "navrl":
+            self._check_navrl(observation_spec, action_spec)
+            return load_navrl(self.state).to(device).eval()
+        policy = build_policy(observation_spec, action_spec, ModelConfig(**self.state["config"]["model"]))
+        weights = self.state["policy"] if "policy" in self.state else self.state["algo"]["policy"]
+        try:
+            policy.load_state_dict(weights)
+        except RuntimeError as error:
+            detail = str(error).split("\n", 2)[1].strip()
+            raise ValueError(
+                f"{self.path} was trained with other observations or actions than this env gives: {detail}. "
+                "Set env.* as in its training (the defaults of eval without env.* keys)."
+            ) from error
+        return policy.to(device).eval()
+
+    def _check_navrl(self, observation_spec: dict[str, Spec], action_spec: Spec) -> None:
+        gives = {name: spec.shape for name, spec in observation_spec.items()} | {"action": action_spec.shape}
+        for name, spec in {**navrl.OBSERVATION_SPEC, "action": navrl.ACTION_SPEC}.items():
+            if gives.get(name) != spec.shape:
+                raise ValueError(f"NavRL's network ({self.path}) needs {name} of shape {spec.shape}, this env has {gives.get(name)}")
+
+
+def load_policy(path: str | Path | None) -> LoadedPolicy:
+    """Opens a checkpoint or policy file, a run folder (its best policy, else its last), or the policy that ships with us."""
+    path = _policy_file(Path(path) if path else SHIPPED)
+    state = load_checkpoint(path)
+    if isinstance(state, dict) and is_navrl(state):
+        return LoadedPolicy(state, path, "navrl")
+    if not isinstance(state, dict) or "config" not in state or not ("policy" in state or "algo" in state):
+        raise ValueError(f"{path} holds neither a Slipstream checkpoint nor NavRL's weights")
+    return LoadedPolicy(state, path, "slipstream")
+
+
+def _policy_file(path: Path) -> Path:
+    if path.is_dir():
+        run = RunFolder.open(path)
+        best = run.path / "best.pt"
+        if best.exists():
+            return best
+        return latest_checkpoint(run.checkpoints)
+    return path
+
+
+def latest_checkpoint(folder: Path) -> Path:
+    """The newest checkpoint of a run, by its iteration."""
+    found = {}
+    for file in folder.glob("ckpt_*.pt*"):
+        number = file.name.removeprefix("ckpt_").split(".")[0]
+        if number.isdigit():
+            found[int(number)] = file.with_name(f"ckpt_{number}.pt")
+    if not found:
+        raise FileNotFoundError(f"no checkpoint in {folder}: the run has not reached its first save_interval")
+    return found[max(found)]
