@@ -17,7 +17,7 @@ from slipstream.envs.base import BadActionError, Outcome, TensorEnv
 from slipstream.envs.navigation import NavigationConfig, evaluation_starts
 from slipstream.evaluate import Flights, bootstrap_interval, compare, evaluation_env, fly, fly_episodes, summarise
 from slipstream.models.policy import build_policy
-from slipstream.policies import load_policy
+from slipstream.policies import SHIPPED, load_policy
 from slipstream.runs import RunFolder
 from slipstream.sim.obstacles import MovingObstaclesConfig
 from slipstream.sim.world import WorldGrid
@@ -286,7 +286,7 @@ def test_the_world_is_the_checkpoints_own_unless_told_otherwise(checkpoint):
 
 def test_without_a_checkpoint_the_policy_that_ships_is_flown():
     cfg, trained = evaluate.configure([])
-    assert trained.path == evaluate.SHIPPED and cfg.task == "navigation"
+    assert trained.path == SHIPPED and cfg.task == "navigation"
     assert trained.path.stat().st_size <= 1_000_000
     env = evaluation_env(cfg.env, EvalConfig(num_drones=2, map_seeds=[1], max_steps=4), "cpu")
     fly(env, trained.build(env.observation_spec, env.action_spec, "cpu"), 2)
