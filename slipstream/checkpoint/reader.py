@@ -122,11 +122,14 @@ class SlipFile:
         """Chunk i of stream s into `out`, checked; `other` serves the base's chunk where there is one."""
         stream = self.index.streams[s]
         chunk = stream.chunks[i]
-        data = scratch.planes.data[: chunk.stored]
+        in_place = chunk.method == RAW and chunk.stored == out.size  # raw and without padding: read where it belongs
+        data = out.data if in_place else scratch.planes.data[: chunk.stored]
         if os.preadv(self._fd, [data], chunk.offset) != chunk.stored:
             raise CorruptCheckpointError(f"{self.path}: cut short while it was read")
         if zlib.crc32(data) != chunk.crc:
             raise CorruptCheckpointError(f"{self.path}: chunk {i} of stream {s} (bytes {chunk.offset} on) has a wrong checksum")
+        if in_place:
+            return
         older = None
         if chunk.method & DIFFERENCE:
             if self._base is None:
