@@ -4,30 +4,34 @@ BIN := $(VENV)/bin
 # Threads that spin while they wait make a shared machine many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test lint bench soak install clean
+.PHONY: demo test lint bench soak clean
 
-install: $(VENV)/.installed
-
+# Two installations in one folder: what the program needs, and with it what the tests need.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: install  ## train, evaluate and draw a small world on this machine's CPU (about 4 minutes)
+demo: $(VENV)/.installed  ## train, evaluate and draw a small world on this machine's CPU
 	$(BIN)/slipstream demo
 
-lint: install  ## ruff and mypy
+lint: $(VENV)/.installed-dev  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 test: lint  ## lint, types and all tests but the soak
 	$(BIN)/pytest
 
-bench: install  ## the benchmark tables (minutes; keep the machine quiet)
+bench: $(VENV)/.installed-dev  ## the benchmark tables (minutes; keep the machine quiet)
 	$(BIN)/slipstream bench env
 	$(BIN)/python benchmarks/collector.py
+	$(BIN)/python benchmarks/checkpoint.py
 
-soak: install  ## the fault and concurrency tests at full count
+soak: $(VENV)/.installed-dev  ## the fault and concurrency tests at full count
 	$(BIN)/pytest -m soak
 
 clean:

@@ -1,7 +1,7 @@
 """slipstream bench env: how fast the environment steps, beside its plain eager-PyTorch form in the same process.
 
     slipstream bench env                       1,024 drones beside the plain form, and growth from 64 to 16,384 drones
-    slipstream bench env env.num_obstacles=700 any key of env.* can be given
+    slipstream bench env env.num_obstacles=700 any key of env.* but num_envs and backend
     slipstream bench env device=cuda           on a GPU; each step is launched eagerly, without graph capture
     slipstream bench env out=table.md          writes the table as Markdown too
 """
@@ -20,7 +20,7 @@ from rich.table import Table
 from torch import Tensor
 
 from slipstream.config import ConfigError, load_train
-from slipstream.devices import resolve_device
+from slipstream.devices import resolve_device, set_threads
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv
 from slipstream.runs.console import render
 
@@ -36,8 +36,10 @@ def run(argv: list[str]) -> int:
         raise ConfigError("slipstream bench measures: env (slipstream bench env --help)")
     out = [text.removeprefix("out=") for text in argv if text.startswith("out=")]
     cfg = load_train([text for text in argv[1:] if not text.startswith("out=")])
+    if cfg.task != "navigation":
+        raise ConfigError(f"slipstream bench env measures task=navigation, not {cfg.task}")
     device = resolve_device(cfg.device)
-    torch.set_num_threads(cfg.threads or torch.get_num_threads())
+    set_threads(cfg.threads)
     rows = bench_env(cfg.env, device)
     header = ["drones", "form", "ms a step", "frames/s", "times the plain form"]
     world = f"{cfg.env.num_obstacles} + {cfg.env.dyn.num_obstacles} obstacles"

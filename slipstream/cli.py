@@ -65,7 +65,7 @@ def _train(argv: list[str]) -> int:
     from slipstream import config, train
 
     if _wants_help(argv):
-        print(_keys_help("train", config.TrainConfig, argv))
+        print(_keys_help("train", argv))
         return 0
     folder = train.run(config.load_train(argv))
     print(f"run folder: {folder.path}\nevaluate:   slipstream eval checkpoint={folder.path}")
@@ -73,10 +73,10 @@ def _train(argv: list[str]) -> int:
 
 
 def _evaluate(argv: list[str]) -> int:
-    from slipstream import config, evaluate
+    from slipstream import evaluate
 
     if _wants_help(argv):
-        print(_keys_help("eval", config.EvaluateConfig, argv))
+        print(_keys_help("eval", argv))
         return 0
     evaluate.run(*evaluate.configure(argv))
     return 0
@@ -110,11 +110,11 @@ def _wants_help(argv: list[str]) -> bool:
     return any(word in ("-h", "--help") for word in argv)
 
 
-def _keys_help(command: str, kind: type, argv: list[str]) -> str:
-    from slipstream.config import describe_keys
+def _keys_help(command: str, argv: list[str]) -> str:
+    from slipstream.config import help_text
 
     task = next((word.removeprefix("task=") for word in argv if word.startswith("task=")), "navigation")
-    return f"usage: slipstream {command} [key=value ...]\n\n{describe_keys(kind, task)}"
+    return f"usage: slipstream {command} [key=value ...]\n\n{help_text(command, task)}"
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ Defaults stand in the dataclasses, beside what they configure; conf/ holds only 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 import sys
@@ -20,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from slipstream.algo.ppo import PPOConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationEnv
+from slipstream.keys import describe_keys, nearest, settable
 from slipstream.models.policy import ModelConfig
 from slipstream.runs.log import WANDB_MODES
 
@@ -84,7 +84,7 @@ class TrainConfig:
     env: Any = None  # the task's own Config
     model: ModelConfig = field(default_factory=ModelConfig)
     algo: PPOConfig = field(default_factory=PPOConfig)
-    eval: EvalConfig = field(default_factory=EvalConfig)
+    eval: EvalConfig = field(default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303]))  # not those that `eval` judges on
     wandb: WandbConfig = field(default_factory=WandbConfig)
     seed: int = 0
     device: str = "auto"  # cpu, cuda, cuda:1
@@ -92,7 +92,8 @@ class TrainConfig:
     total_frames: int = 1_200_000_000
     max_time_s: float = 0.0  # stop after this much training; 0 is no limit
     eval_interval: int = 500  # iterations; 0 is never
-    save_interval: int = 1000
+    save_interval: int = 1000  # iterations
+    save_minutes: float = 5.0  # and at least this often; 0 is by iterations alone
     compress_checkpoint: bool = True
     async_checkpoint_queue_size: int = 3
     save_compression_level: int = 9
@@ -102,16 +103,18 @@ class TrainConfig:
     resume: str | None = None  # a run folder: go on where it stopped
     init: str | None = None  # weights to start from, ours or NavRL's
     headless: bool = True  # accepted for NavRL's sake; there is no window
-    threads: int = 0  # CPU threads; 0 leaves torch's choice
-    quiet: bool = False  # no live view
+    threads: int = 0  # CPU threads; 0 takes all
+    quiet: bool = False  # print nothing while training
 
     def __post_init__(self) -> None:
         if self.compile not in ("auto", "on", "off"):
             raise ValueError(f"compile must be auto, on or off, not '{self.compile}'")
         if self.save_interval < 1 or self.eval_interval < 0 or self.keep_checkpoints < 1:
             raise ValueError("save_interval and keep_checkpoints must be at least 1, eval_interval not negative")
-        if self.total_frames < 1 or self.threads < 0 or self.max_time_s < 0 or self.async_checkpoint_queue_size < 1:
-            raise ValueError("total_frames and async_checkpoint_queue_size must be at least 1, threads and max_time_s not negative")
+        if self.total_frames < 1 or self.async_checkpoint_queue_size < 1:
+            raise ValueError("total_frames and async_checkpoint_queue_size must be at least 1")
+        if min(self.threads, self.max_time_s, self.save_minutes) < 0:
+            raise ValueError("threads, max_time_s and save_minutes must not be negative")
         if not 0 <= self.save_compression_level <= 16:
             raise ValueError(f"save_compression_level must lie in 0 … 16, not {self.save_compression_level}")
         if self.resume and self.init:
@@ -131,20 +134,46 @@ class EvaluateConfig:
     seed: int = 0
     json: bool = False  # the last line is one JSON object
     out: str | None = None  # where the picture goes; beside the checkpoint's run, or eval.png here
-    threads: int = 0
+    threads: int = 0  # CPU threads; 0 takes all
+
+
+# What an evaluation decides itself: a row of drones on each of its maps, flown once.
+SET_BY_EVAL = {
+    "env.num_envs": "eval.num_drones",
+    "env.num_worlds": "eval.map_seeds",
+    "env.world_seeds": "eval.map_seeds",
+    "env.max_episode_steps": "eval.max_steps",
+    "env.random_clock": "eval.max_steps",
+    "env.goal_ends_episode": "eval.max_steps",
+}
 
 
 def load_train(overrides: Iterable[str] = (), config_name: str = "train") -> TrainConfig:
     """The configuration of a training run from `key=value` overrides; with resume=RUN they change that run's own."""
     overrides = list(overrides)
-    resume = _value_of("resume", overrides)
-    base = _saved_config(resume) | {"init": None} if resume and resume != "null" else {}  # its weights are its own by now
+    resume = value_of("resume", overrides)
+    base = _saved_config(resume) | {"init": None} if resume else {}  # its weights are its own by now
     return _compose(config_name, TrainConfig, overrides, base)
 
 
 def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | None = None) -> EvaluateConfig:
     """The configuration of an evaluation; `trained_env` is the world of the checkpoint, which overrides may change."""
-    return _compose("eval", EvaluateConfig, list(overrides), {"env": trained_env} if trained_env else {})
+    overrides = list(overrides)
+    task = value_of("task", overrides) or "navigation"
+    for key in (_renamed(text).partition("=")[0] for text in overrides):
+        if task == "navigation" and key in SET_BY_EVAL:
+            raise ConfigError(f"an evaluation sets {key} itself: use {SET_BY_EVAL[key]}")
+    return _compose("eval", EvaluateConfig, overrides, {"env": trained_env} if trained_env else {})
+
+
+def help_text(command: str, task: str = "navigation") -> str:
+    """The keys of `slipstream train` or `slipstream eval`, with their defaults."""
+    env_config = env_class(task).Config
+    if command == "eval":
+        note = "  (the defaults of env.* are those of the checkpoint's own training; shown: NavRL's)\n"
+        return note + describe_keys(EvaluateConfig, env_config, SET_BY_EVAL if task == "navigation" else ())
+    presets = ", ".join(sorted(file.stem for file in (CONF / "preset").glob("*.yaml") if file.stem != "none"))
+    return f"  {'preset=none':44} {presets}\n" + describe_keys(TrainConfig, env_config)
 
 
 def env_class(task: str) -> type[TensorEnv]:
@@ -152,7 +181,7 @@ def env_class(task: str) -> type[TensorEnv]:
     if task in TASKS:
         return TASKS[task]
     if ":" not in task:
-        raise ConfigError(f"unknown task '{task}'{_nearest(task, TASKS)}; for an env of your own write task=my_package.my_module:MyEnv")
+        raise ConfigError(f"unknown task '{task}'{nearest(task, TASKS)}; for an env of your own write task=my_package.my_module:MyEnv")
     module_name, _, class_name = task.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` would: modules of the folder you stand in
@@ -189,6 +218,8 @@ def _saved_config(run: str) -> dict[str, Any]:
     from slipstream.policies import latest_checkpoint
     from slipstream.runs import RunFolder
 
+    if Path(run).is_file():
+        raise ConfigError(f"resume={run}: give the run's folder; it goes on from its last checkpoint. A new run from this one: init={run}")
     return load_checkpoint(latest_checkpoint(RunFolder.open(run).checkpoints), keys=["config"])["config"]
 
 
@@ -199,7 +230,7 @@ def _compose(config_name: str, kind: type[Any], overrides: list[str], base: dict
     from hydra.errors import HydraException
 
     overrides = [_renamed(text) for text in overrides]
-    task = _value_of("task", overrides) or base.get("task") or "navigation"
+    task = value_of("task", overrides) or base.get("task") or "navigation"
     if task != base.get("task", task):
         raise ConfigError(f"a resumed run keeps its task, {base['task']}: leave task={task} out, or start a new run")
     config_class = env_class(task).Config
@@ -275,32 +306,17 @@ def _renamed(text: str) -> str:
 
 def _choose_algorithm(overrides: list[str]) -> list[str]:
     """`algo=ppo` names the algorithm; the keys of algo.* are its own."""
-    name = _value_of("algo", overrides)
+    name = value_of("algo", overrides)
     if name is not None and name not in ALGORITHMS:
-        raise ConfigError(f"unknown algo '{name}'{_nearest(name, ALGORITHMS)} (there is: {', '.join(ALGORITHMS)})")
+        raise ConfigError(f"unknown algo '{name}'{nearest(name, ALGORITHMS)} (there is: {', '.join(ALGORITHMS)})")
     return [text for text in overrides if not text.startswith("algo=")]
 
 
-def _value_of(key: str, overrides: list[str]) -> str | None:
+def value_of(key: str, overrides: list[str]) -> str | None:
+    """What the overrides give `key`, without quotes; None where they say nothing, or null."""
     values = [text.partition("=")[2] for text in overrides if text.partition("=")[0] == key]
-    return values[-1].strip("'\"") if values else None
-
-
-def settable(kind: type[Any], env_config: type[Any]) -> dict[str, Any]:
-    """Every key that can be set, dotted, with its default."""
-    keys: dict[str, Any] = {}
-
-    def walk(instance: Any, prefix: str) -> None:
-        for f in fields(instance):
-            value = getattr(instance, f.name)
-            if f.name == "env" and value is None:
-                value = env_config()
-            keys[prefix + f.name] = value
-            if is_dataclass(value):
-                walk(value, f"{prefix}{f.name}.")
-
-    walk(kind(), "")
-    return keys
+    value = values[-1].strip("'\"") if values else None
+    return None if value == "null" else value
 
 
 def _readable(text: str, keys: dict[str, Any]) -> str:
@@ -319,22 +335,13 @@ def _check_keys(overrides: list[str], kind: type[Any], settable_keys: dict[str, 
     command = "train" if kind is TrainConfig else "eval"
     keys = [*settable_keys, *(["preset"] if command == "train" else [])]
     presets = sorted(file.stem for file in (CONF / "preset").glob("*.yaml"))
-    preset = _value_of("preset", overrides)
+    preset = value_of("preset", overrides)
     if preset is not None and preset not in presets:
-        raise ConfigError(f"unknown preset '{preset}'{_nearest(preset, presets)} (there are: {', '.join(presets)})")
+        raise ConfigError(f"unknown preset '{preset}'{nearest(preset, presets)} (there are: {', '.join(presets)})")
     for text in overrides:
         key = text.partition("=")[0].lstrip("+~")
         if key not in keys:
-            raise ConfigError(f"unknown key '{key}'{_nearest(key, keys)} (all keys: slipstream {command} --help)")
-
-
-def _nearest(word: str, words: Iterable[str]) -> str:
-    known = list(words)
-    matches = difflib.get_close_matches(word, known, 1, 0.5)
-    if not matches:  # the right leaf under another branch
-        leaf = word.rpartition(".")[2]
-        matches = [k for k in known if k.rpartition(".")[2] == leaf] or difflib.get_close_matches(leaf, known, 1, 0.6)
-    return f": did you mean '{matches[0]}'?" if matches else ""
+            raise ConfigError(f"unknown key '{key}'{nearest(key, keys)} (all keys: slipstream {command} --help)")
 
 
 def _explain(error: Exception) -> str:
@@ -345,44 +352,3 @@ def _explain(error: Exception) -> str:
     full_key = getattr(cause, "full_key", None) or getattr(error, "full_key", None)
     text = str(cause).split("\n")[0]
     return f"{full_key}: {text}" if full_key and str(full_key) not in text else text
-
-
-def describe_keys(kind: type[Any], task: str = "navigation") -> str:
-    """Every key with its default and the comment that stands beside it in the code, for --help."""
-    env_config = env_class(task).Config
-    lines: list[str] = []
-
-    def walk(instance: Any, prefix: str) -> None:
-        notes = _field_comments(type(instance))
-        for f in fields(instance):
-            value = getattr(instance, f.name)
-            if f.name == "env" and value is None:
-                value = env_config()
-            if is_dataclass(value):
-                walk(value, f"{prefix}{f.name}.")
-            else:
-                lines.append(f"  {prefix + f.name + '=' + _shown(value):44} {notes.get(f.name, '')}".rstrip())
-
-    walk(kind(), "")
-    presets = ", ".join(sorted(file.stem for file in (CONF / "preset").glob("*.yaml") if file.stem != "none"))
-    if kind is TrainConfig:
-        lines.insert(0, f"  {'preset=none':44} {presets}")
-    return "\n".join(lines)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(str, value)) + "]"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _field_comments(kind: type[Any]) -> dict[str, str]:
-    """The comment behind each field of a dataclass, from its source."""
-    import inspect
-
-    try:
-        source = inspect.getsource(kind)
-    except OSError:
-        return {}
-    found = re.findall(r"^\s+(\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE)
-    return {name: text.strip() for name, text in found}

@@ -15,7 +15,7 @@ import torch
 from rich.table import Table
 
 from slipstream import train
-from slipstream.config import EvalConfig, TrainConfig, load_train
+from slipstream.config import ConfigError, EvalConfig, TrainConfig, load_train, value_of
 from slipstream.devices import resolve_device
 from slipstream.evaluate import Flights, Policy, draw, evaluation_env, fly, summarise
 from slipstream.models.policy import build_policy
@@ -30,6 +30,8 @@ JUDGED_ON = list(range(101, 117))
 
 def run(overrides: list[str]) -> int:
     """The whole demo; its files go to the run folder."""
+    if value_of("task", overrides) not in (None, "navigation"):
+        raise ConfigError("the demo flies task=navigation; train your own env with slipstream train task=my_module:MyEnv")
     cfg = load_train(["preset=demo", *overrides])
     judged = dataclasses.replace(cfg.eval, map_seeds=JUDGED_ON)
     device = resolve_device(cfg.device)
@@ -52,7 +54,7 @@ def run(overrides: list[str]) -> int:
         "Success while training": learning_curve(read_metrics(folder.path), folder.path / "learning.png", "learning curve"),
         "Before and after": success_bars(folder.path / "success.png", rows),
     }
-    report = write_report(folder.path, "Slipstream demo", [shown(row) for row in rows], figures, facts(cfg, folder.path, began))
+    report = write_report(folder.path, "Slipstream demo", [shown(row) for row in rows], figures, facts(cfg, overrides, folder.path, began))
     print(f"\nreport:   {report}\npictures: {', '.join(str(path) for path in figures.values())}")
     print(f"evaluate: slipstream eval checkpoint={folder.path}")
     return 0
@@ -98,14 +100,14 @@ def shown(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def facts(cfg: TrainConfig, folder: Path, began: float) -> dict[str, Any]:
+def facts(cfg: TrainConfig, overrides: list[str], folder: Path, began: float) -> dict[str, Any]:
     """What the report says of the run."""
     rows = read_metrics(folder)
     return {
-        "training": f"{rows[-1]['frames']:,} frames in {cfg.max_time_s:.0f} s on {cfg.device}",
+        "training": f"{rows[-1]['frames']:,} frames in {rows[-1]['time_s']:.0f} s, evaluations included, on {cfg.device}",
         "whole demo": f"{time.perf_counter() - began:.0f} s",
         "world": f"{2 * cfg.env.map_half_m:.0f} × {2 * cfg.env.map_half_m:.0f} m, {cfg.env.num_obstacles} standing and "
         f"{cfg.env.dyn.num_obstacles} moving obstacles, {cfg.env.decision_interval} physics steps a decision",
         "maps": f"trained on {cfg.env.num_worlds}, chosen on {len(cfg.eval.map_seeds)} others, judged on {len(JUDGED_ON)} others again",
-        "command": "slipstream demo",
+        "command": " ".join(["slipstream demo", *overrides]),
     }

@@ -1,18 +1,35 @@
-"""Where the tensors live."""
+"""Where the tensors live, and how many threads work on them."""
 
 from __future__ import annotations
+
+import importlib.util
 
 import torch
 
 
 def resolve_device(name: str) -> torch.device:
-    """`auto` is CUDA where there is one."""
+    """The device of that name, made the current one; `auto` is CUDA where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
         raise ValueError(f"device={name} is none that torch knows: use auto, cpu, cuda or cuda:1") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={name}: this machine's torch sees no CUDA device; use device=cpu or device=auto")
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ValueError(f"device={name}: this machine's torch sees no CUDA device; use device=cpu or device=auto")
+        if (device.index or 0) >= torch.cuda.device_count():
+            raise ValueError(f"device={name}: this machine has {torch.cuda.device_count()} CUDA devices, counted from cuda:0")
+        torch.cuda.set_device(device)  # streams, graphs and Triton kernels go where the current device is
     return device
+
+
+def set_threads(count: int) -> None:
+    """Lets `count` CPU threads work, torch's and the sensors' alike; 0 leaves both as they are."""
+    if not count:
+        return
+    torch.set_num_threads(count)
+    if importlib.util.find_spec("numba"):
+        import numba
+
+        numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]

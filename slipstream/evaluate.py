@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 
 from slipstream.algo.graphs import Captured
-from slipstream.config import EvalConfig, EvaluateConfig, env_class, load_evaluate
-from slipstream.devices import resolve_device
+from slipstream.config import EvalConfig, EvaluateConfig, env_class, load_evaluate, value_of
+from slipstream.devices import resolve_device, set_threads
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.exploration import ExplorationType, set_exploration_type
+from slipstream.models.policy import ActorCritic
 from slipstream.policies import LoadedPolicy, load_policy
 from slipstream.specs import Observation
 
@@ -68,8 +69,7 @@ class _Crossing:
 
     def step(self) -> None:
         """One decision of every drone; only tensors that live on are written."""
-        output = self.policy(self.observation)
-        record = self.env.step(output if isinstance(output, Tensor) else output["action"])
+        record = self.env.step(_action(self.policy(self.observation)))
         for name, value in record.observation.items():
             self.observation[name].copy_(value)
         self.clock_s.add_(self.env.config.dt_s * self.env.config.decision_interval)
@@ -92,7 +92,8 @@ def fly(
     config, maps = env.config, env.config.num_worlds
     decisions = -(-config.max_episode_steps // config.decision_interval)
     every = max(1, PATH_EVERY // config.decision_interval)
-    step = Captured(crossing.step, "evaluation", tell=lambda text: None) if env.device.type == "cuda" else crossing.step
+    capturable = env.device.type == "cuda" and isinstance(policy, ActorCritic)  # others may wait for the device
+    step = Captured(crossing.step, "evaluation") if capturable else crossing.step
     paths, movers = [], []
     with set_exploration_type(ExplorationType.MEAN):
         for i in range(decisions):
@@ -144,8 +145,7 @@ def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int = 10_000) -> dic
     info: dict[str, Tensor] = {}
     with set_exploration_type(ExplorationType.MEAN):
         for _ in range(max_steps):
-            output = policy(observation)
-            record = env.step(output if isinstance(output, Tensor) else output["action"])
+            record = env.step(_action(policy(observation)))
             observation = record.observation
             flying = ~ended
             returns += torch.where(flying, record.reward, 0.0)
@@ -158,6 +158,11 @@ def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int = 10_000) -> dic
                 break
     env.check()
     return {"return": returns.mean().item(), "length": length.mean().item(), **{k: v.mean().item() for k, v in info.items()}}
+
+
+def _action(output: Any) -> Tensor:
+    """A policy gives the action, or a mapping that holds it."""
+    return output if isinstance(output, Tensor) else output["action"]
 
 
 # -- judging ---------------------------------------------------------------------------------------------------------
@@ -187,7 +192,9 @@ def summarise(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
         low, high = wilson_interval(int(flights.success[k].sum()), drones)
         rates = {name: float(getattr(flights, name)[k].mean()) for name in RATES}
         maps.append({"map_seed": seed, **rates, "success_low": low, "success_high": high, "drones": drones, **_time(flights, k)})
-    low, high = bootstrap_interval(flights.success.mean(1), resamples)
+    low, high = maps[0]["success_low"], maps[0]["success_high"]
+    if len(maps) > 1:  # there is nothing to resample in one map
+        low, high = bootstrap_interval(flights.success.mean(1), resamples)
     means = {name: float(getattr(flights, name).mean()) for name in RATES}
     whole = {"success": means.pop("success"), "success_low": low, "success_high": high, **means}
     return {**whole, **_time(flights, slice(None)), "drones": int(flights.success.size), "maps": maps}
@@ -216,8 +223,7 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable
     from slipstream.runs.console import percent_table, progress_bar
 
     device = resolve_device(cfg.device)
-    if cfg.threads:
-        torch.set_num_threads(cfg.threads)
+    set_threads(cfg.threads)
     trained = trained or load_policy(cfg.checkpoint)
     if env_class(cfg.task) is not NavigationEnv:
         return _run_custom(cfg, trained, device, tell)
@@ -227,7 +233,7 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable
         flights = fly(env, policy, cfg.eval.num_drones, progress, cfg.eval.picture)
     result = summarise(flights, cfg.eval.bootstrap)
     result["checkpoint"] = str(trained.path)
-    tell(percent_table(result, f"{trained.path.name}: {cfg.env.num_obstacles} standing, {env.movers.count} moving, {cfg.env.dynamics}"))
+    tell(percent_table(result, f"{trained.path.name}: {cfg.env.num_obstacles} standing, {env.movers.count} moving, {_flown(cfg.env)}"))
     if cfg.compare:
         other = load_policy(cfg.compare)
         env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
@@ -251,6 +257,11 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable
     return result
 
 
+def _flown(config: NavigationConfig) -> str:
+    steps = "physics step" if config.decision_interval == 1 else f"{config.decision_interval} physics steps"
+    return f"{config.dynamics}, a decision every {steps}"
+
+
 def draw(flights: Flights, env: NavigationEnv, path: Path) -> Path:
     """The paths over the first map, as a PNG."""
     from slipstream.runs.plots import flight_paths
@@ -268,12 +279,11 @@ def draw(flights: Flights, env: NavigationEnv, path: Path) -> Path:
 
 def configure(overrides: list[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     """The evaluation's configuration: the world of the checkpoint's own training, changed by the overrides."""
-    given = dict(text.partition("=")[::2] for text in overrides if "=" in text)
-    trained = load_policy(given.get("checkpoint"))
-    if "task" not in given:
+    trained = load_policy(value_of("checkpoint", overrides))
+    task = value_of("task", overrides)
+    if task is None:
         overrides = [*overrides, f"task={trained.task}"]
-    same_task = given.get("task", trained.task) == trained.task
-    return load_evaluate(overrides, trained.trained_env if same_task else None), trained
+    return load_evaluate(overrides, trained.trained_env if task in (None, trained.task) else None), trained
 
 
 def _run_custom(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: Callable[[str], None]) -> dict[str, Any]:

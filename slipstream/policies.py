@@ -49,7 +49,7 @@ class LoadedPolicy:
             detail = str(error).split("\n", 2)[1].strip()
             raise ValueError(
                 f"{self.path} was trained with other observations or actions than this env gives: {detail}. "
-                "Set env.* as in its training (the defaults of eval without env.* keys)."
+                "Set task and env.* as in its training."
             ) from error
         return policy.to(device).eval()
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 import importlib.util
 import math
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
+from rich.console import Console
 from torch import Tensor
 
 from slipstream.algo.capture import capture_training
@@ -19,7 +22,7 @@ from slipstream.algo.ppo import PPO
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.collect import SyncDataCollector
 from slipstream.config import ConfigError, TrainConfig, env_class, from_dict, to_dict
-from slipstream.devices import resolve_device
+from slipstream.devices import resolve_device, set_threads
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv
 from slipstream.evaluate import evaluation_env, fly, fly_episodes, summarise
@@ -30,7 +33,7 @@ from slipstream.runs import LiveView, RunFolder, RunLog
 from slipstream.seeding import derive_seed
 
 # What a resumed run may change: how long it goes on, where it runs and what it shows, not what it computes.
-FREE_TO_CHANGE = ("total_frames", "max_time_s", "device", "compile", "quiet", "threads", "resume", "root", "name", "init", "wandb.mode")
+FREE_TO_CHANGE = ("total_frames", "max_time_s", "save_minutes", "device", "compile", "quiet", "threads", "resume", "root", "name", "init", "wandb.mode")
 
 
 def run(cfg: TrainConfig) -> RunFolder:
@@ -45,11 +48,13 @@ def run(cfg: TrainConfig) -> RunFolder:
             cfg.async_checkpoint_queue_size, compression_level=cfg.save_compression_level, keep_last=cfg.keep_checkpoints
         ) as saver,
         RunLog(folder, wandb, start) as log,
-        LiveView(job.iterations, job.iterations * job.frames_per_batch, title(cfg, job), enabled=False if cfg.quiet else None) as view,
+        LiveView(job.iterations, job.iterations * job.frames_per_batch, title(cfg, job), console=Console(quiet=cfg.quiet)) as view,
     ):
         saver.install_signal_handlers()
         collect, learn = capture_training(job.collector, job.algo, cfg.compile, view.print)
-        clock = Clock(cfg.max_time_s)
+        clock = Clock(cfg.max_time_s, job.trained_s)
+        saves = Clock(60 * cfg.save_minutes)
+        done = True
         for it in range(start, job.iterations):
             with monitor.timer("collect"):
                 batch = collect()
@@ -70,14 +75,15 @@ def run(cfg: TrainConfig) -> RunFolder:
             view.update(it, job.collector.frames, metrics, stats, job.progress(it + 1, clock))
             if it % 100 == 99:
                 view.print(summary(monitor, saver))
-            if is_due(cfg.save_interval, it, last):
+            if is_due(cfg.save_interval, it, last) or saves.is_up():
                 with monitor.timer("checkpoint_save"):
-                    saver.save_async(job.state_dict(it + 1), folder.checkpoint_path(it + 1), compress=cfg.compress_checkpoint)
+                    saver.save_async(job.state_dict(it + 1, clock), folder.checkpoint_path(it + 1), compress=cfg.compress_checkpoint)
                 log.flush()
+                saves = Clock(60 * cfg.save_minutes)
             if last:
-                if not done:
-                    view.print(f"stopped; go on with: slipstream train resume={folder.path}")
                 break
+    if not done:
+        print(f"stopped; go on with: slipstream train resume={folder.path}")
     return folder
 
 
@@ -94,6 +100,7 @@ class Job:
     collector: SyncDataCollector
     algo: PPO
     best: float = -math.inf
+    trained_s: float = 0.0  # of max_time_s, used before this start
 
     @property
     def frames_per_batch(self) -> int:
@@ -147,7 +154,7 @@ class Job:
         """Weights and configuration: all that flying needs."""
         return {"config": to_dict(self.cfg), "policy": self.policy.state_dict()}
 
-    def state_dict(self, iteration: int) -> dict[str, Any]:
+    def state_dict(self, iteration: int, clock: Clock) -> dict[str, Any]:
         """All that the iterations from `iteration` on depend on."""
         return {
             "iteration": iteration,
@@ -156,6 +163,7 @@ class Job:
             "algo": self.algo.state_dict(),
             "collector": self.collector.state_dict(),
             "best": self.best,
+            "trained_s": clock.used_s(),
             "rng": {"cpu": torch.get_rng_state(), **({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})},
         }
 
@@ -163,7 +171,7 @@ class Job:
         """Goes on from `state`; the iteration that comes next."""
         self.algo.load_state_dict(state["algo"])
         self.collector.load_state_dict(state["collector"])
-        self.best = state["best"]
+        self.best, self.trained_s = state["best"], state["trained_s"]
         torch.set_rng_state(state["rng"]["cpu"])
         if "cuda" in state["rng"] and torch.cuda.is_available():
             torch.cuda.set_rng_state(state["rng"]["cuda"])
@@ -172,8 +180,7 @@ class Job:
 
 def build(cfg: TrainConfig) -> Job:
     """Env, policy, collector and algorithm of a configuration."""
-    if cfg.threads:
-        torch.set_num_threads(cfg.threads)
+    set_threads(cfg.threads)
     device = resolve_device(cfg.device)
     torch.manual_seed(derive_seed(cfg.seed, "policy"))
     if device.type == "cuda":
@@ -193,8 +200,9 @@ def warm_start(policy: ActorCritic, other: ActorCritic, path: str) -> None:
     try:
         policy.load_state_dict(other.state_dict())
     except RuntimeError as error:
-        asked = f"model.encoder={other.config.encoder} 'model.trunk={other.config.trunk}' model.part={other.config.part}"
-        raise ValueError(f"init={path} holds another network than model.* describes: give {asked.replace(', ', ',')}") from error
+        pairs = zip(asdict(policy.config).items(), asdict(other.config).values(), strict=True)
+        asked = " ".join(f"'model.{name}={theirs}'".replace(", ", ",") for (name, mine), theirs in pairs if mine != theirs)
+        raise ValueError(f"init={path} holds another network than model.* describes: give {asked or 'env.* as in its training'}") from error
 
 
 def take_up(cfg: TrainConfig) -> tuple[TrainConfig, dict[str, Any]]:
@@ -230,21 +238,27 @@ def read_back(job: Job, losses: dict[str, Tensor]) -> dict[str, float]:
     broken = [name for name, value in metrics.items() if not math.isfinite(value)]
     if broken:
         raise FloatingPointError(
-            f"{', '.join(broken)} is not a number: the weights are spoilt. Resume from the last checkpoint with a lower algo.learning_rate."
+            f"{', '.join(broken)} is not a number: the weights are spoilt. Start a new run from the last checkpoint with a lower rate: "
+            f"slipstream train init=RUN/checkpoints/ckpt_N.pt algo.learning_rate={job.cfg.algo.learning_rate / 3:.1e}"
         )
     return metrics | {f"episode/{name}": value for name, value in job.collector.episodes.pop().items()}
 
 
 class Clock:
-    """Training time: evaluation pauses it, resuming starts it anew."""
+    """Training time, `used_s` of it before now; evaluation pauses it."""
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, used_s: float = 0.0) -> None:
         self.limit_s = limit_s
-        self._start = self._lap = time.perf_counter()
+        self._lap = time.perf_counter()
+        self._start = self._lap - used_s
+
+    def used_s(self) -> float:
+        """Seconds used of the limit; 0 without one, when time decides nothing."""
+        return time.perf_counter() - self._start if self.limit_s else 0.0
 
     def share(self) -> float:
         """The share of the limit that is used; 0 without a limit."""
-        return (time.perf_counter() - self._start) / self.limit_s if self.limit_s else 0.0
+        return self.used_s() / self.limit_s if self.limit_s else 0.0
 
     def is_up(self) -> bool:
         """Whether the limit is reached."""
@@ -255,22 +269,14 @@ class Clock:
         before, self._lap = self._lap, time.perf_counter()
         return max(self._lap - before, 1e-9)
 
-    def paused(self) -> _Pause:
+    @contextmanager
+    def paused(self) -> Iterator[None]:
         """A block whose time does not count."""
-        return _Pause(self)
-
-
-class _Pause:
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-
-    def __exit__(self, *exc: object) -> None:
-        gone = time.perf_counter() - self._began
-        self._clock._start += gone
-        self._clock._lap += gone
+        began = time.perf_counter()
+        yield
+        gone = time.perf_counter() - began
+        self._start += gone
+        self._lap += gone
 
 
 def is_due(interval: int, it: int, last: bool) -> bool:
@@ -302,5 +308,3 @@ def wandb_settings(cfg: TrainConfig) -> dict[str, Any]:
     if settings["mode"] != "disabled" and not installed:
         raise ConfigError(f"wandb.mode={settings['mode']} needs W&B: pip install 'slipstream-rl[wandb]', or set wandb.mode=disabled")
     return settings
-
-

@@ -246,20 +246,32 @@ def test_a_task_that_is_none_is_refused_with_the_reason(own_task, task, told):
 
 @pytest.mark.parametrize("kind", [TrainConfig, EvaluateConfig])
 def test_help_lists_every_key_with_its_default(kind):
-    text = config.describe_keys(kind)
+    text = config.help_text("train" if kind is TrainConfig else "eval")
     keys = config.settable(kind, config.NavigationEnv.Config)
+    if kind is EvaluateConfig:
+        assert not any(f"  {key}=" in text for key in config.SET_BY_EVAL)
+        keys = {key: value for key, value in keys.items() if key not in config.SET_BY_EVAL}
     leaves = [key for key in keys if not any(other.startswith(key + ".") for other in keys)]
     assert len(leaves) > 40
     assert [key for key in leaves if f"  {key}=" not in text] == []
 
 
 def test_help_says_what_a_key_means():
-    text = config.describe_keys(TrainConfig)
+    text = config.help_text("train")
     assert "env.num_envs=1024" in text and "preset=none" in text and "production" in text
     assert "my_package.my_module:MyEnv" in text
 
 
 def test_help_for_an_env_of_ones_own_lists_its_keys(own_task):
-    text = config.describe_keys(TrainConfig, own_task.removeprefix("task=") + ":Own")
+    text = config.help_text("train", own_task.removeprefix("task=") + ":Own")
     assert "env.wind=0.5" in text and "m/s" in text and "env.inner.gain=2.0" in text
     assert "env.num_obstacles" not in text
+
+
+@pytest.mark.parametrize(("key", "instead"), [("env.num_envs=3", "eval.num_drones"), ("env.world_seeds=[1]", "eval.map_seeds")])
+def test_what_an_evaluation_decides_itself_is_refused_with_the_key_to_use(key, instead):
+    assert instead in error_of(key, load=config.load_evaluate)
+
+
+def test_training_does_not_choose_its_best_on_the_maps_that_eval_judges_on():
+    assert not set(load_train([]).eval.map_seeds) & set(config.load_evaluate([]).eval.map_seeds)

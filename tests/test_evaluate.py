@@ -369,3 +369,11 @@ def test_navrls_released_policy_crosses_static_fields_here():
     result = summarise(fly(env, policy, 32, record_paths=False))
     assert result["success"] > 0.85
     assert 23.0 < result["time_to_goal_s"] < 35.0  # 48 m at no more than 2 m/s on each axis
+
+
+def test_one_map_has_the_interval_of_its_drones():
+    success = np.array([[True, True, False, True]])
+    none = np.zeros((0, 4, 3), np.float32)
+    result = summarise(Flights([7], success, ~success, np.full((1, 4), np.nan), success, none, none))
+    assert (result["success_low"], result["success_high"]) == (result["maps"][0]["success_low"], result["maps"][0]["success_high"])
+    assert result["success_low"] < 0.75 < result["success_high"]

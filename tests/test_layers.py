@@ -16,6 +16,7 @@ ALLOWED = {
     "specs": set(),
     "exploration": set(),
     "devices": set(),
+    "keys": set(),
     "sim": {"seeding"},
     "codec": set(),
     "monitor": set(),

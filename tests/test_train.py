@@ -429,3 +429,23 @@ def test_evaluating_leaves_the_random_state_as_it_was(own_folder):
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(3)
     assert job.evaluate() == first  # and is itself the same each time
+
+
+def test_the_time_a_run_has_used_is_kept_for_its_resume(tmp_path, capsys):
+    first = run_tiny(tmp_path, "timed", "max_time_s=1e-6", "algo.schedule=linear")
+    assert state_of(first)["iteration"] == 1 and state_of(first)["trained_s"] > 0
+    resume(first)  # the limit was reached: one iteration shows it, at the end of the schedule
+    assert state_of(first)["iteration"] == 2
+    assert read_metrics(first.path)[-1]["lr"] == 0
+    assert "performance" not in capsys.readouterr().out.lower()  # quiet=true is quiet
+
+
+def test_a_single_checkpoint_cannot_be_resumed_but_names_what_can(whole):
+    file = next(whole.checkpoints.glob("ckpt_000004*"))
+    with pytest.raises(ConfigError, match="init="):
+        load_train([f"resume={file}"])
+
+
+def test_a_checkpoint_comes_after_some_minutes_whatever_the_interval(tmp_path):
+    folder = run_tiny(tmp_path, "slow", "save_interval=1000", "save_minutes=1e-9", "keep_checkpoints=100", "total_frames=192")
+    assert len(list(folder.checkpoints.glob("ckpt_*"))) == 3

@@ -6,9 +6,8 @@ Both are wrapped here, from outside: what users read in collect/ and algo/ stays
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
@@ -19,7 +18,17 @@ Collect = Callable[[], TensorDictBase]
 Learn = Callable[[TensorDictBase, float], dict[str, Tensor]]
 
 
-def capture_training(collector: Any, algo: PPO, mode: str, tell: Callable[[str], None]) -> tuple[Collect, Learn]:
+class Collector(Protocol):
+    """What capture needs of a collector: `SyncDataCollector` has it."""
+
+    def rollout(self, check: bool = True) -> TensorDictBase:
+        """The next batch."""
+
+    def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+        """Lets `capture` wrap the device's work of a rollout."""
+
+
+def capture_training(collector: Collector, algo: PPO, mode: str, tell: Callable[[str], None]) -> tuple[Collect, Learn]:
     """`collect()` and `learn(batch, progress)`: plain (off), as CUDA graphs (auto), or with compiled kernels in them too (on).
 
     The collector must write every batch to the same memory (`return_same_td=True, ring_size=1`), from which the update reads.
@@ -34,24 +43,20 @@ def capture_training(collector: Any, algo: PPO, mode: str, tell: Callable[[str],
         return collect, algo.update
     if mode == "on":
         tell("compiling the update: the first iterations take about 40 s, then it runs 1.7 times faster")
-        algo.loss = torch.compile(algo.loss, dynamic=False)  # type: ignore[method-assign]
-    fill = Captured(lambda: collector_fill(0), "the rollout", tell)
-    collector_fill = collector._fill
-    collector._fill = lambda slot: fill()
-
-    def careful_collect() -> TensorDictBase:
-        try:
-            return collect()
-        except HostSynchronisation:  # the rollout broke off half way; the collector starts it anew, plainly this time
-            return collect()
-
+        algo.compile()
+    collector.capture_with(lambda fill: Captured(fill, "the rollout", tell))
     current: dict[str, Any] = {}
     update = Captured(lambda: algo.learn(algo.prepare(current["batch"])), "the update", tell)
+
+    def collect_again() -> TensorDictBase:
+        try:
+            return collect()
+        except HostSynchronisation:  # the rehearsal broke off half way: the collector starts anew, plainly this time
+            return collect()
 
     def learn(batch: TensorDictBase, progress: float) -> dict[str, Tensor]:
         algo.set_progress(progress)
         current["batch"] = batch
         return update()
 
-    torch.cuda.synchronize()
-    return careful_collect, learn
+    return collect_again, learn

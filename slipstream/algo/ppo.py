@@ -83,6 +83,10 @@ class PPO:
         self.set_progress(progress)
         return self.learn(self.prepare(batch))
 
+    def compile(self) -> None:
+        """Fuses the kernels of the loss and its gradient. The first update takes most of a minute then."""
+        self.loss = torch.compile(self.loss, dynamic=False)  # type: ignore[method-assign]
+
     def set_progress(self, progress: float) -> None:
         """Puts the learning rate where the schedule has it after `progress` (0 to 1) of the run."""
         config = self.config

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -78,6 +79,7 @@ class SyncDataCollector:
         self._delivered: list[RolloutMemory] = []  # the ring, where it lies on another device than the env
         self._lent: list[list[TensorDict]] = [[] for _ in range(ring_size)]  # what was last handed out of each place in the ring
         self._turn = 0  # the place in the ring that comes next
+        self._fills: list[Callable[[], None]] = [partial(self._fill, slot) for slot in range(self._num_slots)]
 
     # -- what users call ---------------------------------------------------------------------------------------------
 
@@ -130,6 +132,10 @@ class SyncDataCollector:
     @property
     def _fps(self) -> float:  # the documents' name
         return self.fps
+
+    def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+        """Lets `capture` wrap the device's work of a rollout, a function of tensors that stay where they are (a CUDA graph)."""
+        self._fills = [capture(partial(self._fill, slot)) for slot in range(self._num_slots)]
 
     def shutdown(self) -> None:
         """Lets go of the memory; the env stays the caller's. Batches already handed out stay readable."""
@@ -218,7 +224,7 @@ class SyncDataCollector:
         explore = chosen_exploration_type() or self.exploration_type
         self._needs_reset = True
         with set_exploration_type(explore), self._clock:
-            self._fill(slot)
+            self._fills[slot]()
         self._needs_reset = False
         self._frames += self.frames_per_batch
 

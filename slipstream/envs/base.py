@@ -110,7 +110,7 @@ class TensorEnv(ABC):
             raise BadActionError(
                 f"the policy gave NaN, infinite or out-of-range actions in {len(bad)} of {self.num_envs} environments ({shown}); "
                 "they flew a safe action instead and the env is still usable. Look for NaN in the weights or observations: "
-                "lower algo.learning_rate, or resume from an earlier checkpoint."
+                "start a new run from an earlier checkpoint (init=…) with a lower algo.learning_rate."
             )
 
     def state_tensors(self) -> dict[str, Tensor]:

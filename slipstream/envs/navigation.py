@@ -238,8 +238,8 @@ class NavigationEnv(TensorEnv):
             range_m=config.lidar.range_m,
         )
         truncated = (timeout | at_goal) if config.goal_ends_episode else timeout
-        info = {"success": self.reached.float(), "collision": collided.float(), "at_goal": at_goal.float()}
-        return Outcome(reward, collided, truncated, info)
+        info = {"success": self.reached, "collision": collided, "timeout": timeout & ~collided, "at_goal": at_goal}
+        return Outcome(reward, collided, truncated, {name: fact.float() for name, fact in info.items()})
 
     # -- state -------------------------------------------------------------------------------------------------------
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -73,10 +72,6 @@ class ActorCritic(nn.Module):
     def value(self, observation: Observation) -> Tensor:
         """The normalised value [N]."""
         return self.critic(self.features(observation))[:, 0]
-
-    def describe(self) -> dict[str, Any]:
-        """What `build_policy` needs to build it again."""
-        return asdict(self.config)
 
 
 def build_policy(observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None) -> ActorCritic:

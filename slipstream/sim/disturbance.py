@@ -29,7 +29,7 @@ class DisturbanceConfig:
     def __post_init__(self) -> None:
         for name in ("lidar_dropout", "mass_range", "gain_range"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
+                raise ValueError(f"env.disturbance.{name} must lie in [0, 1), not {getattr(self, name)}")
         if min(self.lidar_noise_m, self.velocity_noise_mps, self.latency_steps, self.wind_mps2) < 0 or self.wind_change_s <= 0:
             raise ValueError(f"disturbances must not be negative, nor the wind's time constant zero: {self}")
 

@@ -26,14 +26,14 @@ SEEN_COLUMNS = ("unit_x", "unit_y", "unit_z", "distance", "height_offset", "vel_
 class MovingObstaclesConfig:
     """How many there are and how they move; `num_obstacles` is rounded down to a multiple of 8."""
 
-    num_obstacles: int = 80
+    num_obstacles: int = 80  # rounded down to a multiple of 8; 0 is none
     speed_mps: tuple[float, float] = (0.5, 1.5)
     roam_m: tuple[float, float, float, float] = (5.0, 5.0, 5.0, 4.0)  # how far goals lie from the origin: ±x, ±y, down, up
     redraw_s: float = 2.0  # speed and heading change this often
 
     def __post_init__(self) -> None:
-        if self.num_obstacles < 0:
-            raise ValueError(f"num_obstacles must not be negative, not {self.num_obstacles}")
+        if self.num_obstacles < 0 or 0 < self.num_obstacles < 8:
+            raise ValueError(f"env_dyn.num_obstacles must be 0 or at least 8 (four widths of two kinds), not {self.num_obstacles}")
 
 
 def spread_evenly(rng: np.random.Generator, count: int, half_m: float) -> np.ndarray:

@@ -28,16 +28,17 @@ def _fly(movers: MovingObstacles, steps: int) -> dict[str, torch.Tensor]:
     return {name: torch.stack(rows) for name, rows in log.items()}
 
 
-@pytest.mark.parametrize(("asked", "there"), [(0, 0), (7, 0), (8, 8), (15, 8), (80, 80), (87, 80)])
+@pytest.mark.parametrize(("asked", "there"), [(0, 0), (8, 8), (15, 8), (80, 80), (87, 80)])
 def test_the_number_is_rounded_down_to_a_multiple_of_8(asked, there):
     movers = _make(asked)
     movers.advance()
     assert movers.count == there and movers.pos.shape == (1, there, 3)
 
 
-def test_a_negative_number_is_refused():
-    with pytest.raises(ValueError, match="num_obstacles"):
-        MovingObstaclesConfig(num_obstacles=-8)
+@pytest.mark.parametrize("number", [-8, 1, 7])
+def test_a_number_that_cannot_be_shared_out_is_refused(number):
+    with pytest.raises(ValueError, match="env_dyn.num_obstacles"):
+        MovingObstaclesConfig(num_obstacles=number)
 
 
 def test_half_are_boxes_of_1_m_half_are_pillars_of_5_m_each_in_four_widths():

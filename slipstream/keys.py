@@ -1,0 +1,72 @@
+"""Which keys can be set: their names, their defaults, their help, and the nearest one to a wrong one."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+
+def settable(kind: type[Any], env_config: type[Any]) -> dict[str, Any]:
+    """Every key that can be set, dotted, with its default."""
+    keys: dict[str, Any] = {}
+
+    def walk(instance: Any, prefix: str) -> None:
+        for f in fields(instance):
+            value = getattr(instance, f.name)
+            if f.name == "env" and value is None:
+                value = env_config()
+            keys[prefix + f.name] = value
+            if is_dataclass(value):
+                walk(value, f"{prefix}{f.name}.")
+
+    walk(kind(), "")
+    return keys
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The hint `: did you mean …?`, or nothing where no word is near."""
+    known = list(words)
+    matches = difflib.get_close_matches(word, known, 1, 0.5)
+    if not matches:  # the right leaf under another branch
+        leaf = word.rpartition(".")[2]
+        matches = [k for k in known if k.rpartition(".")[2] == leaf] or difflib.get_close_matches(leaf, known, 1, 0.6)
+    return f": did you mean '{matches[0]}'?" if matches else ""
+
+
+def describe_keys(kind: type[Any], env_config: type[Any], hidden: Iterable[str] = ()) -> str:
+    """Every key with its default and the comment that stands beside it in the code, for --help."""
+    lines: list[str] = []
+
+    def walk(instance: Any, prefix: str) -> None:
+        notes = _field_comments(type(instance))
+        for f in fields(instance):
+            value = getattr(instance, f.name)
+            if f.name == "env" and value is None:
+                value = env_config()
+            if is_dataclass(value):
+                walk(value, f"{prefix}{f.name}.")
+            elif prefix + f.name not in hidden:
+                lines.append(f"  {prefix + f.name + '=' + _shown(value):44} {notes.get(f.name, '')}".rstrip())
+
+    walk(kind(), "")
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(str, value)) + "]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _field_comments(kind: type[Any]) -> dict[str, str]:
+    """The comment behind each field of a dataclass, from its source."""
+    try:
+        source = inspect.getsource(kind)
+    except OSError:
+        return {}
+    found = re.findall(r"^\s+(\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE)
+    return {name: text.strip() for name, text in found}
