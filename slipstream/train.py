@@ -33,7 +33,10 @@ from slipstream.runs import LiveView, RunFolder, RunLog
 from slipstream.seeding import derive_seed
 
 # What a resumed run may change: how long it goes on, where it runs and what it shows, not what it computes.
-FREE_TO_CHANGE = ("total_frames", "max_time_s", "save_minutes", "device", "compile", "quiet", "threads", "resume", "root", "name", "init", "wandb.mode")
+FREE_TO_CHANGE = (
+    *("total_frames", "max_time_s", "save_minutes", "device", "compile", "quiet", "threads"),
+    *("resume", "root", "name", "init", "wandb.mode"),
+)
 
 
 def run(cfg: TrainConfig) -> RunFolder:
