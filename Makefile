@@ -1,8 +1,6 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Threads that spin while they wait make a shared machine many times slower.
-export OMP_WAIT_POLICY ?= PASSIVE
 
 .PHONY: demo test lint bench soak clean
 

@@ -28,6 +28,10 @@ def test_every_file_and_link_it_names_exists():
     assert named <= there
 
 
+def test_no_figure_is_left_blank():
+    assert not re.search(r"\b(ENV|DEMO|COLLECT)[A-Z]+\b", README)
+
+
 def test_every_command_it_shows_is_known():
     help_text = subprocess.run([sys.executable, "-m", "slipstream.cli", "--help"], capture_output=True, text=True, check=True).stdout
     for command in re.findall(r"^slipstream (\w+)", README, re.MULTILINE):

@@ -70,6 +70,7 @@ class TensorEnv(ABC):
         self.num_envs = num_envs
         self.device = torch.device(device)
         self.seed = seed
+        self.looks_are_free = self.device.type == "cpu"  # elsewhere reading a value back waits for the device
         self._pending = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # ended at the last step
         self._bad_action = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # sticky until `check`
 
@@ -90,7 +91,7 @@ class TensorEnv(ABC):
         action = self._safe_action(action)
         resetting = self._pending.clone()
         self._advance(action)
-        if self.device.type != "cpu" or bool(resetting.any()):  # a look is free on the CPU; elsewhere it would wait for the device
+        if not self.looks_are_free or bool(resetting.any()):
             self._reset(resetting)
         observation = self._observe()
         outcome = self._outcome()

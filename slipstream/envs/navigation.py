@@ -93,6 +93,7 @@ class NavigationEnv(TensorEnv):
         self.grid = WorldGrid.generate(self.world_seeds, config.num_obstacles, config.lidar.range_m, config.map_half_m, device)
         self.movers = MovingObstacles(config.dyn, self.world_seeds, config.dt_s, config.map_half_m, device, config.backend)
         self.lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
+        self.looks_are_free &= self.lidar.backend == "native"  # the plain form takes every step in full, as on a GPU
         self.drone = DYNAMICS[config.dynamics](n, config.dt_s, device)
         self.disturbance = Disturbance(config.disturbance, n, 3, seed, device)
         self._random = CounterRandom([derive_seed(seed, "starts and goals")], n, device)
@@ -184,17 +185,16 @@ class NavigationEnv(TensorEnv):
     def _observe(self) -> Observation:
         pos, vel, range_m = self.drone.pos, self.drone.vel, self.config.lidar.range_m
         yaw = self.drone.yaw
-        distance = self.lidar.scan(pos, yaw)
-        self._static_nearest, self._static_log_distance = self.lidar.clearance(distance)
+        distance, self._static_nearest, self._static_log_distance = self.lidar.measure(pos, yaw)
         if self.config.lidar_sees_moving and self.movers.count:
             distance = torch.minimum(distance, self.lidar.scan_movers(pos, yaw, self.movers.as_movers()))
         to_goal = self.goal - pos
-        self._goal_distance = to_goal.norm(dim=-1)
+        self._goal_distance = torch.linalg.vector_norm(to_goal, dim=-1)
         self._goal_direction = to_goal / self._goal_distance.clamp(min=1e-6)[:, None]
         state = torch.cat(
             (
                 to_goal_frame(self._goal_direction, self.heading),
-                to_goal[:, :2].norm(dim=-1, keepdim=True),
+                torch.linalg.vector_norm(to_goal[:, :2], dim=-1, keepdim=True),
                 to_goal[:, 2:],
                 to_goal_frame(self.disturbance.felt(vel), self.heading),
             ),
@@ -229,7 +229,7 @@ class NavigationEnv(TensorEnv):
             goal_speed=(vel * self._goal_direction).sum(-1),
             static_log_distance=self._static_log_distance,
             moving_distance=self._moving_clearance,
-            vel_change=(vel - self.vel_before).norm(dim=-1),
+            vel_change=torch.linalg.vector_norm(vel - self.vel_before, dim=-1),
             height_excess=torch.maximum(
                 z - self.height_band[:, 1] - HEIGHT_SLACK_M, self.height_band[:, 0] - HEIGHT_SLACK_M - z
             ).clamp(min=0),

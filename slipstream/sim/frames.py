@@ -9,7 +9,7 @@ from torch import Tensor
 def heading_of(vec: Tensor) -> Tensor:
     """The horizontal unit vector [..., 2] along `vec` [..., 2 or 3]; (1, 0) where it has no horizontal part."""
     flat = vec[..., :2]
-    norm = flat.norm(dim=-1, keepdim=True)
+    norm = torch.linalg.vector_norm(flat, dim=-1, keepdim=True)
     ahead = torch.zeros_like(flat)
     ahead[..., 0] = 1.0
     return torch.where(norm > 1e-6, flat / norm.clamp(min=1e-6), ahead)
@@ -56,7 +56,7 @@ def quat_to_matrix(quat: Tensor) -> Tensor:
 
 def quat_rotate_by(quat: Tensor, turn: Tensor) -> Tensor:
     """`quat` followed by the rotation vector `turn` [..., 3] (rad, body axes), normalised."""
-    angle = turn.norm(dim=-1, keepdim=True)
+    angle = torch.linalg.vector_norm(turn, dim=-1, keepdim=True)
     half = angle / 2
     # sin(a/2)/a, by its series where a is small
     scale = torch.where(angle > 1e-4, torch.sin(half) / angle.clamp(min=1e-8), 0.5 - angle * angle / 48)
@@ -71,4 +71,4 @@ def quat_rotate_by(quat: Tensor, turn: Tensor) -> Tensor:
         ),
         -1,
     )
-    return out / out.norm(dim=-1, keepdim=True)
+    return out / torch.linalg.vector_norm(out, dim=-1, keepdim=True)

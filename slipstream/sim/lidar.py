@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -44,6 +45,14 @@ class Movers:
     pillar: Tensor  # [M] bool
 
 
+class Scan(NamedTuple):
+    """What one scan of N drones saw."""
+
+    distance: Tensor  # [N, azimuths, elevations] m, at most the range
+    nearest: Tensor  # [N] m
+    mean_log: Tensor  # [N], of the distances in m, none taken below 1e-6
+
+
 class Lidar:
     """Scans one grid of worlds with fixed beams."""
 
@@ -69,17 +78,14 @@ class Lidar:
 
     def scan(self, pos: Tensor, yaw: Tensor) -> Tensor:
         """Distances [N, azimuths, elevations] to the static world and the ground, at most the range."""
-        if self.backend == "native":
-            return self._native(pos, yaw)
-        if self.backend == "triton":
-            return self._triton(pos, yaw)
-        return self.scan_torch(pos, yaw)
+        return self.measure(pos, yaw).distance
 
-    def clearance(self, distance: Tensor) -> tuple[Tensor, Tensor]:
-        """The nearest of a scan's distances, and the mean of their logarithms (no distance below 1e-6 m), each [N]."""
+    def measure(self, pos: Tensor, yaw: Tensor) -> Scan:
+        """The distances, and what a pilot needs of them first."""
         if self.backend == "native":
-            return self._native.clearance(distance)
-        return distance.amin((1, 2)), distance.clamp(min=1e-6).log().mean((1, 2))
+            return Scan(*self._native(pos, yaw))
+        distance = self._triton(pos, yaw) if self.backend == "triton" else self.scan_torch(pos, yaw)
+        return Scan(distance, distance.amin((1, 2)), distance.clamp(min=1e-6).log().mean((1, 2)))
 
     def scan_torch(self, pos: Tensor, yaw: Tensor) -> Tensor:
         """The plain form of `scan`."""

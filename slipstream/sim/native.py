@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 @nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
-def _scan(pos, yaw, world_of, boxes, near, count, half_m, cells, cos_az, sin_az, tan_el, cos_el, range_m, out):  # pragma: no cover
+def _scan(  # pragma: no cover
+    pos, yaw, world_of, boxes, near, count, half_m, cells, cos_az, sin_az, tan_el, cos_el, range_m, out, nearest, mean_log
+):
     beams, levels = cos_az.shape[0], tan_el.shape[0]
     spacing = np.float32(2 * math.pi) / np.float32(beams)
     for n in nb.prange(pos.shape[0]):
@@ -71,20 +73,12 @@ def _scan(pos, yaw, world_of, boxes, near, count, half_m, cells, cos_az, sin_az,
                         continue
                     if at < out[n, h, v]:
                         out[n, h, v] = at
-        for h in range(beams):
-            for v in range(levels):
-                out[n, h, v] /= cos_el[v]
-
-
-@nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
-def _clearance(distance, range_m, nearest, mean_log):  # pragma: no cover
-    beams, levels = distance.shape[1], distance.shape[2]
-    for n in nb.prange(distance.shape[0]):
         least, total = range_m, np.float64(0)
         for h in range(beams):
             product = np.float64(1)  # one logarithm for the beams of one azimuth
             for v in range(levels):
-                d = distance[n, h, v]
+                d = out[n, h, v] / cos_el[v]
+                out[n, h, v] = d
                 least = min(least, d)
                 product *= max(d, np.float32(1e-6))
             total += math.log(product)
@@ -93,7 +87,7 @@ def _clearance(distance, range_m, nearest, mean_log):  # pragma: no cover
 
 
 class LidarScan:
-    """`Lidar.scan` and `Lidar.clearance` for CPU tensors."""
+    """`Lidar.measure` for CPU tensors."""
 
     def __init__(self, lidar: Lidar) -> None:
         grid, config = lidar.grid, lidar.config
@@ -112,29 +106,23 @@ class LidarScan:
             np.float32(config.range_m),
         )
 
-    def __call__(self, pos: Tensor, yaw: Tensor) -> Tensor:
-        """Distances [N, azimuths, elevations]."""
-        out = torch.empty(len(pos), *self._shape)
+    def __call__(self, pos: Tensor, yaw: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Distances [N, azimuths, elevations], the nearest of each drone [N], and the mean of their logarithms [N]."""
+        n = len(pos)
+        out, nearest, mean_log = torch.empty(n, *self._shape), torch.empty(n), torch.empty(n)
         # a NaN would index the grid anywhere; such a drone scans from far away, where nothing is
         pos, yaw = torch.nan_to_num(pos, 1e4, 1e4, -1e4), torch.nan_to_num(yaw)
-        _scan(pos.contiguous().numpy(), yaw.contiguous().numpy(), *self._fixed, out.numpy())
-        return out
-
-
-    def clearance(self, distance: Tensor) -> tuple[Tensor, Tensor]:
-        """The nearest distance and the mean logarithm, each [N]."""
-        nearest, mean_log = torch.empty(len(distance)), torch.empty(len(distance))
-        _clearance(distance.contiguous().numpy(), self._fixed[-1], nearest.numpy(), mean_log.numpy())
-        return nearest, mean_log
+        _scan(pos.contiguous().numpy(), yaw.contiguous().numpy(), *self._fixed, out.numpy(), nearest.numpy(), mean_log.numpy())
+        return out, nearest, mean_log
 
 
 @nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
-def _sense(pos, heading, world_of, table, count, range_m, margin_m, rows, clearance, hit):  # pragma: no cover
+def _sense(pos, heading, world_of, table, count, range_m, margin_m, rows, clearance, hit, squares, indices):  # pragma: no cover
     k = rows.shape[1]
     for n in nb.prange(pos.shape[0]):
         first = world_of[n] * count
-        index = np.zeros(k, np.int64)
-        square = np.full(k, np.float32(1e18), np.float32)
+        index, square = indices[n], squares[n]
+        square[:] = np.float32(1e18)
         for m in range(count):
             dx, dy = table[first + m, 0] - pos[n, 0], table[first + m, 1] - pos[n, 1]
             d2 = dx * dx + dy * dy
@@ -180,5 +168,6 @@ def sense(
     n = len(pos)
     rows, clearance, hit = torch.empty(n, k, table.shape[1]), torch.empty(n, k), torch.empty(n, dtype=torch.bool)
     inputs = (pos.contiguous().numpy(), heading.contiguous().numpy(), world_of.numpy(), table.numpy())
-    _sense(*inputs, count, np.float32(range_m), np.float32(margin_m), rows.numpy(), clearance.numpy(), hit.numpy())
+    scratch = (np.empty((n, k), np.float32), np.zeros((n, k), np.int64))
+    _sense(*inputs, count, np.float32(range_m), np.float32(margin_m), rows.numpy(), clearance.numpy(), hit.numpy(), *scratch)
     return rows, clearance, hit

@@ -110,17 +110,29 @@ class MovingObstacles:
         """One physics step."""
         if not self.count:
             return
+        if self._backend == "native" and self._goes_straight_on():  # most steps need no more; a look is free on a CPU
+            self.pos.add_(self.vel, alpha=self.dt_s)
+            self.clock.add_(1)
+            return
         u = self._random.uniform(self.clock, 4).view(self.worlds, self.count, 4)
         goal = torch.clamp(self.origin + u[..., :3] * self._roam_size + self._roam_low, self._low, self._high)
         goal[..., 2] = torch.where(self.pillar, PILLAR_HEIGHT_M / 2, goal[..., 2])
-        arrived = (self.goal - self.pos).norm(dim=-1, keepdim=True) < 0.5
+        arrived = self._arrived()
         self.goal.copy_(torch.where(arrived, goal, self.goal))
         way = self.goal - self.pos
         slow, fast = self.config.speed_mps
-        vel = (slow + (fast - slow) * u[..., 3:]) * way / way.norm(dim=-1, keepdim=True).clamp(min=1e-6)
+        vel = (slow + (fast - slow) * u[..., 3:]) * way / torch.linalg.vector_norm(way, dim=-1, keepdim=True).clamp(min=1e-6)
         self.vel.copy_(torch.where(self.clock % self._redraw_steps == 0, vel, self.vel))
         self.pos.add_(self.vel, alpha=self.dt_s)
         self.clock.add_(1)
+
+    def _arrived(self) -> Tensor:
+        """Which are near their goals [K, M, 1]."""
+        return torch.linalg.vector_norm(self.goal - self.pos, dim=-1, keepdim=True) < 0.5
+
+    def _goes_straight_on(self) -> bool:
+        """Whether this step changes no goal and no velocity."""
+        return bool(self.clock % self._redraw_steps) and not bool(self._arrived().any())
 
     def sense(self, pos: Tensor, heading: Tensor, world_of: Tensor, k: int, range_m: float, margin_m: float) -> SeenObstacles:
         """The k nearest obstacles by horizontal distance, seen by drones at `pos` [N, 3] in the frame of `heading` [N, 2]."""
@@ -155,7 +167,7 @@ class MovingObstacles:
     def nearest_torch(self, pos: Tensor, world_of: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The plain form of `nearest`."""
         there = self.pos[world_of, :, :2] if self.worlds > 1 else self.pos[..., :2]
-        distance, index = (there - pos[:, None, :2]).norm(dim=-1).topk(k, dim=1, largest=False)
+        distance, index = torch.linalg.vector_norm(there - pos[:, None, :2], dim=-1).topk(k, dim=1, largest=False)
         return index, distance
 
     def properties(self) -> Tensor:
