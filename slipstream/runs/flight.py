@@ -68,10 +68,11 @@ def _check_shapes(boxes: Any, paths: Any, outcome: Any, goals: Any, movers: Any,
 
 
 def _view_half_m(paths: NDArray[Any], goals: NDArray[Any], map_half_m: float) -> float:
-    """Half of the side shown: the map and the flights; a drone that flew off does not shrink the rest."""
+    """Half of the side shown: the map, starts, goals and flights; a drone that flew off does not shrink the rest."""
+    ends = np.concatenate((np.abs(paths[:1, :, :2]).ravel(), np.abs(goals).ravel()))
     flown = np.abs(paths[..., :2])
-    reach = max((float(np.max(a[np.isfinite(a)], initial=0.0)) for a in (flown, np.abs(goals))), default=0.0)
-    return min(max(map_half_m, reach), 1.3 * map_half_m) + 0.05 * map_half_m
+    needed, reach = (float(np.max(a[np.isfinite(a)], initial=map_half_m)) for a in (ends, flown))
+    return max(needed, min(reach, 1.3 * map_half_m)) + 0.05 * map_half_m
 
 
 def _draw_field(axes: Any, map_half_m: float) -> None:

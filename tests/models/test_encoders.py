@@ -103,15 +103,6 @@ def test_what_it_says_while_acting_it_says_again_when_asked_later():
     assert entropy.shape == (5,)
 
 
-def test_a_description_builds_the_same_network_again():
-    torch.manual_seed(0)
-    policy = build_policy({"a": Box((3,))}, ACTION, ModelConfig(trunk=[32, 16], part=8))
-    twin = build_policy({"a": Box((3,))}, ACTION, ModelConfig(**policy.describe()))
-    twin.load_state_dict(policy.state_dict())
-    x = {"a": torch.randn(5, 3)}
-    assert torch.equal(twin.value(x), policy.value(x))
-
-
 @pytest.mark.parametrize("wrong", [{"encoder": "cnn"}, {"trunk": []}, {"trunk": [0]}, {"part": 0}])
 def test_settings_that_cannot_be_are_refused_by_name(wrong):
     with pytest.raises(ValueError, match=f"model.{next(iter(wrong))}"):
