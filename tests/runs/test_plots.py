@@ -79,7 +79,13 @@ def test_the_view_holds_map_and_flights_but_not_a_drone_that_flew_off():
     goals = np.zeros((1, 2))
     assert _view_half_m(np.full((2, 1, 3), 24.0), goals, 20.0) == pytest.approx(25.0)
     assert _view_half_m(np.full((2, 1, 3), 5.0), goals, 20.0) == pytest.approx(21.0)
-    assert _view_half_m(np.full((2, 1, 3), 900.0), goals, 20.0) == pytest.approx(27.0)
+    flown_off = np.array([[[5.0, 5.0, 2.0]], [[900.0, 5.0, 2.0]]])
+    assert _view_half_m(flown_off, goals, 20.0) == pytest.approx(27.0)
+
+
+def test_the_view_of_a_small_map_holds_starts_and_goals_far_outside_it():
+    assert _view_half_m(np.zeros((2, 1, 3)), np.array([[0.0, -12.0]]), 8.0) == pytest.approx(12.4)
+    assert _view_half_m(np.array([[[0.0, 12.0, 2.0]], [[0.0, 0.0, 2.0]]]), np.zeros((1, 2)), 8.0) == pytest.approx(12.4)
 
 
 def test_a_scale_is_a_round_number():
