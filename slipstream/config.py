@@ -350,5 +350,6 @@ def _explain(error: Exception) -> str:
     while cause.__cause__ is not None:
         cause = cause.__cause__
     full_key = getattr(cause, "full_key", None) or getattr(error, "full_key", None)
-    text = str(cause).split("\n")[0]
+    lines = [line.strip() for line in str(cause).split("\n") if line.strip()]
+    text = " ".join(lines[:2]) if lines and lines[0].endswith(":") else next(iter(lines), type(cause).__name__)
     return f"{full_key}: {text}" if full_key and str(full_key) not in text else text

@@ -205,7 +205,7 @@ def compare(a: Flights, b: Flights, resamples: int = 10_000) -> dict[str, Any]:
     if a.map_seeds != b.map_seeds:
         raise ValueError("only flights over the same maps can be compared")
     difference = a.success.mean(1) - b.success.mean(1)
-    low, high = bootstrap_interval(difference, resamples)
+    low, high = bootstrap_interval(difference, resamples) if len(difference) > 1 else (None, None)
     per_map = [{"map_seed": seed, "difference": float(d)} for seed, d in zip(a.map_seeds, difference, strict=True)]
     return {"difference": float(difference.mean()), "difference_low": low, "difference_high": high, "maps": per_map}
 
@@ -225,6 +225,7 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable
     device = resolve_device(cfg.device)
     set_threads(cfg.threads)
     trained = trained or load_policy(cfg.checkpoint)
+    other = load_policy(cfg.compare) if cfg.compare else None  # before anything flies: a wrong path is told at once
     if env_class(cfg.task) is not NavigationEnv:
         return _run_custom(cfg, trained, device, tell)
     env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
@@ -233,20 +234,17 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable
         flights = fly(env, policy, cfg.eval.num_drones, progress, cfg.eval.picture)
     result = summarise(flights, cfg.eval.bootstrap)
     result["checkpoint"] = str(trained.path)
-    tell(percent_table(result, f"{trained.path.name}: {cfg.env.num_obstacles} standing, {env.movers.count} moving, {_flown(cfg.env)}"))
-    if cfg.compare:
-        other = load_policy(cfg.compare)
+    tell(percent_table(result, f"{trained.name}: {cfg.env.num_obstacles} standing, {env.movers.count} moving, {_flown(cfg.env)}"))
+    if other:
         env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
-        with progress_bar(f"flying {other.path.name}") as progress:
+        with progress_bar(f"flying {other.name}") as progress:
             theirs = fly(env, other.build(env.observation_spec, env.action_spec, device), cfg.eval.num_drones, progress, False)
         result["compare"] = {"checkpoint": str(other.path), **compare(flights, theirs, cfg.eval.bootstrap)}
         result["compare"]["other"] = summarise(theirs, cfg.eval.bootstrap)
-        tell(percent_table(result["compare"]["other"], f"{other.path.name}, the same maps"))
+        tell(percent_table(result["compare"]["other"], f"{other.name}, in the same world"))
         c = result["compare"]
-        tell(
-            f"success of {trained.path.name} less {other.path.name}, paired over {len(cfg.eval.map_seeds)} maps: "
-            f"{c['difference']:+.3f} (95 % interval {c['difference_low']:+.3f} … {c['difference_high']:+.3f})"
-        )
+        interval = "" if c["difference_low"] is None else f" (95 % interval {c['difference_low']:+.3f} … {c['difference_high']:+.3f})"
+        tell(f"success of {trained.name} less {other.name}, paired by map: {c['difference']:+.3f}{interval}")
     if len(cfg.eval.map_seeds) < 16:
         tell(f"({len(cfg.eval.map_seeds)} maps; take at least 16 for a claim: 'eval.map_seeds=[{_range_hint(cfg.eval.map_seeds)}]')")
     if cfg.eval.picture:
@@ -305,7 +303,7 @@ def _picture_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
     if cfg.out:
         return Path(cfg.out)
     try:
-        return RunFolder.open(trained.path).path / "eval.png"
+        return RunFolder.open(trained.path.parent).path / "eval.png"
     except FileNotFoundError:  # a file that lies in no run
         return Path("eval.png")
 

@@ -27,6 +27,12 @@ class LoadedPolicy:
     kind: str  # slipstream, navrl
 
     @property
+    def name(self) -> str:
+        """What tables call it: the file, and the run it lies in."""
+        folder = self.path.parent.parent if self.path.parent.name == "checkpoints" else self.path.parent
+        return f"{folder.name}/{self.path.name}" if (folder / "config.yaml").is_file() else self.path.name
+
+    @property
     def trained_env(self) -> dict[str, Any] | None:
         """The `env` section of its training, where the file holds one."""
         return dict(self.state["config"]["env"]) if self.kind == "slipstream" else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,14 +52,16 @@ def run(cfg: TrainConfig) -> RunFolder:
             cfg.async_checkpoint_queue_size, compression_level=cfg.save_compression_level, keep_last=cfg.keep_checkpoints
         ) as saver,
         RunLog(folder, wandb, start) as log,
-        LiveView(job.iterations, job.iterations * job.frames_per_batch, title(cfg, job), console=Console(quiet=cfg.quiet)) as view,
+        LiveView(*totals(job), title(cfg, job), console=Console(quiet=cfg.quiet)) as view,
     ):
-        saver.install_signal_handlers()
+        saver.install_signal_handlers(tell_stop)
         collect, learn = capture_training(job.collector, job.algo, cfg.compile, view.print)
         clock = Clock(cfg.max_time_s, job.trained_s)
         saves = Clock(60 * cfg.save_minutes)
         done = True
-        for it in range(start, job.iterations):
+        if start >= job.last_iteration:
+            print(f"nothing left to do: this run has {job.collector.frames:,} frames; give a larger total_frames or max_time_s")
+        for it in range(start, job.last_iteration):
             with monitor.timer("collect"):
                 batch = collect()
             with monitor.timer("learn"):
@@ -80,7 +83,8 @@ def run(cfg: TrainConfig) -> RunFolder:
                 view.print(summary(monitor, saver))
             if is_due(cfg.save_interval, it, last) or saves.is_up():
                 with monitor.timer("checkpoint_save"):
-                    saver.save_async(job.state_dict(it + 1, clock), folder.checkpoint_path(it + 1), compress=cfg.compress_checkpoint)
+                    state = job.state_dict(it + 1, clock)
+                    saver.save_async(state, folder.checkpoint_path(it + 1), cfg.compress_checkpoint, step=it + 1, metrics=scores(metrics))
                 log.flush()
                 saves = Clock(60 * cfg.save_minutes)
             if last:
@@ -114,6 +118,11 @@ class Job:
     def iterations(self) -> int:
         """Iterations to `total_frames`."""
         return max(1, math.ceil(self.cfg.total_frames / self.frames_per_batch))
+
+    @property
+    def last_iteration(self) -> int:
+        """Where this start ends by frames; 0 where an earlier one used up the time."""
+        return 0 if 0 < self.cfg.max_time_s <= self.trained_s else self.iterations
 
     def progress(self, it: int, clock: Clock) -> float:
         """The share of the run that is done, by frames or by time, whichever ends it sooner."""
@@ -241,7 +250,8 @@ def read_back(job: Job, losses: dict[str, Tensor]) -> dict[str, float]:
     broken = [name for name, value in metrics.items() if not math.isfinite(value)]
     if broken:
         raise FloatingPointError(
-            f"{', '.join(broken)} is not a number: the weights are spoilt. Start a new run from the last checkpoint with a lower rate: "
+            f"{', '.join(broken)} is not a number: the weights are spoilt, or the env gives rewards or observations that are not finite. "
+            "If the env is sound, start a new run from a checkpoint with a lower rate: "
             f"slipstream train init=RUN/checkpoints/ckpt_N.pt algo.learning_rate={job.cfg.algo.learning_rate / 3:.1e}"
         )
     return metrics | {f"episode/{name}": value for name, value in job.collector.episodes.pop().items()}
@@ -285,6 +295,21 @@ class Clock:
 def is_due(interval: int, it: int, last: bool) -> bool:
     """Every `interval` iterations, and at the end; never for 0."""
     return interval > 0 and ((it + 1) % interval == 0 or last)
+
+
+def tell_stop(number: int) -> None:
+    """Answers the first Ctrl-C at once; in a signal handler, so past all buffers."""
+    os.write(2, b"finishing the iteration and saving; Ctrl-C again leaves without\n")
+
+
+def totals(job: Job) -> tuple[int, int]:
+    """Iterations and frames the run goes to; unknown (0) where time ends it."""
+    return (0, 0) if job.cfg.max_time_s else (job.iterations, job.iterations * job.frames_per_batch)
+
+
+def scores(metrics: dict[str, float]) -> dict[str, float]:
+    """What is noted with a checkpoint."""
+    return {name: value for name, value in metrics.items() if name in ("episode/return", "episode/success", "eval/success", "eval/return")}
 
 
 def title(cfg: TrainConfig, job: Job) -> str:

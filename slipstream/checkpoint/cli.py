@@ -112,7 +112,7 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
         for path in files:
             reason = maintenance.verify(path)
             broken += reason is not None
-            name = path.name if given.is_dir() else str(path)
+            name = str(path.relative_to(given)) if given.is_dir() else str(path)
             table.add_row(name, "[green]good[/green]" if reason is None else "[red]broken[/red]", escape(reason or ""))
     console.print(table)
     console.print(f"{table.row_count - broken} good, {broken} broken")

@@ -76,6 +76,8 @@ def read_torch(path: Path, map_location: Any, mmap: bool) -> Any:
     if magic == LZ4_MAGIC:
         source = io.BytesIO(_decompress(path))
     zipped = magic[:2] == b"PK"
+    if magic and not (zipped or magic == LZ4_MAGIC or magic[0] == 0x80):  # 0x80 begins the torch files of old
+        raise CorruptCheckpointError(f"{path}: is not a checkpoint, neither ours nor torch's")
     try:
         with torch.serialization.safe_globals(_numpy_globals()):
             return torch.load(source, map_location=map_location, weights_only=True, mmap=True if mmap and zipped else None)

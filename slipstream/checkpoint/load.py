@@ -44,7 +44,7 @@ def find_file(path: str | Path) -> Path:
     """The file that `path` names: itself, or the newest of its forms, with a warning when several lie there."""
     path = Path(path)
     if path.is_dir():
-        path = path / "latest.pt"
+        path = _latest_in(path)
     if path.suffix in (".slip", ".lz4") and path.is_file():
         return path
     found = [p for p in (path.with_name(path.name + form) for form in FORMS) if p.is_file()]
@@ -54,3 +54,14 @@ def find_file(path: str | Path) -> Path:
     if len(found) > 1:
         warnings.warn(f"several forms of {path.name} lie in {path.parent}: taking the newest, {newest.name}", stacklevel=3)
     return newest
+
+
+def _latest_in(folder: Path) -> Path:
+    """What `latest` means in a folder, or in the checkpoints/ of a run: its link, else the newest file by name."""
+    for place in (folder, folder / "checkpoints"):
+        if any(place.glob("latest.pt*")):
+            return place / "latest.pt"
+        numbered = sorted(p for p in place.glob("*_[0-9]*.pt*") if p.is_file())
+        if numbered:
+            return numbered[-1]
+    return folder / "latest.pt"

@@ -25,8 +25,9 @@ from slipstream.codec import Workers
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
-    """The checkpoints of a folder, whole files kept aside for differences included, links not."""
-    patterns = ("*.pt", "*.pt.slip", "*.pt.lz4", "*.slip")
+    """The checkpoints of a folder and of its checkpoints/ (a run), whole files kept aside for differences included, links not."""
+    names = ("*.pt", "*.pt.slip", "*.pt.lz4", "*.slip")
+    patterns = (*names, *(f"checkpoints/{name}" for name in names))
     found = {p for pattern in patterns for p in folder.glob(pattern) if p.is_file() and not p.is_symlink()}
     return sorted(p for p in found if not p.name.endswith(".tmp"))
 

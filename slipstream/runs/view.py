@@ -131,7 +131,8 @@ class LiveView:
         self._line_due = False
         iterations, frames = self._done
         labels = dict(SHOWN)
-        parts = [f"iteration {iterations}/{self.total_iterations}", f"{format_count(frames)} frames"]
+        of = f"/{self.total_iterations}" if self.total_iterations else ""
+        parts = [f"iteration {iterations}{of}", f"{format_count(frames)} frames"]
         parts += [f"{labels[key]} {_value(key, self._metrics[key])}" for key in PLAIN_SHOWN if key in self._metrics]
         parts += [f"elapsed {format_time(self._clock() - self._start_s)}", f"left {format_time(self._left_s())}"]
         self.print("  ".join(parts))
@@ -156,8 +157,8 @@ class LiveView:
         progress = ProgressBar(total=1.0, completed=self._share, style="bright_black", complete_style="cyan", finished_style="green")
         bar.add_row(progress, f"{100 * self._share:.1f} %")
         cells = [
-            _cell("iteration", f"{iterations:,} / {self.total_iterations:,}"),
-            _cell("frames", f"{format_count(frames)} / {format_count(self.total_frames)}"),
+            _cell("iteration", f"{iterations:,}" + (f" / {self.total_iterations:,}" if self.total_iterations else "")),
+            _cell("frames", format_count(frames) + (f" / {format_count(self.total_frames)}" if self.total_frames else "")),
             _cell("elapsed", format_time(self._clock() - self._start_s)),
             _cell("left", format_time(self._left_s())),
         ]

@@ -4,6 +4,7 @@ from checkpoint_states import same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.checkpoint.cli import main
+from slipstream.checkpoint.errors import CorruptCheckpointError
 
 
 @pytest.fixture
@@ -94,3 +95,19 @@ def test_help_lists_the_commands(capsys):
         main(["--help"])
     out = capsys.readouterr().out
     assert all(name in out for name in ("info", "verify", "diff", "squash", "export", "repair"))
+
+
+def test_a_run_folder_means_its_checkpoints_too(tmp_path, capsys):
+    with AsyncCheckpointSaver() as saver:
+        saver.save_async({"w": torch.ones(3)}, tmp_path / "run" / "best.pt", compress=False)
+        for step in (2, 10):
+            saver.save_async({"w": torch.full((3,), float(step))}, tmp_path / "run" / "checkpoints" / f"ckpt_{step:06d}.pt", step=step)
+    assert main(["verify", str(tmp_path / "run")]) == 0
+    assert "3 good, 0 broken" in capsys.readouterr().out
+    assert load_checkpoint(tmp_path / "run")["w"][0] == 10
+
+
+def test_a_file_that_is_no_checkpoint_is_called_so(tmp_path):
+    (tmp_path / "readme.md").write_text("# Not a checkpoint")
+    with pytest.raises(CorruptCheckpointError, match="is not a checkpoint"):
+        load_checkpoint(tmp_path / "readme.md")
