@@ -14,11 +14,11 @@ from slipstream.specs import Discrete, Spec
 NAVRL_KEYS = ("lidar", "dynamic_obstacle", "state")  # in the order in which the released weights expect their features
 
 
-def mlp(inputs: int, widths: list[int] | tuple[int, ...]) -> nn.Sequential:
-    """[Linear, LeakyReLU, LayerNorm] for each width."""
+def mlp(inputs: int, widths: list[int] | tuple[int, ...], layer_norm: bool = True) -> nn.Sequential:
+    """[Linear, LeakyReLU, LayerNorm] for each width; without the last of the three on request."""
     layers: list[nn.Module] = []
     for width in widths:
-        layers += [nn.Linear(inputs, width), nn.LeakyReLU(), nn.LayerNorm(width)]
+        layers += [nn.Linear(inputs, width), nn.LeakyReLU(), *([nn.LayerNorm(width)] if layer_norm else [])]
         inputs = width
     return nn.Sequential(*layers)
 
@@ -55,8 +55,9 @@ class NavRLEncoder(Encoder):
         )
         moving = observation_spec["dynamic_obstacle"].shape
         self.moving = mlp(moving[-2] * moving[-1], (128, 64))
-        self.trunk = mlp(128 + 64 + observation_spec["state"].shape[0], trunk)
-        self.width = trunk[-1]
+        joined = 128 + 64 + observation_spec["state"].shape[0]
+        self.trunk = mlp(joined, trunk)
+        self.width = trunk[-1] if trunk else joined
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Features [N, width]."""
@@ -65,7 +66,10 @@ class NavRLEncoder(Encoder):
 
 
 class DictEncoder(Encoder):
-    """For any observations: images ([C, H, W], sides of at least 8) through a CNN, the rest flat through an MLP, then a trunk."""
+    """For any observations: images ([C, H, W], sides of at least 8) through a CNN, the rest flat through an MLP, then a trunk.
+
+    `part` is the width of each observation's features; with 0 they go into the trunk as they are, images as the CNN's output.
+    """
 
     def __init__(
         self,
@@ -73,6 +77,7 @@ class DictEncoder(Encoder):
         trunk: list[int] | tuple[int, ...] = (256, 256),
         part: int = 64,
         keys: list[str] | tuple[str, ...] | None = None,
+        layer_norm: bool = True,
     ) -> None:
         super().__init__()
         self.keys = tuple(keys or sorted(observation_spec))
@@ -80,15 +85,19 @@ class DictEncoder(Encoder):
         if missing:
             raise ValueError(f"the env gives no observation {missing}: it has {sorted(observation_spec)}")
         self.classes = {key: spec.n for key, spec in observation_spec.items() if isinstance(spec, Discrete)}
-        self.parts = nn.ModuleDict({_module_name(key): self._part(observation_spec[key], part) for key in self.keys})
-        self.trunk = mlp(part * len(self.keys), trunk)
-        self.width = trunk[-1]
+        parts = {key: self._part(observation_spec[key], part, layer_norm) for key in self.keys}
+        self.parts = nn.ModuleDict({_module_name(key): module for key, (module, _) in parts.items()})
+        joined = sum(width for _, width in parts.values())
+        self.trunk = mlp(joined, trunk, layer_norm)
+        self.width = trunk[-1] if trunk else joined
 
     @staticmethod
-    def _part(spec: Spec, width: int) -> nn.Module:
+    def _part(spec: Spec, width: int, layer_norm: bool) -> tuple[nn.Module, int]:
+        """The layers of one observation, and the width of what they give."""
         shape = spec.shape
         if isinstance(spec, Discrete):
-            return nn.Linear(spec.n * math.prod(shape), width)
+            flat = spec.n * math.prod(shape)
+            return (nn.Linear(flat, width), width) if width else (nn.Identity(), flat)
         if len(shape) == 3 and min(shape[1:]) >= 8:
             cnn = nn.Sequential(
                 nn.Conv2d(shape[0], 16, 5, stride=2, padding=2),
@@ -100,8 +109,9 @@ class DictEncoder(Encoder):
                 nn.Flatten(),
             )
             flat = cnn(torch.zeros(1, *shape)).shape[1]
-            return nn.Sequential(cnn, nn.Linear(flat, width), nn.LayerNorm(width))
-        return nn.Sequential(nn.Flatten(), *mlp(max(1, math.prod(shape)), (width,)))
+            return (nn.Sequential(cnn, nn.Linear(flat, width), nn.LayerNorm(width)), width) if width else (cnn, flat)
+        flat = max(1, math.prod(shape))
+        return (nn.Sequential(nn.Flatten(), *mlp(flat, (width,), layer_norm)), width) if width else (nn.Flatten(), flat)
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Features [N, width]."""
