@@ -23,7 +23,7 @@ ALLOWED = {
     "store": {"codec", "specs"},
     "checkpoint": {"codec"},
     "runs": {"monitor"},  # a run folder is given plain data
-    "envs": {"sim", "specs", "seeding"},
+    "envs": {"sim", "specs", "seeding", "keys"},
     "models": {"specs", "exploration"},
     "collect": {"envs", "exploration", "specs", "store", "codec"},
     "algo": {"models", "exploration", "specs"},

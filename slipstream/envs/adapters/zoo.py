@@ -1,0 +1,97 @@
+"""A few agents in one world as a `ParallelEnv` of PettingZoo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from pettingzoo import ParallelEnv
+
+from slipstream.envs.adapters.episodes import reseeded
+from slipstream.envs.adapters.spaces import observation_space, sides_of, to_action, to_array, to_space
+from slipstream.envs.base import TensorEnv
+from slipstream.specs import Discrete, Observation
+
+Arrays = dict[str, np.ndarray]
+SIDES = ("red", "blue")
+
+
+class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
+    """The two sides of one duel (`red`, `blue`), or the N environments of another TensorEnv as agents of one world (`drone_0`, ...).
+
+    An agent whose episode has ended leaves `agents`; when all have left, call `reset`.
+    """
+
+    def __init__(self, env: TensorEnv) -> None:
+        self.env = env
+        two_sided = sides_of(env) == 2
+        if two_sided and env.num_envs != 1:
+            raise ValueError(f"PettingZooEnv flies one duel, not {env.num_envs}: build it with num_envs=1")
+        name = f"slipstream_{type(env).__name__.removesuffix('Env').lower()}_v0"
+        self.metadata = {"name": name, "render_modes": [], "is_parallelizable": True}
+        self.render_mode = None
+        self.possible_agents = list(SIDES) if two_sided else [f"drone_{i}" for i in range(env.num_envs)]
+        self.agents: list[str] = []
+        self.observation_spaces = {agent: observation_space(env) for agent in self.possible_agents}
+        self.action_spaces = {agent: to_space(env.action_spec) for agent in self.possible_agents}
+        self._batch = (2, 1) if two_sided else (env.num_envs,)  # the leading dimensions of the env's tensors; flat, one row an agent
+
+    def observation_space(self, agent: str) -> gymnasium.Space[Any]:
+        """What `agent` sees; always the same object."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> gymnasium.Space[Any]:
+        """What `agent` may do; always the same object."""
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Arrays], dict[str, dict[str, Any]]]:
+        """First observations of all agents. A seed builds the env anew with it, worlds included."""
+        if seed is not None:
+            self.env = reseeded(self.env, seed)
+        self.agents = list(self.possible_agents)
+        return self._seen(self.env.reset(), self.agents), {agent: {} for agent in self.agents}
+
+    def step(
+        self, actions: dict[str, Any]
+    ) -> tuple[dict[str, Arrays], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+        """One step of the agents that fly; the answers are for them, and whoever ended is in `agents` no more."""
+        flying = self.agents
+        missing = [agent for agent in flying if agent not in actions]
+        if missing:
+            raise ValueError(f"no action for {', '.join(missing)}: give one for each of env.agents")
+        if not flying:
+            return {}, {}, {}, {}, {}
+        record = self.env.step(self._batched(actions))
+        rows = {agent: self.possible_agents.index(agent) for agent in flying}
+        reward, terminated, truncated = (to_array(x).reshape(-1) for x in (record.reward, record.terminated, record.truncated))
+        facts = {name: to_array(value.expand(self._batch)).reshape(-1) for name, value in record.info.items()}
+        self.agents = [agent for agent, i in rows.items() if not (terminated[i] or truncated[i])]
+        return (
+            self._seen(record.observation, flying),
+            {agent: float(reward[i]) for agent, i in rows.items()},
+            {agent: bool(terminated[i]) for agent, i in rows.items()},
+            {agent: bool(truncated[i]) for agent, i in rows.items()},
+            {agent: {name: float(values[i]) for name, values in facts.items()} for agent, i in rows.items()},
+        )
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _seen(self, observation: Observation, agents: list[str]) -> dict[str, Arrays]:
+        """Each agent's own row, in arrays of its own."""
+        flat = {name: to_array(tensor.flatten(0, len(self._batch) - 1)) for name, tensor in observation.items()}
+        rows = {agent: self.possible_agents.index(agent) for agent in agents}
+        return {agent: {name: array[i, ...].copy() for name, array in flat.items()} for agent, i in rows.items()}
+
+    def _batched(self, actions: dict[str, Any]) -> Any:
+        """The actions as one tensor; whoever has left does nothing, which the env ignores."""
+        spec = self.env.action_spec
+        rest = np.zeros(spec.shape) if isinstance(spec, Discrete) else np.clip(np.zeros(spec.shape), spec.low, spec.high)
+        rows = []
+        for agent in self.possible_agents:
+            row = np.asarray(actions[agent] if agent in self.agents else rest.astype(self.action_spaces[agent].dtype))
+            if row.shape != spec.shape:
+                raise ValueError(f"the action of {agent} must have shape {list(spec.shape)}, not {list(row.shape)}")
+            rows.append(row)
+        return to_action(self.env, np.stack(rows).reshape(*self._batch, *spec.shape), self._batch)
