@@ -39,6 +39,8 @@ FREE_TO_CHANGE = (
     *("resume", "root", "name", "init", "wandb.mode"),
 )
 
+LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 240  # from here on compiled kernels pay on a GPU: they cost a minute of start-up
+
 
 def run(cfg: TrainConfig) -> RunFolder:
     """Trains until `total_frames`, `max_time_s` or a signal; everything it leaves is in the run folder it returns."""
@@ -55,7 +57,7 @@ def run(cfg: TrainConfig) -> RunFolder:
         LiveView(*totals(job), title(cfg, job), console=Console(quiet=cfg.quiet)) as view,
     ):
         saver.install_signal_handlers(tell_stop)
-        collect, learn = capture_training(job.collector, job.algo, cfg.compile, view.print)
+        collect, learn = capture_training(job.collector, job.algo, job.form(), view.print)
         clock = Clock(cfg.max_time_s, job.trained_s)
         saves = Clock(60 * cfg.save_minutes)
         done = True
@@ -127,6 +129,15 @@ class Job:
     def progress(self, it: int, clock: Clock) -> float:
         """The share of the run that is done, by frames or by time, whichever ends it sooner."""
         return max(it / self.iterations, clock.share())
+
+    def form(self) -> str:
+        """How the iterations are run: `auto` compiles kernels only for a run that is long enough to earn the start-up back."""
+        if self.cfg.compile == "on":
+            return "compiled"
+        if self.cfg.compile == "off" or self.env.device.type != "cuda":
+            return "plain"
+        long = self.cfg.total_frames >= LONG_RUN_FRAMES and (not self.cfg.max_time_s or self.cfg.max_time_s >= LONG_RUN_S)
+        return "compiled" if long else "graphs"
 
     def evaluate(self) -> dict[str, float]:
         """Deterministic flights on maps not trained on, as `eval/*` metrics. The global random state is left as it was."""

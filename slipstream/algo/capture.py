@@ -1,6 +1,6 @@
-"""How a training iteration is captured: the rollout as one CUDA graph, the whole update as another.
+"""How a training iteration is made fast: kernels compiled, the rollout one CUDA graph, the whole update another.
 
-Both are wrapped here, from outside: what users read in collect/ and algo/ stays plain PyTorch.
+All of it is wrapped around collector and algorithm here, from outside: what users read in collect/ and algo/ stays plain PyTorch.
 """
 
 from __future__ import annotations
@@ -8,18 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
 from slipstream.algo.graphs import Captured, HostSynchronisation
 from slipstream.algo.ppo import PPO
+from slipstream.models.rollout_copy import RolloutCopy
 
 Collect = Callable[[], TensorDictBase]
 Learn = Callable[[TensorDictBase, float], dict[str, Tensor]]
 
+FORMS = ("plain", "graphs", "compiled")
+
 
 class Collector(Protocol):
     """What capture needs of a collector: `SyncDataCollector` has it."""
+
+    policy: Any
 
     def rollout(self, check: bool = True) -> TensorDictBase:
         """The next batch."""
@@ -27,24 +33,39 @@ class Collector(Protocol):
     def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Lets `capture` wrap the device's work of a rollout."""
 
+    def compile_with(self, compile: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
+        """Lets `compile` wrap the device's work of a step."""
 
-def capture_training(collector: Collector, algo: PPO, mode: str, tell: Callable[[str], None]) -> tuple[Collect, Learn]:
-    """`collect()` and `learn(batch, progress)`: plain (off), as CUDA graphs (auto), or with compiled kernels in them too (on).
+
+def capture_training(collector: Collector, algo: PPO, form: str, tell: Callable[[str], None]) -> tuple[Collect, Learn]:
+    """`collect()` and `learn(batch, progress)`: plain, as CUDA graphs, or as CUDA graphs of compiled kernels.
 
     The collector must write every batch to the same memory (`return_same_td=True, ring_size=1`), from which the update reads.
+    Where there is no GPU, `compiled` compiles the update and captures nothing.
     """
+    if form not in FORMS:
+        raise ValueError(f"unknown form '{form}': use one of {', '.join(FORMS)}")
+    if form == "compiled":
+        algo.compile()
 
     def collect() -> TensorDictBase:
         return collector.rollout(check=False)
 
-    if mode == "off" or algo.device.type != "cuda":
-        if mode == "on":
-            raise ValueError("compile=on needs a CUDA device; use compile=auto or compile=off here")
+    if form == "plain" or algo.device.type != "cuda":
         return collect, algo.update
-    if mode == "on":
-        tell("compiling the update: the first iterations take about 40 s, then it runs 1.7 times faster")
-        algo.compile()
-    collector.capture_with(lambda fill: Captured(fill, "the rollout", tell))
+    acting = RolloutCopy(algo.policy)
+    collector.policy = acting
+    if form == "compiled":
+        collector.compile_with(lambda step: torch.compile(step, dynamic=False))
+
+    def with_present_weights(fill: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            acting.refresh()
+            fill()
+
+        return run
+
+    collector.capture_with(lambda fill: Captured(with_present_weights(fill), "the rollout", tell))
     current: dict[str, Any] = {}
     update = Captured(lambda: algo.learn(algo.prepare(current["batch"])), "the update", tell)
 

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from slipstream.algo.compiled import compiled
 from slipstream.algo.returns import gae
 from slipstream.models.policy import ActorCritic
 
@@ -77,6 +78,8 @@ class PPO:
         self.optimizer.found_inf = self._stop  # type: ignore[attr-defined]
         self.optimizer.grad_scale = None  # type: ignore[attr-defined]
         self._actor_weight = config.actor_weight if config.actor_weight is not None else float(policy.actor.dims)
+        names = [name for name, _ in policy.named_parameters()]
+        self._heads = [[i for i, name in enumerate(names) if name.startswith(head)] for head in ("actor.", "critic.")]
 
     def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
         """Learns from one batch [N, T]; the means of losses and diagnostics, as tensors on the device."""
@@ -84,8 +87,8 @@ class PPO:
         return self.learn(self.prepare(batch))
 
     def compile(self) -> None:
-        """Fuses the kernels of the loss and its gradient. The first update takes most of a minute then."""
-        self.loss = torch.compile(self.loss, dynamic=False)  # type: ignore[method-assign]
+        """Fuses the kernels of the loss, its gradient and the clipping. The first update takes most of a minute then."""
+        self.gradients = compiled(self.gradients, self.policy)  # type: ignore[method-assign, assignment]
 
     def set_progress(self, progress: float) -> None:
         """Puts the learning rate where the schedule has it after `progress` (0 to 1) of the run."""
@@ -132,13 +135,7 @@ class PPO:
     def learn(self, data: dict[str, Any]) -> dict[str, Tensor]:
         """All epochs and minibatches over prepared data."""
         self._stop.zero_()
-        used = [name for name in data["observation"] if name in self.policy.encoder.keys]
-        totals: list[Tensor] = []
-        for _ in range(self.config.epochs):
-            for index in self._minibatches(len(data["weight"])):
-                rows = {name: tensor.index_select(0, index) for name, tensor in data.items() if name != "observation"}
-                rows["observation"] = {name: data["observation"][name].index_select(0, index) for name in used}
-                totals.append(self._step(rows))
+        totals = [self._step(rows) for _ in range(self.config.epochs) for rows in self._minibatches(data)]
         names = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped", "grad/actor", "grad/critic", "skipped")
         return dict(zip(names, torch.stack(totals).mean(0).unbind(), strict=True)) | {"lr": self.learning_rate.clone()}
 
@@ -150,18 +147,23 @@ class PPO:
                 "choose a divisor of env.num_envs × algo.training_frame_num"
             )
 
-    def _minibatches(self, frames: int) -> Iterator[Tensor]:
+    def _minibatches(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The frames in a new random order, cut into minibatches. Shuffled as a whole: one gather a key, not one a minibatch."""
+        frames, count = len(data["weight"]), self.config.minibatches
         self.check_batch(frames)
-        return iter(torch.rand(frames, device=self.device).argsort().view(self.config.minibatches, -1))
+        order = torch.rand(frames, device=self.device).argsort()
+        used = [name for name in data["observation"] if name in self.policy.encoder.keys]
+        rows = {name: x.index_select(0, order).chunk(count) for name, x in data.items() if name != "observation"}
+        seen = {name: data["observation"][name].index_select(0, order).chunk(count) for name in used}
+        for i in range(count):
+            yield {name: parts[i] for name, parts in rows.items()} | {"observation": {name: parts[i] for name, parts in seen.items()}}
 
     def _step(self, rows: dict[str, Any]) -> Tensor:
         """One gradient step; diagnostics as one tensor."""
         config = self.config
-        loss, facts = self.loss(rows)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        grad_actor = torch.nn.utils.clip_grad_norm_(self.policy.actor.parameters(), config.max_grad_norm, foreach=True)
-        grad_critic = torch.nn.utils.clip_grad_norm_(self.policy.critic.parameters(), config.max_grad_norm, foreach=True)
+        gradients, facts = self.gradients(rows)
+        for parameter, gradient in zip(self.policy.parameters(), gradients, strict=True):
+            parameter.grad = gradient
         kl = facts[3]
         if config.schedule == "adaptive":  # weights that already stand still say nothing new
             factor = torch.where(kl > 2 * config.target_kl, 1 / 1.5, torch.where(kl < config.target_kl / 2, 1.5, 1.0))
@@ -169,7 +171,20 @@ class PPO:
         if config.kl_limit:
             self._stop.copy_(torch.maximum(self._stop, (kl > config.kl_limit).float()))
         self.optimizer.step()
-        return torch.cat((facts, torch.stack((grad_actor, grad_critic, self._stop))))
+        return torch.cat((facts, self._stop[None]))
+
+    def gradients(self, rows: dict[str, Any]) -> tuple[list[Tensor | None], Tensor]:
+        """The clipped gradient of every parameter, None where it has none, and the loss's parts with the norms of the heads'."""
+        loss, facts = self.loss(rows)
+        found: list[Any] = list(torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True))
+        norms = []
+        for head in self._heads:
+            mine = [i for i in head if found[i] is not None]
+            clipped, norm = _clip([found[i] for i in mine], self.config.max_grad_norm)
+            norms.append(norm)
+            for i, gradient in zip(mine, clipped, strict=True):
+                found[i] = gradient
+        return found, torch.cat((facts, torch.stack(norms)))
 
     def loss(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor]:
         """The loss of a minibatch, and its parts: policy, value, entropy, KL, share of clipped ratios."""
@@ -216,6 +231,12 @@ class PPO:
         self.learning_rate.copy_(state["learning_rate"])
         for group in self.optimizer.param_groups:  # load_state_dict copies the groups; the rate must stay this one tensor
             group["lr"] = self.learning_rate
+
+
+def _clip(gradients: list[Tensor], limit: float) -> tuple[tuple[Tensor, ...], Tensor]:
+    """`gradients` scaled down to a common norm of `limit` where they exceed it, and the norm they had."""
+    norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+    return torch._foreach_mul(gradients, (limit / (norm + 1e-6)).clamp(max=1.0)), norm
 
 
 def _mean(x: Tensor, weight: Tensor) -> Tensor:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import torch
 from torch import Tensor
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 def gae(
@@ -25,6 +29,10 @@ def gae(
     carry = ~(terminated | truncated) & valid  # the same episode goes on
     delta = reward + gamma * next_value * bootstrap - value
     keep = gamma * lam * carry
+    if reward.is_cuda and HAS_TRITON:
+        from slipstream.algo.gae_kernel import discounted_sums
+
+        return discounted_sums(delta, keep, valid)
     rows = []
     advantage = torch.zeros_like(reward[0])
     for t in range(len(reward) - 1, -1, -1):

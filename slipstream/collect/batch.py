@@ -13,6 +13,7 @@ from slipstream.specs import Observation
 
 Key = tuple[str, ...]
 Frame = dict[Key, Tensor]  # what one step of all N environments adds, each [N, ...]
+Rows = list[tuple[list[Key], list[Tensor]]]  # per dtype: keys of a frame, and the memory they are written to
 
 
 class OverwrittenBatchError(RuntimeError):
@@ -28,7 +29,7 @@ class RolloutMemory:
     def __init__(self, steps: int, observation: Observation) -> None:
         self.steps = steps
         self.tensors: Frame = {}  # each [T or T + 1, N, ...]
-        self._writes: list[tuple[list[Key], list[list[Tensor]]]] = []  # per dtype: keys, and by step their rows
+        self._rows: list[Rows] = []  # by step
         for name, row in observation.items():
             self._add(("observation", name), row, steps + 1)
         rows = [self.tensors[key].unbind(0) for key in self.tensors]
@@ -37,7 +38,7 @@ class RolloutMemory:
     @property
     def complete(self) -> bool:
         """Whether there is room for all keys of a frame, not for observations only."""
-        return bool(self._writes)
+        return bool(self._rows)
 
     def complete_like(self, frame: Frame) -> None:
         """Makes room for the keys of `frame`, the first one collected."""
@@ -45,16 +46,15 @@ class RolloutMemory:
             if key not in self.tensors:
                 self._add(key, row, self.steps + 1 if key == ("value",) else self.steps)
         self._add(("done",), frame["terminated",], self.steps)
-        # One foreach copy a dtype: on a GPU each is one kernel, whatever the number of keys.
-        for dtype in dict.fromkeys(row.dtype for row in frame.values()):
-            keys = [key for key, row in frame.items() if row.dtype == dtype]
-            rows = [self.tensors[key].unbind(0)[1:] if key[0] == "observation" else self.tensors[key].unbind(0) for key in keys]
-            self._writes.append((keys, [list(step) for step in zip(*(r[: self.steps] for r in rows), strict=True)]))
+        kinds: dict[torch.dtype, list[Key]] = {}
+        for key, row in frame.items():
+            kinds.setdefault(row.dtype, []).append(key)
+        for t in range(self.steps):
+            self._rows.append([(keys, [self.tensors[key][t + (key[0] == "observation")] for key in keys]) for keys in kinds.values()])
 
-    def write(self, t: int, frame: Frame) -> None:
-        """Step t: the observation it led to goes into row t + 1, all else into row t."""
-        for keys, rows in self._writes:
-            torch._foreach_copy_(rows[t], [frame[key] for key in keys])
+    def rows(self, t: int) -> Rows:
+        """Where step t is written: the observation it leads to goes into row t + 1, all else into row t."""
+        return self._rows[t]
 
     def copy_(self, other: RolloutMemory) -> None:
         """Takes over the contents of `other`, from whichever device."""
@@ -64,7 +64,7 @@ class RolloutMemory:
     def copy(self, device: torch.device) -> RolloutMemory:
         """A copy to keep, on `device`; it can be read, not collected into."""
         twin = object.__new__(RolloutMemory)
-        twin.steps, twin._writes, twin.observations = self.steps, [], []
+        twin.steps, twin._rows, twin.observations = self.steps, [], []
         twin.tensors = {key: tensor.to(device, copy=True) for key, tensor in self.tensors.items()}
         return twin
 
@@ -80,6 +80,12 @@ class RolloutMemory:
 
     def _add(self, key: Key, row: Tensor, rows: int) -> None:
         self.tensors[key] = torch.zeros((rows, *row.shape), dtype=row.dtype, device=row.device)
+
+
+def write(rows: Rows, frame: Frame) -> None:
+    """Copies a frame to its rows, all keys of a dtype at once: on a GPU that is one kernel, whatever their number."""
+    for keys, targets in rows:
+        torch._foreach_copy_(targets, [frame[key] for key in keys])
 
 
 def shells(batch: TensorDict) -> list[TensorDict]:

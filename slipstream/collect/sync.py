@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.collect.batch import Frame, RolloutMemory, invalidate, shells
+from slipstream.collect.batch import Frame, RolloutMemory, Rows, invalidate, shells, write
 from slipstream.collect.episodes import EpisodeStatistics
 from slipstream.collect.trajectories import split_trajectories
 from slipstream.envs.base import TensorEnv
@@ -80,6 +80,7 @@ class SyncDataCollector:
         self._lent: list[list[TensorDict]] = [[] for _ in range(ring_size)]  # what was last handed out of each place in the ring
         self._turn = 0  # the place in the ring that comes next
         self._fills: list[Callable[[], None]] = [partial(self._fill, slot) for slot in range(self._num_slots)]
+        self._advance: Callable[[Observation, Rows], None] = self._step
 
     # -- what users call ---------------------------------------------------------------------------------------------
 
@@ -137,6 +138,10 @@ class SyncDataCollector:
         """Lets `capture` wrap the device's work of a rollout, a function of tensors that stay where they are (a CUDA graph)."""
         self._fills = [capture(partial(self._fill, slot)) for slot in range(self._num_slots)]
 
+    def compile_with(self, compile: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
+        """Lets `compile` wrap the device's work of one step, policy and env and the writing of the frame (`torch.compile`)."""
+        self._advance = compile(self._step)
+
     def shutdown(self) -> None:
         """Lets go of the memory; the env stays the caller's. Batches already handed out stay readable."""
         self._closed = True
@@ -176,18 +181,12 @@ class SyncDataCollector:
         memory = self._slots[slot]
         torch._foreach_copy_(list(memory.observations[0].values()), list(self._present.values()))
         for t in range(self._steps):
-            outputs = self._act(memory.observations[t])
-            record = self.env.step(outputs["action"])
-            frame: Frame = {(name,): x for name, x in outputs.items()}
-            frame["reward",] = record.reward
-            frame["terminated",] = record.terminated
-            frame["truncated",] = record.truncated
-            frame["valid",] = record.valid
-            frame |= {("info", name): x for name, x in record.info.items()}
-            frame |= {("observation", name): x for name, x in record.observation.items()}
-            if not memory.complete:
-                self._complete_slots(outputs, frame)
-            memory.write(t, frame)
+            if memory.complete:
+                self._advance(memory.observations[t], memory.rows(t))
+            else:
+                frame = self._frame(memory.observations[t])
+                self._complete_slots(frame)
+                write(memory.rows(t), frame)
         tensors = memory.tensors
         if ("value",) in tensors:
             tensors["value",][-1].copy_(self._value(memory.observations[-1]))
@@ -196,12 +195,32 @@ class SyncDataCollector:
         info = {key[1]: x for key, x in tensors.items() if key[0] == "info"}
         self.episodes.update(tensors["reward",], tensors["done",], tensors["valid",], info)
 
+    def _step(self, observation: Observation, rows: Rows) -> None:
+        """One step of all environments, written to `rows`."""
+        write(rows, self._frame(observation))
+
+    def _frame(self, observation: Observation) -> Frame:
+        """What the policy and the env say of one step."""
+        outputs = self._act(observation)
+        record = self.env.step(outputs["action"])
+        frame: Frame = {(name,): x for name, x in outputs.items()}
+        frame["reward",] = record.reward
+        frame["terminated",] = record.terminated
+        frame["truncated",] = record.truncated
+        frame["valid",] = record.valid
+        frame |= {("info", name): x for name, x in record.info.items()}
+        frame |= {("observation", name): x for name, x in record.observation.items()}
+        return frame
+
     def _act(self, observation: Observation) -> Mapping[str, Tensor]:
         outputs = self.policy(dict(observation))  # a dict of its own: the policy may pop from it
         if isinstance(outputs, Tensor):
             return {"action": outputs}
         if not isinstance(outputs, Mapping) or "action" not in outputs:
             raise TypeError(f"the policy must return the action, or a mapping with the key 'action', not {_describe(outputs)}")
+        clash = _OWN_KEYS.intersection(outputs)
+        if clash:
+            raise ValueError(f"the policy gave {min(clash)!r}, a key the collector fills itself: name it otherwise")
         return outputs
 
     def _value(self, observation: Observation) -> Tensor:
@@ -262,12 +281,9 @@ class SyncDataCollector:
                 raise ValueError(f"no observation {name!r} of shape {list(mine.shape)} here: build env and collector as they were saved")
             mine.copy_(observation[name])
 
-    def _complete_slots(self, outputs: Mapping[str, Tensor], frame: Frame) -> None:
+    def _complete_slots(self, frame: Frame) -> None:
         """The first frame shows which keys there are."""
         n = self.env.num_envs
-        clash = _OWN_KEYS.intersection(outputs)
-        if clash:
-            raise ValueError(f"the policy gave {min(clash)!r}, a key the collector fills itself: name it otherwise")
         for key, x in frame.items():
             name = key[-1]
             if not isinstance(x, Tensor) or x.shape[:1] != (n,):

@@ -61,6 +61,13 @@ class DenseConv2d(nn.Conv2d):
 
     def dense(self, x: Tensor) -> Tensor:
         """The convolution as a matrix product."""
-        matrix = _Spread.apply(self.weight.flatten(), self._index, self._table).view(-1, self.in_channels * self.image[0] * self.image[1])
-        bias = None if self.bias is None else self.bias[:, None].expand(-1, self.output[1] * self.output[2]).flatten()
-        return F.linear(x.flatten(1), matrix, bias).unflatten(1, self.output)
+        return F.linear(x.flatten(1), self.matrix(), self.spread_bias()).unflatten(1, self.output)
+
+    def matrix(self) -> Tensor:
+        """The weights [outputs, inputs] of the product."""
+        return _Spread.apply(self.weight.flatten(), self._index, self._table).view(-1, self.in_channels * self.image[0] * self.image[1])
+
+    def spread_bias(self) -> Tensor:
+        """The bias [outputs] of the product."""
+        bias = self.weight.new_zeros(self.out_channels) if self.bias is None else self.bias
+        return bias[:, None].expand(-1, self.output[1] * self.output[2]).flatten()

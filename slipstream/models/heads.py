@@ -5,9 +5,13 @@ A head gives the distribution's parameters once (`forward`); the rest are pure f
 
 from __future__ import annotations
 
+import importlib.util
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 Parameters = tuple[Tensor, ...]
 
@@ -20,7 +24,25 @@ def small_linear(inputs: int, outputs: int) -> nn.Linear:
     return layer
 
 
-class BetaHead(nn.Module):
+class Head(nn.Module):
+    """Features in, parameters of a distribution out."""
+
+    dims: int
+
+    def log_prob(self, parameters: Parameters, action: Tensor) -> Tensor:
+        """Log probability [N] of `action`."""
+        raise NotImplementedError
+
+    def entropy(self, parameters: Parameters) -> Tensor:
+        """Entropy [N]."""
+        raise NotImplementedError
+
+    def evaluate(self, parameters: Parameters, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Log probability of `action` and entropy, each [N]: what an update needs of the distribution."""
+        return self.log_prob(parameters, action), self.entropy(parameters)
+
+
+class BetaHead(Head):
     """Continuous actions in a box, each dimension a Beta distribution scaled to it (NavRL's head)."""
 
     EDGE = 1e-6  # samples keep this far from the ends, where the density may be 0 or infinite
@@ -54,7 +76,7 @@ class BetaHead(nn.Module):
     def log_prob(self, parameters: Parameters, action: Tensor) -> Tensor:
         """Log density [N] of `action`, in units of the unit interval."""
         alpha, beta = parameters
-        x = ((action - self.low) / (self.high - self.low)).clamp(self.EDGE, 1 - self.EDGE)
+        x = self._unit(action)
         log = (alpha - 1) * x.log() + (beta - 1) * (-x).log1p()
         return (log + torch.lgamma(alpha + beta) - torch.lgamma(alpha) - torch.lgamma(beta)).sum(-1)
 
@@ -66,11 +88,23 @@ class BetaHead(nn.Module):
         value = value - (alpha - 1) * torch.digamma(alpha) - (beta - 1) * torch.digamma(beta) + (total - 2) * torch.digamma(total)
         return value.sum(-1)
 
+    def evaluate(self, parameters: Parameters, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Log density of `action` and entropy, each [N]; on a GPU as one kernel."""
+        alpha, beta = parameters
+        if not (alpha.is_cuda and HAS_TRITON):
+            return super().evaluate(parameters, action)
+        from slipstream.models.beta_kernels import beta_evaluate
+
+        return beta_evaluate(alpha, beta, self._unit(action))
+
+    def _unit(self, action: Tensor) -> Tensor:
+        return ((action - self.low) / (self.high - self.low)).clamp(self.EDGE, 1 - self.EDGE)
+
     def _scaled(self, unit: Tensor) -> Tensor:
         return self.low + (self.high - self.low) * unit
 
 
-class GaussianHead(nn.Module):
+class GaussianHead(Head):
     """Continuous actions without bounds: a normal distribution with one learned deviation a dimension."""
 
     def __init__(self, inputs: int, dims: int) -> None:
@@ -106,7 +140,7 @@ class GaussianHead(nn.Module):
         return (parameters[1] + 1.4189385332046727).sum(-1)  # log sqrt(2 pi e)
 
 
-class CategoricalHead(nn.Module):
+class CategoricalHead(Head):
     """One of n actions."""
 
     def __init__(self, inputs: int, n: int) -> None:

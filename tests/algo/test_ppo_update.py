@@ -355,9 +355,21 @@ def test_minibatches_that_do_not_divide_the_batch_are_refused_with_the_remedy():
 
 def test_every_frame_is_seen_once_an_epoch():
     algo = PPO(make_policy(), PPOConfig(minibatches=4))
-    seen = torch.cat(list(algo._minibatches(24)))
+    data = algo.prepare(make_batch(algo.policy))
+    data["weight"] = torch.arange(24.0)
+    seen = torch.cat([rows["weight"] for rows in algo._minibatches(data)])
     assert sorted(seen.tolist()) == list(range(24))
     assert seen.tolist() != list(range(24))
+
+
+def test_a_minibatch_keeps_each_frame_together():
+    algo = PPO(make_policy(), PPOConfig(minibatches=4))
+    data = algo.prepare(make_batch(algo.policy))
+    for rows in algo._minibatches(data):
+        for k, log_prob in enumerate(rows["log_prob"]):
+            at = (data["log_prob"] == log_prob).nonzero()[0, 0]
+            assert rows["advantage"][k] == data["advantage"][at]
+            assert all(torch.equal(x[k], data["observation"][name][at]) for name, x in rows["observation"].items())
 
 
 @pytest.mark.parametrize("schedule", ["constant", "adaptive"])
