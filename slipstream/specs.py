@@ -29,4 +29,26 @@ class Discrete:
     dtype: torch.dtype = torch.int64
 
 
-Spec = Box | Discrete
+@dataclass(frozen=True)
+class Hybrid:
+    """One vector of real components, each with its own bounds, followed by yes/no components, 0 or 1 (above 0.5 is yes)."""
+
+    low: tuple[float, ...]  # of the real components
+    high: tuple[float, ...]
+    switches: int = 1  # yes/no components after them
+    mask: str | None = None  # the observation [switches] that says, by 0, where a switch does nothing
+    names: tuple[str, ...] = ()  # of all components
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one action."""
+        return (len(self.low) + self.switches,)
+
+    @property
+    def bounds(self) -> tuple[tuple[float, float], ...]:
+        """The lower and upper bound of every component."""
+        return (*zip(self.low, self.high, strict=True), *[(0.0, 1.0)] * self.switches)
+
+
+Spec = Box | Discrete | Hybrid

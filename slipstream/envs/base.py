@@ -10,17 +10,21 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from slipstream.specs import Discrete, Observation, Spec
+from slipstream.specs import Discrete, Hybrid, Observation, Spec
 
 
 @dataclass
 class StepRecord:
-    """What one step of all N environments gave. The tensors belong to the env and live until its next step."""
+    """What one step of all N environments gave. The tensors belong to the env and live until its next step.
+
+    Where an env has two sides that act, every [N] is [2, N].
+    """
 
     observation: Observation  # each [N, ...]
     reward: Tensor  # [N] float32, 0 on invalid frames
@@ -55,6 +59,8 @@ class TensorEnv(ABC):
     - `_observe()`: the observation of the present state, a dict of [N, ...] tensors;
     - `_outcome()`: reward and end of the step that led here.
 
+    An env whose hot loop does it all in one pass may write `_transition` instead of the first two.
+
     The constructor of a subclass takes (num_envs, device, seed, config); `Config` names the dataclass of its settings,
     which become the keys `env.*` of `slipstream train`.
     """
@@ -63,6 +69,7 @@ class TensorEnv(ABC):
     observation_spec: dict[str, Spec]
     action_spec: Spec
     state_names: tuple[str, ...] = ()  # the attributes that make up the state, tensors all
+    sides: int = 1  # that act in one environment; with 2, actions, observations and records are [2, N, ...]
 
     def __init__(self, num_envs: int, device: torch.device | str = "cpu", seed: int = 0) -> None:
         if num_envs < 1:
@@ -90,9 +97,7 @@ class TensorEnv(ABC):
         """Moves every environment one step; those that ended before it are reset instead."""
         action = self._safe_action(action)
         resetting = self._pending.clone()
-        self._advance(action)
-        if not self.looks_are_free or bool(resetting.any()):
-            self._reset(resetting)
+        self._transition(action, resetting)
         observation = self._observe()
         outcome = self._outcome()
         valid = ~resetting
@@ -100,6 +105,8 @@ class TensorEnv(ABC):
         truncated = outcome.truncated & valid & ~terminated
         self._pending.copy_(terminated | truncated)
         reward = torch.where(resetting, 0.0, outcome.reward)
+        if self.sides > 1:
+            terminated, truncated, valid = (x.expand(self.batch_shape) for x in (terminated, truncated, valid))
         return StepRecord(observation, reward, terminated, truncated, valid, outcome.info)
 
     def check(self) -> None:
@@ -113,6 +120,11 @@ class TensorEnv(ABC):
                 "they flew a safe action instead and the env is still usable. Look for NaN in the weights or observations: "
                 "start a new run from an earlier checkpoint (init=…) with a lower algo.learning_rate."
             )
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """What stands before an action's or observation's own shape: [N], or [2, N] where two sides act."""
+        return (self.num_envs,) if self.sides == 1 else (self.sides, self.num_envs)
 
     def state_tensors(self) -> dict[str, Tensor]:
         """The tensors that make up the state, by name."""
@@ -157,11 +169,16 @@ class TensorEnv(ABC):
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
+    def _transition(self, action: Tensor, resetting: Tensor) -> None:
+        """One step of every environment; those of `resetting` [N] begin a new episode instead."""
+        self._advance(action)
+        if not self.looks_are_free or bool(resetting.any()):
+            self._reset(resetting)
+
     def _safe_action(self, action: Tensor) -> Tensor:
         """The action with bad values replaced on the device; a sticky flag remembers where they were."""
         spec = self.action_spec
-        if action.shape != (self.num_envs, *spec.shape):
-            raise ValueError(f"action must have shape {[self.num_envs, *spec.shape]}, not {list(action.shape)}")
+        self._check_shape(action)
         if isinstance(spec, Discrete):
             if action.is_floating_point() or action.dtype == torch.bool:
                 raise ValueError(f"this env takes integer actions in [0, {spec.n}), not {action.dtype}")
@@ -170,9 +187,24 @@ class TensorEnv(ABC):
         else:
             if not action.is_floating_point():
                 raise ValueError(f"this env takes {spec.dtype} actions, not {action.dtype}")
-            span = spec.high - spec.low
-            slack = 1e-3 * span if math.isfinite(span) else 1e-3  # rounding is no offence
-            bad = ~torch.isfinite(action) | (action < spec.low - slack) | (action > spec.high + slack)
-            safe = torch.nan_to_num(action, 0.0, 0.0, 0.0).clamp(spec.low, spec.high)
-        self._bad_action.logical_or_(bad.flatten(1).any(1) if bad.dim() > 1 else bad)
+            low, high, slack = self._bounds
+            bad = ~torch.isfinite(action) | (action < low - slack) | (action > high + slack)
+            safe = torch.nan_to_num(action, 0.0, 0.0, 0.0).clamp(low, high)
+        bad = bad.reshape(*self.batch_shape, -1).any(-1)
+        self._bad_action.logical_or_(bad if self.sides == 1 else bad.any(0))
         return safe
+
+    def _check_shape(self, action: Tensor) -> None:
+        if action.shape != (*self.batch_shape, *self.action_spec.shape):
+            raise ValueError(f"action must have shape {[*self.batch_shape, *self.action_spec.shape]}, not {list(action.shape)}")
+
+    @cached_property
+    def _bounds(self) -> tuple[Any, Any, Any]:
+        """Lower and upper bounds of real actions, and how far beyond them is rounding and no offence."""
+        spec = self.action_spec
+        if isinstance(spec, Hybrid):
+            low, high = torch.tensor(spec.bounds, device=self.device).unbind(-1)
+            return low, high, 1e-3 * (high - low)
+        assert not isinstance(spec, Discrete)
+        span = spec.high - spec.low
+        return spec.low, spec.high, 1e-3 * span if math.isfinite(span) else 1e-3
