@@ -39,11 +39,11 @@ class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
         """First observations. One seed serves all environments; `options={"reset_mask": [N] bool}` resets only some."""
+        if seed is not None and not isinstance(seed, int):
+            raise ValueError(f"all environments of a TensorEnv follow from one seed: give an integer, not {seed!r}")
         super().reset(seed=seed)
         if seed is not None:
-            if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-                raise ValueError(f"all environments of a TensorEnv follow from one seed: give an integer, not {seed!r}")
-            self.env = reseeded(self.env, int(seed))
+            self.env = reseeded(self.env, seed)
         mask = (options or {}).get("reset_mask")
         chosen = None if mask is None else torch.as_tensor(np.asarray(mask), device=self.env.device)
         return to_arrays(self.env.reset(chosen), self.copy), {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from functools import cache
 from typing import Any
 
 import gymnasium
@@ -12,7 +12,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from slipstream.envs.base import BadActionError, TensorEnv
-from slipstream.specs import Discrete, Observation, Spec
+from slipstream.specs import Box, Discrete, Hybrid, Observation, Spec
 
 ROUNDING = 1e-3  # of the span: how far out of its bounds an action may lie and still be taken for rounding, as in TensorEnv
 
@@ -21,7 +21,19 @@ def to_space(spec: Spec) -> gymnasium.Space[Any]:
     """The space of one environment's observation or action."""
     if isinstance(spec, Discrete):
         return spaces.MultiDiscrete(np.full(spec.shape, spec.n)) if spec.shape else spaces.Discrete(spec.n)
-    return spaces.Box(spec.low, spec.high, spec.shape, numpy_dtype(spec.dtype))
+    low, high = bounds_of(spec)
+    return spaces.Box(low, high, spec.shape, numpy_dtype(spec.dtype))
+
+
+@cache
+def bounds_of(spec: Box | Hybrid) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest, each of the spec's shape. A switch goes from -1 to 1: what lies above 0 is yes."""
+    dtype = numpy_dtype(spec.dtype)
+    if isinstance(spec, Hybrid):
+        ends = [*zip(spec.low, spec.high, strict=True), *[(-1.0, 1.0)] * spec.switches]
+        low, high = np.array(ends, dtype).T
+        return low, high
+    return np.full(spec.shape, spec.low, dtype), np.full(spec.shape, spec.high, dtype)
 
 
 def observation_space(env: TensorEnv) -> spaces.Dict:
@@ -70,15 +82,31 @@ def to_action(env: TensorEnv, action: Any, batch: tuple[int, ...] | None = None)
         bad = (array < 0) | (array >= spec.n)
         bounds = f"in [0, {spec.n})"
     else:
-        span = spec.high - spec.low
-        slack = ROUNDING * span if math.isfinite(span) else ROUNDING
-        bad = ~((array >= spec.low - slack) & (array <= spec.high + slack) & np.isfinite(array))  # NaN compares false
-        bounds = f"finite and in [{spec.low:g}, {spec.high:g}]"
+        low, high = bounds_of(spec)
+        span = high - low
+        slack = np.where(np.isfinite(span), ROUNDING * span, ROUNDING)
+        bad = ~((array >= low - slack) & (array <= high + slack) & np.isfinite(array))  # NaN compares false
+        bounds = f"finite and in {_shown(low, high)}"
     if bad.any():
-        where = np.argwhere(bad)[0]
+        where = tuple(np.argwhere(bad)[0][: len(shape) - len(spec.shape)])
+        row = array[where]
         raise BadActionError(
-            f"the action of environment {where[0]} is {array[where[0]].tolist()}; each number must be {bounds}. "
+            f"the action of environment {where[-1]} is {row.tolist()}; each number must be {bounds}. "
             "Clip it to the action space (gymnasium.wrappers.ClipAction); if it is NaN, look for NaN in the policy's weights."
         )
     tensor = torch.from_numpy(np.ascontiguousarray(array, numpy_dtype(spec.dtype)))
-    return tensor.to(env.device)
+    return switched(spec, tensor.to(env.device))
+
+
+def switched(spec: Spec, action: Tensor) -> Tensor:
+    """The action with its switches, which come as signs, as the 0 and 1 that the env takes."""
+    if not isinstance(spec, Hybrid) or not spec.switches:
+        return action
+    real = len(spec.low)
+    return torch.cat((action[..., :real], (action[..., real:] > 0).to(action.dtype)), -1)
+
+
+def _shown(low: np.ndarray, high: np.ndarray) -> str:
+    """The bounds in few words: [-1, 1], or [-1, 1] x [0, 1] x ... where components differ."""
+    pairs = list(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
+    return " x ".join(f"[{a:g}, {b:g}]" for a, b in (pairs[:1] if len(set(pairs)) == 1 else pairs))

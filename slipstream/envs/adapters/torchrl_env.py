@@ -11,7 +11,7 @@ from torchrl.data import Binary, Bounded, Categorical, Composite, TensorSpec, Un
 from torchrl.envs import EnvBase
 
 from slipstream.envs.adapters.episodes import reseeded
-from slipstream.envs.adapters.spaces import one_sided
+from slipstream.envs.adapters.spaces import bounds_of, one_sided, switched
 from slipstream.envs.base import TensorEnv
 from slipstream.specs import Discrete, Observation, Spec
 
@@ -47,9 +47,10 @@ class TorchRLEnv(EnvBase):
         shape, device = (self.env.num_envs, *spec.shape), self.env.device
         if isinstance(spec, Discrete):
             return Categorical(spec.n, shape, device, spec.dtype)
-        if spec.low == -torch.inf and spec.high == torch.inf:
+        low, high = (torch.as_tensor(bound.copy(), device=device).expand(shape) for bound in bounds_of(spec))
+        if bool((low == -torch.inf).all()) and bool((high == torch.inf).all()):
             return Unbounded(shape, device, spec.dtype)
-        return Bounded(spec.low, spec.high, shape, device, spec.dtype)
+        return Bounded(low, high, shape, device, spec.dtype)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: object) -> TensorDict:
         mask = None if tensordict is None else tensordict.get("_reset", None)
@@ -57,7 +58,7 @@ class TorchRLEnv(EnvBase):
         return self._told(observation, None)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
-        record = self.env.step(tensordict["action"])
+        record = self.env.step(switched(self.env.action_spec, tensordict["action"]))
         if self._checks_each_step:
             self.env.check()
         told = self._told(record.observation, record.info)

@@ -9,7 +9,7 @@ import numpy as np
 from pettingzoo import ParallelEnv
 
 from slipstream.envs.adapters.episodes import reseeded
-from slipstream.envs.adapters.spaces import observation_space, sides_of, to_action, to_array, to_space
+from slipstream.envs.adapters.spaces import bounds_of, observation_space, sides_of, to_action, to_array, to_space
 from slipstream.envs.base import TensorEnv
 from slipstream.specs import Discrete, Observation
 
@@ -87,7 +87,7 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
     def _batched(self, actions: dict[str, Any]) -> Any:
         """The actions as one tensor; whoever has left does nothing, which the env ignores."""
         spec = self.env.action_spec
-        rest = np.zeros(spec.shape) if isinstance(spec, Discrete) else np.clip(np.zeros(spec.shape), spec.low, spec.high)
+        rest = np.zeros(spec.shape) if isinstance(spec, Discrete) else np.clip(np.zeros(spec.shape), *bounds_of(spec))
         rows = []
         for agent in self.possible_agents:
             row = np.asarray(actions[agent] if agent in self.agents else rest.astype(self.action_spaces[agent].dtype))

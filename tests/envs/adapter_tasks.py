@@ -1,0 +1,29 @@
+"""The tasks that every adapter is tried on, small."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import slipstream.envs.adapters  # noqa: F401  (registers the tasks with Gymnasium)
+from slipstream.envs.adapters.registration import TASKS as REGISTERED
+from slipstream.envs.adapters.registration import build
+from slipstream.envs.base import TensorEnv
+
+
+@dataclass
+class Task:
+    id: str
+    settings: dict[str, Any]
+    fact: str  # an info of it
+    agents: dict[str, Any]  # settings of the env whose agents PettingZoo flies
+
+    def make(self, num_envs: int, seed: int = 0, max_steps: int | None = None) -> TensorEnv:
+        limit = {} if max_steps is None else {"max_episode_steps": max_steps}
+        return build(REGISTERED[self.id][0], num_envs, seed, "cpu", self.settings | limit)
+
+    def make_agents(self) -> TensorEnv:
+        settings = self.settings | self.agents
+        return build(REGISTERED[self.id][0], settings.pop("num_envs"), 0, "cpu", settings)
+
+
+SMALL_WORLD = {"num_obstacles": 20, "map_half_m": 6.0, "dyn": {"num_obstacles": 8}, "decision_interval": 4}
+TASKS = {"navigation": Task("slipstream/Navigation-v0", SMALL_WORLD, "success", {"num_envs": 3})}

@@ -1,0 +1,72 @@
+"""The PettingZoo adapter: agents that fly in one world and leave it one by one."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pettingzoo")
+from adapter_tasks import TASKS  # noqa: E402
+from counting import Counting  # noqa: E402
+from pettingzoo.test import parallel_api_test, parallel_seed_test  # noqa: E402
+
+from slipstream.envs.adapters import PettingZooEnv  # noqa: E402
+from slipstream.envs.base import BadActionError  # noqa: E402
+
+ZERO = np.zeros(2, np.float32)
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_pettingzoos_own_checks_pass(task):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error")
+        parallel_api_test(PettingZooEnv(task.make_agents()), num_cycles=400)
+        parallel_seed_test(lambda: PettingZooEnv(task.make_agents()), num_cycles=100)
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_every_agent_sees_its_own_row_within_its_space(task):
+    env = PettingZooEnv(task.make_agents())
+    seen, _ = env.reset(seed=1)
+    for _ in range(50):
+        assert all(env.observation_space(agent).contains(seen[agent]) for agent in seen)
+        if not env.agents:
+            break
+        seen, *_ = env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+    first, second = env.possible_agents[:2]
+    assert any(not np.array_equal(seen[first][name], seen[second][name]) for name in seen.get(first, {}) if second in seen) or len(seen) < 2
+
+
+def test_whoever_has_ended_leaves_and_does_not_come_back():
+    env = PettingZooEnv(Counting(2))
+    assert env.possible_agents == ["drone_0", "drone_1"]
+    env.reset()
+    for _ in range(2):
+        env.step({"drone_0": ZERO, "drone_1": ZERO})
+    seen, reward, terminated, truncated, info = env.step({"drone_0": ZERO, "drone_1": ZERO})
+    assert (terminated, truncated) == ({"drone_0": True, "drone_1": False}, {"drone_0": False, "drone_1": False})
+    assert seen["drone_0"]["count"].tolist() == [13] and info["drone_0"] == {"success": 1.0}
+    assert env.agents == ["drone_1"]
+    seen, reward, terminated, truncated, _ = env.step({"drone_1": ZERO})
+    assert (seen.keys(), reward, truncated) == ({"drone_1"}, {"drone_1": 4.0}, {"drone_1": True})
+    assert env.agents == [] and env.step({}) == ({}, {}, {}, {}, {})
+    assert env.reset()[0].keys() == {"drone_0", "drone_1"} and env.agents == env.possible_agents
+
+
+def test_each_action_goes_to_its_agent():
+    env = PettingZooEnv(Counting(2))
+    env.reset()
+    env.step({"drone_1": np.array([0.1, 0.2]), "drone_0": np.array([0.3, 0.4])})
+    assert np.allclose(env.env.seen_action, [[0.3, 0.4], [0.1, 0.2]])
+
+
+def test_missing_and_bad_actions_are_named():
+    env = PettingZooEnv(Counting(2))
+    env.reset()
+    with pytest.raises(ValueError, match="no action for drone_1"):
+        env.step({"drone_0": ZERO})
+    with pytest.raises(ValueError, match=r"drone_1 must have shape \[2\], not \[3\]"):
+        env.step({"drone_0": ZERO, "drone_1": np.zeros(3)})
+    with pytest.raises(BadActionError, match="environment 1 is .nan"):
+        env.step({"drone_0": ZERO, "drone_1": np.full(2, np.nan)})
+    assert env.env.age.tolist() == [0, 0]
