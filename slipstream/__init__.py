@@ -7,19 +7,27 @@ if TYPE_CHECKING:
     from slipstream.algo.ppo import PPO
     from slipstream.checkpoint import AsyncCheckpointSaver, format_checkpoint_name, get_model_size, load_checkpoint, print_model_info
     from slipstream.collect import SyncDataCollector
+    from slipstream.envs.agents import BaseAgent, PlaceholderAgent
+    from slipstream.envs.aircombat import AirCombatEnv
     from slipstream.envs.base import TensorEnv
     from slipstream.envs.navigation import NavigationEnv
+    from slipstream.envs.rewards import BaseReward, ZeroReward
     from slipstream.exploration import ExplorationType, set_exploration_type
     from slipstream.monitor import PerformanceMonitor
 
 __all__ = [
     "PPO",
+    "AirCombatEnv",
     "AsyncCheckpointSaver",
+    "BaseAgent",
+    "BaseReward",
     "ExplorationType",
     "NavigationEnv",
     "PerformanceMonitor",
+    "PlaceholderAgent",
     "SyncDataCollector",
     "TensorEnv",
+    "ZeroReward",
     "format_checkpoint_name",
     "get_model_size",
     "load_checkpoint",
@@ -31,8 +39,11 @@ _HOMES = {
     "algo.ppo": ("PPO",),
     "checkpoint": ("AsyncCheckpointSaver", "format_checkpoint_name", "get_model_size", "load_checkpoint", "print_model_info"),
     "collect": ("SyncDataCollector",),
+    "envs.agents": ("BaseAgent", "PlaceholderAgent"),
+    "envs.aircombat": ("AirCombatEnv",),
     "envs.base": ("TensorEnv",),
     "envs.navigation": ("NavigationEnv",),
+    "envs.rewards": ("BaseReward", "ZeroReward"),
     "exploration": ("ExplorationType", "set_exploration_type"),
     "monitor": ("PerformanceMonitor",),
 }

@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from slipstream.algo.ppo import PPOConfig
+from slipstream.envs.aircombat import AirCombatEnv
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationEnv
 from slipstream.keys import describe_keys, nearest, settable
@@ -24,7 +25,7 @@ from slipstream.models.policy import ModelConfig
 from slipstream.runs.log import WANDB_MODES
 
 CONF = Path(__file__).parent / "conf"
-TASKS: dict[str, type[TensorEnv]] = {"navigation": NavigationEnv}
+TASKS: dict[str, type[TensorEnv]] = {"navigation": NavigationEnv, "aircombat": AirCombatEnv}
 ALGORITHMS = {"ppo": PPOConfig}
 
 PATHS = ("checkpoint", "compare", "resume", "init", "root", "name", "out")

@@ -1,11 +1,15 @@
-"""The navigation reward: weighted terms, NavRL's by default."""
+"""Rewards: navigation's weighted terms, NavRL's by default, and the base class and the plain ones of duels."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
+
+from slipstream.specs import Observation
 
 
 @dataclass
@@ -42,3 +46,55 @@ class NavigationReward:
         if self.collision or self.goal:
             reward = reward - self.collision * collided.to(torch.float32) + self.goal * reached_now.to(torch.float32)
         return reward
+
+
+class BaseReward(ABC):
+    """What a step of a duel is worth to one side. A reward of your own is a subclass: `reward=my_module:MyReward`.
+
+    `compute` is part of the env's step, which may be captured as a CUDA graph: fixed shapes, no reading back. It is elementwise
+    over the leading dimensions, [N] for one side or [2, N] for both.
+    """
+
+    needs_before: bool = True  # whether `compute` reads obs_before; where not, it is not kept
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
+
+    @abstractmethod
+    def compute(self, obs_before: Observation, obs_after: Observation, action: Tensor, done: Tensor, info: dict[str, Tensor]) -> Tensor:
+        """The reward [N] of the step: observations before and after, the action [N, 3], ends [N], and the env's info, each [N]."""
+
+    def reset(self) -> None:  # noqa: B027 (most remember nothing)
+        """Forgets what was kept of earlier steps."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """Moves what is kept to a device."""
+        self.device = torch.device(device)
+        return self
+
+
+class ZeroReward(BaseReward):
+    """Nothing, ever."""
+
+    needs_before = False
+
+    def compute(self, obs_before: Observation, obs_after: Observation, action: Tensor, done: Tensor, info: dict[str, Tensor]) -> Tensor:
+        """Zeros [N]."""
+        return torch.zeros_like(info["success"])
+
+
+class OutcomeReward(BaseReward):
+    """What came of it: the end, missiles, hits, and time survived (by the second, so that time_scale does not change it)."""
+
+    needs_before = False
+    WEIGHTS = {"success": 500.0, "lost": -500.0, "draw": -50.0, "shots": -5.0, "hits": 100.0, "was_hit": -200.0, "step_s": 6.0}
+
+    def compute(self, obs_before: Observation, obs_after: Observation, action: Tensor, done: Tensor, info: dict[str, Tensor]) -> Tensor:
+        """The weighted sum [N]."""
+        reward = torch.zeros_like(info["success"])
+        for name, weight in self.WEIGHTS.items():
+            reward = torch.add(reward, info[name], alpha=weight)
+        return reward
+
+
+REWARDS: dict[str, type[BaseReward]] = {"zero": ZeroReward, "outcome": OutcomeReward}

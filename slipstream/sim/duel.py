@@ -66,6 +66,7 @@ class Duels:
     missile_age: Tensor  # [N, 12] int32: ticks flown, or GONE
     clock: Tensor  # [N] int32: ticks into the duel
     winner: Tensor  # [N] int32: GOING_ON, 0 a draw, 1, 2
+    fired: Tensor  # [N, 2] int32: missiles launched in this duel
     shots: Tensor  # [N, 2] int32: missiles launched in this decision
     hits: Tensor  # [N, 2] int32: 1 where the side killed its enemy in this decision
 
@@ -86,6 +87,7 @@ class Duels:
             missile_age=whole(SLOTS).fill_(GONE),
             clock=whole(),
             winner=whole(),
+            fired=whole(SIDES),
             shots=whole(SIDES),
             hits=whole(SIDES),
         )
@@ -155,7 +157,7 @@ def _fire(duels: Duels, wanted: Tensor, rules: Rules) -> Duels:
     fires = wanted & can_fire(duels)
     slot = (CARRIED - duels.left).clamp(max=CARRIED - 1)[..., None]
     index = torch.arange(CARRIED, dtype=torch.int32, device=slot.device)
-    fresh = (fires[..., None] & (index == slot)).view(num, SLOTS)
+    fresh = (fires[..., None] & (index == slot)).reshape(num, SLOTS)
     pos, vel = (x.repeat_interleave(CARRIED, 1) for x in launch(duels.pos, duels.vel))
     return Duels(
         **duels.tensors()
@@ -165,6 +167,7 @@ def _fire(duels: Duels, wanted: Tensor, rules: Rules) -> Duels:
             "missile_age": torch.where(fresh, 0, duels.missile_age),
             "left": duels.left - fires.to(torch.int32),
             "cooldown": torch.where(fires, rules.cooldown, duels.cooldown),
+            "fired": duels.fired + fires.to(torch.int32),
             "shots": duels.shots + fires.to(torch.int32),
         }
     )
@@ -204,7 +207,7 @@ def _judge(duels: Duels, rules: Rules) -> Duels:
     hit = flies & (missed_by <= HIT_RADIUS_M)
     too_slow = (duels.missile_age >= rules.burn) & (speed_of(duels.missile_vel) < SELF_DESTRUCT_MPS)
     flies = flies & ~hit & ~too_slow
-    kills = hit.view(-1, SIDES, CARRIED).any(-1)  # [N, 2]: this side's missiles hit the other
+    kills = hit.reshape(-1, SIDES, CARRIED).any(-1)  # [N, 2]: this side's missiles hit the other
     alive = duels.alive & ~kills.flip(1)
     armed = (duels.left > 0).any(1) | flies.any(1)
     draw = ~armed | (duels.clock >= rules.limit)

@@ -65,7 +65,7 @@ def _own(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
     dtype = heading.dtype
     place = duels.pos / POSITION_SCALE_M - 1
     time_left = (rules.limit - duels.clock).to(dtype) * (rules.dt_s / TIME_SCALE_S)
-    flying = (duels.missile_age != GONE).view(-1, SIDES, CARRIED).sum(-1)
+    flying = (duels.missile_age != GONE).reshape(-1, SIDES, CARRIED).sum(-1)
     columns = (
         place[..., 0],
         place[..., 1],
@@ -112,8 +112,8 @@ def _incoming(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
     engine_on = (duels.missile_age < rules.burn).to(dtype)
     there = (distance / RANGE_SCALE_M, *bearing, closing / CLOSING_SCALE_MPS, time_to_go, engine_on, torch.ones_like(distance))
     rows = torch.stack([torch.where(flies, x, absent) for x, absent in zip(there, ABSENT, strict=True)], -1)
-    rows = rows.view(num, SIDES, CARRIED, -1).flip(1)  # those that side 2 launched come for side 1
-    order = torch.where(flies, distance, float("inf")).view(num, SIDES, CARRIED).flip(1)
+    rows = rows.reshape(num, SIDES, CARRIED, -1).flip(1)  # those that side 2 launched come for side 1
+    order = torch.where(flies, distance, float("inf")).reshape(num, SIDES, CARRIED).flip(1)
     nearest = order.topk(INCOMING, -1, largest=False).indices[..., None].expand(-1, -1, -1, rows.shape[-1])
     return rows.gather(2, nearest).flatten(2)
 

@@ -1,0 +1,110 @@
+"""Agents: whoever flies one side of N duels. The env asks its opponent; evaluations and leagues ask both.
+
+An agent of your own is a subclass of `BaseAgent`; name it `my_package.my_module:MyAgent` wherever a name of ours would do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from slipstream.specs import Observation
+
+COMMANDS = ("rudder", "throttle", "fire")  # the columns of an action
+
+
+class BaseAgent(ABC):
+    """Flies one side of N duels from what that side sees.
+
+    `act` must neither wait for the device nor change shapes: it is part of the env's step, which may be captured as a CUDA graph.
+    What an agent remembers from one decision to the next it keeps in tensors of its own, changed in place, and names in
+    `state_tensors`.
+    """
+
+    def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu") -> None:
+        self.num_envs = num_envs
+        self.device = torch.device(device)
+
+    @abstractmethod
+    def act(self, observation: Observation) -> Tensor | Mapping[str, Tensor]:
+        """The action of each duel: [N, 3] (rudder, throttle, fire), or a mapping of the three names, each [N]."""
+
+    def reset(self, env_mask: Tensor | None = None) -> None:  # noqa: B027 (most remember nothing)
+        """Forgets the duels of the mask [N] (all by default): new ones begin there."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """Moves what the agent keeps to a device."""
+        self.device = torch.device(device)
+        return self
+
+    def train(self) -> Self:
+        """Acts as in training from here on."""
+        return self
+
+    def eval(self) -> Self:
+        """Acts as in evaluation from here on."""
+        return self
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """What the next actions depend on besides the observation; saved with the env."""
+        return {}
+
+
+class PlaceholderAgent(BaseAgent):
+    """Straight on at full throttle, and never fires."""
+
+    def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu") -> None:
+        super().__init__(num_envs, device)
+        self._action = torch.tensor([0.0, 1.0, 0.0], device=self.device)
+
+    def act(self, observation: Observation) -> Tensor:
+        """The same for every duel."""
+        return self._action.expand(*observation["own"].shape[:-1], len(COMMANDS))
+
+    def to(self, device: torch.device | str) -> Self:
+        """Moves the action to a device."""
+        self._action = self._action.to(device)
+        return super().to(device)
+
+
+AGENTS: dict[str, type[BaseAgent]] = {"placeholder": PlaceholderAgent}
+
+
+def make_agent(name: str, num_envs: int, device: torch.device | str = "cpu", **settings: Any) -> BaseAgent:
+    """The agent of a name: one of AGENTS, or `package.module:Class` of yours."""
+    return named_class(name, AGENTS, BaseAgent, "agent")(num_envs=num_envs, device=device, **settings)
+
+
+def as_action(given: Tensor | Mapping[str, Tensor]) -> Tensor:
+    """What an agent gave as one tensor [..., 3]."""
+    if isinstance(given, Tensor):
+        return given
+    missing = [name for name in COMMANDS if name not in given]
+    if missing:
+        raise ValueError(f"an action needs {', '.join(COMMANDS)}; there is no {missing[0]} among {', '.join(given)}")
+    return torch.stack([given[name].to(torch.float32) for name in COMMANDS], -1)
+
+
+def named_class(name: str, known: Mapping[str, type[Any]], base: type[Any], what: str) -> type[Any]:
+    """The class of a name: one of `known`, or `package.module:Class`, a subclass of `base`."""
+    if name in known:
+        return known[name]
+    if ":" not in name:
+        raise ValueError(f"unknown {what} '{name}': use one of {', '.join(known)}, or my_package.my_module:My{base.__name__[4:]}")
+    module_name, _, class_name = name.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as `python -m` would: modules of the folder you stand in
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ValueError(f"{what} '{name}': cannot import {module_name} ({error}); run from its folder or install it") from error
+    found = getattr(module, class_name, None)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise ValueError(f"{what} '{name}': {module_name} has no {base.__name__} subclass named {class_name}")
+    return found

@@ -1,0 +1,187 @@
+"""AirCombatEnv: duels of two fighters with missiles beyond visual range, thousands at once.
+
+midrangeRL's task in plain tensors. One side learns against an opponent that the env flies itself, or both sides act.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slipstream.envs.agents import AGENTS, BaseAgent, as_action, make_agent, named_class
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.envs.rewards import REWARDS, BaseReward
+from slipstream.sim.duel_engine import FACTS, DuelConfig, make_engine
+from slipstream.sim.duel_starts import StartConfig
+from slipstream.sim.duel_view import ENEMY_NAMES, GROUPS, INCOMING, INCOMING_NAMES, OWN_NAMES
+from slipstream.specs import Box, Hybrid, Observation
+
+ACTION_SPEC = Hybrid((-1.0, 0.0), (1.0, 1.0), switches=1, mask="can_fire", names=("rudder", "throttle", "fire"))
+
+
+@dataclass
+class AirCombatConfig:
+    """The settings of `env.*`."""
+
+    num_envs: int = 256
+    sides: int = 1  # that act: 1 flies against `opponent`, 2 are both yours (self-play), and everything is [2, N]
+    opponent: str = "placeholder"  # a name of AGENTS, or my_package.my_module:MyAgent
+    reward: str = "outcome"  # a name of REWARDS, or my_package.my_module:MyReward
+    time_scale: float = 1.0  # a decision takes time_scale/60 s of game time, in physics steps of at most 1/60 s
+    coarse_dt: bool = False  # one big physics step a decision, as midrangeRL took it
+    episode_s: float = 60.0  # then the duel is a draw
+    start: str = "head_on"  # or random, which training takes
+    starts: StartConfig = field(default_factory=StartConfig)
+    reach_features: bool = False  # observe the reach of both sides' missiles too
+    backend: str = "auto"  # of the physics: torch (plain), native (CPU), triton (CUDA)
+
+    def __post_init__(self) -> None:
+        if self.num_envs < 1:
+            raise ValueError(f"env.num_envs must be at least 1, not {self.num_envs}")
+        if self.sides not in (1, 2):
+            raise ValueError(f"env.sides must be 1 (against env.opponent) or 2 (both sides act), not {self.sides}")
+        named_class(self.opponent, AGENTS, BaseAgent, "agent")
+        named_class(self.reward, REWARDS, BaseReward, "reward")
+        self.duel()
+
+    def duel(self) -> DuelConfig:
+        """The part that the simulation needs."""
+        return DuelConfig(self.time_scale, self.coarse_dt, self.episode_s, self.start, self.starts)
+
+
+_NAMED: dict[str, tuple[str, Any]] = {  # the group of each number, and its place there
+    **{name: ("own", (..., i)) for i, name in enumerate(OWN_NAMES)},
+    **{name: ("enemy", (..., i)) for i, name in enumerate(ENEMY_NAMES)},
+    **{f"incoming_{k + 1}_{name}": ("incoming", (..., k, i)) for k in range(INCOMING) for i, name in enumerate(INCOMING_NAMES)},
+}
+OBSERVED = (*_NAMED, "can_fire")  # every single number by name
+
+
+class SideView(dict[str, Tensor]):
+    """What one side sees: groups ('own', 'enemy', 'incoming', 'can_fire'), and each number of them by its own name.
+
+    `view["enemy"]` is [N, 9]; `view["enemy_range"]` is its first column, [N].
+    """
+
+    def __missing__(self, name: str) -> Tensor:
+        group, place = _NAMED[name]
+        return self[group][place]
+
+
+class AirCombatEnv(TensorEnv):
+    """N duels. Side 1 is the learner's; side 2 is `opponent`'s, or, with `sides=2`, the learner's as well."""
+
+    Config = AirCombatConfig
+
+    def __init__(
+        self,
+        num_envs: int | None = None,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+        config: AirCombatConfig | None = None,
+        opponent: BaseAgent | None = None,
+        reward: BaseReward | None = None,
+    ) -> None:
+        self.config = config = config or AirCombatConfig()
+        super().__init__(config.num_envs if num_envs is None else num_envs, device, seed)
+        n, device = self.num_envs, self.device
+        self.sides = config.sides
+        if opponent is not None and self.sides == 2:
+            raise ValueError("with env.sides=2 both sides are yours: leave the opponent out, or use env.sides=1")
+        self.engine = make_engine(n, config.duel(), seed, device, config.backend)
+        self.opponent = opponent or (make_agent(config.opponent, n, device) if self.sides == 1 else None)
+        self.reward: BaseReward = reward or named_class(config.reward, REWARDS, BaseReward, "reward")(device=device)
+        self.returns = torch.zeros(self.batch_shape, device=device)  # of the running duels
+        self._before = torch.zeros_like(self.engine.view) if self.reward.needs_before else self.engine.view
+        self._command = torch.zeros(2, n, 3, device=device)
+        self.state_names = ("returns",)
+        self.action_spec = ACTION_SPEC
+        self.observation_spec = {name: Box(shape) for name, shape in GROUPS.items()}
+        self.reset()
+
+    # -- what users call ---------------------------------------------------------------------------------------------
+
+    def set_opponent(self, opponent: BaseAgent) -> None:
+        """Lets another agent fly side 2 from the next step on."""
+        if self.sides == 2:
+            raise ValueError("with env.sides=2 both sides are yours: there is no opponent to set")
+        self.opponent = opponent
+
+    def views(self) -> tuple[SideView, SideView]:
+        """What each side sees now."""
+        return self._named(self.engine.view[0]), self._named(self.engine.view[1])
+
+    # -- one step ----------------------------------------------------------------------------------------------------
+
+    def _reset(self, mask: Tensor) -> None:
+        self.engine.begin(mask)
+        self.engine.refresh()
+        self._forget(mask)
+
+    def _forget(self, mask: Tensor) -> None:
+        self.returns.mul_(~mask)
+        if self.opponent is not None:
+            self.opponent.reset(mask)
+
+    def _advance(self, action: Tensor) -> None:
+        self._transition(action, torch.zeros_like(self._pending))
+
+    def _transition(self, action: Tensor, resetting: Tensor) -> None:
+        if self._before is not self.engine.view:
+            self._before.copy_(self.engine.view)
+        if self.opponent is None:
+            self._command.copy_(action)
+        else:
+            self._command[0].copy_(action)
+            self._command[1].copy_(self._sound(as_action(self.opponent.act(self._named(self.engine.view[1])))))
+        self.engine.step(self._command, resetting)
+        self._forget(resetting)
+
+    def _sound(self, action: Tensor) -> Tensor:
+        """An opponent's action within its bounds; it has no learner to be told."""
+        low, high, _ = self._bounds
+        return torch.nan_to_num(action, 0.0, 0.0, 0.0).clamp(low, high)
+
+    def _observe(self) -> Observation:
+        return self._acting(self.engine.view)
+
+    def _outcome(self) -> Outcome:
+        facts = self.engine.facts if self.sides == 2 else self.engine.facts[:, 0]
+        info = dict(zip(FACTS, facts.unbind(0), strict=True))
+        over = self.engine.duels.winner >= 0
+        command = self._command if self.sides == 2 else self._command[0]
+        reward = self.reward.compute(self._acting(self._before), self._acting(self.engine.view), command, over, info)
+        self.returns.add_(reward)
+        info["episode_return"] = self.returns.clone()
+        return Outcome(reward, over, torch.zeros_like(over), info)
+
+    def _acting(self, packed: Tensor) -> SideView:
+        """The observation of the sides that act: [N, ...] or [2, N, ...]."""
+        return self._named(packed if self.sides == 2 else packed[0])
+
+    @staticmethod
+    def _named(packed: Tensor) -> SideView:
+        view, first = SideView(), 0
+        for name, shape in GROUPS.items():
+            width = shape[0] if len(shape) == 1 else shape[0] * shape[1]
+            view[name] = packed[..., first : first + width].unflatten(-1, shape)
+            first += width
+        return view
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """The tensors that make up the state, the duels' and the opponent's included."""
+        duels = {f"duels.{name}": x for name, x in self.engine.duels.tensors().items()}
+        opponent = {f"opponent.{name}": x for name, x in self.opponent.state_tensors().items()} if self.opponent else {}
+        return super().state_tensors() | {"episode": self.engine.episode} | duels | opponent
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from `state`, bit for bit."""
+        if state["seed"] != self.seed:  # starts follow from it
+            raise ValueError(f"the saved env was made with seed {state['seed']}, this one with {self.seed}: build it with the same seed")
+        super().load_state_dict(state)
+        self.engine.refresh()
