@@ -99,7 +99,7 @@ def _tensor_table(path: Path) -> Table:
         return table
     structure, leaves = tree.freeze(load_checkpoint(path))
     for where, i in tree.walk_leaves(structure):
-        data = leaves[i].data
+        data = leaves.data[i]
         table.add_row(escape(".".join(map(str, where))), str(data.dtype), str(tuple(data.shape)), "")
     return table
 

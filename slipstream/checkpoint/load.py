@@ -31,7 +31,7 @@ def load_checkpoint(path: str | Path, keys: Iterable[str] | None = None, map_loc
     if keys is None:
         return state
     structure, leaves = tree.freeze(state)
-    return tree.thaw(tree.select(structure, list(keys)), lambda i: leaves[i].data)
+    return tree.thaw(tree.select(structure, list(keys)), lambda i: leaves.data[i])
 
 
 def is_slip(path: Path) -> bool:

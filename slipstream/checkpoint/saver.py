@@ -110,7 +110,7 @@ class AsyncCheckpointSaver:
         self._base_buffer: Buffer | None = None
         self._since_full = 0
         self._known: dict[Path, Entry] = {}
-        self._folders: set[Path] = set()
+        self._folders: set[str] = set()
         self._counts = dict.fromkeys(("saved", "full", "differences", "dropped", "failed", "bytes_in", "bytes_out"), 0)
         self._blocking_ms: deque[float] = deque(maxlen=1000)
         self._background_ms: deque[float] = deque(maxlen=1000)
@@ -136,11 +136,14 @@ class AsyncCheckpointSaver:
         """
         start = time.perf_counter()
         form = _form(compress)
-        target = Path(path if str(path).endswith(_SUFFIX[form]) else f"{path}{_SUFFIX[form]}")
+        name = os.fspath(path)
+        target = Path(name if name.endswith(_SUFFIX[form]) else name + _SUFFIX[form])
         self._check_open()
         self._raise_errors()
-        if target.parent not in self._folders:
+        folder = os.path.dirname(name)
+        if folder not in self._folders:
             self._enter_folder(target.parent)
+            self._folders.add(folder)
         self._make_room()
         structure, leaves = tree.freeze(checkpoint)
         buffer = self._staging.snapshot(leaves)
@@ -233,7 +236,6 @@ class AsyncCheckpointSaver:
         for path in stale_files(folder):
             with contextlib.suppress(OSError):
                 path.unlink()
-        self._folders.add(folder)
 
     def _make_room(self) -> None:
         with self._changed:

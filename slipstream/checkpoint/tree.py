@@ -29,51 +29,73 @@ class Node(NamedTuple):
     value: Any
 
 
-class Leaf(NamedTuple):
-    """A tensor or array taken out of the tree, with the last key on the way to it."""
-
-    data: Any
-    name: Any
+_READY = tuple(Node("tensor", i) for i in range(1024))  # made once: they hold nothing of a state
 
 
-def freeze(state: Any) -> tuple[Any, list[Leaf]]:
+class Leaves(NamedTuple):
+    """The tensors and arrays taken out of a tree, in order, and beside each the last key on the way to it."""
+
+    data: list[Any]
+    names: list[Any]
+    arrays: list[int]  # which of them are NumPy's
+
+
+def freeze(state: Any) -> tuple[Any, Leaves]:
     """The frozen tree of `state` and its tensors, not yet copied. The same tensor object twice becomes one leaf."""
-    leaves: list[Leaf] = []
+    data: list[Any] = []
+    names: list[Any] = []
+    arrays: list[int] = []
     seen: dict[int, int] = {}
-    new = tuple.__new__  # the trainer waits for this walk, and a named tuple's own constructor takes twice as long
+    plain, tensor, known, new = _PLAIN, torch.Tensor, seen.setdefault, tuple.__new__
 
-    def leaf(data: Any, name: Any) -> int:
-        index = seen.setdefault(id(data), len(leaves))
-        if index == len(leaves):
-            leaves.append(new(Leaf, (data, name)))
+    def leaf(value: Any, name: Any) -> int:
+        index = known(id(value), len(data))
+        if index == len(data):
+            data.append(value)
+            names.append(name)
         return index
 
     def walk(node: Any, name: Any, depth: int) -> Any:
         kind = type(node)
-        if kind in _PLAIN:
+        if kind in plain:
             return node
-        if kind is torch.Tensor:
-            return new(Node, ("learning" if node.requires_grad else "tensor", leaf(node, name)))
+        if kind is tensor:
+            return Node("learning" if node.requires_grad else "tensor", leaf(node, name))
         if depth > MAX_DEPTH:
             raise CheckpointError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself")
-        if kind is dict:
-            return Node("dict", [(k if type(k) in _PLAIN else _frozen_key(k), walk(v, k, depth + 1)) for k, v in node.items()])
-        if kind is OrderedDict:
-            items = [(k if type(k) in _PLAIN else _frozen_key(k), walk(v, k, depth + 1)) for k, v in node.items()]
+        if kind is dict or kind is OrderedDict:
+            pairs = []
+            for key, value in node.items():  # the trainer waits for this loop: what is common is done in it, without a call
+                child = type(value)
+                if child is tensor:
+                    count = len(data)
+                    index = known(id(value), count)
+                    if index == count:
+                        data.append(value)
+                        names.append(key)
+                    value = _READY[index] if index < 1024 and not value.requires_grad else walk(value, key, depth)
+                elif child not in plain:
+                    value = walk(value, key, depth + 1)
+                pairs.append((key if type(key) in plain else _frozen_key(key), value))
+            if kind is dict:
+                return new(Node, ("dict", pairs))  # a named tuple's own constructor takes twice as long
             metadata = getattr(node, "_metadata", None)  # state_dict() keeps the modules' versions there
-            return Node("odict", [items, walk(metadata, None, depth + 1)])
+            return new(Node, ("odict", [pairs, walk(metadata, None, depth + 1)]))
         if kind is list or kind is tuple:
-            if _PLAIN.issuperset(map(type, node)):  # the 625 numbers of a random state, at once
+            if plain.issuperset(map(type, node)):  # the 625 numbers of a random state, at once
                 return Node(kind.__name__, list(node))
             return Node(kind.__name__, [walk(v, name, depth + 1) for v in node])
         if isinstance(node, torch.nn.Parameter):
             return Node("parameter", [leaf(node, name), node.requires_grad])
         if isinstance(node, np.ndarray):
-            return Node("ndarray", leaf(node, name))
+            count = len(data)
+            index = leaf(node, name)
+            arrays.extend(range(count, len(data)))  # it, unless it was there before
+            return Node("ndarray", index)
         return _rare(node, walk, leaf, name, depth)
 
     try:
-        return walk(state, None, 0), leaves
+        return walk(state, None, 0), Leaves(data, names, arrays)
     except _Refused as refused:  # the place is looked for only now: carrying it along would double the time of a good walk
         raise TypeError(f"checkpoint{_place(state, refused.node)} {refused.reason}") from None
 
@@ -109,7 +131,7 @@ def _rare(node: Any, walk: Callable[..., Any], leaf: Callable[..., int], name: A
 
 def _frozen_key(key: Any) -> Any:
     frozen, leaves = freeze(key)
-    if leaves:
+    if leaves.data:
         raise _Refused(key, "has a tensor as a key or in a set: use its number or name instead")
     return frozen
 

@@ -1,0 +1,172 @@
+"""One saver, a state that changes its form between the calls: each file holds what was there at its own call."""
+
+import copy
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+from checkpoint_states import DTYPES, random_tensor, same
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+
+
+def save_each(states, folder, **options):
+    """Every state of an iterator saved when it comes, with what it was then; the next change comes at once."""
+    kept = []
+    with AsyncCheckpointSaver(max_queue_size=2, **options) as saver:
+        for i, state in enumerate(states):
+            kept.append((copy.deepcopy(state), saver.save_async(state, folder / f"c_{i}.pt")))
+    return kept
+
+
+def changing():
+    """A state of one kind, then one change after the other, each of which must be seen."""
+    state = {"model": OrderedDict(a=torch.arange(12.0).view(3, 4), b=torch.ones(12)), "n": 1, "list": [1, {"x": None}], "z": np.arange(3)}
+    model = state["model"]
+    yield state
+    model["a"].add_(1)  # values alone
+    yield state
+    state["n"], state["list"][1]["x"] = 2.5, "text"  # leaves that are no tensors
+    yield state
+    state["list"].append(torch.tensor(7))
+    yield state
+    model["a"] = model["a"].view(4, 3)  # another shape, as many bytes
+    yield state
+    model["a"].t_()  # another stride, in place: the same object
+    yield state
+    model["b"] = model["b"].double()
+    yield state
+    model["b"].resize_(5)
+    yield state
+    model["b"].requires_grad_()
+    yield state
+    model["b"] = torch.nn.Parameter(torch.zeros(5, dtype=torch.float64))
+    yield state
+    model["c"] = model.pop("b")  # another key
+    yield state
+    model.move_to_end("a")  # another order
+    yield state
+    state["z"] = np.arange(3, dtype=">i2")
+    yield state
+    state["z"] = torch.arange(3)  # an array becomes a tensor
+    yield state
+    state["z"] = [True, 1, 1.0, None]  # and a tensor a list
+    yield state
+    del state["list"]
+    yield state
+
+
+@pytest.mark.parametrize("options", [{}, {"full_every": 4}])
+def test_every_change_between_two_calls_is_seen(options, tmp_path):
+    kept = save_each(changing(), tmp_path, **options)
+    assert [i for i, (state, path) in enumerate(kept) if not same(load_checkpoint(path), state)] == []
+
+
+def test_two_keys_that_change_places_take_their_values_with_them(tmp_path):
+    first, second = torch.zeros(100), torch.ones(100)
+    kept = save_each(iter([{"a": first, "b": second}, {"a": second, "b": first}, {"b": first, "a": second}]), tmp_path)
+    assert [(p["a"][0].item(), p["b"][0].item()) for p in (load_checkpoint(path) for _, path in kept)] == [(0, 1), (1, 0), (1, 0)]
+
+
+def shares(state):
+    a, b = state["a"].clone(), state["b"].clone()
+    state["a"].add_(1)
+    changed = not torch.equal(state["b"], b)
+    state["a"].copy_(a)
+    return changed
+
+
+def test_storage_that_comes_to_be_shared_and_is_parted_again(tmp_path):
+    flat = torch.arange(8.0)
+    whole = {"a": flat, "b": flat}
+    parts = {"a": flat[:6], "b": flat[2:]}
+    apart = {"a": torch.arange(8.0), "b": torch.arange(8.0)}
+    kept = save_each(iter([apart, whole, parts, apart, parts]), tmp_path, full_every=2)
+    loaded = [load_checkpoint(path) for _, path in kept]
+    assert all(same(there, state) for there, (state, _) in zip(loaded, kept, strict=True))
+    assert [shares(state) for state in loaded] == [False, True, True, False, True]
+
+
+def test_a_view_that_moves_within_its_storage(tmp_path):
+    flat = torch.arange(10.0)
+    states = ({"a": flat[i : i + 4], "b": flat[4:]} for i in range(4))
+    for i, (_, path) in enumerate(save_each(states, tmp_path)):
+        assert load_checkpoint(path)["a"].tolist() == [i, i + 1, i + 2, i + 3]
+
+
+def test_a_tensor_that_is_pointed_at_other_memory_is_read_from_there(tmp_path):
+    weight = torch.zeros(50)
+
+    def states():
+        yield {"w": weight}
+        weight.data = torch.ones(50)
+        yield {"w": weight}
+        weight.set_(torch.full((50,), 2.0))
+        yield {"w": weight}
+
+    assert [load_checkpoint(path)["w"].unique().item() for _, path in save_each(states(), tmp_path)] == [0, 1, 2]
+
+
+def test_a_conjugate_or_negative_view_in_the_place_of_a_plain_tensor(tmp_path):
+    numbers = torch.tensor([1 + 2j, 3 - 4j])
+    states = [{"a": numbers}, {"a": numbers.conj()}, {"a": numbers.clone()}, {"a": numbers.imag.clone()}, {"a": numbers.conj().imag}]
+    loaded = [load_checkpoint(path)["a"].tolist() for _, path in save_each(iter(states), tmp_path)]
+    assert loaded == [[1 + 2j, 3 - 4j], [1 - 2j, 3 + 4j], [1 + 2j, 3 - 4j], [2, -4], [-2, 4]]
+
+
+@pytest.mark.parametrize("other", [torch.eye(3).to_sparse(), torch.empty(3, 3, device="meta")], ids=["sparse", "meta"])
+def test_what_cannot_be_kept_is_refused_also_where_a_plain_tensor_was_before(other, tmp_path):
+    with AsyncCheckpointSaver() as saver:
+        saver.save_async({"a": torch.eye(3)}, tmp_path / "c_0.pt")
+        with pytest.raises(TypeError, match="dense"):
+            saver.save_async({"a": other}, tmp_path / "c_1.pt")
+        path = saver.save_async({"a": 2 * torch.eye(3)}, tmp_path / "c_2.pt")
+    assert torch.equal(load_checkpoint(path)["a"], 2 * torch.eye(3))
+
+
+def test_moments_become_approximate_only_under_their_own_name(tmp_path):
+    values = torch.randn(2000)
+    kept = save_each(iter([{"exp_avg": values}, {"weight": values}, {"exp_avg": values}]), tmp_path, moments="int8", full_every=2)
+    assert [torch.equal(next(iter(load_checkpoint(path).values())), values) for _, path in kept] == [False, True, False]
+
+
+@st.composite
+def changes(draw):
+    """Some tensors, then for each call a new order, new kinds, new shapes or shared memory for some of them."""
+    number = st.integers(0, 10**6)
+    kinds = st.sampled_from(["new", "drop", "share", "swap", "turn", "fill", "leaf", "twice"])
+    return draw(st.lists(st.tuples(kinds, number), min_size=3, max_size=10))
+
+
+@settings(max_examples=25, deadline=None)
+@given(changes())
+def test_random_changes_are_all_seen(tmp_path_factory, steps):
+    def states():
+        state = {"t0": torch.arange(30.0).view(5, 6), "t1": torch.ones(7)}
+        for what, number in steps:
+            names = [k for k, v in state.items() if isinstance(v, torch.Tensor)]
+            name = names[number % len(names)] if names else None
+            if what == "new" or name is None:
+                state[f"t{number % 5}"] = random_tensor((number % 4, number % 3 + 1), DTYPES[number % len(DTYPES)], number)
+            elif what == "drop":
+                del state[name]
+            elif what == "share":
+                state["view"] = state[name].flatten()[number % 2 :: 2]
+            elif what == "swap":
+                state = dict(reversed(state.items()))
+            elif what == "turn" and state[name].dim() > 1:
+                state[name] = state[name].transpose(0, 1)
+            elif what == "fill":
+                state[name] = random_tensor(tuple(state[name].shape), state[name].dtype, number)
+            elif what == "leaf":
+                state["n"] = [number, {"k": str(number)}]
+            else:
+                state["again"] = state[name]
+            yield state
+
+    folder = tmp_path_factory.mktemp("changes")
+    for state, path in save_each(states(), folder, full_every=3):
+        assert same(load_checkpoint(path), state)
