@@ -6,20 +6,35 @@ import mmap
 
 import numpy as np
 
-SMALLEST, LARGEST = 1 << 16, 1 << 25
-_HUGE = 1 << 22  # from here on large pages are asked for: random reads then miss fewer address translations
+SMALLEST, LARGEST = 1 << 18, 1 << 25
+PAGE, HUGE_PAGE = 1 << 12, 1 << 21
 
 
 class _Segment:
-    __slots__ = ("address", "live", "memory", "size", "used")
+    """Address space; memory comes with the pages that are written."""
+
+    __slots__ = ("address", "area", "live", "memory", "page", "size", "used")
 
     def __init__(self, size: int) -> None:
-        area = mmap.mmap(-1, size)
-        if size >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-            area.madvise(mmap.MADV_HUGEPAGE)
-        self.memory = np.frombuffer(area, np.uint8)
+        self.area = mmap.mmap(-1, size)
+        self.page = PAGE
+        if size >= 4 * HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+            self.area.madvise(mmap.MADV_HUGEPAGE)  # random reads then miss fewer address translations
+            self.page = HUGE_PAGE
+        self.memory = np.frombuffer(self.area, np.uint8)
         self.address = self.memory.ctypes.data
         self.size, self.used, self.live = size, 0, 0
+
+    @property
+    def nbytes(self) -> int:
+        return min(self.size, -(-self.used // self.page) * self.page)
+
+    def finish(self) -> None:
+        """Nothing more will be written: give the rest of the last large page back."""
+        end = -(-self.used // PAGE) * PAGE
+        if self.page == HUGE_PAGE and end < self.size:
+            self.area.madvise(mmap.MADV_DONTNEED, end, self.size - end)
+        self.page = PAGE
 
 
 class Arena:
@@ -28,25 +43,29 @@ class Arena:
     def __init__(self) -> None:
         self._segments: dict[int, _Segment] = {}
         self._next = 0
-        self._open: int | None = None
-        self.nbytes = 0  # of all segments
-        self.live = 0  # of the blocks in them
+        self._open = 0
+        self.nbytes = 0  # of memory taken
+        self.live = 0  # of that, bytes of blocks
 
     def put(self, data: np.ndarray) -> tuple[int, int]:
         """Copy `data`, uint8 [n]; (address, segment). Begins at a multiple of 64."""
         room = -(-data.size // 64) * 64
-        segment = self._segments.get(self._open) if self._open is not None else None
+        segment = self._segments.get(self._open)
         if segment is None or segment.used + room > segment.size:
-            self._open, previous = self._new(room), self._open
-            if previous is not None and self._segments[previous].live == 0:
-                self._drop(previous)
-            segment = self._segments[self._open]
+            if segment is not None:
+                self.nbytes -= segment.nbytes
+                segment.finish()
+                self.nbytes += segment.nbytes
+                if segment.live == 0:
+                    self._drop(self._open)
+            segment = self._new(room)
         address = segment.address + segment.used
         segment.memory[segment.used : segment.used + data.size] = data
+        self.nbytes -= segment.nbytes
         segment.used += room
+        self.nbytes += segment.nbytes
         segment.live += data.size
         self.live += data.size
-        assert self._open is not None
         return address, self._open
 
     def free(self, segment: int, nbytes: int) -> None:
@@ -54,22 +73,21 @@ class Arena:
         owner = self._segments[segment]
         owner.live -= nbytes
         self.live -= nbytes
-        if owner.live == 0 and segment != self._open:
+        if owner.live == 0:
             self._drop(segment)
 
     def clear(self) -> None:
         """Give everything back."""
         self._segments.clear()
-        self._open, self.nbytes, self.live = None, 0, 0
+        self._open, self.nbytes, self.live = 0, 0, 0
 
-    def _new(self, least: int) -> int:
-        # a sixteenth of what is held: the unused end of the newest segment never weighs much
-        size = min(LARGEST, max(SMALLEST, self.nbytes // 16))
-        size = -(-max(size, least) // SMALLEST) * SMALLEST
+    def _new(self, room: int) -> _Segment:
+        # a sixteenth of what is held: what leaves first comes free soon; of many blocks, so that little is lost at its end
+        size = max(room, min(LARGEST, max(SMALLEST, 16 * room, self.nbytes // 16)))
         self._next += 1
-        self._segments[self._next] = _Segment(size)
-        self.nbytes += size
-        return self._next
+        self._open = self._next
+        self._segments[self._open] = segment = _Segment(-(-size // PAGE) * PAGE)
+        return segment
 
     def _drop(self, segment: int) -> None:
-        self.nbytes -= self._segments.pop(segment).size
+        self.nbytes -= self._segments.pop(segment).nbytes

@@ -64,7 +64,7 @@ class BlockColumn:
         self._table_first = 0  # block number of the index's first entry
         self._first = 0  # oldest block held
         self._blocks = 0
-        self._arena = Arena()
+        self._arenas = {True: Arena(), False: Arena()}  # sealed blocks stay, quickly coded ones soon go: apart, each empties in order
         self._raw: dict[int, np.ndarray] = {}  # blocks being filled or waiting: header and frames
         self._spare: list[np.ndarray] = []
         self._open_rows = 0
@@ -145,7 +145,8 @@ class BlockColumn:
             self._raw.clear()
             self._spare.clear()
             self._external.clear()
-            self._arena.clear()
+            for arena in self._arenas.values():
+                arena.clear()
             self._blocks, self.head, self._first, self._open_rows = 0, self.tail, self.tail // self.block_rows, 0
         self._raise_error(closing=True)
 
@@ -220,7 +221,7 @@ class BlockColumn:
                 first = f"{self.tail} (blocks begin at multiples of {self.block_rows})"
                 raise ValueError(f"a block from row {header.first_row} does not continue at row {first}")
             with self._lock:
-                address, segment = self._arena.put(data[: header.nbytes])
+                address, segment = self._put(data[: header.nbytes], True)
                 self._enter(header.first_row // self.block_rows, address, segment, header.nbytes)
                 self._stored_bytes += header.nbytes
                 self.tail += header.rows
@@ -249,7 +250,7 @@ class BlockColumn:
     def nbytes(self) -> int:
         """Bytes of memory it takes: arenas, raw blocks, index."""
         raw = (len(self._raw) + len(self._spare)) * self._raw_bytes
-        return self._arena.nbytes + raw + self._index.nbytes + 1024
+        return sum(arena.nbytes for arena in self._arenas.values()) + raw + self._index.nbytes + 1024
 
     def __len__(self) -> int:
         return self.tail - self.head
@@ -339,6 +340,11 @@ class BlockColumn:
         self._index[0, at] = address  # one word: a reader sees the old block or the new one
         self._blocks = max(self._blocks, number + 1 - self._first)
 
+    def _put(self, block: np.ndarray, final: bool) -> tuple[int, int]:
+        """(address, segment) of a copy; the segment's lowest bit says which arena has it."""
+        address, segment = self._arenas[final].put(block)
+        return address, 2 * segment + final
+
     def _retire(self, number: int) -> None:
         """The block's present memory goes once no reader can be in it; under the lock."""
         _, segment, nbytes = self._index[:, number - self._table_first].tolist()
@@ -357,7 +363,7 @@ class BlockColumn:
         while self._retired and self._retired[0][0] < oldest:
             _, segment, what = self._retired.popleft()
             if segment >= 0:
-                self._arena.free(segment, what)
+                self._arenas[segment % 2 == 1].free(segment // 2, what)
             elif segment == -1 and len(self._spare) < 2:
                 self._spare.append(what)
 
@@ -414,14 +420,15 @@ class BlockColumn:
         """Code a block and let the index lead to it, unless it was evicted meanwhile."""
         level = self.level if slow else QUICK
         codec = self._pick(frames)
-        block = self.coder.encode(frames, number * self.block_rows, codec, level, sealed=slow or not codec & (LZ4 | ZSTD))
+        final = slow or not codec & (LZ4 | ZSTD)
+        block = self.coder.encode(frames, number * self.block_rows, codec, level, final)
         ratio = block.nbytes / frames.nbytes
         if self._auto and ratio > 1.3 * self._chosen_ratio + 0.02:
             self._since_choice = CHOOSE_EVERY  # the data have changed: look again at the next block
         with self._lock:
             if self._closed or number < self._first:
                 return
-            address, segment = self._arena.put(block)
+            address, segment = self._put(block, final)
             self._retire(number)
             self._enter(number, address, segment, block.nbytes)
             self._stored_bytes += block.nbytes

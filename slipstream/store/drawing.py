@@ -1,0 +1,201 @@
+"""From step numbers to batches: the rows are found under the lock, read without it, and handed out as a TensorDict."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from slipstream.store.batches import BatchPool, Slot
+from slipstream.store.episodes import TERMINATED
+from slipstream.store.memory import Memory
+from slipstream.store.schema import Key, as_tensor, mask_key, mask_of
+
+_OF_THE_END = (("terminated",), ("truncated",), ("done",))  # of an n-step transition, these are its last step's
+
+
+class Drawing:
+    """Batches of one replay buffer."""
+
+    def __init__(self, memory: Memory, pool: BatchPool, device: torch.device) -> None:
+        self._memory = memory
+        self._pool = pool
+        self._device = device
+
+    def transitions(self, number: int, n_step: int, gamma: float, steps: np.ndarray | None = None) -> TensorDict:
+        """[B]; see `ReplayBuffer.sample`."""
+        memory = self._memory
+        if n_step < 1:
+            raise ValueError(f"n_step is {n_step}: take 1 or more")
+        with memory.gate.reading():
+            with memory.lock:
+                index = memory.index
+                weights = None
+                if steps is None:
+                    self._check(number)
+                    steps, weights = memory.sampler.draw(number, index.head_step, index.tail_step)
+                elif len(steps) and (steps.min() < index.head_step or steps.max() >= index.tail_step):
+                    raise IndexError(f"steps outside [{index.head_step}, {index.tail_step}), which are in the buffer, were asked for")
+                ring = memory.ends.ring
+                counts = np.full(number, n_step)
+                _, rows, following = index.follow(steps, counts, np.zeros(number, np.int64), n_step, ring)
+                pending = memory.pending
+                goals = memory.sampler.goals(index, steps)
+            last = (np.arange(number), counts - 1)
+            slot = self._take((number,))
+            try:
+                self._read(slot, rows[:, 0], following[last], pending)
+                if n_step > 1:
+                    self._read_n_step(slot, rows, rows[last], gamma)
+                if goals is not None:
+                    memory.sampler.relabel(slot.arrays, goals, lambda key, r: self._rows_of(key, r, pending))
+                tensors = self._tensors(slot)
+            finally:
+                self._pool.give_back(slot)
+        terminated = (ring[rows[last] % len(ring)] & TERMINATED) != 0
+        powers = gamma ** np.arange(n_step + 1)
+        tensors["index",] = torch.from_numpy(steps)
+        tensors["discount",] = torch.from_numpy(np.where(terminated, 0.0, powers[counts]).astype(np.float32))
+        if weights is not None:
+            tensors["weight",] = torch.from_numpy(weights)
+        return self._batch(tensors, (number,), slot)
+
+    def slices(self, number: int, length: int, burn_in: int) -> TensorDict:
+        """[B, burn_in + length]; see `ReplayBuffer.sample_slices`."""
+        memory = self._memory
+        if length < 1 or burn_in < 0:
+            raise ValueError(f"length is {length} and burn_in {burn_in}: take at least 1 and 0")
+        with memory.gate.reading():
+            with memory.lock:
+                self._check(number)
+                index, ring = memory.index, memory.ends.ring
+                steps, weights = memory.sampler.draw(number, index.head_step, index.tail_step)
+                starts, before = index.behind(steps, burn_in, ring)
+                numbers, rows, following = index.follow(starts, before + length, burn_in - before, burn_in + length, ring)
+                pending = memory.pending
+            return self._padded(numbers, rows, following, pending, weights)
+
+    def episodes(self, number: int) -> TensorDict:
+        """[k, longest]; see `ReplayBuffer.sample_episodes`."""
+        memory = self._memory
+        with memory.gate.reading():
+            with memory.lock:
+                self._check(number)
+                index = memory.index
+                firsts = index.first_steps(memory.whole.draw(number, index.head, memory.sampler.rng))
+                limits = index.remaining(firsts)
+                nothing = np.zeros(number, np.int64)
+                found = index.follow(firsts, limits, nothing, int(limits.max()), memory.ends.ring, through=True)
+                pending = memory.pending
+            return self._padded(*found, pending, None)
+
+    def _check(self, number: int) -> None:
+        if number < 1:
+            raise ValueError(f"a batch of {number}: take at least 1")
+        if not len(self._memory.index):
+            raise ValueError("the replay buffer is empty: add to it before drawing")
+
+    def _padded(self, numbers: np.ndarray, rows: np.ndarray, following: np.ndarray, pending: Any, weights: Any) -> TensorDict:
+        mask = rows >= 0
+        anywhere = rows[mask][0]  # rows to read where there is no step; zeroed afterwards
+        slot = self._take(rows.shape)
+        try:
+            self._read(slot, np.where(mask, rows, anywhere).ravel(), np.where(mask, following, anywhere).ravel(), pending)
+            for array in slot.arrays.values():
+                array[~mask if array.shape[:2] == mask.shape else (slice(None), ~mask)] = 0
+            tensors = self._tensors(slot)
+        finally:
+            self._pool.give_back(slot)
+        tensors["index",], tensors["mask",] = torch.from_numpy(numbers), torch.from_numpy(mask)
+        batch_size = rows.shape
+        if weights is not None:
+            tensors["weight",] = torch.from_numpy(np.broadcast_to(weights[:, None], rows.shape).copy())
+        return self._batch(tensors, batch_size, slot)
+
+    def _take(self, shape: tuple[int, ...]) -> Slot:
+        form: dict[Hashable, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        for key, spec in self._memory.schema.specs.items():
+            both = (2,) if spec.next_key is not None else ()  # the observation and its successor
+            form[key] = ((*both, *shape, *spec.shape), spec.dtype)
+        return self._pool.take(shape, form)
+
+    def _read(self, slot: Slot, rows: np.ndarray, following: np.ndarray, pending: dict[Key, np.ndarray]) -> None:
+        waiting = np.flatnonzero(following < 0)
+        both = np.concatenate([rows, following])
+        both[len(rows) + waiting] = rows[waiting]
+        for key, spec in self._memory.schema.specs.items():
+            column, out = self._memory.columns[key], slot.arrays[key]
+            if spec.next_key is None:
+                column.gather(rows, out.reshape(len(rows), *spec.shape))
+                continue
+            out = out.reshape(2 * len(rows), *spec.shape)
+            column.gather(both, out)
+            if len(waiting):
+                out[len(rows) + waiting] = pending[key][-1 - following[waiting]]
+
+    def _read_n_step(self, slot: Slot, rows: np.ndarray, last: np.ndarray, gamma: float) -> None:
+        columns = self._memory.columns
+        for key in _OF_THE_END:
+            if key in columns:
+                columns[key].gather(last, slot.arrays[key])
+        reward = slot.arrays.get(("reward",))
+        if reward is None:
+            raise KeyError("n_step > 1 sums the key 'reward', which this buffer does not have")
+        inside = rows >= 0
+        each = np.empty((rows.size, *reward.shape[1:]), reward.dtype)
+        columns["reward",].gather(np.where(inside, rows, rows[:, :1]).ravel(), each)
+        each = each.reshape(*rows.shape, -1)
+        weights = np.where(inside, gamma ** np.arange(rows.shape[1]), 0.0)[:, :, None]
+        total = np.where(inside[:, :, None], each, 0) * weights  # what lies outside, NaN even, does not matter
+        reward[...] = total.sum(1).reshape(reward.shape)
+
+    def _rows_of(self, key: Key, rows: np.ndarray, pending: dict[Key, np.ndarray]) -> np.ndarray:
+        """Rows of one observation, also pending ones."""
+        spec = self._memory.schema.specs[key]
+        out = np.empty((len(rows), *spec.shape), spec.dtype)
+        there = np.flatnonzero(rows >= 0)
+        part = np.empty((len(there), *spec.shape), spec.dtype)
+        self._memory.columns[key].gather(rows[there], part)
+        out[there] = part
+        waiting = np.flatnonzero(rows < 0)
+        if len(waiting):
+            out[waiting] = pending[key][-1 - rows[waiting]]
+        return out
+
+    def _tensors(self, slot: Slot) -> dict[Key, Tensor]:
+        schema = self._memory.schema
+        tensors: dict[Key, Tensor] = {}
+        for key, spec in schema.specs.items():
+            array = slot.arrays[key]
+            outs = [(key, array)] if spec.next_key is None else [(key, array[0]), (spec.next_key, array[1])]
+            for name, part in outs:
+                tensor = as_tensor(part, spec)
+                mask = mask_key(name)
+                if mask is not None and (ragged := key[:-1] + (key[-1].removesuffix("_sizes"),)) in schema.ragged:
+                    tensors[mask] = mask_of(tensor, schema.ragged[ragged])
+                else:
+                    tensors[name] = tensor
+        return tensors
+
+    def _batch(self, tensors: dict[Key, Tensor], batch_size: tuple[int, ...], slot: Slot) -> TensorDict:
+        device = self._device
+        if device.type == "cuda":
+            tensors = {key: tensor.to(device, non_blocking=True) for key, tensor in tensors.items()}
+            slot.copied = torch.cuda.Event()
+            slot.copied.record(torch.cuda.current_stream(device))
+        tree: dict[str, Any] = {}
+        for key, tensor in tensors.items():
+            node = tree
+            for name in key[:-1]:
+                node = node.setdefault(name, {})
+            node[key[-1]] = tensor
+        return _nested(tree, torch.Size(batch_size), device)
+
+
+def _nested(tree: dict[str, Any], batch_size: torch.Size, device: torch.device) -> TensorDict:
+    inner = {name: _nested(value, batch_size, device) if isinstance(value, dict) else value for name, value in tree.items()}
+    return TensorDict(inner, batch_size=batch_size, device=device)
