@@ -16,7 +16,10 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from slipstream.algo.dqn import DQNConfig
 from slipstream.algo.ppo import PPOConfig
+from slipstream.algo.sac import SACConfig
+from slipstream.algo.td3 import TD3Config
 from slipstream.envs.aircombat import AirCombatEnv
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationEnv
@@ -25,8 +28,8 @@ from slipstream.models.policy import ModelConfig
 from slipstream.runs.log import WANDB_MODES
 
 CONF = Path(__file__).parent / "conf"
-TASKS: dict[str, type[TensorEnv]] = {"navigation": NavigationEnv, "aircombat": AirCombatEnv}
-ALGORITHMS = {"ppo": PPOConfig}
+TASKS: dict[str, type[TensorEnv] | str] = {"navigation": NavigationEnv, "aircombat": AirCombatEnv, "gym": "slipstream.envs.gym:GymEnv"}
+ALGORITHMS: dict[str, type[Any]] = {"ppo": PPOConfig, "dqn": DQNConfig, "sac": SACConfig, "td3": TD3Config}
 
 PATHS = ("checkpoint", "compare", "resume", "init", "root", "name", "out")
 
@@ -36,6 +39,10 @@ OLD_NAMES = {
     "algo.num_minibatches": "algo.minibatches",
     "algo.training_epoch_num": "algo.epochs",
     "algo.entropy_loss_coefficient": "algo.entropy",
+    "algo.learning_starts": "algo.warmup",
+    "algo.gradient_steps": "algo.updates",
+    "algo.train_freq": "algo.training_frame_num",
+    "algo.target_update_interval": "algo.target_interval",
     "max_frame_num": "total_frames",
     "checkpoint_dir": "root",
 }
@@ -84,7 +91,7 @@ class TrainConfig:
     task: str = "navigation"  # or my_package.my_module:MyEnv
     env: Any = None  # the task's own Config
     model: ModelConfig = field(default_factory=ModelConfig)
-    algo: PPOConfig = field(default_factory=PPOConfig)
+    algo: Any = field(default_factory=PPOConfig)  # of the algorithm that algo=NAME chooses
     eval: EvalConfig = field(default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303]))  # not those that `eval` judges on
     wandb: WandbConfig = field(default_factory=WandbConfig)
     seed: int = 0
@@ -167,20 +174,24 @@ def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | N
     return _compose("eval", EvaluateConfig, overrides, {"env": trained_env} if trained_env else {})
 
 
-def help_text(command: str, task: str = "navigation") -> str:
+def help_text(command: str, task: str = "navigation", algo: str = "ppo") -> str:
     """The keys of `slipstream train` or `slipstream eval`, with their defaults."""
-    env_config = env_class(task).Config
+    algo = _chosen_algorithm([f"algo={algo}"], {})
+    sections = _sections(TrainConfig if command == "train" else EvaluateConfig, task, algo)
     if command == "eval":
         note = "  (the defaults of env.* are those of the checkpoint's own training; shown: NavRL's)\n"
-        return note + describe_keys(EvaluateConfig, env_config, SET_BY_EVAL if task == "navigation" else ())
+        return note + describe_keys(EvaluateConfig, sections, SET_BY_EVAL if task == "navigation" else ())
     presets = ", ".join(sorted(file.stem for file in (CONF / "preset").glob("*.yaml") if file.stem != "none"))
-    return f"  {'preset=none':44} {presets}\n" + describe_keys(TrainConfig, env_config)
+    choices = f"  {'preset=none':44} {presets}\n  {'algo=' + algo:44} {', '.join(ALGORITHMS)}: each with algo.* of its own\n"
+    return choices + describe_keys(TrainConfig, sections)
 
 
 def env_class(task: str) -> type[TensorEnv]:
     """The env of a task: a name of ours, or `package.module:Class` of yours."""
-    if task in TASKS:
-        return TASKS[task]
+    known = TASKS.get(task)
+    if isinstance(known, type):
+        return known
+    task = known or task
     if ":" not in task:
         raise ConfigError(f"unknown task '{task}'{nearest(task, TASKS)}; for an env of your own write task=my_package.my_module:MyEnv")
     module_name, _, class_name = task.partition(":")
@@ -206,8 +217,8 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 def from_dict(kind: type[Any], data: dict[str, Any]) -> Any:
     """A configuration of `kind` from what `to_dict` gave."""
-    env = env_class(data["task"]).Config
-    return _instantiate(kind, env, OmegaConf.create(data))
+    sections = _sections(kind, data["task"], data["algo"]["name"] if "algo" in data else "ppo")
+    return _instantiate(kind, sections, OmegaConf.create(data))
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
@@ -234,13 +245,15 @@ def _compose(config_name: str, kind: type[Any], overrides: list[str], base: dict
     task = value_of("task", overrides) or base.get("task") or "navigation"
     if task != base.get("task", task):
         raise ConfigError(f"a resumed run keeps its task, {base['task']}: leave task={task} out, or start a new run")
-    config_class = env_class(task).Config
-    overrides = [text for text in overrides if not text.startswith("task=")]
-    overrides.append(f"task={task if task in TASKS else 'custom'}")
-    overrides = _choose_algorithm(overrides)
-    ConfigStore.instance().store(name=f"{config_name}_schema", node=_schema(kind, config_class, base))
-    keys = settable(kind, config_class)
+    algo = _chosen_algorithm(overrides, base)
+    sections = _sections(kind, task, algo)
+    keys = settable(kind, sections)
+    overrides = [text for text in overrides if not text.startswith(("task=", "algo="))]
     _check_keys(overrides, kind, keys)
+    overrides.append(f"task={task if task in TASKS else 'custom'}")
+    if kind is TrainConfig:
+        overrides.append(f"tuned={_tuned_for(value_of('preset', overrides), task, algo, bool(base))}")
+    ConfigStore.instance().store(name=f"{config_name}_schema", node=_schema(kind, sections, base))
     overrides = [_readable(text, keys) for text in overrides]
     GlobalHydra.instance().clear()
     try:
@@ -249,14 +262,32 @@ def _compose(config_name: str, kind: type[Any], overrides: list[str], base: dict
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error)) from error
     composed.task = task
-    return _instantiate(kind, config_class, composed)
+    return _instantiate(kind, sections, composed)
 
 
-def _schema(kind: type[Any], env_config: type[Any], base: dict[str, Any]) -> Any:
+def _sections(kind: type[Any], task: str, algo: str) -> dict[str, type[Any]]:
+    """The dataclasses of those keys that depend on a choice: the env's, and in a training the algorithm's."""
+    return {"env": env_class(task).Config, **({"algo": ALGORITHMS[algo]} if kind is TrainConfig else {})}
+
+
+def _tuned_for(preset: str | None, task: str, algo: str, resumed: bool) -> str:
+    """The file of conf/tuned/ with an algorithm's settings for a preset or, where the preset leaves it open, for a task."""
+    tuned = sorted(file.stem for file in (CONF / "tuned").glob("*.yaml"))
+    for_preset = [name.rpartition("-")[2] for name in tuned if preset and name.rpartition("-")[0] == preset]
+    if for_preset and algo not in for_preset and not resumed:
+        raise ConfigError(
+            f"preset={preset} has no settings for algo={algo}, but for {', '.join(for_preset)}: choose one, or leave the preset out"
+        )
+    name = f"{preset if for_preset else task}-{algo}"
+    return name if name in tuned and not resumed else "none"  # a resumed run has its own
+
+
+def _schema(kind: type[Any], sections: dict[str, type[Any]], base: dict[str, Any]) -> Any:
     """The typed tree of every key, with the defaults of the dataclasses where `base` has none."""
     tree = OmegaConf.structured(kind)
     OmegaConf.set_struct(tree, False)
-    tree.env = OmegaConf.structured(env_config)
+    for name, section in sections.items():
+        tree[name] = OmegaConf.structured(section)
     OmegaConf.set_struct(tree, True)
     try:
         return OmegaConf.merge(tree, base)
@@ -264,16 +295,17 @@ def _schema(kind: type[Any], env_config: type[Any], base: dict[str, Any]) -> Any
         raise ConfigError(f"the checkpoint was written with other keys than this version has ({_explain(error)})") from error
 
 
-def _instantiate(kind: type[Any], env_config: type[Any], composed: Any) -> Any:
+def _instantiate(kind: type[Any], sections: dict[str, type[Any]], composed: Any) -> Any:
     """The dataclasses, each checked by its own `__post_init__`."""
     try:
         data = OmegaConf.to_container(composed, resolve=True)
         assert isinstance(data, dict)
-        env = _build(env_config, data.pop("env") or {})
+        parts = {name: _build(section, data.pop(name, None) or {}) for name, section in sections.items()}
         config = _build(kind, {str(k): v for k, v in data.items()})
     except (OmegaConfBaseException, ValueError, TypeError) as error:
         raise ConfigError(_explain(error)) from error
-    config.env = env
+    for name, part in parts.items():
+        setattr(config, name, part)
     return config
 
 
@@ -305,12 +337,15 @@ def _renamed(text: str) -> str:
     return f"{key}={value}"
 
 
-def _choose_algorithm(overrides: list[str]) -> list[str]:
+def _chosen_algorithm(overrides: list[str], base: dict[str, Any]) -> str:
     """`algo=ppo` names the algorithm; the keys of algo.* are its own."""
-    name = value_of("algo", overrides)
-    if name is not None and name not in ALGORITHMS:
-        raise ConfigError(f"unknown algo '{name}'{nearest(name, ALGORITHMS)} (there is: {', '.join(ALGORITHMS)})")
-    return [text for text in overrides if not text.startswith("algo=")]
+    held = base["algo"]["name"] if "algo" in base else None
+    name = value_of("algo", overrides) or held or "ppo"
+    if name not in ALGORITHMS:
+        raise ConfigError(f"unknown algo '{name}'{nearest(name, ALGORITHMS)} (there are: {', '.join(ALGORITHMS)})")
+    if held and name != held:
+        raise ConfigError(f"a resumed run keeps its algorithm, {held}: leave algo={name} out, or start a new run")
+    return name
 
 
 def value_of(key: str, overrides: list[str]) -> str | None:

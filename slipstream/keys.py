@@ -10,15 +10,13 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 
-def settable(kind: type[Any], env_config: type[Any]) -> dict[str, Any]:
-    """Every key that can be set, dotted, with its default."""
+def settable(kind: type[Any], sections: dict[str, type[Any]]) -> dict[str, Any]:
+    """Every key that can be set, dotted, with its default; `sections` has the dataclasses of those that are chosen (env, algo)."""
     keys: dict[str, Any] = {}
 
     def walk(instance: Any, prefix: str) -> None:
         for f in fields(instance):
-            value = getattr(instance, f.name)
-            if f.name == "env" and value is None:
-                value = env_config()
+            value = getattr(instance, f.name) if prefix or f.name not in sections else sections[f.name]()
             keys[prefix + f.name] = value
             if is_dataclass(value):
                 walk(value, f"{prefix}{f.name}.")
@@ -37,16 +35,14 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f": did you mean '{matches[0]}'?" if matches else ""
 
 
-def describe_keys(kind: type[Any], env_config: type[Any], hidden: Iterable[str] = ()) -> str:
+def describe_keys(kind: type[Any], sections: dict[str, type[Any]], hidden: Iterable[str] = ()) -> str:
     """Every key with its default and the comment that stands beside it in the code, for --help."""
     lines: list[str] = []
 
     def walk(instance: Any, prefix: str) -> None:
         notes = _field_comments(type(instance))
         for f in fields(instance):
-            value = getattr(instance, f.name)
-            if f.name == "env" and value is None:
-                value = env_config()
+            value = getattr(instance, f.name) if prefix or f.name not in sections else sections[f.name]()
             if is_dataclass(value):
                 walk(value, f"{prefix}{f.name}.")
             elif prefix + f.name not in hidden:
@@ -63,10 +59,12 @@ def _shown(value: Any) -> str:
 
 
 def _field_comments(kind: type[Any]) -> dict[str, str]:
-    """The comment behind each field of a dataclass, from its source."""
-    try:
-        source = inspect.getsource(kind)
-    except OSError:
-        return {}
-    found = re.findall(r"^\s+(\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE)
-    return {name: text.strip() for name, text in found}
+    """The comment behind each field of a dataclass, from its source and from what it inherits."""
+    found: dict[str, str] = {}
+    for one in reversed([base for base in kind.__mro__ if is_dataclass(base)]):
+        try:
+            source = inspect.getsource(one)
+        except OSError:
+            continue
+        found |= {name: text.strip() for name, text in re.findall(r"^\s+(\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE)}
+    return found

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from slipstream.checkpoint import load_checkpoint
+from slipstream.learner import Policy, build_network
 from slipstream.models import navrl
 from slipstream.models.navrl import is_navrl, load_navrl
-from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
+from slipstream.models.policy import ModelConfig
 from slipstream.runs import RunFolder
 from slipstream.specs import Spec
 
@@ -42,12 +43,13 @@ class LoadedPolicy:
         """The task it was trained on."""
         return self.state["config"]["task"] if self.kind == "slipstream" else "navigation"
 
-    def build(self, observation_spec: dict[str, Spec], action_spec: Spec, device: torch.device | str) -> ActorCritic:
+    def build(self, observation_spec: dict[str, Spec], action_spec: Spec, device: torch.device | str) -> Policy:
         """The network with these weights, for an env of these specs."""
         if self.kind == "navrl":
             self._check_navrl(observation_spec, action_spec)
             return load_navrl(self.state).to(device).eval()
-        policy = build_policy(observation_spec, action_spec, ModelConfig(**self.state["config"]["model"]))
+        config = self.state["config"]
+        policy = build_network(config["algo"], observation_spec, action_spec, ModelConfig(**config["model"]))
         weights = self.state["policy"] if "policy" in self.state else self.state["algo"]["policy"]
         try:
             policy.load_state_dict(weights)

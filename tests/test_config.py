@@ -132,7 +132,7 @@ def test_an_unknown_key_of_eval_points_to_evals_own_help():
         ("model.encoder=cnn", ["model.encoder", "navrl or dict"]),
         ("preset=prod", ["unknown preset 'prod'", "did you mean 'production'?", "debug"]),
         ("task=navigaton", ["unknown task", "did you mean 'navigation'?", "my_package.my_module:MyEnv"]),
-        ("algo=dqn", ["unknown algo 'dqn'", "ppo"]),
+        ("algo=dqm", ["unknown algo 'dqm'", "did you mean 'dqn'?", "ppo, dqn, sac, td3"]),
         ("env.num_envs", ["key=value"]),
         ("--verbose", ["key=value"]),
     ],
@@ -247,7 +247,7 @@ def test_a_task_that_is_none_is_refused_with_the_reason(own_task, task, told):
 @pytest.mark.parametrize("kind", [TrainConfig, EvaluateConfig])
 def test_help_lists_every_key_with_its_default(kind):
     text = config.help_text("train" if kind is TrainConfig else "eval")
-    keys = config.settable(kind, config.NavigationEnv.Config)
+    keys = config.settable(kind, {"env": config.NavigationEnv.Config})
     if kind is EvaluateConfig:
         assert not any(f"  {key}=" in text for key in config.SET_BY_EVAL)
         keys = {key: value for key, value in keys.items() if key not in config.SET_BY_EVAL}

@@ -21,7 +21,8 @@ class ModelConfig:
 
     encoder: str = "auto"  # navrl where its observations are there, else dict
     trunk: list[int] = field(default_factory=lambda: [256, 256])
-    part: int = 64  # width of each observation's features in the dict encoder
+    part: int = 64  # width of each observation's features in the dict encoder; 0: straight into the trunk
+    layer_norm: bool = True  # after each layer of the dict encoder and of the trunks of dqn, sac and td3
     keys: list[str] = field(default_factory=list)  # observations the dict encoder uses; all by default
 
     def __post_init__(self) -> None:
@@ -29,8 +30,8 @@ class ModelConfig:
             raise ValueError(f"unknown model.encoder '{self.encoder}': use auto, navrl or dict")
         if not self.trunk or min(self.trunk) < 1:
             raise ValueError(f"model.trunk needs at least one width, all of them positive, not {self.trunk}")
-        if self.part < 1:
-            raise ValueError(f"model.part must be at least 1, not {self.part}")
+        if self.part < 0:
+            raise ValueError(f"model.part must not be negative, not {self.part}")
 
 
 class ActorCritic(nn.Module):
@@ -66,28 +67,32 @@ class ActorCritic(nn.Module):
     def evaluate(self, observation: Observation, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log probability, entropy and normalised value, each [N], of actions taken earlier."""
         features = self.features(observation)
-        parameters = self.actor(features)
-        return self.actor.log_prob(parameters, action), self.actor.entropy(parameters), self.critic(features)[:, 0]
+        log_prob, entropy = self.actor.evaluate(self.actor(features), action)
+        return log_prob, entropy, self.critic(features)[:, 0]
 
     def value(self, observation: Observation) -> Tensor:
         """The normalised value [N]."""
         return self.critic(self.features(observation))[:, 0]
 
 
-def build_policy(observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None) -> ActorCritic:
-    """The network that fits an env's observations and actions."""
-    config = config or ModelConfig()
+def build_encoder(observation_spec: Mapping[str, Spec], config: ModelConfig, trunk: list[int] | None = None) -> Encoder:
+    """The encoder that fits an env's observations; `trunk` in place of the configuration's, none where it is empty."""
+    trunk = config.trunk if trunk is None else trunk
     kind = config.encoder
     if kind == "auto":
         kind = "navrl" if set(NAVRL_KEYS) <= set(observation_spec) and not config.keys else "dict"
-    encoder: Encoder
-    if kind == "navrl":
-        missing = sorted(set(NAVRL_KEYS) - set(observation_spec))
-        if missing:
-            raise ValueError(f"model.encoder=navrl needs the observations {missing}; use model.encoder=dict for other envs")
-        encoder = NavRLEncoder(observation_spec, config.trunk)
-    else:
-        encoder = DictEncoder(observation_spec, config.trunk, config.part, config.keys or None)
+    if kind == "dict":
+        return DictEncoder(observation_spec, trunk, config.part, config.keys or None, config.layer_norm)
+    missing = sorted(set(NAVRL_KEYS) - set(observation_spec))
+    if missing:
+        raise ValueError(f"model.encoder=navrl needs the observations {missing}; use model.encoder=dict for other envs")
+    return NavRLEncoder(observation_spec, trunk)
+
+
+def build_policy(observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None) -> ActorCritic:
+    """The network that fits an env's observations and actions."""
+    config = config or ModelConfig()
+    encoder = build_encoder(observation_spec, config)
     actor: BetaHead | GaussianHead | CategoricalHead
     if isinstance(action_spec, Discrete):
         actor = CategoricalHead(config.trunk[-1], action_spec.n)

@@ -103,7 +103,7 @@ def test_what_it_says_while_acting_it_says_again_when_asked_later():
     assert entropy.shape == (5,)
 
 
-@pytest.mark.parametrize("wrong", [{"encoder": "cnn"}, {"trunk": []}, {"trunk": [0]}, {"part": 0}])
+@pytest.mark.parametrize("wrong", [{"encoder": "cnn"}, {"trunk": []}, {"trunk": [0]}, {"part": -1}])
 def test_settings_that_cannot_be_are_refused_by_name(wrong):
     with pytest.raises(ValueError, match=f"model.{next(iter(wrong))}"):
         ModelConfig(**wrong)

@@ -1,0 +1,104 @@
+"""What learns in a training, by the algorithm's name: PPO from each batch as it comes, the others from a replay buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from slipstream.algo.dqn import DQN
+from slipstream.algo.offpolicy import OffPolicy, OffPolicyConfig
+from slipstream.algo.ppo import PPO
+from slipstream.algo.sac import SAC
+from slipstream.algo.td3 import TD3
+from slipstream.models.acting import DeterministicPolicy, ExploringPolicy, QPolicy, SquashedGaussianPolicy
+from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
+from slipstream.models.q import Critics
+from slipstream.specs import Spec
+
+if TYPE_CHECKING:
+    from slipstream.store import ReplayBuffer
+
+Policy = ActorCritic | ExploringPolicy
+
+SMALL_BYTES = 256 * 2**20  # of a buffer that checkpoints hold by default
+DRAWN_AT_ONCE = 32  # minibatches in one call of the buffer; priorities are as old as this
+
+
+class ReplayLearner:
+    """Puts what was collected into the buffer and learns from draws of it: `update` takes a collector's batch, as PPO's does."""
+
+    def __init__(self, algo: OffPolicy, buffer: ReplayBuffer) -> None:
+        self.algo = algo
+        self.buffer = buffer
+        self.config = algo.config
+        self.device = algo.device
+        algo.policy.random_share.fill_(1.0)  # until the first update
+
+    def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
+        """Keeps a batch [N, T] and makes the iteration's gradient steps, none before the warm-up is over."""
+        config, algo = self.config, self.algo
+        self.buffer.extend(batch)
+        told: list[dict[str, Tensor]] = []
+        left = config.updates if len(self.buffer) >= max(config.warmup, 1) else 0
+        while left:
+            steps = min(left, DRAWN_AT_ONCE)
+            drawn = self.buffer.sample(steps * config.batch_size, n_step=config.n_step, gamma=config.gamma)
+            told.append(algo.update(drawn, steps))
+            if config.prioritised:
+                self.buffer.update_priority(drawn["index"], algo.td_error)
+            left -= steps
+        algo.set_progress(progress)
+        means = {name: torch.stack([facts[name] for facts in told]).mean() for name in (told[0] if told else ())}
+        return means | {"replay/steps": torch.tensor(float(len(self.buffer)))}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Networks and optimisers; the buffer where `algo.save_replay` says so."""
+        state = self.algo.state_dict()
+        keep = self.config.save_replay
+        if keep == "on" or (keep == "auto" and self.buffer.nbytes <= SMALL_BYTES):
+            state["replay"] = self.buffer.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from `state`; where it holds no buffer, a new one fills up to `algo.warmup` before learning goes on."""
+        self.algo.load_state_dict(state)
+        if "replay" in state:
+            self.buffer.load_state_dict(state["replay"])
+
+
+def build_network(settings: Mapping[str, Any], observation_spec: Mapping[str, Spec], action_spec: Spec, model: ModelConfig) -> Policy:
+    """The policy that the algorithm of these settings (`algo.*`) trains."""
+    name = settings["name"]
+    if name == "dqn":
+        return QPolicy(observation_spec, action_spec, model, settings["dueling"])
+    if name == "sac":
+        return SquashedGaussianPolicy(observation_spec, action_spec, model)
+    if name == "td3":
+        return DeterministicPolicy(observation_spec, action_spec, model, settings["noise"])
+    return build_policy(observation_spec, action_spec, model)
+
+
+def build_learner(policy: Policy, config: Any, observation_spec: Mapping[str, Spec], seed: int) -> PPO | ReplayLearner:
+    """What trains `policy`, by the settings of its algorithm."""
+    if isinstance(policy, ActorCritic):
+        return PPO(policy, config)
+    algo: OffPolicy
+    if isinstance(policy, QPolicy):
+        algo = DQN(policy, config)
+    elif isinstance(policy, SquashedGaussianPolicy):
+        algo = SAC(policy, Critics(observation_spec, policy.dims, policy.config), config)
+    else:
+        assert isinstance(policy, DeterministicPolicy)
+        algo = TD3(policy, Critics(observation_spec, policy.dims, policy.config), config)
+    return ReplayLearner(algo, make_buffer(config, algo.device, seed))
+
+
+def make_buffer(config: OffPolicyConfig, device: torch.device, seed: int) -> ReplayBuffer:
+    """The replay buffer of these settings, on the GPU where the env is."""
+    from slipstream.store import ReplayBuffer  # its native code is loaded where it is needed
+
+    return ReplayBuffer(config.buffer_size, device=device, storage=device.type, seed=seed)
