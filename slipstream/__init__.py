@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from slipstream.envs.rewards import BaseReward, ZeroReward
     from slipstream.exploration import ExplorationType, set_exploration_type
     from slipstream.monitor import PerformanceMonitor
+    from slipstream.store import PrefixSum, ReplayBuffer
 
 __all__ = [
     "PPO",
@@ -25,6 +26,8 @@ __all__ = [
     "NavigationEnv",
     "PerformanceMonitor",
     "PlaceholderAgent",
+    "PrefixSum",
+    "ReplayBuffer",
     "SyncDataCollector",
     "TensorEnv",
     "ZeroReward",
@@ -46,6 +49,7 @@ _HOMES = {
     "envs.rewards": ("BaseReward", "ZeroReward"),
     "exploration": ("ExplorationType", "set_exploration_type"),
     "monitor": ("PerformanceMonitor",),
+    "store": ("PrefixSum", "ReplayBuffer"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -25,6 +25,7 @@ class Slot:
             root = torch.empty(size, dtype=torch.uint8, pin_memory=pinned).numpy()
             self._roots.append(root)
             self.arrays[key] = root.view(dtype).reshape(shape)
+            del root  # its reference would be counted below
         # A tensor made by torch.from_numpy holds its array; a view of an array holds the root. So the counts of references
         # tell whether anything made of this memory is alive, also a single tensor taken out of a batch that is gone.
         self._unused = self._references()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from slipstream.store import streams as streams_
 from slipstream.store.batches import BatchPool
+from slipstream.store.blocks import BlockColumn
 from slipstream.store.columns import Column, RawColumn
 from slipstream.store.drawing import Drawing
 from slipstream.store.episodes import Rows, read_episode
@@ -64,6 +65,7 @@ class ReplayBuffer:
         self.sampler = sampler_from(sampler)
         self.sampler.start(seed)
         self._codec, self._group = codec, group
+        self._spills = memory_budget is not None
         self._keys = None if keys is None else set(keys)
         schema = Schema(ragged={_as_key(k): tuple(v) for k, v in (ragged or {}).items()})
         self._memory = Memory(schema, self.sampler, self._new_column)
@@ -90,7 +92,8 @@ class ReplayBuffer:
                 raise ValueError(f"a batch of {steps} steps does not fit a capacity of {self.capacity}: raise it, or collect fewer")
             self._make_room(steps)
             plan = streams_.plan(read, streams, goes_on)
-            stopped = np.flatnonzero(~goes_on & (streams.last_piece >= self._memory.index.head))  # their pending observation was their final one
+            # streams that do not go on: their pending observation was their final one
+            stopped = np.flatnonzero(~goes_on & (streams.last_piece >= self._memory.index.head))
             slots = streams.first + stopped
             rows = streams_.lay_out(read, self._memory.schema)
             parts = {key: [self._pending_rows(key, slots), array] for key, array in rows.items()}
@@ -208,11 +211,9 @@ class ReplayBuffer:
 
     def _new_column(self, spec: KeySpec) -> Column:
         codec, group = _choice(self._codec, spec.key, "auto"), _choice(self._group, spec.key, 1)
-        del codec, group
-        return RawColumn(spec.shape, spec.dtype, self._rows_expected())
-
-    def _rows_expected(self) -> int:
-        return 1024 if self.capacity is None else self.capacity + self.capacity // 64 + 64
+        if spec.row_bytes >= _SMALL_ROW and (codec != "raw" or self._spills):
+            return BlockColumn(spec.shape, spec.dtype, codec, group)
+        return RawColumn(spec.shape, spec.dtype, 1024 if self.capacity is None else self.capacity + self.capacity // 64 + 64)
 
     def _pending_rows(self, key: Key, slots: np.ndarray) -> np.ndarray:
         """Pending observations that become final ones; zeros for what is no observation."""
@@ -282,7 +283,8 @@ class ReplayBuffer:
         """Whole episodes leave until the memory is within `capacity_bytes`; the newest stays."""
         if self.capacity_bytes is None:
             return
-        while self.nbytes > self.capacity_bytes and (piece := self._memory.index.unit_from(self._memory.index.head + 1)) < self._memory.index.tail:
+        index = self._memory.index
+        while self.nbytes > self.capacity_bytes and (piece := index.unit_from(index.head + 1)) < index.tail:
             self._memory.evict(piece)
 
 
