@@ -1,4 +1,4 @@
-"""The command line: slipstream train | eval | demo | bench | ckpt."""
+"""The command line: slipstream train | eval | demo | bench | export | ckpt."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ COMMANDS = {
     "eval": "fly a policy over unseen maps: slipstream eval checkpoint=runs/NAME 'eval.map_seeds=[101,102,103]'",
     "demo": "train, evaluate and draw a small world on this machine's CPU (about 4 minutes)",
     "bench": "measure:                       slipstream bench env",
+    "export": "write a policy for others:    slipstream export checkpoint=runs/NAME --to onnx",
     "ckpt": "look into checkpoints:         slipstream ckpt info | verify | diff | squash | export | repair",
 }
 
@@ -44,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "eval": _evaluate,
         "demo": _demo,
         "bench": _bench,
+        "export": _export,
         "ckpt": _checkpoint,
     }
     from slipstream.checkpoint.errors import CheckpointError
@@ -102,6 +104,15 @@ def _bench(argv: list[str]) -> int:
     return bench.run(argv)
 
 
+def _export(argv: list[str]) -> int:
+    from slipstream import export
+
+    if _wants_help(argv):
+        print(export.__doc__)
+        return 0
+    return export.run(argv)
+
+
 def _checkpoint(argv: list[str]) -> int:
     from slipstream.checkpoint import cli
 
@@ -115,8 +126,9 @@ def _wants_help(argv: list[str]) -> bool:
 def _keys_help(command: str, argv: list[str]) -> str:
     from slipstream.config import help_text
 
-    task = next((word.removeprefix("task=") for word in argv if word.startswith("task=")), "navigation")
-    return f"usage: slipstream {command} [key=value ...]\n\n{help_text(command, task)}"
+    chosen = {key: next((word.removeprefix(f"{key}=") for word in argv if word.startswith(f"{key}=")), None) for key in ("task", "algo")}
+    text = help_text(command, chosen["task"] or "navigation", chosen["algo"] or "ppo")
+    return f"usage: slipstream {command} [key=value ...]\n\n{text}"
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ ALLOWED = {
     "collect": {"envs", "exploration", "specs", "store", "codec"},
     "algo": {"models", "exploration", "specs"},
 }
-COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "league"}
+COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "league", "learner"}
 
 
 def part_of(module: str) -> str:

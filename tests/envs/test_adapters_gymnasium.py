@@ -219,3 +219,41 @@ def test_a_doubles_action_arrives_as_float32():
     env.reset()
     env.step(np.full((1, 2), 0.25, np.float64)[:, ::-1])
     assert env.env.seen_action.dtype == torch.float32 and env.env.seen_action.tolist() == [[0.25, 0.25]]
+
+
+def test_fire_goes_by_its_sign():
+    env = gymnasium.make_vec("slipstream/AirCombat-v0", num_envs=3, start="head_on")
+    assert env.single_action_space == gymnasium.spaces.Box(np.array([-1, 0, -1], np.float32), np.ones(3, np.float32))
+    env.reset(seed=0)
+    *_, info = env.step(np.array([[0, 1, -1], [0, 1, 0], [0, 1, 0.01]], np.float32))
+    assert info["shots"].tolist() == [0, 0, 1]
+    with pytest.raises(BadActionError, match=r"environment 1 is .*in \[-1, 1\] x \[0, 1\] x \[-1, 1\]"):
+        env.step(np.array([[0, 1, 0], [0, -0.5, 0], [0, 1, 0]], np.float32))
+
+
+def test_both_sides_need_an_adapter_that_has_two():
+    with pytest.raises(ValueError, match="GymnasiumVectorEnv flies one side.*PettingZooEnv"):
+        GymnasiumVectorEnv(TASKS["aircombat"].make(2, sides=2))
+
+
+def test_a_new_seed_keeps_the_opponent_it_was_given():
+    from slipstream.envs.agents import PlaceholderAgent
+    from slipstream.envs.aircombat import AirCombatEnv
+
+    class Mine(PlaceholderAgent):
+        pass
+
+    env = GymnasiumVectorEnv(AirCombatEnv(2, opponent=Mine(2)))
+    env.reset(seed=3)
+    assert isinstance(env.env.opponent, Mine) and env.env.seed == 3
+
+
+def test_an_env_that_forgets_its_settings_cannot_be_given_a_seed():
+    class Forgetful(Counting):
+        def __init__(self, num_envs, device="cpu", seed=0, config=None, wind=0.0):
+            super().__init__(num_envs, device, seed, config)
+
+    env = GymnasiumEnv(Forgetful(1))
+    env.reset()
+    with pytest.raises(TypeError, match="keep its wind as self.wind"):
+        env.reset(seed=1)

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("pettingzoo")
 from adapter_tasks import TASKS  # noqa: E402
@@ -28,13 +29,29 @@ def test_pettingzoos_own_checks_pass(task):
 def test_every_agent_sees_its_own_row_within_its_space(task):
     env = PettingZooEnv(task.make_agents())
     seen, _ = env.reset(seed=1)
-    for _ in range(50):
-        assert all(env.observation_space(agent).contains(seen[agent]) for agent in seen)
-        if not env.agents:
+    for _ in range(20):
+        tensors = env.env.reset(torch.zeros(env.env.num_envs, dtype=torch.bool))  # a look: nobody is reset
+        for agent in seen:
+            assert env.observation_space(agent).contains(seen[agent])
+            row = env.possible_agents.index(agent)
+            for name, tensor in tensors.items():
+                own = tensor.flatten(0, len(env.env.batch_shape) - 1)[row].numpy()
+                np.testing.assert_allclose(seen[agent][name], own, rtol=1e-5, atol=1e-6)  # a look may round otherwise than a step
+        if len(env.agents) < len(env.possible_agents):
             break
         seen, *_ = env.step({agent: env.action_space(agent).sample() for agent in env.agents})
-    first, second = env.possible_agents[:2]
-    assert any(not np.array_equal(seen[first][name], seen[second][name]) for name in seen.get(first, {}) if second in seen) or len(seen) < 2
+
+
+def test_the_two_sides_of_a_duel_are_red_and_blue():
+    env = PettingZooEnv(TASKS["aircombat"].make(1, sides=2, start="head_on"))
+    assert env.possible_agents == ["red", "blue"]
+    env.reset(seed=0)
+    left, right = np.array([1, 1, -1], np.float32), np.array([-1, 1, 1], np.float32)
+    seen, _, _, _, info = env.step({"blue": right, "red": left})
+    assert (seen["red"]["own"][8], seen["blue"]["own"][8]) == (1, -1)  # own_rudder
+    assert (info["red"]["shots"], info["blue"]["shots"]) == (0, 1)
+    with pytest.raises(ValueError, match="one duel, not 4"):
+        PettingZooEnv(TASKS["aircombat"].make(4, sides=2))
 
 
 def test_whoever_has_ended_leaves_and_does_not_come_back():

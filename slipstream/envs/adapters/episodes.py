@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,11 +14,16 @@ from slipstream.specs import Observation
 
 
 def reseeded(env: TensorEnv, seed: int) -> TensorEnv:
-    """The env built anew with another seed: its worlds, starts and disturbances are those of a new env with that seed."""
-    config = getattr(env, "config", None)
-    if config is None:
-        raise TypeError(f"{type(env).__name__} cannot be given a new seed: keep its settings as self.config, as TensorEnv's docstring says")
-    return type(env)(env.num_envs, env.device, seed, config)  # type: ignore[call-arg, arg-type]
+    """The env built anew with another seed: its worlds, starts and disturbances are those of a new env with that seed.
+
+    Other arguments of its constructor (an opponent) are taken from its attributes of the same names.
+    """
+    given: dict[str, Any] = {"num_envs": env.num_envs, "device": env.device, "seed": seed}
+    kept = [name for name in inspect.signature(type(env)).parameters if name not in given]
+    missing = [name for name in kept if not hasattr(env, name)]
+    if missing:
+        raise TypeError(f"{type(env).__name__} cannot be built anew with another seed: let it keep its {missing[0]} as self.{missing[0]}")
+    return type(env)(**given, **{name: getattr(env, name) for name in kept})
 
 
 @dataclass
@@ -34,7 +41,8 @@ def step_and_reset(env: TensorEnv, action: Tensor) -> SameStep:
     done = record.terminated | record.truncated
     if not bool(done.any()):
         return SameStep(record, record.observation, done)
-    final = {name: tensor.clone() for name, tensor in record.observation.items()}  # the reset may write where they lie
+    record.info = {name: fact.clone() for name, fact in record.info.items()}  # the reset may write where they lie
+    final = {name: tensor.clone() for name, tensor in record.observation.items()}
     fresh = env.reset(done)
     observation = {name: torch.where(_like(done, tensor), tensor, final[name]) for name, tensor in fresh.items()}
     record.observation = final

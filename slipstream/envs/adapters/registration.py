@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from slipstream.envs.adapters.gym_env import GymnasiumEnv
     from slipstream.envs.adapters.gym_vector import GymnasiumVectorEnv
 
-# What is different by default from the task's own settings: a Gymnasium episode begins at its beginning.
+# What is different by default from the task's own settings: an episode begins at its beginning, and no two begin alike.
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "slipstream/Navigation-v0": ("slipstream.envs.navigation:NavigationEnv", {"random_clock": False}),
-    "slipstream/AirCombat-v0": ("slipstream.envs.aircombat:AirCombatEnv", {}),
+    "slipstream/AirCombat-v0": ("slipstream.envs.aircombat:AirCombatEnv", {"start": "random"}),
 }
 
 
@@ -31,11 +31,16 @@ def register() -> None:
             gymnasium.register(name, f"{here}:make_env", kwargs={"env": env}, vector_entry_point=f"{here}:make_vector_env")
 
 
-def make_env(env: str, seed: int | None = None, device: str = "cpu", **settings: Any) -> GymnasiumEnv:
-    """One environment of the class `module:Class`. `settings` are the keys of its Config, nested ones as dicts."""
+def make_env(
+    env: str, seed: int | None = None, device: str = "cpu", config: dict[str, Any] | None = None, **settings: Any
+) -> GymnasiumEnv:
+    """One environment of the class `module:Class`. `config` and `settings` are keys of its Config, nested ones as dicts.
+
+    Gymnasium keeps `max_episode_steps` for a limit of its own; the env's goes into `config`.
+    """
     from slipstream.envs.adapters.gym_env import GymnasiumEnv
 
-    return GymnasiumEnv(build(env, 1, seed, device, settings))
+    return GymnasiumEnv(build(env, 1, seed, device, (config or {}) | settings))
 
 
 def make_vector_env(
@@ -45,12 +50,13 @@ def make_vector_env(
     device: str = "cpu",
     autoreset_mode: Any = "NextStep",
     copy: bool = True,
+    config: dict[str, Any] | None = None,
     **settings: Any,
 ) -> GymnasiumVectorEnv:
     """N environments of the class `module:Class`, stepped at once."""
     from slipstream.envs.adapters.gym_vector import GymnasiumVectorEnv
 
-    return GymnasiumVectorEnv(build(env, num_envs, seed, device, settings), autoreset_mode, copy)
+    return GymnasiumVectorEnv(build(env, num_envs, seed, device, (config or {}) | settings), autoreset_mode, copy)
 
 
 def build(env: str, num_envs: int, seed: int | None, device: str, settings: dict[str, Any]) -> TensorEnv:

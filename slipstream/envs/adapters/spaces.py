@@ -57,23 +57,18 @@ def to_array(tensor: Tensor, copy: bool = False) -> np.ndarray:
     return array.copy() if copy and tensor.device.type == "cpu" else array
 
 
-def sides_of(env: TensorEnv) -> int:
-    """How many sides of it the caller flies: 2 where all its tensors are [2, N, ...], else 1."""
-    return getattr(env, "sides", 1)
-
-
 def one_sided(env: TensorEnv, adapter: str) -> TensorEnv:
     """`env`, which must be of one side."""
-    if sides_of(env) != 1:
-        raise ValueError(f"{adapter} flies one side: build the env with an opponent and sides=1, or use PettingZooEnv for both sides")
+    if env.sides != 1:
+        raise ValueError(f"{adapter} flies one side: build the env with sides=1 and an opponent, or use PettingZooEnv for both sides")
     return env
 
 
-def to_action(env: TensorEnv, action: Any, batch: tuple[int, ...] | None = None) -> Tensor:
-    """`action`, array-like [N, ...], as the tensor that `env` takes. One that is no action raises, and the env has not moved."""
+def to_action(env: TensorEnv, action: Any) -> Tensor:
+    """`action`, array-like [N, ...] or [2, N, ...], as the tensor that `env` takes. What is no action raises before the env moves."""
     spec = env.action_spec
     array = np.asarray(action)
-    shape = (*(batch or (env.num_envs,)), *spec.shape)
+    shape = (*env.batch_shape, *spec.shape)
     if array.shape != shape:
         raise ValueError(f"the action must have shape {list(shape)}, not {list(array.shape)}")
     if array.dtype.kind not in "fiu" or (isinstance(spec, Discrete) and array.dtype.kind == "f"):
@@ -88,7 +83,7 @@ def to_action(env: TensorEnv, action: Any, batch: tuple[int, ...] | None = None)
         bad = ~((array >= low - slack) & (array <= high + slack) & np.isfinite(array))  # NaN compares false
         bounds = f"finite and in {_shown(low, high)}"
     if bad.any():
-        where = tuple(np.argwhere(bad)[0][: len(shape) - len(spec.shape)])
+        where = tuple(np.argwhere(bad)[0][: len(env.batch_shape)])
         row = array[where]
         raise BadActionError(
             f"the action of environment {where[-1]} is {row.tolist()}; each number must be {bounds}. "

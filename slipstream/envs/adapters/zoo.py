@@ -9,7 +9,7 @@ import numpy as np
 from pettingzoo import ParallelEnv
 
 from slipstream.envs.adapters.episodes import reseeded
-from slipstream.envs.adapters.spaces import bounds_of, observation_space, sides_of, to_action, to_array, to_space
+from slipstream.envs.adapters.spaces import bounds_of, observation_space, to_action, to_array, to_space
 from slipstream.envs.base import TensorEnv
 from slipstream.specs import Discrete, Observation
 
@@ -25,7 +25,7 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
 
     def __init__(self, env: TensorEnv) -> None:
         self.env = env
-        two_sided = sides_of(env) == 2
+        two_sided = env.sides == 2
         if two_sided and env.num_envs != 1:
             raise ValueError(f"PettingZooEnv flies one duel, not {env.num_envs}: build it with num_envs=1")
         name = f"slipstream_{type(env).__name__.removesuffix('Env').lower()}_v0"
@@ -35,7 +35,6 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         self.agents: list[str] = []
         self.observation_spaces = {agent: observation_space(env) for agent in self.possible_agents}
         self.action_spaces = {agent: to_space(env.action_spec) for agent in self.possible_agents}
-        self._batch = (2, 1) if two_sided else (env.num_envs,)  # the leading dimensions of the env's tensors; flat, one row an agent
 
     def observation_space(self, agent: str) -> gymnasium.Space[Any]:
         """What `agent` sees; always the same object."""
@@ -65,7 +64,7 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         record = self.env.step(self._batched(actions))
         rows = {agent: self.possible_agents.index(agent) for agent in flying}
         reward, terminated, truncated = (to_array(x).reshape(-1) for x in (record.reward, record.terminated, record.truncated))
-        facts = {name: to_array(value.expand(self._batch)).reshape(-1) for name, value in record.info.items()}
+        facts = {name: to_array(value.expand(self.env.batch_shape)).reshape(-1) for name, value in record.info.items()}
         self.agents = [agent for agent, i in rows.items() if not (terminated[i] or truncated[i])]
         return (
             self._seen(record.observation, flying),
@@ -80,7 +79,8 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
 
     def _seen(self, observation: Observation, agents: list[str]) -> dict[str, Arrays]:
         """Each agent's own row, in arrays of its own."""
-        flat = {name: to_array(tensor.flatten(0, len(self._batch) - 1)) for name, tensor in observation.items()}
+        last = len(self.env.batch_shape) - 1  # [2, 1, ...] or [N, ...]: flat, one row an agent
+        flat = {name: to_array(tensor.flatten(0, last)) for name, tensor in observation.items()}
         rows = {agent: self.possible_agents.index(agent) for agent in agents}
         return {agent: {name: array[i, ...].copy() for name, array in flat.items()} for agent, i in rows.items()}
 
@@ -94,4 +94,4 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
             if row.shape != spec.shape:
                 raise ValueError(f"the action of {agent} must have shape {list(spec.shape)}, not {list(row.shape)}")
             rows.append(row)
-        return to_action(self.env, np.stack(rows).reshape(*self._batch, *spec.shape), self._batch)
+        return to_action(self.env, np.stack(rows).reshape(*self.env.batch_shape, *spec.shape))
