@@ -31,13 +31,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from slipstream.atomic import write_whole
 from slipstream.config import ConfigError, env_class, to_dict, value_of
 from slipstream.envs.base import TensorEnv
 from slipstream.evaluate import configure
 from slipstream.exploration import ExplorationType, set_exploration_type
 from slipstream.keys import nearest
 from slipstream.policies import LoadedPolicy
-from slipstream.runs.atomic import write_whole
 from slipstream.specs import Discrete, Hybrid, Observation, Spec
 
 FORMATS = ("onnx", "pt2")

@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "slipstream"
 
 # What each part may import of slipstream, besides itself. Parts that are not named here compose, and may import all.
 ALLOWED = {
+    "atomic": set(),
     "seeding": set(),
     "specs": set(),
     "exploration": set(),
@@ -20,9 +21,9 @@ ALLOWED = {
     "sim": {"seeding"},
     "codec": set(),
     "monitor": set(),
-    "store": {"codec", "specs"},
+    "store": {"atomic", "codec", "specs"},
     "checkpoint": {"codec"},
-    "runs": {"monitor"},  # a run folder is given plain data
+    "runs": {"atomic", "monitor"},  # a run folder is given plain data
     "envs": {"sim", "specs", "seeding", "keys"},
     "models": {"specs", "exploration"},
     "collect": {"envs", "exploration", "specs", "store", "codec"},

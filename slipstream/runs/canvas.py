@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from slipstream.runs.atomic import write_whole
+from slipstream.atomic import write_whole
 
 GROUND = "#0d1117"
 PANEL = "#121821"

@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from slipstream.runs.atomic import sync_folder, write_whole
+from slipstream.atomic import sync_folder, write_whole
 from slipstream.runs.provenance import provenance
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from slipstream.runs.atomic import write_whole
+from slipstream.atomic import write_whole
 from slipstream.runs.folder import RunFolder
 
 WANDB_MODES = ("online", "offline", "disabled")

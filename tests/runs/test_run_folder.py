@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slipstream.atomic import write_whole
 from slipstream.runs import RunFolder
-from slipstream.runs.atomic import write_whole
 from slipstream.runs.provenance import git_state
 
 

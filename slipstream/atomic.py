@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes `data` to `path`; a reader sees the old file or the new one, never a part, even if the machine dies."""
+def write_whole(path: Path, data: bytes | Iterable[Any]) -> None:
+    """Writes `data`, or buffers one after another, to `path`; a reader sees the old file or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         with open(temporary, "xb") as file:
-            file.write(data)
+            for part in (data,) if isinstance(data, bytes) else data:
+                file.write(part)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
