@@ -2,7 +2,8 @@
 
 The bytes of a float are of two kinds: sign and exponent repeat, the mantissa is noise. A general compressor sees them
 interleaved and finds nothing; taken apart, the exponent plane shrinks to a third and the noise is stored as it is.
-Against an older state of the same numbers the difference of the bit patterns is coded instead, where that is smaller.
+Against an older state of the same numbers the difference of the bit patterns is coded instead, where that is smaller:
+to the older number, or to what it has decayed to (`decay`).
 All loops are NumPy and zstd calls, which release the GIL.
 """
 
@@ -14,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.codec.decay import LEAST, MOST, decay, find_factor
+
 # 1 MiB: the chunk, its planes and the base stay in the level-2 cache, and one tensor is read without many others
 CHUNK_BYTES = 1 << 20
 
-RAW, PLANES, DIFFERENCE, MASK = 0, 1, 2, 4  # method: RAW, or PLANES with any of the other two
+RAW, PLANES, DIFFERENCE, MASK, DECAY = 0, 1, 2, 4, 8  # method: RAW, or PLANES with any of the others; DECAY with DIFFERENCE alone
 
 _ZSTD_FLAG = 1 << 31
 _SAMPLE = 4096
@@ -48,15 +51,16 @@ def encode_chunk(
         return RAW, [raw]
     scratch = scratch or Scratch()
     words = raw.view(f"<u{width}")
-    method = PLANES
+    method, extra = PLANES, b""
     if base is not None:
-        older = base.view(f"<u{width}")
-        step = max(1, words.size // _SAMPLE)
-        sample = words[::step] - older[::step]
-        if _cost(_zigzag(sample, np.empty_like(sample))) < _cost(words[::step]):
+        older = base.view(words.dtype)
+        method, factor = _choose_base(words, older)
+        if method & DECAY:
+            extra = factor.astype("<f4").tobytes()
+            older = decay(older, factor, scratch.other[: raw.nbytes].view(words.dtype))
+        if method & DIFFERENCE:
             difference = np.subtract(words, older, out=scratch.words[: raw.nbytes].view(words.dtype))
             words = _zigzag(difference, scratch.other[: raw.nbytes].view(words.dtype))
-            method |= DIFFERENCE
     sections: list[tuple[int, Any]] = []  # (word of the header, bytes)
     kept = words
     nonzero = words != 0
@@ -71,7 +75,7 @@ def encode_chunk(
         np.copyto(plane, columns[:, k])
         noise = _bits(plane[:: max(1, plane.size // _SAMPLE)]) > _NOISE_BITS
         sections.append((plane.size, plane) if noise else _section(plane, level, repeats=width == 1))
-    header = struct.pack(f"<{len(sections) + 1}I", kept.size, *(word for word, _ in sections))
+    header = struct.pack("<I", kept.size) + extra + struct.pack(f"<{len(sections)}I", *(word for word, _ in sections))
     if len(header) + sum(len(data) for _, data in sections) >= raw.nbytes:
         return RAW, [raw]
     return method, [header, *(data for _, data in sections)]
@@ -89,16 +93,21 @@ def decode_chunk(
             raise CodecError(f"a raw chunk of {out.nbytes} bytes holds {len(payload)}")
         out[:] = np.frombuffer(payload, np.uint8, out.nbytes)
         return out.nbytes
-    if not method & PLANES or method > 7 or out.nbytes % width:
+    if not method & PLANES or method > 15 or out.nbytes % width or (method & DECAY and (width != 4 or not method & DIFFERENCE)):
         raise CodecError(f"unknown chunk method {method}")
     if method & DIFFERENCE and (base is None or base.nbytes != out.nbytes):
         raise CodecError("a difference without its base")
     n = out.nbytes // width
     sections = width + bool(method & MASK)
-    end = 4 * (sections + 1)
+    end = 4 * (1 + bool(method & DECAY) + sections)
     if len(payload) < end:
         raise CodecError("a chunk shorter than its header")
-    count, *lengths = struct.unpack_from(f"<{sections + 1}I", payload)
+    count, *lengths = struct.unpack_from(f"<{end // 4}I", payload)
+    if method & DECAY:
+        factor = np.float32(struct.unpack_from("<f", payload, 4)[0])
+        del lengths[0]
+        if not LEAST <= factor < MOST:
+            raise CodecError(f"a chunk whose numbers decay by {factor}")
     if count > n or (count != n and not method & MASK):
         raise CodecError(f"a chunk of {n} numbers claims {count}")
     words = out.view(f"<u{width}")
@@ -123,8 +132,23 @@ def decode_chunk(
         np.negative(sign, out=sign)
         np.right_shift(words, 1, out=words)
         np.bitwise_xor(words, sign, out=words)
-        np.add(words, base.view(words.dtype), out=words)
+        older = base.view(words.dtype)
+        np.add(words, decay(older, factor, sign) if method & DECAY else older, out=words)
     return end
+
+
+def _choose_base(words: np.ndarray, older: np.ndarray) -> tuple[int, Any]:
+    """(method, factor): by a sample, whether to code the numbers, their difference, or that to what the older ones decayed to."""
+    step = max(1, words.size // _SAMPLE) | 1  # odd: the columns of a matrix are a power of two, and each should have its turn
+    new, old = words[::step], np.ascontiguousarray(older[::step])
+    best, method, factor = _cost(new), PLANES, None
+    cost = _cost(_zigzag(new - old, np.empty_like(old)))
+    if cost < best:
+        best, method = cost, PLANES | DIFFERENCE
+        factor = find_factor(np.ascontiguousarray(new), old) if words.itemsize == 4 else None
+        if factor is not None and _cost(_zigzag(new - decay(old, factor, np.empty_like(old)), np.empty_like(old))) < best:
+            method |= DECAY
+    return method, factor
 
 
 def _zigzag(difference: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -144,8 +168,11 @@ def _bits(sample: np.ndarray) -> float:
 
 
 def _cost(words: np.ndarray) -> float:
-    columns = np.ascontiguousarray(words).view(np.uint8).reshape(-1, words.itemsize)
-    return sum(_bits(columns[:, k]) for k in range(words.itemsize))
+    """Bits a number needs on the average: the mask's, and the planes' of those that are not zero."""
+    nonzero = words != 0
+    kept = words[nonzero]
+    columns = kept.view(np.uint8).reshape(-1, words.itemsize)
+    return _bits(nonzero.view(np.uint8)) + kept.size / words.size * sum(_bits(columns[:, k]) for k in range(words.itemsize))
 
 
 def _section(data: np.ndarray, level: int, repeats: bool) -> tuple[int, Any]:

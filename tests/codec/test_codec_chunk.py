@@ -16,7 +16,8 @@ from slipstream.codec import (
     moments_nbytes,
     quantise_moments,
 )
-from slipstream.codec.chunk import DIFFERENCE, MASK, PLANES, RAW
+from slipstream.codec.chunk import DECAY, DIFFERENCE, MASK, PLANES, RAW
+from slipstream.codec.decay import LEAST, decay, find_factor
 
 
 def round_trip(raw, width, base=None, level=1, scratch=None):
@@ -60,6 +61,74 @@ def test_a_small_change_is_coded_as_a_difference():
     assert not method & DIFFERENCE
 
 
+def shrunk(older, factor, share, seed=1):
+    """What Adam makes of its moments when all but `share` of them saw no gradient."""
+    generator = np.random.default_rng(seed)
+    newer = older * np.float32(factor)
+    learning = generator.random(older.size) < share
+    newer[learning] += np.float32(0.1) * generator.standard_normal(int(learning.sum())).astype(np.float32)
+    return newer
+
+
+@pytest.mark.parametrize("factor", [0.9, 0.999, 0.9**10, 0.999**100])
+def test_what_only_decayed_costs_next_to_nothing(factor):
+    older = np.random.default_rng(0).standard_normal(1 << 18).astype(np.float32)
+    newer = shrunk(older, factor, share=0.3)
+    method, size = round_trip(newer.view(np.uint8), 4, older.view(np.uint8), scratch=Scratch())
+    assert method == PLANES | DIFFERENCE | MASK | DECAY
+    learning = int((newer != older * np.float32(factor)).sum())
+    assert size < newer.size // 8 + 4 * learning  # a bit each, and those that learned
+
+
+def test_no_factor_is_found_where_there_is_none():
+    older = np.random.default_rng(0).standard_normal(4096).astype(np.float32)
+    other = np.random.default_rng(1).standard_normal(4096).astype(np.float32)
+    for newer in (older, other, older + np.float32(0.001) * other, np.zeros_like(older), np.full_like(older, np.nan)):
+        assert find_factor(newer.view(np.uint32), older.view(np.uint32)) is None
+
+
+SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 1.2e-38, 2.0**-96, 2.0**-94, 3.4e38, -1.5], np.float32)
+
+
+def test_numbers_that_processors_disagree_about_do_not_decay():
+    bits = np.concatenate([SPECIAL.view(np.uint32), np.array([0x7F800001, 0xFFC12345, 0x7FFFFFFF], np.uint32)])  # NaNs with a payload
+    out = decay(bits, np.float32(0.9), np.empty_like(bits))
+    plain = np.array([9, 10, 11])
+    assert np.array_equal(out.view(np.float32)[plain], SPECIAL[plain] * np.float32(0.9))
+    assert np.array_equal(np.delete(out, plain), np.delete(bits, plain))
+    smallest = np.array([2.0**-95], np.float32)
+    assert decay(smallest.view(np.uint32), LEAST, np.empty(1, np.uint32)).view(np.float32) == 2.0**-115
+
+
+def test_a_program_that_flushes_denormals_reads_the_same_bits():
+    torch = pytest.importorskip("torch")
+    older = np.tile(SPECIAL, 6000)
+    older[::3] = np.random.default_rng(0).standard_normal(older[::3].size).astype(np.float32)
+    newer = older.copy()
+    newer[::3] = shrunk(older[::3], 0.9, 0.2)
+    method, payload = encode_chunk(newer.view(np.uint8), 4, older.view(np.uint8))
+    data = memoryview(b"".join(bytes(part) for part in payload))
+    assert method & DECAY
+    out = np.empty(newer.nbytes, np.uint8)
+    flushed = torch.set_flush_denormal(True)
+    try:
+        decode_chunk(data, method, 4, out, older.view(np.uint8))
+    finally:
+        torch.set_flush_denormal(False)
+    assert flushed and np.array_equal(out, newer.view(np.uint8))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1000), st.floats(2**-10, 0.999), st.floats(0, 0.9), st.integers(17, 70_000))
+def test_decayed_numbers_among_any_others_come_back(seed, factor, share, count):
+    generator = np.random.default_rng(seed)
+    older = generator.integers(0, 2**32, count, dtype=np.uint32)  # any bits: NaNs, infinities and denormals among them
+    newer = decay(older, np.float32(factor), np.empty_like(older))
+    others = generator.random(count) < share
+    newer[others] = generator.integers(0, 2**32, int(others.sum()), dtype=np.uint32)
+    round_trip(newer.view(np.uint8), 4, older.view(np.uint8), scratch=Scratch())
+
+
 def test_noise_stays_raw():
     noise = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8)
     for width in (1, 2, 4, 8):
@@ -70,14 +139,18 @@ def test_noise_stays_raw():
 @given(st.data())
 def test_damaged_payloads_raise_or_give_bytes_but_never_crash(data):
     values = np.random.default_rng(0).integers(0, 9, 4096).astype(np.float32)
-    method, payload = encode_chunk(values.view(np.uint8), 4)
+    base = np.roll(values, 1) if data.draw(st.booleans()) else None
+    if base is not None:
+        values = shrunk(base, 0.9, 0.2)
+    method, payload = encode_chunk(values.view(np.uint8), 4, None if base is None else base.view(np.uint8))
     damaged = bytearray(b"".join(bytes(part) for part in payload))
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     cut = memoryview(bytes(damaged))[: data.draw(st.integers(0, len(damaged)))]
     out = np.empty(values.nbytes, np.uint8)
     with contextlib.suppress(CodecError):
-        decode_chunk(cut, data.draw(st.integers(0, 9)), data.draw(st.sampled_from([1, 2, 4, 8])), out)
+        other = data.draw(st.one_of(st.just(method), st.integers(0, 17)))
+        decode_chunk(cut, other, data.draw(st.sampled_from([1, 2, 4, 8])), out, None if base is None else base.view(np.uint8))
 
 
 @settings(max_examples=100, deadline=None)
