@@ -106,6 +106,7 @@ class TrainConfig:
     async_checkpoint_queue_size: int = 3
     save_compression_level: int = 9
     keep_checkpoints: int = 5  # the last ones; the best stays as well
+    checkpoint_full_every: int = 1  # 10: every tenth checkpoint is whole, those between hold what changed since
     root: str = "runs"
     name: str | None = None  # of the run folder; date, time and task by default
     resume: str | None = None  # a run folder: go on where it stopped
@@ -119,8 +120,8 @@ class TrainConfig:
             raise ValueError(f"compile must be auto, on or off, not '{self.compile}'")
         if self.save_interval < 1 or self.eval_interval < 0 or self.keep_checkpoints < 1:
             raise ValueError("save_interval and keep_checkpoints must be at least 1, eval_interval not negative")
-        if self.total_frames < 1 or self.async_checkpoint_queue_size < 1:
-            raise ValueError("total_frames and async_checkpoint_queue_size must be at least 1")
+        if min(self.total_frames, self.async_checkpoint_queue_size, self.checkpoint_full_every) < 1:
+            raise ValueError("total_frames, async_checkpoint_queue_size and checkpoint_full_every must be at least 1")
         if min(self.threads, self.max_time_s, self.save_minutes) < 0:
             raise ValueError("threads, max_time_s and save_minutes must not be negative")
         if not 0 <= self.save_compression_level <= 16:

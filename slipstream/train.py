@@ -36,7 +36,7 @@ from slipstream.seeding import derive_seed
 # What a resumed run may change: how long it goes on, where it runs and what it shows, not what it computes.
 FREE_TO_CHANGE = (
     *("total_frames", "max_time_s", "save_minutes", "device", "compile", "quiet", "threads"),
-    *("resume", "root", "name", "init", "wandb.mode"),
+    *("resume", "root", "name", "init", "wandb.mode", "checkpoint_full_every"),
 )
 
 LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 240  # from here on compiled kernels pay on a GPU: they cost a minute of start-up
@@ -51,7 +51,11 @@ def run(cfg: TrainConfig) -> RunFolder:
     monitor = PerformanceMonitor()
     with (
         AsyncCheckpointSaver(
-            cfg.async_checkpoint_queue_size, compression_level=cfg.save_compression_level, keep_last=cfg.keep_checkpoints
+            cfg.async_checkpoint_queue_size,
+            compression_level=cfg.save_compression_level,
+            full_every=cfg.checkpoint_full_every,
+            keep_last=cfg.keep_checkpoints,
+            links=True,
         ) as saver,
         RunLog(folder, wandb, start) as log,
         LiveView(*totals(job), title(cfg, job), console=Console(quiet=cfg.quiet)) as view,

@@ -79,7 +79,7 @@ def whole(tmp_path_factory):
 def test_a_run_leaves_its_configuration_code_log_and_checkpoints(whole):
     names = {path.name for path in whole.path.iterdir()}
     assert {"config.yaml", "git.json", "metrics.jsonl", "tensorboard", "checkpoints", "best.pt"} <= names
-    assert sorted(path.name for path in whole.checkpoints.iterdir()) == [f"ckpt_{i:06d}.pt.slip" for i in (2, 4, 6, 8)]
+    assert sorted(path.name for path in whole.checkpoints.iterdir()) == [*(f"ckpt_{i:06d}.pt.slip" for i in (2, 4, 6, 8)), "latest.pt.slip"]
     assert list((whole.path / "tensorboard").iterdir())
     assert whole.config()["env"]["num_envs"] == 8 and whole.config()["env"]["dyn"]["num_obstacles"] == 8
     assert "commit" in json.loads((whole.path / "git.json").read_text())
@@ -107,7 +107,7 @@ def test_the_best_policy_is_whole_in_itself(whole):
 
 def test_plain_checkpoints_and_no_more_than_asked_for(tmp_path):
     folder = run_tiny(tmp_path, "few", "compress_checkpoint=False", "keep_checkpoints=2", "eval_interval=0", "save_interval=1")
-    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["ckpt_000007.pt", "ckpt_000008.pt"]
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["ckpt_000007.pt", "ckpt_000008.pt", "latest.pt"]
     assert not (folder.path / "best.pt").exists()
     torch.load(folder.checkpoints / "ckpt_000008.pt", weights_only=True)  # any torch can read it
 

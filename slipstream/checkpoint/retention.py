@@ -50,7 +50,7 @@ class Retention:
 
     def apply(self, saved: Path, known: dict[Path, Entry], fs: FileSystem) -> list[Path]:
         """After `saved` was written: point the links, remove what need not stay; the removed paths."""
-        if self.links:
+        if self.links and _NAME.match(saved.name):  # a file without a number is not one of a series
             _link(saved, "latest", fs)
         if self.keep_last is None and self.best_metric is None:
             return []

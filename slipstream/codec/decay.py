@@ -35,7 +35,7 @@ def find_factor(new: np.ndarray, old: np.ndarray) -> np.float32 | None:
     near = (middle + np.arange(-3, 4, dtype=np.int32).view(np.uint32)).view(np.float32)
     with np.errstate(all="ignore"):
         hits = [np.count_nonzero(old.view(np.float32) * f == new.view(np.float32)) for f in near]
-    return near[int(np.argmax(hits))] if LEAST <= near[0] and near[-1] < MOST else None
+    return near[int(np.argmax(hits))] if near[0] >= LEAST and near[-1] < MOST else None
 
 
 def decay(old: np.ndarray, factor: np.float32, out: np.ndarray) -> np.ndarray:
