@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from slipstream.envs.agents import AGENTS, BaseAgent, as_action, make_agent, named_class
-from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.envs.base import BadActionError, Outcome, TensorEnv
 from slipstream.envs.rewards import REWARDS, BaseReward
 from slipstream.sim.duel_engine import FACTS, DuelConfig, make_engine
 from slipstream.sim.duel_starts import StartConfig
@@ -110,6 +110,17 @@ class AirCombatEnv(TensorEnv):
             raise ValueError("with env.sides=2 both sides are yours: there is no opponent to set")
         self.opponent = opponent
 
+    def check(self) -> None:
+        """Raises if an action since the last check was not a number or out of bounds (the one read-back)."""
+        theirs = self.engine.bad[1] if self.opponent is not None else None
+        self._bad_action.logical_or_(self.engine.bad[0] if theirs is not None else self.engine.bad.any(0))
+        wrong = theirs is not None and bool(theirs.any())
+        self.engine.bad.zero_()
+        super().check()
+        if wrong:
+            who = type(self.opponent).__name__
+            raise BadActionError(f"the opponent, {who}, gave NaN, infinite or out-of-range actions; it flew safe ones instead")
+
     def views(self) -> tuple[SideView, SideView]:
         """What each side sees now."""
         return self._named(self.engine.view[0]), self._named(self.engine.view[1])
@@ -136,14 +147,16 @@ class AirCombatEnv(TensorEnv):
             self._command.copy_(action)
         else:
             self._command[0].copy_(action)
-            self._command[1].copy_(self._sound(as_action(self.opponent.act(self._named(self.engine.view[1])))))
+            self._command[1].copy_(as_action(self.opponent.act(self._named(self.engine.view[1]))))
         self.engine.step(self._command, resetting)
         self._forget(resetting)
 
-    def _sound(self, action: Tensor) -> Tensor:
-        """An opponent's action within its bounds; it has no learner to be told."""
-        low, high, _ = self._bounds
-        return torch.nan_to_num(action, 0.0, 0.0, 0.0).clamp(low, high)
+    def _safe_action(self, action: Tensor) -> Tensor:
+        """The action as it is: the engine makes it sound in the same pass that flies it."""
+        self._check_shape(action)
+        if not action.is_floating_point():
+            raise ValueError(f"this env takes {self.action_spec.dtype} actions, not {action.dtype}")
+        return action
 
     def _observe(self) -> Observation:
         return self._acting(self.engine.view)
@@ -177,7 +190,8 @@ class AirCombatEnv(TensorEnv):
         """The tensors that make up the state, the duels' and the opponent's included."""
         duels = {f"duels.{name}": x for name, x in self.engine.duels.tensors().items()}
         opponent = {f"opponent.{name}": x for name, x in self.opponent.state_tensors().items()} if self.opponent else {}
-        return super().state_tensors() | {"episode": self.engine.episode} | duels | opponent
+        own = {"episode": self.engine.episode, "bad": self.engine.bad}
+        return super().state_tensors() | own | duels | opponent
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from `state`, bit for bit."""

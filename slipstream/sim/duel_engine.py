@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -21,6 +20,8 @@ from slipstream.sim.duel_view import WIDTH, view_of_sides
 from slipstream.sim.random import CounterRandom
 from slipstream.sim.reach_table import ReachTable
 
+COMMAND_BOUNDS = ((-1.0, 1.0), (0.0, 1.0), (0.0, 1.0))  # rudder, throttle, fire (yes above 0.5)
+COMMAND_SLACK = 1e-3  # of their span: rounding is no offence
 STARTS = ("head_on", "random")
 FACTS = (  # of the last decision, for each side
     "success",  # this side won
@@ -82,15 +83,27 @@ class DuelEngine:
         self.episode = torch.zeros(num, dtype=torch.int64, device=self.device)  # duels begun
         self.view = torch.zeros(SIDES, num, WIDTH, device=self.device)  # what the sides see
         self.facts = torch.zeros(len(FACTS), SIDES, num, device=self.device)
+        self.bad = torch.zeros(SIDES, num, dtype=torch.bool, device=self.device)  # commands that were not sound, sticky
+        self._low, self._high = torch.tensor(COMMAND_BOUNDS, device=self.device).unbind(-1)
         self.random = CounterRandom([derive_seed(seed, "duel starts")], num, self.device)
         self._head_on = head_on(num, self.device) if config.start == "head_on" else None
 
     def step(self, command: Tensor, resetting: Tensor, ticks: int | None = None) -> None:
-        """One decision with the commands [2, N, 3], which must be sound; the duels of `resetting` [N] begin anew instead."""
+        """One decision with the commands [2, N, 3]; the duels of `resetting` [N] begin anew instead.
+
+        Commands that are no numbers or out of bounds are replaced, in place, and flagged in `bad`.
+        """
         before = self.duels.clock.clone()
+        self._make_sound(command)
         fly(self.duels, command.transpose(0, 1), self.rules, self.ticks if ticks is None else ticks)
         self.begin(resetting)
         self.refresh(before)
+
+    def _make_sound(self, command: Tensor) -> None:
+        slack = COMMAND_SLACK * (self._high - self._low)
+        sound = (command >= self._low - slack) & (command <= self._high + slack)  # a NaN is neither
+        self.bad.logical_or_(~sound.all(-1))
+        command.copy_(torch.nan_to_num(command, 0.0, 0.0, 0.0).clamp(self._low, self._high))
 
     def begin(self, mask: Tensor) -> None:
         """Starts new duels where `mask` [N] is True."""
@@ -127,8 +140,6 @@ class DuelEngine:
 def make_engine(num: int, config: DuelConfig, seed: int, device: torch.device | str = "cpu", backend: str = "auto") -> DuelEngine:
     """The engine in the fastest form that the device allows, or in the one that is asked for."""
     form = pick_backend(torch.device(device), backend)
-    if find_spec("slipstream.sim.duel_native") is None:
-        form = "torch"
     if form == "native":
         from slipstream.sim.duel_native import NativeEngine
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 _MASK = 0xFFFFFFFF
+LANE_STEP = 0x9E3779B1
 MAX_WIDTH = 4096  # numbers that one stream gives at one counter
 
 
@@ -29,7 +30,12 @@ class CounterRandom:
         index = torch.arange(count, dtype=torch.int64)
         seed = torch.tensor(seeds, dtype=torch.int64)[:, None]
         self._stream = _mix(_mix(_mix(index) ^ (seed & _MASK)) ^ ((seed >> 32) & _MASK)).reshape(-1, 1).to(device)  # [seeds * count, 1]
-        self._lanes = (torch.arange(MAX_WIDTH, dtype=torch.int64) * 0x9E3779B1).to(device)
+        self._lanes = (torch.arange(MAX_WIDTH, dtype=torch.int64) * LANE_STEP).to(device)
+
+    @property
+    def stream(self) -> Tensor:
+        """What makes each stream its own [streams], for code that draws the same numbers elsewhere (native, kernels)."""
+        return self._stream.flatten()
 
     def uniform(self, counter: Tensor, width: int) -> Tensor:
         """[streams, width] float32 in [0, 1) at `counter` (int64, [streams] or one number for all)."""
