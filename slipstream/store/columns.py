@@ -128,6 +128,12 @@ class RawColumn:
         self.append(np.frombuffer(data, self.ring.dtype).reshape(header.rows, *self.ring.shape[1:]))
         return header
 
+    @staticmethod
+    def first_row_of(buffer: Any) -> int:
+        """The first row of a run that `blocks` gave."""
+        view = memoryview(buffer).cast("B")
+        return _HEADER.unpack_from(view)[1] if len(view) >= _HEADER.size else -1
+
     def read_header(self, view: memoryview) -> tuple[RawHeader, int]:
         """The header at the start of `view`, checked against this column, and the checksum of its rows."""
         if len(view) < _HEADER.size:

@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from slipstream.store.blocks import BlockColumn
 from slipstream.store.columns import Column, RawColumn
 from slipstream.store.gate import Gate
 from slipstream.store.index import StepIndex
 from slipstream.store.samplers import Sampler
-from slipstream.store.schema import Key, KeySpec, Schema
+from slipstream.store.schema import Key, KeySpec, Schema, as_key
 from slipstream.store.streams import Streams
 from slipstream.store.whole import WholeEpisodes
+
+_SMALL_ROW = 64  # bytes: below it a row's own bookkeeping costs more than compression could save
+
+
+@dataclass
+class ColumnSettings:
+    """How the columns of a buffer are made. `codec` and `group` hold for all keys, or are dicts by key or its last name."""
+
+    codec: str | Mapping[Any, str] = "auto"
+    group: int | Mapping[Any, int] = 1
+    capacity: int | None = None  # steps
+    spills: bool = False
+
+    def new(self, spec: KeySpec) -> Column:
+        """A column for this key: blocks, or plain where compression is not wanted or cannot pay."""
+        codec = self.codec_of(spec.key)
+        if spec.row_bytes >= _SMALL_ROW and (codec != "raw" or self.spills):
+            return BlockColumn(spec.shape, spec.dtype, codec, _choice(self.group, spec.key, 1))
+        return RawColumn(spec.shape, spec.dtype, 1024 if self.capacity is None else self.capacity + self.capacity // 64 + 64)
+
+    def codec_of(self, key: Key) -> str:
+        """The codec asked for."""
+        return _choice(self.codec, key, "auto")
+
+
+def _choice(setting: Any, key: Key, default: Any) -> Any:
+    if not isinstance(setting, Mapping):
+        return setting
+    by_key = {as_key(k): v for k, v in setting.items()}
+    return by_key.get(key, by_key.get(key[-1:], default))
 
 
 class Memory:
@@ -25,10 +57,10 @@ class Memory:
     The order is writing, gate, lock.
     """
 
-    def __init__(self, schema: Schema, sampler: Sampler, new_column: Callable[[KeySpec], Column]) -> None:
+    def __init__(self, schema: Schema, sampler: Sampler, settings: ColumnSettings) -> None:
         self.schema = schema
         self.sampler = sampler
-        self.new_column = new_column
+        self.settings = settings
         self.columns: dict[Key, Column] = {}
         self.ends = RawColumn((), np.uint8)  # end flags by row
         self.index = StepIndex()
@@ -52,7 +84,7 @@ class Memory:
         for key, runs in parts.items():
             column = self.columns.get(key)
             if column is None:
-                column = self.columns[key] = self.new_column(self.schema.specs[key])
+                column = self.columns[key] = self.settings.new(self.schema.specs[key])
             for run in runs:
                 if len(run):
                     column.append(run)
@@ -77,3 +109,19 @@ class Memory:
         if len(known.done) != number:
             raise ValueError(f"stream {writer!r} had {len(known.done)} environments and now has {number}: give another stream")
         return known
+
+    def reset(self) -> None:
+        """Empty again, as at the start; the sampler keeps its seed."""
+        with self.gate.removing(), self.lock:
+            for column in self.columns.values():
+                column.close()
+            self.sampler.evicted(self.index.head_step, self.index.tail_step)
+            self.columns, self.pending, self.writers = {}, {}, {}
+            self.ends, self.index, self.whole = RawColumn((), np.uint8), StepIndex(), WholeEpisodes()
+            self.schema.specs = {}
+
+    def close(self) -> None:
+        """Lets the columns go, once nobody reads or writes."""
+        with self.writing, self.gate.removing():
+            for column in self.columns.values():
+                column.close()

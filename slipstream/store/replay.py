@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -10,19 +11,14 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.store import streams as streams_
 from slipstream.store.batches import BatchPool
-from slipstream.store.blocks import BlockColumn
-from slipstream.store.columns import Column, RawColumn
 from slipstream.store.drawing import Drawing
-from slipstream.store.episodes import Rows, read_episode
-from slipstream.store.index import FINAL, NO_LINK, STARTS, WITH_PREVIOUS
-from slipstream.store.memory import Memory
+from slipstream.store.keeping import Keeping
+from slipstream.store.memory import ColumnSettings, Memory
+from slipstream.store.prefetch import Prefetcher
 from slipstream.store.samplers import Sampler, sampler_from
-from slipstream.store.schema import Key, KeySpec, Schema
-
-_SMALL_ROW = 64  # bytes: below it a row's own bookkeeping costs more than compression could save
-_LONGEST_PIECE = 4096  # steps that one stream gathers in a piece before it begins another, so that eviction stays gradual
+from slipstream.store.schema import Schema, as_key
+from slipstream.store.writing import Writing
 
 
 class ReplayBuffer:
@@ -32,6 +28,7 @@ class ReplayBuffer:
     A batch's memory is yours for as long as you hold any tensor of it, and is used again afterwards.
 
     - `codec`, `group`: for all keys, or a dict by key (a name, or a tuple for nested ones): see docs/replay.md.
+    - `storage`: "cpu": compressed blocks in memory; "cuda": a raw ring on the GPU, for environments that live there.
     - `sampler`: "uniform", "without_replacement", "prioritized", or a `Sampler`.
     - `keys`: the top-level names to keep; None keeps what a learner needs (all of an episode's).
     - `ragged`: {key: largest size a step, None for an axis that does not vary} for arrays of varying size.
@@ -39,6 +36,14 @@ class ReplayBuffer:
 
     Any number of threads may add and draw at once.
     """
+
+    def __new__(cls, *args: Any, storage: str = "cpu", **kwargs: Any) -> Self:
+        """`storage` other than "cpu" gives a buffer of the same methods that lives on that device."""
+        if cls is ReplayBuffer and storage != "cpu":
+            from slipstream.store.device_ring import DeviceReplayBuffer
+
+            return object.__new__(DeviceReplayBuffer)  # type: ignore[return-value]
+        return object.__new__(cls)
 
     def __init__(
         self,
@@ -53,80 +58,52 @@ class ReplayBuffer:
         seed: int = 0,
         keys: Iterable[str] | None = None,
         ragged: Mapping[Any, tuple[int | None, ...]] | None = None,
-        spill_dir: str | None = None,
+        spill_dir: str | Path | None = None,
         memory_budget: int | None = None,
     ) -> None:
         if (capacity is None) == (capacity_bytes is None):
             raise ValueError("give capacity (steps) or capacity_bytes, one of them")
         if (capacity if capacity is not None else capacity_bytes or 0) < 1:
             raise ValueError("the capacity must be at least 1")
-        self.capacity, self.capacity_bytes = capacity, capacity_bytes
+        if (spill_dir is None) != (memory_budget is None):
+            raise ValueError("give spill_dir and memory_budget together: where to spill, and past how many bytes")
         self.device = torch.device(device)
         self.sampler = sampler_from(sampler)
         self.sampler.start(seed)
-        self._codec, self._group = codec, group
-        self._spills = memory_budget is not None
-        self._keys = None if keys is None else set(keys)
-        schema = Schema(ragged={_as_key(k): tuple(v) for k, v in (ragged or {}).items()})
-        self._memory = Memory(schema, self.sampler, self._new_column)
-        self._sealed_piece = 0  # pieces below it are in a file, and grow no more
+        schema = Schema(ragged={as_key(k): tuple(v) for k, v in (ragged or {}).items()})
+        settings = ColumnSettings(codec, group, capacity, spills=memory_budget is not None)
+        self._memory = Memory(schema, self.sampler, settings)
+        self._writing = Writing(self._memory, capacity, capacity_bytes, None if keys is None else set(keys))
         self._drawing = Drawing(self._memory, BatchPool(pinned=self.device.type == "cuda"), self.device)
+        self._keeping = Keeping(self._memory, self._writing, spill_dir, memory_budget)
+        self._prefetchers: list[Prefetcher] = []
         self._closed = False
+
+    @property
+    def capacity(self) -> int | None:
+        """Steps it may hold; None where bytes are the limit."""
+        return self._writing.capacity
 
     # adding
 
-    def extend(self, batch: Any, stream: Any = 0) -> None:
+    def extend(self, batch: Any, stream: int | str = 0) -> None:
         """Adds a [N, T] batch: ("observation", name), action, reward, terminated, truncated, valid, ("next", "observation", name).
 
         Environment n of this batch goes on where environment n of the last one stopped, if its observation says so. Several
         writers at once give each its own `stream`. Frames that are not `valid` are kept as final observations only.
         """
-        with self._memory.writing:
-            self._check_open()
-            read = streams_.read_batch(batch, self._memory.schema, self._keys)
-            number = len(read.valid)
-            streams = self._memory.streams(stream, number)
-            goes_on = streams_.continuing(read, streams, self._memory.pending)
-            steps = int(np.count_nonzero(read.valid))
-            if self.capacity is not None and steps > self.capacity:
-                raise ValueError(f"a batch of {steps} steps does not fit a capacity of {self.capacity}: raise it, or collect fewer")
-            self._make_room(steps)
-            plan = streams_.plan(read, streams, goes_on)
-            # streams that do not go on: their pending observation was their final one
-            stopped = np.flatnonzero(~goes_on & (streams.last_piece >= self._memory.index.head))
-            slots = streams.first + stopped
-            rows = streams_.lay_out(read, self._memory.schema)
-            parts = {key: [self._pending_rows(key, slots), array] for key, array in rows.items()}
-            self._memory.append(parts, np.concatenate([np.zeros(len(stopped), np.uint8), streams_.row_ends(read)]))
-            with self._memory.lock:
-                self._publish(plan, streams, stopped, read)
-            self._fit_bytes()
+        self._check_open()
+        self._writing.extend(batch, stream)
+        self._keeping.spill_if_needed()
 
     def add(self, episode: Mapping[Any, Any]) -> None:
         """Adds a whole episode: every key [L, ...], and the successors of observations as `next_K`, ("next", K) or row L + 1 of K.
 
         Where `next_K` is K shifted by one, only its last row is kept. One longer than the capacity loses its beginning.
         """
-        with self._memory.writing:
-            self._check_open()
-            rows = read_episode(episode, self._memory.schema, self._keys)
-            whole = True
-            if self.capacity is not None and int(rows.steps.sum()) > self.capacity:
-                rows, whole = _last_steps(rows, self.capacity), False
-            self._make_room(int(rows.steps.sum()))
-            self._memory.append(rows.parts, rows.ends)
-            pieces = len(rows.steps)
-            back, flags = np.full(pieces, NO_LINK), np.where(rows.rows > rows.steps, FINAL, 0).astype(np.uint8)
-            flags[0] |= STARTS
-            flags[1:] |= WITH_PREVIOUS
-            with self._memory.lock:
-                first_step, first = self._memory.index.tail_step, self._memory.index.tail
-                back[1:] = first + np.arange(pieces - 1)
-                self._memory.index.append(rows.steps, rows.rows, back, np.full(pieces, NO_LINK), flags)
-                if whole:
-                    self._memory.whole.add([first], self._memory.index.head)
-                self.sampler.added(self._memory.index.head_step, self._memory.index.tail_step, first_step)
-            self._fit_bytes()
+        self._check_open()
+        self._writing.add(episode)
+        self._keeping.spill_if_needed()
 
     # drawing
 
@@ -137,6 +114,7 @@ class ReplayBuffer:
         are those n steps on, fewer where the episode ends. "discount" is gamma to the number of steps, 0 after a termination: the
         target is reward + discount * value(next).
         """
+        self._check_open()
         return self._drawing.transitions(batch_size, n_step, gamma)
 
     def sample_slices(self, batch_size: int, length: int, burn_in: int = 0) -> TensorDict:
@@ -144,14 +122,17 @@ class ReplayBuffer:
 
         Step `burn_in` of a slice is drawn as in `sample`; the `burn_in` steps before it, and those after it, come with it.
         """
+        self._check_open()
         return self._drawing.slices(batch_size, length, burn_in)
 
     def sample_episodes(self, k: int) -> TensorDict:
         """[k, longest] whole episodes, each with the same probability, "mask" False (and zeros) past their ends."""
+        self._check_open()
         return self._drawing.episodes(k)
 
     def get(self, index: Tensor | np.ndarray, n_step: int = 1, gamma: float = 0.99) -> TensorDict:
         """The batch that `sample` would give for these step numbers; IndexError where one has left."""
+        self._check_open()
         steps = index.detach().cpu().numpy() if isinstance(index, Tensor) else np.asarray(index)
         return self._drawing.transitions(len(steps), n_step, gamma, steps.astype(np.int64))
 
@@ -161,6 +142,42 @@ class ReplayBuffer:
         with self._memory.lock:
             self.sampler.update_priority(steps.astype(np.int64).ravel(), values.ravel())
 
+    def prefetch(self, batch_size: int, depth: int = 2, device: torch.device | str | None = None, **how: Any) -> Prefetcher:
+        """An endless iterator of `sample(batch_size, **how)` on `device`, drawn up to `depth` batches ahead by a thread of its own.
+
+        Use it in a `with` block, or close it; closing the buffer closes it too.
+        """
+        self._check_open()
+        prefetcher = Prefetcher(lambda: self.sample(batch_size, **how), depth, torch.device(device) if device is not None else self.device)
+        self._prefetchers = [*(p for p in self._prefetchers if not p.closed), prefetcher]
+        return prefetcher
+
+    # keeping
+
+    def save(self, folder: str | Path) -> None:
+        """Saves the buffer in `folder`; what an earlier save there holds already is not written again."""
+        self._check_open()
+        self._keeping.save(Path(folder))
+
+    def load(self, folder: str | Path, recover: bool = False) -> Self:
+        """Takes over what `save` (or spilling) wrote, in place of what is here.
+
+        `recover` looks for whole files instead of trusting the list of the last save: for folders a crash or a bad disk left.
+        """
+        self._check_open()
+        self._keeping.load(Path(folder), recover)
+        return self
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything, data included, as two tensors of bytes; blocks are not coded again."""
+        self._check_open()
+        return self._keeping.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Takes over what `state_dict` gave, in place of what is here."""
+        self._check_open()
+        self._keeping.load_state_dict(state)
+
     # facts
 
     def __len__(self) -> int:
@@ -168,31 +185,37 @@ class ReplayBuffer:
 
     @property
     def nbytes(self) -> int:
-        """Memory taken, all of it: columns, index, pending observations; not what lies in files."""
+        """Memory taken, all of it: columns, index, sampler, pending observations; not what lies in files, nor batches handed out."""
         return self._memory.nbytes
 
     def stats(self) -> dict[str, Any]:
         """Steps, episodes, rows, bytes, and what each column says of itself."""
-        with self._memory.writing:
+        memory = self._memory
+        with memory.writing:
+            with memory.lock:
+                whole = memory.whole.count(memory.index.head)
             return {
                 "steps": len(self),
-                "rows": self._memory.index.tail_row - self._memory.index.head_row,
-                "pieces": self._memory.index.tail - self._memory.index.head,
-                "whole_episodes": self._memory.whole.count(self._memory.index.head),
-                "steps_ever": self._memory.index.tail_step,
-                "nbytes": self.nbytes,
-                "columns": {".".join(key): column.stats() for key, column in self._memory.columns.items()},
+                "steps_ever": memory.index.tail_step,
+                "rows": memory.index.tail_row - memory.index.head_row,
+                "pieces": memory.index.tail - memory.index.head,
+                "whole_episodes": whole,
+                "nbytes": memory.nbytes,
+                "spilled_files": self._keeping.spilled_files,
+                "columns": {".".join(key): column.stats() for key, column in memory.columns.items()},
             }
 
     def close(self) -> None:
-        """Ends background work and lets the memory go. Batches already drawn stay."""
-        with self._memory.writing:
-            if self._closed:
-                return
-            self._closed = True
-            with self._memory.gate.removing():
-                for column in self._memory.columns.values():
-                    column.close()
+        """Ends background work and lets the memory go; raises what went wrong in the background. Batches already drawn stay."""
+        if self._closed:
+            return
+        self._closed = True
+        for prefetcher in self._prefetchers:
+            prefetcher.close()
+        try:
+            self._keeping.close()
+        finally:
+            self._memory.close()
 
     def __enter__(self) -> Self:
         return self
@@ -203,115 +226,6 @@ class ReplayBuffer:
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("a replay buffer is drawn from, not iterated over: use sample(batch_size) or prefetch(batch_size)")
 
-    # inside
-
     def _check_open(self) -> None:
         if self._closed:
             raise RuntimeError("the replay buffer is closed")
-
-    def _new_column(self, spec: KeySpec) -> Column:
-        codec, group = _choice(self._codec, spec.key, "auto"), _choice(self._group, spec.key, 1)
-        if spec.row_bytes >= _SMALL_ROW and (codec != "raw" or self._spills):
-            return BlockColumn(spec.shape, spec.dtype, codec, group)
-        return RawColumn(spec.shape, spec.dtype, 1024 if self.capacity is None else self.capacity + self.capacity // 64 + 64)
-
-    def _pending_rows(self, key: Key, slots: np.ndarray) -> np.ndarray:
-        """Pending observations that become final ones; zeros for what is no observation."""
-        if key in self._memory.pending:
-            return self._memory.pending[key][slots]
-        spec = self._memory.schema.specs[key]
-        return np.zeros((len(slots), *spec.shape), spec.dtype)
-
-    def _publish(self, plan: streams_.Plan, streams: streams_.Streams, stopped: np.ndarray, batch: streams_.StreamBatch) -> None:
-        """The new rows become part of the buffer, all at once."""
-        index = self._memory.index
-        first_step = index.tail_step
-        if len(stopped):
-            n, ones = len(stopped), np.ones(len(stopped), np.int64)
-            flags = np.full(n, FINAL, np.uint8)
-            index.append(0 * ones, ones, streams.last_piece[stopped], np.full(n, NO_LINK), flags)
-            self._memory.whole.add(streams.first_piece[stopped[~streams.done[stopped]]], index.head)
-        merged = self._merged(plan, streams)
-        if merged:
-            index.lengthen(int(plan.steps[0]), int(plan.rows[0]), int(plan.flags[0] & FINAL))
-            index.set_link(index.tail - 1, int(plan.link[0]))
-        rest = slice(1 if merged else 0, None)
-        first = index.tail - merged  # the number of piece 0 of the plan
-        if len(plan.steps) > merged:
-            index.append(plan.steps[rest], plan.rows[rest], plan.back[rest], plan.link[rest], plan.flags[rest])
-        self._memory.whole.add([older if older >= 0 else first + piece for older, piece in plan.whole], index.head)
-        self._move_on(plan, streams, batch, first)
-        self.sampler.added(index.head_step, index.tail_step, first_step)
-
-    def _merged(self, plan: streams_.Plan, streams: streams_.Streams) -> bool:
-        """Whether the first piece is the direct continuation of the newest one: a single stream's rows follow each other."""
-        index = self._memory.index
-        if len(streams.done) != 1 or plan.back[0] < max(self._sealed_piece, index.head) or plan.back[0] != index.tail - 1:
-            return False
-        length = index.piece_steps(index.tail - 1) + int(plan.steps[0])
-        return length <= min(_LONGEST_PIECE, max(1, (self.capacity or _LONGEST_PIECE * 16) // 16))
-
-    def _move_on(self, plan: streams_.Plan, streams: streams_.Streams, batch: streams_.StreamBatch, first: int) -> None:
-        """Where each stream stands after the batch."""
-        number = len(streams.done)
-        starts = (plan.flags & STARTS) != 0
-        open_ = plan.link < NO_LINK
-        env = -2 - plan.link[open_] - streams.first
-        pieces = np.flatnonzero(open_)
-        begun = np.where(starts[pieces], first + pieces, streams.first_piece[env])
-        streams.last_piece = np.full(number, -1)
-        streams.last_piece[env] = first + pieces
-        streams.first_piece = np.full(number, -1)
-        streams.first_piece[env] = begun
-        streams.done = (batch.ends[:, -1] & 1) != 0
-        pending = {}
-        for key, last in batch.last.items():
-            size = sum(len(s.done) for s in self._memory.writers.values())
-            old = self._memory.pending.get(key)
-            pending[key] = np.zeros((size, *last.shape[1:]), last.dtype)
-            if old is not None:
-                pending[key][: len(old)] = old
-            pending[key][streams.first : streams.first + number] = last
-        self._memory.pending = pending
-
-    def _make_room(self, steps: int) -> None:
-        """Whole episodes leave until `steps` more fit."""
-        if self.capacity is not None and len(self._memory.index) + steps > self.capacity:
-            self._memory.evict(self._memory.index.piece_for(self.capacity - steps))
-
-    def _fit_bytes(self) -> None:
-        """Whole episodes leave until the memory is within `capacity_bytes`; the newest stays."""
-        if self.capacity_bytes is None:
-            return
-        index = self._memory.index
-        while self.nbytes > self.capacity_bytes and (piece := index.unit_from(index.head + 1)) < index.tail:
-            self._memory.evict(piece)
-
-
-def _as_key(key: Any) -> Key:
-    return key if isinstance(key, tuple) else (key,)
-
-
-def _choice(setting: Any, key: Key, default: Any) -> Any:
-    """A setting for all keys, or the one of this key: by its full name, or its last."""
-    if not isinstance(setting, Mapping):
-        return setting
-    by_key = {_as_key(k): v for k, v in setting.items()}
-    return by_key.get(key, by_key.get(key[-1:], default))
-
-
-def _last_steps(rows: Rows, steps: int) -> Rows:
-    """The end of an episode that is too long, from a row on."""
-    drop = int(rows.steps.sum()) - steps
-    ends_at = np.cumsum(rows.steps)
-    piece = int(np.searchsorted(ends_at, drop, side="right"))
-    within = drop - (int(ends_at[piece - 1]) if piece else 0)
-    skip = int(rows.rows[:piece].sum()) + within
-    parts = {}
-    for key, runs in rows.parts.items():
-        whole = np.concatenate(runs)
-        parts[key] = [whole[skip:]]
-    kept_steps, kept_rows = rows.steps[piece:].copy(), rows.rows[piece:].copy()
-    kept_steps[0] -= within
-    kept_rows[0] -= within
-    return Rows(parts, rows.ends[skip:], kept_steps, kept_rows)

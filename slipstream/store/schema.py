@@ -90,6 +90,11 @@ class Schema:
         self.specs = specs
 
 
+def as_key(key: Any) -> Key:
+    """A user's key: a name, or a tuple of names."""
+    return tuple(key) if isinstance(key, tuple) else (str(key),)
+
+
 def show(key: Key) -> str:
     """A key as the user wrote it."""
     return repr(key[0]) if len(key) == 1 else repr(key)
