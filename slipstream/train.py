@@ -27,9 +27,10 @@ from slipstream.devices import resolve_device, set_threads
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv
 from slipstream.evaluate import evaluation_env, fly, fly_episodes, summarise
-from slipstream.models.policy import ActorCritic, build_policy
+from slipstream.learner import Policy, ReplayLearner, build_learner, build_network
 from slipstream.monitor import PerformanceMonitor
 from slipstream.policies import latest_checkpoint, load_policy
+from slipstream.readback import ReadBack
 from slipstream.runs import LiveView, RunFolder, RunLog
 from slipstream.seeding import derive_seed
 
@@ -61,9 +62,9 @@ def run(cfg: TrainConfig) -> RunFolder:
         LiveView(*totals(job), title(cfg, job), console=Console(quiet=cfg.quiet)) as view,
     ):
         saver.install_signal_handlers(tell_stop)
-        collect, learn = capture_training(job.collector, job.algo, job.form(), view.print)
+        collect, learn = capture_training(job.collector, job.algo, job.form(), view.print)  # type: ignore[arg-type]  # ReplayLearner: plain
         clock = Clock(cfg.max_time_s, job.trained_s)
-        saves = Clock(60 * cfg.save_minutes)
+        save_clock, readings = Clock(60 * cfg.save_minutes), ReadBack(job.env.device)
         done = True
         if start >= job.last_iteration:
             print(f"nothing left to do: this run has {job.collector.frames:,} frames; give a larger total_frames or max_time_s")
@@ -72,27 +73,33 @@ def run(cfg: TrainConfig) -> RunFolder:
                 batch = collect()
             with monitor.timer("learn"):
                 losses = learn(batch, job.progress(it, clock))
-            with monitor.timer("read back"):
-                metrics = read_back(job, losses)
+            readings.send((it, *losses), job.reading(losses))
             done = it + 1 == job.iterations or clock.is_up()
             last = done or saver.stop_requested
-            if is_due(cfg.eval_interval, it, done):  # who stops a run is not kept waiting by a last evaluation
+            evaluates = is_due(cfg.eval_interval, it, done)  # who stops a run is not kept waiting by a last evaluation
+            saves = is_due(cfg.save_interval, it, last) or save_clock.is_up()
+            with monitor.timer("read back"):  # on a GPU that of the iteration before, so that the device never waits for the host
+                read = [(past, job.metrics(numbers, names)) for (past, *names), numbers in readings.take(wait=evaluates or saves)]
+            found: dict[str, float] = {}
+            if evaluates:
                 with monitor.timer("evaluate"), clock.paused():
-                    metrics |= job.evaluate()
-                if job.is_best(metrics):
+                    found = job.evaluate()
+                if job.is_best(found):
                     saver.save_async(job.policy_state(), folder.path / "best.pt", compress=False)
-            metrics["fps"] = job.frames_per_batch / clock.lap()
-            stats = monitor.get_stats()
-            log.write(it, job.collector.frames, metrics | {f"perf/{name}": s["mean"] for name, s in stats.items()})
-            view.update(it, job.collector.frames, metrics, stats, job.progress(it + 1, clock))
+            fps, stats = job.frames_per_batch / clock.lap(), monitor.get_stats()
+            for past, metrics in read:
+                metrics |= (found if past == it else {}) | {"fps": fps}
+                frames = job.collector.frames - (it - past) * job.frames_per_batch
+                log.write(past, frames, metrics | {f"perf/{name}": s["mean"] for name, s in stats.items()})
+                view.update(past, frames, metrics, stats, job.progress(it + 1, clock))
             if it % 100 == 99:
                 view.print(summary(monitor, saver))
-            if is_due(cfg.save_interval, it, last) or saves.is_up():
+            if saves:
                 with monitor.timer("checkpoint_save"):
                     state = job.state_dict(it + 1, clock)
                     saver.save_async(state, folder.checkpoint_path(it + 1), cfg.compress_checkpoint, step=it + 1, metrics=scores(metrics))
                 log.flush()
-                saves = Clock(60 * cfg.save_minutes)
+                save_clock = Clock(60 * cfg.save_minutes)
             if last:
                 break
     if not done:
@@ -109,9 +116,9 @@ class Job:
 
     cfg: TrainConfig
     env: TensorEnv
-    policy: ActorCritic
+    policy: Policy
     collector: SyncDataCollector
-    algo: PPO
+    algo: PPO | ReplayLearner
     best: float = -math.inf
     trained_s: float = 0.0  # of max_time_s, used before this start
 
@@ -136,6 +143,8 @@ class Job:
 
     def form(self) -> str:
         """How the iterations are run: `auto` compiles kernels only for a run that is long enough to earn the start-up back."""
+        if isinstance(self.algo, ReplayLearner):
+            return "plain"
         if self.cfg.compile == "on":
             return "compiled"
         if self.cfg.compile == "off" or self.env.device.type != "cuda":
@@ -169,6 +178,26 @@ class Job:
         result = summarise(fly(env, self.policy, self.cfg.eval.num_drones, record_paths=False), 1000)
         keys = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")
         return {key: result[key] for key in keys if result[key] is not None}
+
+    def reading(self, losses: dict[str, Tensor]) -> Tensor:
+        """All that the host reads of an iteration, one tensor still on the device: losses, bad actions, finished episodes."""
+        scalars = torch.stack([*losses.values(), self.env.bad_actions.any()])
+        return torch.cat((scalars.double(), self.collector.episodes.take()))
+
+    def metrics(self, numbers: list[float], names: list[str]) -> dict[str, float]:
+        """The numbers of a `reading` of losses `names`; raises where they say that something is broken."""
+        if numbers[len(names)]:
+            self.collector.check()
+        metrics = dict(zip(names, numbers, strict=False))
+        broken = [name for name, value in metrics.items() if not math.isfinite(value)]
+        if broken:
+            raise FloatingPointError(
+                f"{', '.join(broken)} is not a number: the weights are spoilt, or the env gives rewards or observations that are not "
+                "finite. If the env is sound, start a new run from a checkpoint with a lower rate: "
+                f"slipstream train init=RUN/checkpoints/ckpt_N.pt algo.learning_rate={self.cfg.algo.learning_rate / 3:.1e}"
+            )
+        episodes = self.collector.episodes.means(numbers[len(names) + 1 :])
+        return metrics | {f"episode/{name}": value for name, value in episodes.items()}
 
     def is_best(self, metrics: dict[str, float]) -> bool:
         """Whether the evaluation just made beats all before; it is remembered if so."""
@@ -213,16 +242,19 @@ def build(cfg: TrainConfig) -> Job:
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
     env = env_class(cfg.task)(cfg.env.num_envs, device, derive_seed(cfg.seed, "env"), cfg.env)  # type: ignore[call-arg]
-    policy = build_policy(env.observation_spec, env.action_spec, cfg.model).to(device)
+    policy = build_network(asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model).to(device)
     if cfg.init:
         warm_start(policy, load_policy(cfg.init).build(env.observation_spec, env.action_spec, device), cfg.init)
-    algo = PPO(policy, cfg.algo)
+    algo = build_learner(policy, cfg.algo, env.observation_spec, derive_seed(cfg.seed, "replay"))
     frames = env.num_envs * cfg.algo.training_frame_num
-    algo.check_batch(frames)
+    if isinstance(algo, PPO):
+        algo.check_batch(frames)
+    elif cfg.compile == "on":
+        raise ConfigError(f"compile=on compiles the update of algo=ppo; leave it out for algo={cfg.algo.name}")
     return Job(cfg, env, policy, SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1), algo)
 
 
-def warm_start(policy: ActorCritic, other: ActorCritic, path: str) -> None:
+def warm_start(policy: Policy, other: Policy, path: str) -> None:
     """Gives `policy` the weights and value statistics of `other`, which came from `path`."""
     try:
         policy.load_state_dict(other.state_dict())
@@ -255,21 +287,6 @@ def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "")
         elif mine != theirs and prefix + name not in FREE_TO_CHANGE:
             changed.append(prefix + name)
     return changed
-
-
-def read_back(job: Job, losses: dict[str, Tensor]) -> dict[str, float]:
-    """The iteration's one look at the device: losses, finished episodes, and whether the actions were good."""
-    values = torch.stack([value.float() for value in losses.values()]).tolist()
-    job.collector.check()
-    metrics = dict(zip(losses, values, strict=True))
-    broken = [name for name, value in metrics.items() if not math.isfinite(value)]
-    if broken:
-        raise FloatingPointError(
-            f"{', '.join(broken)} is not a number: the weights are spoilt, or the env gives rewards or observations that are not finite. "
-            "If the env is sound, start a new run from a checkpoint with a lower rate: "
-            f"slipstream train init=RUN/checkpoints/ckpt_N.pt algo.learning_rate={job.cfg.algo.learning_rate / 3:.1e}"
-        )
-    return metrics | {f"episode/{name}": value for name, value in job.collector.episodes.pop().items()}
 
 
 class Clock:

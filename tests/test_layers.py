@@ -17,6 +17,7 @@ ALLOWED = {
     "specs": set(),
     "exploration": set(),
     "devices": set(),
+    "readback": set(),
     "keys": set(),
     "sim": {"seeding"},
     "codec": set(),

@@ -12,6 +12,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from slipstream.algo.compiled import OPTIONS
 from slipstream.algo.graphs import Captured, HostSynchronisation
 from slipstream.algo.ppo import PPO
 from slipstream.models.rollout_copy import RolloutCopy
@@ -56,7 +57,7 @@ def capture_training(collector: Collector, algo: PPO, form: str, tell: Callable[
     acting = RolloutCopy(algo.policy)
     collector.policy = acting
     if form == "compiled":
-        collector.compile_with(lambda step: torch.compile(step, dynamic=False))
+        collector.compile_with(lambda step: torch.compile(step, dynamic=False, options=OPTIONS))
 
     def with_present_weights(fill: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:

@@ -47,8 +47,17 @@ class EpisodeStatistics:
 
     def pop(self) -> dict[str, float]:
         """'count' of the episodes ended since the last pop and the means over them; 'count' alone when there were none."""
-        count, *totals = self._sums.tolist()  # the one read-back
+        return self.means(self.take().tolist())  # the one read-back
+
+    def take(self) -> Tensor:
+        """The sums since the last time, still on the device, for `means` to read later; they start again from zero."""
+        sums = self._sums.clone()
         self._sums.zero_()
+        return sums
+
+    def means(self, sums: list[float]) -> dict[str, float]:
+        """What `pop` says, of sums that were taken before."""
+        count, *totals = sums
         if count == 0:
             return {"count": 0.0}
         names = (*_FACTS[1:], *(self._info_names or ()))

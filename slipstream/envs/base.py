@@ -126,6 +126,11 @@ class TensorEnv(ABC):
         """What stands before an action's or observation's own shape: [N], or [2, N] where two sides act."""
         return (self.num_envs,) if self.sides == 1 else (self.sides, self.num_envs)
 
+    @property
+    def bad_actions(self) -> Tensor:
+        """Where [N] an action since the last check was not a number or out of range; still on the device."""
+        return self._bad_action
+
     def state_tensors(self) -> dict[str, Tensor]:
         """The tensors that make up the state, by name."""
         return {name: getattr(self, name) for name in ("_pending", "_bad_action", *self.state_names)}
