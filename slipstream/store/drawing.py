@@ -45,6 +45,8 @@ class Drawing:
                 _, rows, following = index.follow(steps, counts, np.zeros(number, np.int64), n_step, ring)
                 pending = memory.pending
                 goals = memory.sampler.goals(index, steps)
+                if goals is not None and n_step > 1:
+                    raise ValueError("hindsight changes single rewards: draw with n_step=1")
             last = (np.arange(number), counts - 1)
             slot = self._take((number,))
             try:
@@ -57,6 +59,8 @@ class Drawing:
             finally:
                 self._pool.give_back(slot)
         terminated = (ring[rows[last] % len(ring)] & TERMINATED) != 0
+        if goals is not None and ("terminated",) in slot.arrays:  # may have been relabelled
+            terminated = tensors["terminated",].numpy().reshape(number) != 0
         powers = gamma ** np.arange(n_step + 1)
         tensors["index",] = torch.from_numpy(steps)
         tensors["discount",] = torch.from_numpy(np.where(terminated, 0.0, powers[counts]).astype(np.float32))

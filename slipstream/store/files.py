@@ -63,7 +63,7 @@ class RecordWriter:
     def add_array(self, name: str, array: np.ndarray) -> None:
         """An array with its dtype and shape."""
         stream = io.BytesIO()
-        np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
+        np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
         self.add(_ARRAY + name, stream.getvalue())
 
     def end(self) -> list[Any]:

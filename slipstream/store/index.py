@@ -166,12 +166,12 @@ class StepIndex:
         kernels.remaining(pieces, offsets, *self.tables(), counts)
         return counts
 
-    def before(self, steps: np.ndarray) -> np.ndarray:
-        """How many steps of the same episode lie before each step."""
+    def before(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(first step of the same episode that is still there, how many lie between)."""
         pieces, offsets = self.locate(steps)
         starts, counts = np.empty(len(steps), np.int64), np.full(len(steps), 2**62)
         kernels.behind(pieces, offsets, np.zeros(1, np.uint8), *self.tables(), starts, counts)
-        return counts
+        return starts, counts
 
     def ahead(self, steps: np.ndarray, distances: np.ndarray) -> np.ndarray:
         """The rows of the observations that follow the steps `distances` on, which must exist; below 0 as in `follow`."""

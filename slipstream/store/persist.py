@@ -81,7 +81,7 @@ class Folder:
             files, state = self._scan(), None
             if not files:
                 raise FileNotFoundError(f"{self.path} holds no replay buffer")
-            if listed is not None and files[-1].head["last_piece"] == listed["files"][-1]["last_piece"]:
+            if listed is not None and listed["files"] and files[-1].head["last_piece"] == listed["files"][-1]["last_piece"]:
                 with contextlib.suppress(OSError, DamagedFileError):
                     saved = read_state(_map(self.path / listed["state"]), listed["state"])
                     state = saved if files[0].head["first_piece"] <= saved["head"] else None

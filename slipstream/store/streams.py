@@ -19,7 +19,7 @@ from slipstream.store.index import FINAL, NO_LINK, STARTS
 from slipstream.store.schema import Key, Schema, as_array, flatten, show
 
 # of a collector's batch, not kept unless named in `keys`: of use to on-policy learners only, or derived
-_NOT_KEPT = frozenset({"valid", "done", "info", "value", "log_prob", "mask"})
+NOT_KEPT = frozenset({"valid", "done", "info", "value", "log_prob", "mask"})
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Plan:
 def read_batch(batch: Any, schema: Schema, keys: set[str] | None) -> StreamBatch:
     """Checks a [N, T] batch against `schema`; the first one fixes it."""
     flat = flatten(batch)
-    kept = {k: v for k, v in flat.items() if k[0] != "next" and (k[0] in keys if keys is not None else k[0] not in _NOT_KEPT)}
+    kept = {k: v for k, v in flat.items() if k[0] != "next" and (k[0] in keys if keys is not None else k[0] not in NOT_KEPT)}
     nexts = {k[1:]: v for k, v in flat.items() if k[0] == "next" and k[1:] in kept}
     if schema.specs:
         nexts = {k: v for k, v in nexts.items() if (s := schema.specs.get(k)) is not None and s.next_key is not None}
