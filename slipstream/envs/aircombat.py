@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from slipstream.envs.agents import AGENTS, BaseAgent, as_action, make_agent, named_class
-from slipstream.envs.base import BadActionError, Outcome, TensorEnv
+from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
 from slipstream.envs.rewards import REWARDS, BaseReward
 from slipstream.sim.duel_engine import FACTS, DuelConfig, make_engine
+from slipstream.sim.duel_picture import describe_duel
 from slipstream.sim.duel_starts import StartConfig
 from slipstream.sim.duel_view import ENEMY_NAMES, GROUPS, INCOMING, INCOMING_NAMES, OWN_NAMES
 from slipstream.specs import Box, Hybrid, Observation
@@ -97,6 +98,9 @@ class AirCombatEnv(TensorEnv):
         self.returns = torch.zeros(self.batch_shape, device=device)  # of the running duels
         self._before = torch.zeros_like(self.engine.view) if self.reward.needs_before else self.engine.view
         self._command = torch.zeros(2, n, 3, device=device)
+        self._ticks: int | None = None
+        self._resetting = torch.zeros_like(self._pending)
+        self._never = torch.zeros_like(self._pending)  # nothing is cut: the time left is seen
         self.state_names = ("returns",)
         self.action_spec = ACTION_SPEC
         self.observation_spec = {name: Box(shape) for name, shape in GROUPS.items()}
@@ -110,6 +114,25 @@ class AirCombatEnv(TensorEnv):
             raise ValueError("with env.sides=2 both sides are yours: there is no opponent to set")
         self.opponent = opponent
 
+    def fly(self, action: Tensor, ticks: int | None = None) -> StepRecord:
+        """One step of `ticks` physics steps instead of those that time_scale asks for (None: just those)."""
+        self._ticks = ticks
+        try:
+            return self.step(action)
+        finally:
+            self._ticks = None
+
+    def named_facts(self) -> dict[str, Tensor]:
+        """What the last step brought each side, by name, [2, N] each."""
+        return dict(zip(FACTS, self.engine.facts.unbind(0), strict=True))
+
+    def worth(self, facts: Tensor, over: Tensor) -> Tensor:
+        """The reward [N] (or [2, N]) of the last step had it brought `facts` [facts, 2, N] and ended the duels of `over` [N]."""
+        facts = facts if self.sides == 2 else facts[:, 0]
+        info = dict(zip(FACTS, facts.unbind(0), strict=True))
+        command = self._command if self.sides == 2 else self._command[0]
+        return self.reward.compute(self._acting(self._before), self._acting(self.engine.view), command, over, info)
+
     def check(self) -> None:
         """Raises if an action since the last check was not a number or out of bounds (the one read-back)."""
         theirs = self.engine.bad[1] if self.opponent is not None else None
@@ -121,6 +144,18 @@ class AirCombatEnv(TensorEnv):
             who = type(self.opponent).__name__
             raise BadActionError(f"the opponent, {who}, gave NaN, infinite or out-of-range actions; it flew safe ones instead")
 
+    def classic(self) -> Any:
+        """The calls of midrangeRL's TensorEnv, on this env: a `ClassicView`."""
+        from slipstream.envs.classic import ClassicView
+
+        return ClassicView(self)
+
+    def get_render_state(self, env_idx: int = 0) -> dict[str, Any]:
+        """One duel as plain numbers: time, winner, both aircraft and the missiles in flight."""
+        if not 0 <= env_idx < self.num_envs:
+            raise IndexError(f"there are duels 0 to {self.num_envs - 1}, not {env_idx}")
+        return describe_duel(self.engine.duels, self.engine.rules, env_idx)
+
     def views(self) -> tuple[SideView, SideView]:
         """What each side sees now."""
         return self._named(self.engine.view[0]), self._named(self.engine.view[1])
@@ -130,15 +165,12 @@ class AirCombatEnv(TensorEnv):
     def _reset(self, mask: Tensor) -> None:
         self.engine.begin(mask)
         self.engine.refresh()
-        self._forget(mask)
-
-    def _forget(self, mask: Tensor) -> None:
-        self.returns.mul_(~mask)
+        self.returns.masked_fill_(mask, 0.0)
         if self.opponent is not None:
             self.opponent.reset(mask)
 
     def _advance(self, action: Tensor) -> None:
-        self._transition(action, torch.zeros_like(self._pending))
+        self._transition(action, self._never)
 
     def _transition(self, action: Tensor, resetting: Tensor) -> None:
         if self._before is not self.engine.view:
@@ -148,8 +180,10 @@ class AirCombatEnv(TensorEnv):
         else:
             self._command[0].copy_(action)
             self._command[1].copy_(as_action(self.opponent.act(self._named(self.engine.view[1]))))
-        self.engine.step(self._command, resetting)
-        self._forget(resetting)
+        self.engine.step(self._command, resetting, self._ticks)
+        if self.opponent is not None:
+            self.opponent.reset(resetting)
+        self._resetting = resetting
 
     def _safe_action(self, action: Tensor) -> Tensor:
         """The action as it is: the engine makes it sound in the same pass that flies it."""
@@ -162,14 +196,11 @@ class AirCombatEnv(TensorEnv):
         return self._acting(self.engine.view)
 
     def _outcome(self) -> Outcome:
-        facts = self.engine.facts if self.sides == 2 else self.engine.facts[:, 0]
-        info = dict(zip(FACTS, facts.unbind(0), strict=True))
         over = self.engine.duels.winner >= 0
-        command = self._command if self.sides == 2 else self._command[0]
-        reward = self.reward.compute(self._acting(self._before), self._acting(self.engine.view), command, over, info)
-        self.returns.add_(reward)
-        info["episode_return"] = self.returns.clone()
-        return Outcome(reward, over, torch.zeros_like(over), info)
+        reward = self.worth(self.engine.facts, over)
+        info = {name: x if self.sides == 2 else x[0] for name, x in self.named_facts().items()}
+        info["episode_return"] = self.returns.add_(reward).masked_fill_(self._resetting, 0.0)
+        return Outcome(reward, over, self._never, info)
 
     def _acting(self, packed: Tensor) -> SideView:
         """The observation of the sides that act: [N, ...] or [2, N, ...]."""

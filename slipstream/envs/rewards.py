@@ -89,12 +89,18 @@ class OutcomeReward(BaseReward):
     needs_before = False
     WEIGHTS = {"success": 500.0, "lost": -500.0, "draw": -50.0, "shots": -5.0, "hits": 100.0, "was_hit": -200.0, "step_s": 6.0}
 
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        super().__init__(device)
+        self._weights = torch.tensor(list(self.WEIGHTS.values()), device=self.device)
+
     def compute(self, obs_before: Observation, obs_after: Observation, action: Tensor, done: Tensor, info: dict[str, Tensor]) -> Tensor:
         """The weighted sum [N]."""
-        reward = torch.zeros_like(info["success"])
-        for name, weight in self.WEIGHTS.items():
-            reward = torch.add(reward, info[name], alpha=weight)
-        return reward
+        return torch.stack([info[name] for name in self.WEIGHTS], -1) @ self._weights
+
+    def to(self, device: torch.device | str) -> Self:
+        """Moves the weights to a device."""
+        self._weights = self._weights.to(device)
+        return super().to(device)
 
 
 REWARDS: dict[str, type[BaseReward]] = {"zero": ZeroReward, "outcome": OutcomeReward}
