@@ -10,7 +10,7 @@ COMMANDS = {
     "train": "train a policy:               slipstream train env.num_envs=1024 env.num_obstacles=350 env_dyn.num_obstacles=80",
     "eval": "fly a policy over unseen maps: slipstream eval checkpoint=runs/NAME 'eval.map_seeds=[101,102,103]'",
     "demo": "train, evaluate and draw a small world on this machine's CPU (about 4 minutes)",
-    "bench": "measure:                       slipstream bench env",
+    "bench": "measure:                       slipstream bench env | train",
     "export": "write a policy for others:    slipstream export checkpoint=runs/NAME --to onnx",
     "ckpt": "look into checkpoints:         slipstream ckpt info | verify | diff | squash | export | repair",
 }
@@ -96,10 +96,11 @@ def _demo(argv: list[str]) -> int:
 
 
 def _bench(argv: list[str]) -> int:
-    from slipstream import bench
+    from slipstream import bench, bench_train
 
     if _wants_help(argv):
-        print(bench.__doc__)
+        subjects = {"env": bench.__doc__, "train": bench_train.__doc__}
+        print("\n".join(text for name, text in subjects.items() if text and (name in argv or not set(subjects) & set(argv))))
         return 0
     return bench.run(argv)
 

@@ -36,7 +36,7 @@ class ReplayLearner:
         self.buffer = buffer
         self.config = algo.config
         self.device = algo.device
-        algo.policy.random_share.fill_(1.0)  # until the first update
+        algo.set_progress(0.0)
 
     def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
         """Keeps a batch [N, T] and makes the iteration's gradient steps, none before the warm-up is over."""
@@ -82,8 +82,8 @@ def build_network(settings: Mapping[str, Any], observation_spec: Mapping[str, Sp
     return build_policy(observation_spec, action_spec, model)
 
 
-def build_learner(policy: Policy, config: Any, observation_spec: Mapping[str, Spec], seed: int) -> PPO | ReplayLearner:
-    """What trains `policy`, by the settings of its algorithm."""
+def build_learner(policy: Policy, config: Any, observation_spec: Mapping[str, Spec], seed: int, fresh: bool = True) -> PPO | ReplayLearner:
+    """What trains `policy`, by the settings of its algorithm; one that is not `fresh` acts by itself in the warm-up."""
     if isinstance(policy, ActorCritic):
         return PPO(policy, config)
     algo: OffPolicy
@@ -94,11 +94,13 @@ def build_learner(policy: Policy, config: Any, observation_spec: Mapping[str, Sp
     else:
         assert isinstance(policy, DeterministicPolicy)
         algo = TD3(policy, Critics(observation_spec, policy.dims, policy.config), config)
+    algo.random_warmup = fresh
     return ReplayLearner(algo, make_buffer(config, algo.device, seed))
 
 
 def make_buffer(config: OffPolicyConfig, device: torch.device, seed: int) -> ReplayBuffer:
     """The replay buffer of these settings, on the GPU where the env is."""
-    from slipstream.store import ReplayBuffer  # its native code is loaded where it is needed
+    from slipstream.store import PrioritizedSampler, ReplayBuffer  # its native code is loaded where it is needed
 
-    return ReplayBuffer(config.buffer_size, device=device, storage=device.type, seed=seed)
+    sampler = PrioritizedSampler(config.priority_exponent, config.importance_exponent) if config.prioritised else "uniform"
+    return ReplayBuffer(config.buffer_size, device=device, storage=device.type, codec=config.codec, sampler=sampler, seed=seed)

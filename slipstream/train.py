@@ -245,7 +245,7 @@ def build(cfg: TrainConfig) -> Job:
     policy = build_network(asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model).to(device)
     if cfg.init:
         warm_start(policy, load_policy(cfg.init).build(env.observation_spec, env.action_spec, device), cfg.init)
-    algo = build_learner(policy, cfg.algo, env.observation_spec, derive_seed(cfg.seed, "replay"))
+    algo = build_learner(policy, cfg.algo, env.observation_spec, derive_seed(cfg.seed, "replay"), fresh=not cfg.init)
     frames = env.num_envs * cfg.algo.training_frame_num
     if isinstance(algo, PPO):
         algo.check_batch(frames)

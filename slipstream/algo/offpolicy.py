@@ -31,6 +31,7 @@ class OffPolicyConfig:
     warmup: int = 1000  # frames with random actions before the first update
     batch_size: int = 256
     buffer_size: int = 1_000_000  # steps kept
+    codec: str = "auto"  # of the buffer's observations: docs/replay.md
     n_step: int = 1  # rewards summed before the value that follows
     prioritised: bool = False  # draw steps by their last error, and weigh them accordingly
     priority_exponent: float = 0.6  # 0: all alike
@@ -114,6 +115,7 @@ class OffPolicy(ABC):
         on_gpu = self.device.type == "cuda"
         self.learning_rate: Tensor | float = torch.tensor(config.learning_rate, device=self.device) if on_gpu else config.learning_rate
         self.updates = 0  # gradient steps so far
+        self.random_warmup = True  # False where the policy comes with something learned
         self.td_error: Tensor = torch.zeros(0)  # [B] of the batch just learned from: new priorities
         self.networks: dict[str, nn.Module] = {"policy": policy}  # what a checkpoint holds
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
@@ -138,7 +140,8 @@ class OffPolicy(ABC):
         done = min(max(progress, 0.0), 1.0)
         if self.config.final_rate < 1:
             self._set_learning_rate(self.config.learning_rate * (1 - done * (1 - self.config.final_rate)))
-        self.policy.random_share.fill_(1.0 if self.updates == 0 else self.random_share(done))
+        warming_up = self.random_warmup and self.updates == 0
+        self.policy.random_share.fill_(1.0 if warming_up else self.random_share(done))
 
     def random_share(self, progress: float) -> float:
         """The share of random actions once the warm-up is over."""
@@ -179,6 +182,7 @@ class OffPolicy(ABC):
             "optimizers": {name: optimizer.state_dict()["state"] for name, optimizer in self.optimizers.items()},
             "learning_rate": float(self.learning_rate),
             "updates": self.updates,
+            "random_warmup": self.random_warmup,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -189,7 +193,7 @@ class OffPolicy(ABC):
             groups = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": state["optimizers"][name], "param_groups": groups})
         self._set_learning_rate(state["learning_rate"])  # the groups are copies by now, and a GPU's rate must be this one tensor
-        self.updates = state["updates"]
+        self.updates, self.random_warmup = state["updates"], state["random_warmup"]
 
 
 class Follower:
