@@ -10,6 +10,7 @@ present episodes again, action by action, which works for any env that does the 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -117,7 +118,8 @@ class GymEnv(TensorEnv):
             return state | {"native_seed": self._native_seed}
         histories = self.vector.call("history")
         actions = [torch.as_tensor(np.array(taken)) for _, taken in histories]
-        return state | {"episode": torch.tensor([episode for episode, _ in histories]), "actions": actions}
+        episode = torch.tensor([episode for episode, _ in histories])
+        return state | {"episode": episode, "actions": actions, "observation": {k: v.cpu() for k, v in self._observe().items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from `state`, bit for bit where the env is deterministic; a native vector env begins new episodes."""
@@ -128,7 +130,11 @@ class GymEnv(TensorEnv):
             return
         self.vector.reset()  # its own notes of who must be reset; ours are right
         actions = [taken.numpy() for taken in state["actions"]]
-        self.vector.call("replay", state["episode"].tolist(), actions, self._pending.cpu().tolist())
+        seen = self.vector.call("replay", state["episode"].tolist(), actions, self._pending.cpu().tolist())
+        named = [one if isinstance(one, dict) else {"observation": one} for one in seen]
+        self._observation = {name: np.stack([one[name] for one in named]) for name in self._spaces}
+        if not all(torch.equal(now.cpu(), state["observation"][name]) for name, now in self._observe().items()):
+            warnings.warn(f"{self.config.id} does not do the same when seeded the same: this is not the run that was saved", stacklevel=2)
 
     def close(self) -> None:
         """Ends the processes of env.vectorization=async."""
@@ -162,13 +168,14 @@ class SeededEpisodes(gymnasium.Wrapper):
         """The number of the present episode, and the actions taken in it."""
         return self._episode, self._taken
 
-    def replay(self, episodes: list[int], actions: list[np.ndarray], over: list[bool]) -> None:
-        """Plays this environment's episode again."""
+    def replay(self, episodes: list[int], actions: list[np.ndarray], over: list[bool]) -> Any:
+        """Plays this environment's episode again; what is seen in the end."""
         self._episode = episodes[self._index] - 1
-        self.reset()
+        seen = self.reset()[0]
         for action in actions[self._index]:
-            self.step(action if action.shape else action[()])
+            seen = self.step(action if action.shape else action[()])[0]
         self._over = over[self._index]
+        return seen
 
 
 # -- what Gymnasium has, as we name it -----------------------------------------------------------------------------------

@@ -1,0 +1,286 @@
+"""GymEnv keeps the TensorEnv contract, whatever Gymnasium env is in it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+gymnasium = pytest.importorskip("gymnasium")
+
+from gymnasium import spaces  # noqa: E402
+
+from slipstream.collect import SyncDataCollector  # noqa: E402
+from slipstream.envs.base import BadActionError  # noqa: E402
+from slipstream.envs.gym import GymConfig, GymEnv  # noqa: E402
+from slipstream.specs import Box, Discrete  # noqa: E402
+
+
+class Walk(gymnasium.Env):
+    """Walks along a line by its action; beyond 3 it terminates. The reward is 10 and the place. Starts at a random place below 0.1."""
+
+    observation_space = spaces.Dict({"place": spaces.Box(-100, 100, (1,), np.float64), "kind": spaces.Discrete(3)})
+
+    def __init__(self, actions: str = "box", nervous: bool = False):
+        self.action_space = {
+            "box": spaces.Box(-1.0, 2.0, (1,), np.float32),
+            "free": spaces.Box(-np.inf, np.inf, (1,), np.float32),
+            "uneven": spaces.Box(np.array([0.0, -1.0], np.float32), np.array([10.0, 1.0], np.float32)),
+            "discrete": spaces.Discrete(3, start=5),
+            "multi": spaces.MultiDiscrete([2, 2]),
+        }[actions]
+        self.nervous = nervous
+        self.asked: list = []
+
+    def _seen(self):
+        return {"place": np.array([self.place]), "kind": 1}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = 0.1 * self.np_random.random()
+        return self._seen(), {}
+
+    def step(self, action):
+        assert action in self.action_space
+        self.asked.append(np.array(action))
+        self.place += float(np.ravel(action)[0]) + (self.np_random.normal() if self.nervous else 0.0)
+        return self._seen(), 10 + self.place, self.place > 3, False, {}
+
+
+gymnasium.register("tests/Walk-v0", Walk, max_episode_steps=4)
+
+
+def walk(num_envs=2, seed=0, vectorization="sync", **kwargs):
+    return GymEnv(num_envs, "cpu", seed, GymConfig(id="tests/Walk-v0", vectorization=vectorization, kwargs=kwargs))
+
+
+def steps(env, *actions):
+    return env.step(torch.tensor(actions, dtype=torch.float32)[:, None])
+
+
+def places(record):
+    return record.observation["place"].flatten()
+
+
+# -- what it looks like --------------------------------------------------------------------------------------------------
+
+
+def test_spaces_become_specs():
+    env = walk()
+    assert env.observation_spec == {"place": Box((1,), -100.0, 100.0), "kind": Discrete(3)}
+    assert env.action_spec == Box((1,), -1.0, 2.0)
+    seen = env.reset()
+    assert seen["place"].dtype == torch.float32 and seen["place"].shape == (2, 1)
+    assert seen["kind"].tolist() == [1, 1] and seen["kind"].dtype == torch.int64
+    pole = GymEnv(3, config=GymConfig(id="CartPole-v1"))
+    assert pole.observation_spec["observation"].shape == (4,) and pole.action_spec == Discrete(2)
+
+
+def test_discrete_actions_are_counted_from_zero_here():
+    env = walk(1, actions="discrete")
+    env.step(torch.tensor([2]))
+    assert env.vector.envs[0].unwrapped.asked == [7] and env.action_spec == Discrete(3)
+
+
+def test_bounds_that_differ_become_units_of_the_box():
+    env = walk(1, actions="uneven")
+    assert env.action_spec == Box((2,), -1.0, 1.0)
+    env.step(torch.tensor([[-1.0, 0.5]]))
+    assert env.vector.envs[0].unwrapped.asked[0].tolist() == [0.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (GymConfig(id="NoSuchEnv-v0"), "NoSuchEnv"),
+        (GymConfig(id="tests/Walk-v0", kwargs={"actions": "multi"}), "MultiDiscrete"),
+        (GymConfig(id="tests/Walk-v0", kwargs={"nosuch": 1}), "nosuch"),
+        (GymConfig(id="tests/Walk-v0", vectorization="native"), "vector entry point"),
+        (GymConfig(id="Blackjack-v1"), "only Box, Discrete"),
+    ],
+)
+def test_what_cannot_be_used_is_told(config, told):
+    with pytest.raises(ValueError, match=told):
+        GymEnv(1, config=config)
+    with pytest.raises(ValueError, match="sync, async, native"):
+        GymConfig(vectorization="threads")
+
+
+# -- the contract of a step ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_an_end_holds_its_final_observation_and_the_next_step_only_resets(vectorization):
+    env = walk(vectorization=vectorization)
+    start = env.reset()["place"].flatten()
+    steps(env, 2, 1)
+    record = steps(env, 2, 1)
+    assert record.terminated.tolist() == [True, False] and record.truncated.tolist() == [False, False]
+    assert torch.allclose(places(record), start + torch.tensor([4.0, 2.0])) and record.valid.tolist() == [True, True]
+    assert torch.allclose(record.reward, 10 + places(record))
+    record = steps(env, 2, 0.5)
+    assert record.valid.tolist() == [False, True] and record.reward[0] == 0
+    assert not record.terminated.any() and not record.truncated.any()
+    assert 0 <= places(record)[0] < 0.1 and places(record)[0] != start[0]
+    record = steps(env, 1, 0)  # the time limit of the second
+    assert record.truncated.tolist() == [False, True] and not record.terminated.any()
+    assert torch.allclose(places(record)[1], start[1] + 2.5)
+    env.close()
+
+
+def test_a_termination_at_the_time_limit_wins():
+    env = walk(1)
+    for action in (1, 1, 0.5):
+        steps(env, action)
+    record = steps(env, 2)
+    assert record.terminated.tolist() == [True] and record.truncated.tolist() == [False]
+
+
+def test_reset_starts_all_at_once_and_with_a_mask_only_some():
+    env = walk(3)
+    steps(env, 2, 2, 1)
+    before = places(steps(env, 2, 2, 1))  # 0 and 1 have ended
+    seen = env.reset(torch.tensor([True, False, False]))["place"].flatten()
+    assert seen[0] < 0.1 and torch.equal(seen[1:], before[1:])
+    record = steps(env, 1, 1, 0.5)
+    assert record.valid.tolist() == [True, False, True] and places(record)[0] > 1 and places(record)[1] < 0.1
+    env.reset()
+    assert steps(env, 1, 1, 1).valid.all()
+    with pytest.raises(ValueError, match="env_mask must be bool"):
+        env.reset(torch.ones(3))
+
+
+@pytest.mark.parametrize("action", [torch.zeros(2), torch.zeros(3, 1), torch.zeros(2, 2), torch.zeros(2, 1, dtype=torch.int64)])
+def test_a_wrong_action_is_refused_and_changes_nothing(action):
+    env = walk()
+    with pytest.raises(ValueError, match="action"):
+        env.step(action)
+    assert env.vector.envs[0].unwrapped.asked == []
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 2.1, -1.1])
+def test_bad_actions_fly_safe_ones_and_raise_at_check(bad):
+    env = walk(3)
+    steps(env, 1, bad, 1)
+    assert all(-1 <= one.unwrapped.asked[0] <= 2 for one in env.vector.envs)
+    with pytest.raises(BadActionError, match=r"1 of 3 environments \(1\)"):
+        env.check()
+    steps(env, 1, 1, 1)
+    env.check()
+
+
+def test_rounding_at_the_bounds_is_no_offence_and_unbounded_actions_pass():
+    env = walk(1)
+    steps(env, 2.0001)
+    env.check()
+    free = walk(1, actions="free")
+    steps(free, 1e6)
+    free.check()
+    steps(free, math.inf)
+    with pytest.raises(BadActionError):
+        free.check()
+
+
+@pytest.mark.parametrize("bad", [-1, 3])
+def test_bad_discrete_actions_raise_at_check(bad):
+    env = walk(2, actions="discrete")
+    env.step(torch.tensor([0, bad]))
+    with pytest.raises(BadActionError, match=r"\(1\)"):
+        env.check()
+
+
+def test_records_live_until_the_next_step_and_beyond():
+    env = walk(1)
+    first = steps(env, 0.5)
+    place = places(first).item()
+    steps(env, 0.5)
+    assert places(first).item() == place  # the vector env writes into the same array; we hand out copies
+
+
+# -- seeds and state -----------------------------------------------------------------------------------------------------
+
+
+def test_episodes_follow_from_the_seed_and_differ_from_one_another():
+    starts = []
+    for seed in (0, 0, 1):
+        env = walk(2, seed)
+        starts.append(torch.cat([env.reset()["place"].flatten() for _ in range(3)]))
+    assert torch.equal(starts[0], starts[1]) and not torch.equal(starts[0], starts[2])
+    assert len(set(starts[0].tolist())) == 6
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_a_restored_env_goes_on_bit_for_bit(vectorization, same_record):
+    env = walk(3, 5, vectorization, nervous=True)
+    for _ in range(9):
+        steps(env, 1.5, 0.1, -0.5)
+    state = env.state_dict()
+    assert len({len(taken) for taken in state["actions"]}) > 1  # not all are at the same point of an episode
+    twin = walk(3, 5, vectorization, nervous=True)
+    steps(twin, 1, 1, 1)
+    twin.load_state_dict(state)
+    again = twin.state_dict()
+    assert torch.equal(again["episode"], state["episode"])
+    for _ in range(12):
+        same_record(steps(env, 1.0, 0.2, -0.4), steps(twin, 1.0, 0.2, -0.4))
+    env.close()
+    twin.close()
+
+
+def test_a_pending_reset_is_restored_too(same_record):
+    env = walk(2, 1)
+    steps(env, 2, 1)
+    assert steps(env, 2, 1).terminated.tolist() == [True, False]
+    twin = walk(2, 1)
+    twin.load_state_dict(env.state_dict())
+    restored_again = walk(2, 1)
+    restored_again.load_state_dict(twin.state_dict())
+    expected = steps(env, 1, 1)
+    assert expected.valid.tolist() == [False, True]
+    same_record(expected, steps(twin, 1, 1))
+    same_record(expected, steps(restored_again, 1, 1))
+    same_record(steps(env, 1, 1), steps(twin, 1, 1))
+
+
+def test_an_env_that_its_seed_does_not_determine_is_told(monkeypatch):
+    env = walk(1, nervous=True)
+    steps(env, 0.1)
+    state = env.state_dict()
+    fickle = iter(range(1000))
+    monkeypatch.setattr(Walk, "_seen", lambda self: {"place": np.array([self.place + next(fickle)]), "kind": 1})
+    with pytest.warns(UserWarning, match="does not do the same when seeded the same"):
+        walk(1, nervous=True).load_state_dict(state)
+
+
+def test_the_state_of_another_number_of_envs_is_refused():
+    with pytest.raises(ValueError, match="same num_envs"):
+        walk(3).load_state_dict(walk(2).state_dict())
+
+
+def test_a_native_vector_env_keeps_the_contract_and_begins_anew_when_restored():
+    env = GymEnv(4, "cpu", 3, GymConfig(id="CartPole-v1", vectorization="native", max_episode_steps=12))
+    ends = 0
+    pending = torch.zeros(4, dtype=torch.bool)
+    for i in range(60):
+        record = env.step(torch.full((4,), i % 2))
+        assert torch.equal(record.valid, ~pending)
+        assert (record.reward == record.valid.float()).all()
+        pending = record.terminated | record.truncated
+        ends += int(pending.sum())
+    assert ends > 8
+    env.load_state_dict(env.state_dict())
+    assert env.step(torch.zeros(4, dtype=torch.int64)).valid.all()
+    with pytest.raises(ValueError, match="all its environments at once"):
+        env.reset(torch.tensor([True, False, False, False]))
+
+
+def test_the_collector_takes_it():
+    collector = SyncDataCollector(walk(2), lambda observation: torch.ones_like(observation["place"]), 2 * 30)
+    batch = collector.rollout()
+    valid = batch["valid"]
+    assert not valid.all() and (batch["reward"][~valid] == 0).all()
+    after, now = batch["next", "observation", "place"], batch["observation", "place"]
+    assert torch.allclose((after - now)[valid], torch.ones(int(valid.sum()), 1), atol=1e-5)
+    assert (after[~valid] < 0.1).all()
