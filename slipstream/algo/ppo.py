@@ -152,7 +152,7 @@ class PPO:
         frames, count = len(data["weight"]), self.config.minibatches
         self.check_batch(frames)
         order = torch.rand(frames, device=self.device).argsort()
-        used = [name for name in data["observation"] if name in self.policy.encoder.keys]
+        used = [name for name in data["observation"] if name in self.policy.keys]
         rows = {name: x.index_select(0, order).chunk(count) for name, x in data.items() if name != "observation"}
         seen = {name: data["observation"][name].index_select(0, order).chunk(count) for name in used}
         for i in range(count):

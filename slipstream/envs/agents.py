@@ -6,6 +6,7 @@ An agent of your own is a subclass of `BaseAgent`; name it `my_package.my_module
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from slipstream.sim.duel import CARRIED
+from slipstream.sim.duel_view import TIME_SCALE_S
 from slipstream.specs import Observation
 
 COMMANDS = ("rudder", "throttle", "fire")  # the columns of an action
@@ -73,7 +76,94 @@ class PlaceholderAgent(BaseAgent):
         return super().to(device)
 
 
-AGENTS: dict[str, type[BaseAgent]] = {"placeholder": PlaceholderAgent}
+class PursuitAgent(BaseAgent):
+    """Points at the enemy at full throttle; fires inside a share of its missile's reach, with at most `salvo` in the air."""
+
+    def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.7, salvo: int = 2) -> None:
+        super().__init__(num_envs, device)
+        self.share, self.salvo = share, salvo
+
+    def act(self, observation: Observation) -> Tensor:
+        """Straight at the enemy."""
+        return command(steer(*enemy_bearing(observation)), wants_to_fire(observation, self.share, self.salvo))
+
+
+class CrankAgent(BaseAgent):
+    """Fires inside a share of its missile's reach, then keeps the enemy 50° off its nose while that missile flies.
+
+    A missile that is `danger_s` away or less comes first: it turns its tail to that one until it has run out.
+    """
+
+    OFF_NOSE_RAD = math.radians(50)
+
+    def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.6, danger_s: float = 12.0) -> None:
+        super().__init__(num_envs, device)
+        self.share, self.danger_s = share, danger_s
+
+    def act(self, observation: Observation) -> Tensor:
+        """At the enemy; past it while a missile of its own flies; away from one that comes near."""
+        sine, cosine = enemy_bearing(observation)
+        bearing = torch.atan2(sine, cosine)
+        cranked = bearing - torch.copysign(torch.full_like(bearing, self.OFF_NOSE_RAD), bearing)  # the enemy stays on the side it is on
+        flies = observation["missiles_in_flight"] > 0
+        threatened = comes(observation) & (observation["incoming_1_time_to_go"] * TIME_SCALE_S < self.danger_s)
+        away = steer(-observation["incoming_1_bearing_sin"], -observation["incoming_1_bearing_cos"])
+        rudder = torch.where(flies, (STEERING_GAIN * cranked).clamp(-1, 1), steer(sine, cosine))
+        return command(torch.where(threatened, away, rudder), wants_to_fire(observation, self.share, 1))
+
+
+class EvadeAgent(BaseAgent):
+    """Turns its tail to the nearest missile that comes, else to the enemy, at full throttle; never fires."""
+
+    def act(self, observation: Observation) -> Tensor:
+        """Away from the threat."""
+        threatened = comes(observation)
+        sine, cosine = enemy_bearing(observation)
+        sine = torch.where(threatened, observation["incoming_1_bearing_sin"], sine)
+        cosine = torch.where(threatened, observation["incoming_1_bearing_cos"], cosine)
+        return command(steer(-sine, -cosine), torch.zeros_like(sine))
+
+
+# -- what scripted agents are made of --------------------------------------------------------------------------------
+
+STEERING_GAIN = 3.0  # rudder for an angle in rad: full from 19° on, and stable with decisions up to half a second apart
+NOSE_ON_COS = math.cos(math.radians(30))  # a missile leaves along the nose: a turn right after the launch costs it speed
+
+
+def enemy_bearing(observation: Observation) -> tuple[Tensor, Tensor]:
+    """Sine and cosine [N] of the enemy's bearing off the nose."""
+    return observation["enemy_bearing_sin"], observation["enemy_bearing_cos"]
+
+
+def steer(sine: Tensor, cosine: Tensor) -> Tensor:
+    """The rudder [N] that turns the nose to a bearing."""
+    return (STEERING_GAIN * torch.atan2(sine, cosine)).clamp(-1, 1)
+
+
+def comes(observation: Observation) -> Tensor:
+    """Where [N] a missile is there and draws nearer."""
+    return (observation["incoming_1_present"] > 0) & (observation["incoming_1_closing"] > 0)
+
+
+def wants_to_fire(observation: Observation, share: float, salvo: int) -> Tensor:
+    """1 where [N] the enemy is before the nose and inside a share of the missile's reach, and fewer than `salvo` fly already."""
+    near = observation["enemy_range"] < share * observation["enemy_r_max"]
+    ahead = observation["enemy_bearing_cos"] > NOSE_ON_COS
+    free = observation["missiles_in_flight"] < (salvo - 0.5) / CARRIED
+    return (near & ahead & free).to(torch.float32) * observation["enemy_alive"]
+
+
+def command(rudder: Tensor, fire: Tensor) -> Tensor:
+    """The action [N, 3] at full throttle."""
+    return torch.stack((rudder, torch.ones_like(rudder), fire), -1)
+
+
+AGENTS: dict[str, type[BaseAgent]] = {
+    "placeholder": PlaceholderAgent,
+    "pursuit": PursuitAgent,
+    "crank": CrankAgent,
+    "evade": EvadeAgent,
+}
 
 
 def make_agent(name: str, num_envs: int, device: torch.device | str = "cpu", **settings: Any) -> BaseAgent:

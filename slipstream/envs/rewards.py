@@ -9,6 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from slipstream.sim.duel_view import TIME_SCALE_S
 from slipstream.specs import Observation
 
 
@@ -103,4 +104,32 @@ class OutcomeReward(BaseReward):
         return super().to(device)
 
 
-REWARDS: dict[str, type[BaseReward]] = {"zero": ZeroReward, "outcome": OutcomeReward}
+class ShapedReward(BaseReward):
+    """The outcome, and hints on the way: the change of a potential, so that they cannot pay for a detour.
+
+    The potential is high where the enemy is within reach of one's missile and low where a missile comes; it is zero at the end.
+    Summed over a duel the hints give minus the potential at its start, whatever was flown and in however many decisions.
+    """
+
+    WEIGHTS = {"success": 10.0, "lost": -10.0, "draw": -3.0, "shots": -0.2}
+    IN_REACH = 2.0  # of the potential where the enemy is inside the missile's reach; less in proportion beyond it
+    THREAT = 2.0  # less of it where a missile is about to hit; in proportion to the share of THREAT_S that is left
+    THREAT_S = 20.0
+
+    def compute(self, obs_before: Observation, obs_after: Observation, action: Tensor, done: Tensor, info: dict[str, Tensor]) -> Tensor:
+        """The weighted outcome and the change of the potential [N]."""
+        after = torch.where(done, 0.0, self.potential(obs_after))
+        reward = after - self.potential(obs_before)
+        for name, weight in self.WEIGHTS.items():
+            reward = torch.add(reward, info[name], alpha=weight)
+        return reward
+
+    def potential(self, observation: Observation) -> Tensor:
+        """How good the moment looks [N]."""
+        reach = (observation["enemy_r_max"] / observation["enemy_range"].clamp(min=1e-6)).clamp(max=1.0)
+        comes = (observation["incoming_1_present"] > 0) & (observation["incoming_1_closing"] > 0)
+        left = (observation["incoming_1_time_to_go"] * (TIME_SCALE_S / self.THREAT_S)).clamp(max=1.0)
+        return self.IN_REACH * reach - self.THREAT * torch.where(comes, 1 - left, 0.0)
+
+
+REWARDS: dict[str, type[BaseReward]] = {"zero": ZeroReward, "outcome": OutcomeReward, "shaped": ShapedReward}

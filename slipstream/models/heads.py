@@ -28,6 +28,7 @@ class Head(nn.Module):
     """Features in, parameters of a distribution out."""
 
     dims: int
+    mask: str | None = None  # the observation that the head needs besides the features, where it needs one
 
     def log_prob(self, parameters: Parameters, action: Tensor) -> Tensor:
         """Log probability [N] of `action`."""
@@ -138,6 +139,78 @@ class GaussianHead(Head):
     def entropy(self, parameters: Parameters) -> Tensor:
         """Entropy [N]."""
         return (parameters[1] + 1.4189385332046727).sum(-1)  # log sqrt(2 pi e)
+
+
+class HybridHead(Head):
+    """Real components, each a Beta distribution scaled to its own bounds, then yes/no components, each a Bernoulli.
+
+    Where the mask says 0 a switch does nothing: it is off, with probability 1, so that it neither adds to the log probability
+    nor to the entropy nor learns.
+    """
+
+    low: Tensor
+    span: Tensor
+
+    def __init__(self, inputs: int, low: tuple[float, ...], high: tuple[float, ...], switches: int, mask: str | None = None) -> None:
+        super().__init__()
+        self.real, self.switches, self.mask = len(low), switches, mask
+        self.dims = self.real + switches
+        self.beta = BetaHead(inputs, self.real, 0.0, 1.0)
+        self.switch_layer = small_linear(inputs, switches)
+        self.register_buffer("low", torch.tensor(low), persistent=False)
+        self.register_buffer("span", torch.tensor(high) - torch.tensor(low), persistent=False)
+
+    def forward(self, features: Tensor, mask: Tensor | None = None) -> Parameters:
+        """Alpha and beta [N, real], logits [N, switches] and where switches work [N, switches], 1 or 0."""
+        logits = self.switch_layer(features)
+        works = torch.ones_like(logits) if mask is None else (mask > 0.5).to(logits.dtype)
+        return *self.beta(features), logits, works
+
+    def sample(self, parameters: Parameters) -> Tensor:
+        """A random action [N, dims]."""
+        alpha, beta, logits, works = parameters
+        on = (torch.rand_like(logits) < logits.sigmoid()).to(logits.dtype)
+        return self._joined(self.beta.sample((alpha, beta)), on * works)
+
+    def mean(self, parameters: Parameters) -> Tensor:
+        """The expected real components, and the switches that are more likely on than off [N, dims]."""
+        alpha, beta, logits, works = parameters
+        return self._joined(self.beta.mean((alpha, beta)), (logits > 0).to(logits.dtype) * works)
+
+    def mode(self, parameters: Parameters) -> Tensor:
+        """The most likely action [N, dims]."""
+        alpha, beta, logits, works = parameters
+        return self._joined(self.beta.mode((alpha, beta)), (logits > 0).to(logits.dtype) * works)
+
+    def log_prob(self, parameters: Parameters, action: Tensor) -> Tensor:
+        """Log probability [N] of `action`, real components in units of their bounds."""
+        alpha, beta, logits, works = parameters
+        return self.beta.log_prob((alpha, beta), self._unit(action)) + self._switch_log_prob(logits, works, action)
+
+    def entropy(self, parameters: Parameters) -> Tensor:
+        """Entropy [N], real components in units of their bounds."""
+        alpha, beta, logits, works = parameters
+        return self.beta.entropy((alpha, beta)) + self._switch_entropy(logits, works)
+
+    def evaluate(self, parameters: Parameters, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Log probability of `action` and entropy, each [N]; the real components' on a GPU as one kernel."""
+        alpha, beta, logits, works = parameters
+        log_prob, entropy = self.beta.evaluate((alpha, beta), self._unit(action))
+        return log_prob + self._switch_log_prob(logits, works, action), entropy + self._switch_entropy(logits, works)
+
+    def _switch_log_prob(self, logits: Tensor, works: Tensor, action: Tensor) -> Tensor:
+        on = action[..., self.real :] > 0.5
+        return (F.logsigmoid(torch.where(on, logits, -logits)) * works).sum(-1)
+
+    def _switch_entropy(self, logits: Tensor, works: Tensor) -> Tensor:
+        p = logits.sigmoid()
+        return (-(p * F.logsigmoid(logits) + (1 - p) * F.logsigmoid(-logits)) * works).sum(-1)
+
+    def _unit(self, action: Tensor) -> Tensor:
+        return (action[..., : self.real] - self.low) / self.span
+
+    def _joined(self, unit: Tensor, on: Tensor) -> Tensor:
+        return torch.cat((self.low + self.span * unit, on), -1)
 
 
 class CategoricalHead(Head):

@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from slipstream.exploration import ExplorationType, exploration_type
 from slipstream.models.encoders import NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder
-from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, small_linear
+from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters, small_linear
 from slipstream.models.normalisation import ValueNorm
-from slipstream.specs import Discrete, Observation, Spec
+from slipstream.specs import Discrete, Hybrid, Observation, Spec
+
+Actor = BetaHead | GaussianHead | CategoricalHead | HybridHead
 
 
 @dataclass
@@ -37,7 +39,7 @@ class ModelConfig:
 class ActorCritic(nn.Module):
     """Policy and value over one encoder. Called with an observation it acts, as `exploration_type()` says."""
 
-    def __init__(self, encoder: Encoder, actor: BetaHead | GaussianHead | CategoricalHead, config: ModelConfig) -> None:
+    def __init__(self, encoder: Encoder, actor: Actor, config: ModelConfig) -> None:
         super().__init__()
         self.encoder = encoder
         self.actor = actor
@@ -53,10 +55,21 @@ class ActorCritic(nn.Module):
         with torch.autocast(self.critic.weight.device.type, torch.bfloat16):
             return self.encoder(observation).float()
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The observations it reads: the encoder's, and the one that masks actions."""
+        mask = self.actor.mask
+        return self.encoder.keys if mask is None or mask in self.encoder.keys else (*self.encoder.keys, mask)
+
+    def distribution(self, features: Tensor, observation: Observation) -> Parameters:
+        """The parameters of the distribution over actions; the mask of actions, where there is one, is in the observation."""
+        mask = self.actor.mask
+        return self.actor(features) if mask is None else self.actor(features, observation[mask])
+
     def forward(self, observation: Observation) -> dict[str, Tensor]:
         """Action, its log probability [N] and the normalised value [N]."""
         features = self.features(observation)
-        parameters = self.actor(features)
+        parameters = self.distribution(features, observation)
         kind = exploration_type()
         if kind is ExplorationType.RANDOM:
             action = self.actor.sample(parameters)
@@ -67,7 +80,7 @@ class ActorCritic(nn.Module):
     def evaluate(self, observation: Observation, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log probability, entropy and normalised value, each [N], of actions taken earlier."""
         features = self.features(observation)
-        log_prob, entropy = self.actor.evaluate(self.actor(features), action)
+        log_prob, entropy = self.actor.evaluate(self.distribution(features, observation), action)
         return log_prob, entropy, self.critic(features)[:, 0]
 
     def value(self, observation: Observation) -> Tensor:
@@ -93,9 +106,11 @@ def build_policy(observation_spec: Mapping[str, Spec], action_spec: Spec, config
     """The network that fits an env's observations and actions."""
     config = config or ModelConfig()
     encoder = build_encoder(observation_spec, config)
-    actor: BetaHead | GaussianHead | CategoricalHead
+    actor: Actor
     if isinstance(action_spec, Discrete):
         actor = CategoricalHead(config.trunk[-1], action_spec.n)
+    elif isinstance(action_spec, Hybrid):
+        actor = HybridHead(config.trunk[-1], action_spec.low, action_spec.high, action_spec.switches, action_spec.mask)
     elif len(action_spec.shape) != 1:
         raise ValueError(f"continuous actions must be a vector, not of shape {action_spec.shape}")
     elif action_spec.high - action_spec.low < float("inf"):
