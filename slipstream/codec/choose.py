@@ -1,4 +1,4 @@
-"""Which codec suits a key's frames: tried on a sample, size weighed against the time a frame takes to open."""
+"""Which codec suits a key's frames: tried on a sample, size weighed against the time a frame takes to open and to seal."""
 
 from __future__ import annotations
 
@@ -10,50 +10,70 @@ from slipstream.codec.frameformat import DELTA, LZ4, MASK, PALETTE, RAW, SHUFFLE
 
 SAMPLE_BYTES = 1 << 19
 SAMPLE_GROUPS = 6
+SAMPLE_FRAMES = 16  # of a group, unless they are small
 
-# (codec, time to open a frame in copies of a raw frame (benchmarks/replay.py), the same for each frame of its group passed over)
 _CANDIDATES = (
-    (RAW, 1.0, 0.0),
-    (PALETTE, 0.9, 0.0),
-    (MASK, 1.2, 0.0),
-    (PALETTE | LZ4, 1.6, 0.0),
-    (LZ4, 2.0, 0.3),
-    (MASK | LZ4, 2.4, 0.3),
-    (SHUFFLE | LZ4, 4.0, 0.3),
-    (PALETTE | DELTA | MASK | LZ4, 2.0, 0.1),
-    (DELTA | MASK | LZ4, 2.5, 0.2),
-    (DELTA | LZ4, 2.5, 0.4),
-    (DELTA | SHUFFLE | LZ4, 5.0, 1.0),
+    PALETTE,
+    MASK,
+    LZ4,
+    PALETTE | LZ4,
+    MASK | LZ4,
+    SHUFFLE | LZ4,
+    PALETTE | DELTA | MASK | LZ4,
+    DELTA | MASK | LZ4,
+    DELTA | SHUFFLE | LZ4,
 )
 
 
-def choose(frames: np.ndarray, group: int, size_of: Callable[[np.ndarray, int], int]) -> tuple[int, float]:
-    """(codec, bytes a raw byte) for `frames`, uint8 [n, frame_bytes]; `size_of(frames, codec)` codes a group and gives its bytes.
+def choose(frames: np.ndarray, group: int, width: int, size_of: Callable[[np.ndarray, int], int]) -> tuple[int, float]:
+    """(codec, bytes a raw byte) for `frames`, uint8 [n, frame_bytes] of words of `width` bytes; `size_of(frames, codec)` codes one group.
 
     With groups of one frame time counts most; the larger the group, the more the user has asked for size.
     """
     sample = _sample(frames, group)
     raw = sum(part.size for part in sample)
-    weight = 0.1 / min(group, 64) ** 0.5
-    best, best_score, best_ratio = RAW, 1.0 + weight, 1.0
-    for codec, cost, passing in _CANDIDATES:
-        if codec == RAW or (codec & DELTA and group == 1) or (codec & PALETTE and not _few_values(sample[0], codec)):
+    weight = 0.12 / group
+    best, best_score, best_ratio = RAW, 1.0 + weight * _open_time(RAW, 1.0, width), 1.0
+    for codec in _CANDIDATES:
+        if (codec & DELTA and group == 1) or (codec & SHUFFLE and width == 1) or (codec & PALETTE and not _few_values(sample[0], width)):
             continue
         ratio = sum(min(part.size, size_of(part, codec)) for part in sample) / raw
-        score = ratio + weight * (cost + passing * (group - 1) / 2) * (0.2 + ratio)
+        # LZ4-HC looks at every byte it is given: packed numbers are sealed several times faster
+        seal = 0.04 * (1 / (2 * width) if codec & PALETTE else 1.0) if codec & LZ4 else 0.0
+        score = ratio + weight * _open_time(codec, ratio, width) + min(seal, ratio)
         if score < best_score:
             best, best_score, best_ratio = codec, score, ratio
     return best, best_ratio
 
 
+def _open_time(codec: int, ratio: float, width: int) -> float:
+    """Time to open one frame, in plain copies of it: fitted to benchmarks/replay.py, batches of 512 on one thread."""
+    if codec == RAW:
+        return 1.5
+    time = 0.5
+    if codec & LZ4:
+        time += 8 * ratio
+    if codec & PALETTE:
+        time += 0.4 if width >= 4 else 1.0
+    if codec & MASK:
+        time += 0.5
+    if codec & SHUFFLE:
+        time += 2.5
+    if codec & DELTA:
+        time += 1.0
+    return time
+
+
 def _sample(frames: np.ndarray, group: int) -> list[np.ndarray]:
-    """Some whole groups, from all over the block."""
+    """Some groups from all over the block; of groups of many large frames the first frames."""
     groups = max(1, len(frames) // group)
     each = group * frames.shape[1]
     number = int(min(groups, SAMPLE_GROUPS, max(1, SAMPLE_BYTES // each)))
+    length = group if each <= 2 * SAMPLE_BYTES else min(group, SAMPLE_FRAMES)
     starts = np.linspace(0, groups - 1, number).astype(int) * group
-    return [frames[s : s + group] for s in starts]
+    return [frames[s : s + length] for s in starts]
 
 
-def _few_values(frames: np.ndarray, codec: int) -> bool:
-    return True
+def _few_values(frames: np.ndarray, width: int) -> bool:
+    """Whether the first numbers of a group leave hope that 256 values are enough."""
+    return width == 1 or np.unique(frames.reshape(-1).view(f"<u{width}")[:4096]).size <= 256

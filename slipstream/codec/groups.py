@@ -50,6 +50,7 @@ from slipstream.codec.machine import (
     lz4_decompress,
     lz4_decompress_partial,
     memcpy,
+    prefetch,
     store8,
     store32,
     store64,
@@ -247,6 +248,33 @@ JOB_WORDS = 18
 
 
 @inner
+def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, low, high, lines):
+    """Ask for all that the requests will read at once: their groups lie all over, and one miss takes as long as opening a small one."""
+    for step in range(2):  # the tables of groups, then the groups
+        for i in range(begin, stop):
+            row = load64(rows + 8 * load64(order + 8 * i))
+            if row < low or row >= high:
+                return
+            number = row // block_rows
+            inside = row - number * block_rows
+            block = load64(table + 8 * (number - first_block))
+            if load8(block + AT_CODEC) == OPEN:
+                at = block + HEADER_BYTES + inside * frame_bytes
+            else:
+                group, held = load32(block + AT_GROUP), load32(block + AT_ROWS)
+                g = inside // group
+                entry = block + HEADER_BYTES + 8 * g
+                if step == 0:
+                    prefetch(entry)
+                    continue
+                groups = (held + group - 1) // group
+                at = block + HEADER_BYTES + 8 * groups + (load32(entry) & (RAW_GROUP - 1))
+            if step == 1:  # a fixed number of lines: guessing how many each needs costs more; behind them the processor sees the pattern
+                for k in range(lines):
+                    prefetch(at + 64 * k)
+
+
+@inner
 def gather_part(job):
     """Take requests of the batch until none is left; several threads may do so at once."""
     count, chunk = load64(job + COUNT), load64(job + CHUNK)
@@ -254,12 +282,14 @@ def gather_part(job):
     table, first_block, block_rows = load64(job + TABLE), load64(job + FIRST_BLOCK), load64(job + BLOCK_ROWS)
     frame_bytes, verify = load64(job + FRAME), load64(job + VERIFY)
     low, high = load64(job + LOW), load64(job + HIGH)
+    lines = min(16, max(4, frame_bytes >> 8))
     scratch = load64(job + SCRATCH) + atomic_add(job + MEMBERS, 1) * load64(job + STRIDE)
     while True:
         begin = atomic_add(job + NEXT, chunk)
         if begin >= count:
             return
         stop = min(begin + chunk, count)
+        warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, low, high, lines)
         i = begin
         while i < stop:
             row = load64(rows + 8 * load64(order + 8 * i))
