@@ -21,12 +21,14 @@ import io
 import itertools
 import os
 import platform
+import random
 import shutil
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -308,11 +310,23 @@ def background_table(name: str, steps: dict[int, State], folder: Path, rounds: i
             "ours, difference": lambda: ours(differences, True),
             "safetensors + fsync": lambda: timed(safetensors_save, state, path()),
         }
-        times = in_turns(ways, rounds)
-    times["the documents' LZ4-9"] = [timed(documents_save, state, path())]
+        ways["the documents' LZ4-9"] = lambda: timed(documents_save, state, path())
+        processor: dict[str, list[float]] = {name: [] for name in ways}
+
+        def counted(name: str) -> float:
+            before = sum(os.times()[:2])
+            out = ways[name]()
+            processor[name].append(1e3 * (sum(os.times()[:2]) - before))
+            return out
+
+        slow = {name: partial(counted, name) for name in list(ways)[-1:]}
+        times = in_turns({name: partial(counted, name) for name in list(ways)[:-1]}, rounds) | in_turns(slow, 1)
     limit = statistics.median(times["torch.save + fsync"])
-    rows = [[n, f"{statistics.median(t):.0f}", f"{min(t):.0f}", f"{statistics.median(t) / limit:.2f}"] for n, t in times.items()]
-    return table(f"Background: {name}, until durable", ["", "median ms", "least ms", "x torch.save"], rows)
+    rows = []
+    for n, t in times.items():
+        cpu = statistics.median(processor[n])
+        rows.append([n, f"{statistics.median(t):.0f}", f"{min(t):.0f}", f"{statistics.median(t) / limit:.2f}", f"{cpu:.0f}"])
+    return table(f"Background: {name}, until durable", ["", "median ms", "least ms", "x torch.save", "processor ms"], rows)
 
 
 def load_table(name: str, steps: dict[int, State], folder: Path, rounds: int) -> str:
@@ -341,56 +355,89 @@ def load_table(name: str, steps: dict[int, State], folder: Path, rounds: int) ->
     return table(f"Loading: {name}", ["", "median ms", "least ms", "x torch.load"], rows, note)
 
 
-def throughput_table(folder: Path, rounds: int, seconds: float = 8.0, every: int = 10) -> str:
-    """A training loop that keeps all cores busy, saving every few steps: steps a second with each saver."""
+def throughput_table(folder: Path, rounds: int, steps: int = 30, every: int = 10) -> str:
+    """A training loop that keeps all cores busy, saving every few steps: what each saver takes of its steps a second.
+
+    Short turns of `steps`, the savers in a new random order each round, compared with the turn without a saver before and the one
+    after: what else the machine does falls on neighbours alike. Each save, the last too, has an interval of steps after it.
+    """
     model = mlp(nn.ELU, 0.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     inputs = torch.randn(128, 512)
 
-    def step() -> None:
-        optimizer.zero_grad()
-        model(inputs).square().mean().backward()
-        optimizer.step()
-
-    def rate(save: Callable[[State], None], finish: Callable[[], None]) -> float:
-        start, count = time.perf_counter(), 0
-        while time.perf_counter() - start < seconds:
-            step()
-            count += 1
+    def turn(save: Callable[[State], Any], finish: Callable[[], None]) -> float:
+        start = time.perf_counter()
+        for count in range(steps):
+            optimizer.zero_grad()
+            model(inputs).square().mean().backward()
+            optimizer.step()
             if count % every == 0:
                 save({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
         finish()  # what is still in the background belongs to the price
-        return count / (time.perf_counter() - start)
+        return time.perf_counter() - start
 
     path = Rotation(folder)
     numbers = itertools.count()
-    dcp = Distributed(reuse=True)
+    dcp, dcp_reused = Distributed(reuse=False), Distributed(reuse=True)
 
-    def distributed(state: State) -> None:
-        dcp.wait()  # DCP allows one save at a time
-        dcp.save(state, path())
+    def distributed(dcp: Distributed) -> Callable[[State], None]:
+        def save(state: State) -> None:
+            dcp.wait()  # DCP allows one save at a time
+            dcp.save(state, path())
 
-    def finish_nothing() -> None:
+        return save
+
+    def nothing(*state: State) -> None:
         pass
 
     with AsyncCheckpointSaver() as full, AsyncCheckpointSaver(full_every=10, keep_last=2) as delta:
         ways: dict[str, Callable[[], float]] = {
-            "no checkpoints": lambda: rate(lambda s: None, finish_nothing),
-            "ours": lambda: rate(lambda s: full.save_async(s, path()) and None, full.wait),
-            "ours, full_every=10": lambda: rate(lambda s: delta.save_async(s, folder / f"d_{next(numbers)}.pt") and None, delta.wait),
-            "ours, compress=False": lambda: rate(lambda s: full.save_async(s, path(), False) and None, full.wait),
-            "DCP async_save, reused stager": lambda: rate(distributed, dcp.wait),
-            "torch.save + fsync": lambda: rate(lambda s: torch_save(s, path()), finish_nothing),
+            "ours": lambda: turn(lambda s: full.save_async(s, path()), full.wait),
+            "ours, full_every=10": lambda: turn(lambda s: delta.save_async(s, folder / f"d_{next(numbers)}.pt"), delta.wait),
+            "ours, compress=False": lambda: turn(lambda s: full.save_async(s, path(), False), full.wait),
+            "DCP async_save": lambda: turn(distributed(dcp), dcp.wait),
+            "DCP async_save, reused stager": lambda: turn(distributed(dcp_reused), dcp_reused.wait),
+            "torch.save + fsync": lambda: turn(lambda s: torch_save(s, path()), nothing),
         }
-        step()
-        rates: dict[str, list[float]] = {name: [] for name in ways}
+        for way in ways.values():
+            way()
+        lost: dict[str, list[float]] = {name: [] for name in ways}
+        free = [turn(nothing, nothing)]
         for _ in range(rounds):
-            for name, way in ways.items():
-                rates[name].append(way())
-    free = statistics.median(rates["no checkpoints"])
-    rows = [[n, f"{statistics.median(r):.2f}", f"{100 * (1 - statistics.median(r) / free):.1f} %"] for n, r in rates.items()]
+            for name in random.sample(list(ways), len(ways)):
+                took = ways[name]()
+                free.append(turn(nothing, nothing))
+                lost[name].append(100 * (1 - (free[-2] + free[-1]) / 2 / took))
+    rows = [["no checkpoints", "", "", f"{steps / statistics.median(free):.2f}"]]
+    for name, shares in lost.items():
+        low, middle, high = statistics.quantiles(shares, n=4)
+        rows.append([name, f"{middle:.1f} %", f"{low:.1f} to {high:.1f} %", f"{steps / statistics.median(free) * (1 - middle / 100):.2f}"])
     title = f"Throughput: 188 MB saved every {every} steps of a loop that keeps {torch.get_num_threads()} cores busy"
-    return table(title, ["", "steps/s", "lost"], rows, "Work still in the background at the end is waited for and counted.")
+    note = f"{rounds} turns of {steps} steps each, in random order. What is still in the background at its end is waited for and counted."
+    return table(title, ["", "lost, median", "half of the turns", "steps/s"], rows, note)
+
+
+class OtherLoad:
+    """The share of the processor that other programs took since the last look (Linux), kernel threads that write to disk among them."""
+
+    def __init__(self) -> None:
+        self._before = self._read()
+
+    def _read(self) -> tuple[float, float, float]:
+        """(all, busy, ours) in seconds."""
+        try:
+            fields = [int(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        except OSError:
+            return 0.0, 0.0, 0.0
+        tick = os.sysconf("SC_CLK_TCK")
+        own = os.times()
+        return sum(fields) / tick, (sum(fields) - fields[3] - fields[4]) / tick, sum(own[:4])
+
+    def percent(self) -> float:
+        """The share in percent; looks anew from here on."""
+        before, self._before = self._before, self._read()
+        total, busy, own = (b - a for a, b in zip(before, self._before, strict=True))
+        return max(0.0, 100 * (busy - own) / total) if total else 0.0
 
 
 def cuda_table(folder: Path, rounds: int) -> str:
@@ -448,7 +495,10 @@ def main() -> None:
     out = [f"# Checkpoints, {today}", "", f"`{command}`, {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}.", ""]
     print("\n".join(out), flush=True)
 
+    load = OtherLoad()
+
     def add(text: str) -> None:
+        text += f"\nOther programs took {load.percent():.1f} % of the processor meanwhile.\n"
         out.append(text)
         print(text, flush=True)
 
@@ -473,7 +523,7 @@ def main() -> None:
                     add(load_table(name, states[name], folder, args.rounds))
             if "throughput" in wanted:
                 states.clear()
-                add(throughput_table(folder, 3))
+                add(throughput_table(folder, args.rounds))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if args.write:

@@ -3,6 +3,8 @@ import torch
 from checkpoint_states import same
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+from slipstream.checkpoint.staging import Staging
+from slipstream.checkpoint.tree import freeze
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -19,6 +21,48 @@ def test_cuda_tensors_are_saved_as_they_were_at_the_call(tmp_path):
                     tensor.zero_()
     assert same(load_checkpoint(tmp_path / "c_1.pt"), expected)
     assert same(load_checkpoint(path), expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"full_every": 3}])
+def test_every_snapshot_holds_its_own_moment_though_training_never_waits(options, tmp_path):
+    weight, steps = torch.zeros(4_000_000, device="cuda"), torch.zeros((), device="cuda")
+    with AsyncCheckpointSaver(max_queue_size=2, **options) as saver:
+        for i in range(12):
+            weight.fill_(i)
+            steps.add_(1)
+            saver.save_async({"w": weight, "steps": steps}, tmp_path / f"c_{i}.pt", i % 4 != 3)
+            weight.fill_(-1)  # queued right behind the copy, while the bus still carries it
+            torch.cuda._sleep(1_000_000)
+    for i in range(12):
+        state = load_checkpoint(tmp_path / f"c_{i}.pt")
+        assert state["w"].unique().tolist() == [i] and state["steps"].item() == i + 1
+
+
+def test_work_on_another_stream_is_in_the_snapshot_once_the_trainers_stream_waits_for_it(tmp_path):
+    weight, side = torch.zeros(4_000_000, device="cuda"), torch.cuda.Stream()
+    with AsyncCheckpointSaver() as saver:
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(10_000_000)
+            weight.fill_(7)
+        torch.cuda.current_stream().wait_stream(side)
+        path = saver.save_async({"w": weight}, tmp_path / "c.pt")
+    assert load_checkpoint(path)["w"].unique().tolist() == [7]
+
+
+def test_pinned_memory_is_taken_once_and_used_again(tmp_path):
+    state = {"w": torch.ones(1_000_000, device="cuda"), "cpu": torch.ones(10)}
+    staging, addresses = Staging(), set()
+    for i in range(5):
+        state["w"].fill_(i)
+        buffer = staging.snapshot(freeze(state)[1])
+        host = buffer.fetch()
+        assert buffer.host.is_pinned() and (host.view("f4") == i).sum() >= 1_000_000
+        addresses.add(buffer.host.data_ptr())
+        staging.release(buffer)
+    assert len(addresses) == 1
+    held = staging.snapshot(freeze(state)[1])  # one is still being written: the next gets memory of its own
+    assert staging.snapshot(freeze(state)[1]).host.data_ptr() != held.host.data_ptr()
 
 
 def test_tensors_go_where_map_location_says(tmp_path):

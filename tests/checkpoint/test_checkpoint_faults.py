@@ -26,6 +26,8 @@ from slipstream.checkpoint import (
 )
 from slipstream.checkpoint.files import FileSystem
 from slipstream.checkpoint.format import HEADER
+from slipstream.checkpoint.reader import SlipFile
+from slipstream.codec.chunk import DECAY
 
 
 class Faulty(FileSystem):
@@ -197,8 +199,12 @@ def write_pair(folder):
     state = training_state(24)
     state["noise"] = torch.randint(0, 256, (5000,), dtype=torch.uint8)
     later = {**state, "model": {k: v + 1e-4 if v.is_floating_point() else v for k, v in state["model"].items()}}
+    slots = {i: {k: v * 0.9 if v.dim() else v for k, v in slot.items()} for i, slot in state["optimizer"]["state"].items()}
+    later["optimizer"] = {**state["optimizer"], "state": slots}
     with AsyncCheckpointSaver(full_every=2, threads=1) as saver:
         paths = [saver.save_async(state, folder / "a.pt"), saver.save_async(later, folder / "b.pt")]
+    with SlipFile(paths[1]) as slip:
+        assert any(chunk.method & DECAY for stream in slip.index.streams for chunk in stream.chunks)
     return paths, [state, later]
 
 

@@ -4,7 +4,8 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 import torch
-from checkpoint_states import random_tensor, same, states, training_state
+from checkpoint_states import random_tensor, same, training_state
+from checkpoint_strategies import states
 from hypothesis import HealthCheck, given, settings
 
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, load_checkpoint
