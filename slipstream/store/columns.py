@@ -94,11 +94,7 @@ class RawColumn:
         if len(rows) and (rows.min() < self.head or rows.max() >= self.tail):
             raise IndexError(f"rows outside [{self.head}, {self.tail}) were asked for")
         ring = self.ring  # append may put a larger one in its place
-        slots = rows % len(ring)
-        if out.nbytes < _PARALLEL_BYTES or ring.dtype.kind not in "iufb" or ring.dtype.name in ("uint16", "uint32", "uint64"):
-            np.take(ring, slots, axis=0, out=out, mode="clip")
-        else:
-            torch.index_select(torch.from_numpy(ring), 0, torch.from_numpy(slots), out=torch.from_numpy(out))
+        take(ring, rows % len(ring), out)
 
     def evict(self, head: int) -> None:
         """Rows below `head` are gone."""
@@ -170,3 +166,11 @@ class RawColumn:
         for part in np.array_split(live, max(1, len(live) >> 16)):
             ring[part % len(ring)] = self.ring[part % len(self.ring)]
         self.ring = ring
+
+
+def take(ring: np.ndarray, slots: np.ndarray, out: np.ndarray) -> None:
+    """Copies ring[slots] into `out`; by torch's threads where it is much."""
+    if out.nbytes < _PARALLEL_BYTES or ring.dtype.kind not in "iufb" or ring.dtype.name in ("uint16", "uint32", "uint64"):
+        ring.take(slots, axis=0, out=out, mode="clip")
+    else:
+        torch.index_select(torch.from_numpy(ring), 0, torch.from_numpy(slots), out=torch.from_numpy(out))

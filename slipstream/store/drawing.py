@@ -11,6 +11,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.store.batches import BatchPool, Slot
+from slipstream.store.columns import RawColumn, take
 from slipstream.store.episodes import TERMINATED
 from slipstream.store.memory import Memory
 from slipstream.store.schema import Key, as_tensor, mask_key, mask_of
@@ -128,18 +129,24 @@ class Drawing:
         return self._pool.take(shape, form)
 
     def _read(self, slot: Slot, rows: np.ndarray, following: np.ndarray, pending: dict[Key, np.ndarray]) -> None:
+        number = len(rows)
         waiting = np.flatnonzero(following < 0)
         both = np.concatenate([rows, following])
-        both[len(rows) + waiting] = rows[waiting]
+        both[number + waiting] = rows[waiting]
+        slots: dict[int, np.ndarray] = {}  # by the size of a ring: plain columns mostly have the same
         for key, spec in self._memory.schema.specs.items():
             column, out = self._memory.columns[key], slot.arrays[key]
-            if spec.next_key is None:
-                column.gather(rows, out.reshape(len(rows), *spec.shape))
-                continue
-            out = out.reshape(2 * len(rows), *spec.shape)
-            column.gather(both, out)
-            if len(waiting):
-                out[len(rows) + waiting] = pending[key][-1 - following[waiting]]
+            wanted = number if spec.next_key is None else 2 * number
+            out = out.reshape(wanted, *spec.shape)
+            if isinstance(column, RawColumn):  # rows from the index are there: no need to look again
+                ring = column.ring
+                if len(ring) not in slots:
+                    slots[len(ring)] = both % len(ring)
+                take(ring, slots[len(ring)][:wanted], out)
+            else:
+                column.gather(both[:wanted], out)
+            if wanted > number and len(waiting):
+                out[number + waiting] = pending[key][-1 - following[waiting]]
 
     def _read_n_step(self, slot: Slot, rows: np.ndarray, last: np.ndarray, gamma: float) -> None:
         columns = self._memory.columns
@@ -200,6 +207,10 @@ class Drawing:
         return _nested(tree, torch.Size(batch_size), device)
 
 
+# The checks of TensorDict's constructor take longer than drawing 256 small steps, and the shapes here are known.
+_make: Any = getattr(TensorDict, "_new_unsafe", TensorDict)
+
+
 def _nested(tree: dict[str, Any], batch_size: torch.Size, device: torch.device) -> TensorDict:
     inner = {name: _nested(value, batch_size, device) if isinstance(value, dict) else value for name, value in tree.items()}
-    return TensorDict(inner, batch_size=batch_size, device=device)
+    return _make(inner, batch_size=batch_size, device=device)

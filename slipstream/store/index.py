@@ -106,6 +106,17 @@ class StepIndex:
         piece = int(np.searchsorted(self._step0[self.head - self._base : self.tail - self._base + 1], wanted)) + self.head
         return self.unit_from(piece)
 
+    def piece_keeping(self, steps: int) -> int:
+        """The latest head that leaves the newest `steps` steps where they are."""
+        wanted = self.tail_step - steps
+        if wanted <= self.head_step:
+            return self.head
+        starts = self._step0[self.head - self._base : self.tail - self._base]
+        piece = int(np.searchsorted(starts, wanted, side="right")) - 1 + self.head
+        while piece > self.head and self._flags[piece - self._base] & WITH_PREVIOUS:
+            piece -= 1
+        return piece
+
     def unit_from(self, piece: int) -> int:
         """The first piece from `piece` on at which an episode or a batch's share of one begins."""
         while piece < self.tail and self._flags[piece - self._base] & WITH_PREVIOUS:

@@ -136,6 +136,8 @@ def continuing(batch: StreamBatch, streams: Streams, pending: dict[Key, np.ndarr
 def plan(batch: StreamBatch, streams: Streams, goes_on: np.ndarray) -> Plan:
     """Cuts the batch into pieces: one an environment, and a new one after each final observation."""
     number, length = batch.valid.shape
+    if batch.valid.all() and not batch.cut.any():
+        return _plan_unbroken(batch, streams, goes_on)
     starts = np.ones((number, length), bool)
     starts[:, 1:] = batch.cut[:, :-1] | ~batch.valid[:, :-1]
     piece = np.cumsum(starts.ravel()) - 1
@@ -162,7 +164,18 @@ def plan(batch: StreamBatch, streams: Streams, goes_on: np.ndarray) -> Plan:
     return Plan(steps, rows, back, link, flags, whole)
 
 
-def lay_out(batch: StreamBatch, schema: Schema) -> dict[Key, np.ndarray]:
+def _plan_unbroken(batch: StreamBatch, streams: Streams, goes_on: np.ndarray) -> Plan:
+    """`plan` where every environment gives one piece of nothing but steps; single steps mostly do."""
+    number, length = batch.valid.shape
+    steps = np.full(number, length)
+    flags = np.where(goes_on, 0, STARTS).astype(np.uint8)
+    over = np.flatnonzero(batch.ends[:, -1] & DONE)
+    whole = [(int(streams.first_piece[n]) if goes_on[n] else -1, int(n)) for n in over]
+    link = -2 - streams.first - np.arange(number)
+    return Plan(steps, steps, np.where(goes_on, streams.last_piece, -1), link, flags, whole)
+
+
+def lay_out(batch: StreamBatch) -> dict[Key, np.ndarray]:
     """Each key's rows, environment by environment, with the extra ones in their places."""
     number, length = batch.valid.shape
     if not batch.cut.any():

@@ -39,10 +39,13 @@ class Writing:
             plan = streams_.plan(read, streams, goes_on)
             # streams that do not go on: their pending observation was their final one
             stopped = np.flatnonzero(~goes_on & (streams.last_piece >= self._memory.index.head))
-            slots = streams.first + stopped
-            rows = streams_.lay_out(read, self._memory.schema)
-            parts = {key: [self._pending_rows(key, slots), array] for key, array in rows.items()}
-            self._memory.append(parts, np.concatenate([np.zeros(len(stopped), np.uint8), streams_.row_ends(read)]))
+            parts = {key: [array] for key, array in streams_.lay_out(read).items()}
+            ends = streams_.row_ends(read)
+            if len(stopped):
+                for key, runs in parts.items():
+                    runs.insert(0, self._pending_rows(key, streams.first + stopped))
+                ends = np.concatenate([np.zeros(len(stopped), np.uint8), ends])
+            self._memory.append(parts, ends)
             with self._memory.lock:
                 self._publish(plan, streams, stopped, read)
             self.fit_bytes()
