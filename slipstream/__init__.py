@@ -4,7 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slipstream.algo.dqn import DQN
     from slipstream.algo.ppo import PPO
+    from slipstream.algo.sac import SAC
+    from slipstream.algo.td3 import TD3
     from slipstream.checkpoint import AsyncCheckpointSaver, format_checkpoint_name, get_model_size, load_checkpoint, print_model_info
     from slipstream.collect import SyncDataCollector
     from slipstream.envs.agents import BaseAgent, PlaceholderAgent
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
     from slipstream.store import PrefixSum, ReplayBuffer
 
 __all__ = [
+    "DQN",
     "PPO",
+    "SAC",
+    "TD3",
     "AirCombatEnv",
     "AsyncCheckpointSaver",
     "BaseAgent",
@@ -39,7 +45,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "algo.dqn": ("DQN",),
     "algo.ppo": ("PPO",),
+    "algo.sac": ("SAC",),
+    "algo.td3": ("TD3",),
     "checkpoint": ("AsyncCheckpointSaver", "format_checkpoint_name", "get_model_size", "load_checkpoint", "print_model_info"),
     "collect": ("SyncDataCollector",),
     "envs.agents": ("BaseAgent", "PlaceholderAgent"),

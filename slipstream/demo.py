@@ -18,7 +18,7 @@ from slipstream import train
 from slipstream.config import ConfigError, EvalConfig, TrainConfig, load_train, value_of
 from slipstream.devices import resolve_device
 from slipstream.evaluate import Flights, Policy, draw, evaluation_env, fly, summarise
-from slipstream.models.policy import build_policy
+from slipstream.learner import build_network
 from slipstream.policies import load_policy
 from slipstream.runs import learning_curve, read_metrics, success_bars, write_report
 from slipstream.runs.console import progress_bar, render
@@ -38,9 +38,10 @@ def run(overrides: list[str]) -> int:
     began = time.perf_counter()
     torch.manual_seed(cfg.seed)
     env = evaluation_env(cfg.env, judged, device)
-    untrained = build_policy(env.observation_spec, env.action_spec, cfg.model).to(device)
+    untrained = build_network(dataclasses.asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model).to(device)
     print(f"before: {len(JUDGED_ON)} maps that training never sees, {judged.num_drones} drones on each")
-    rows = [judge("flying straight", cfg, judged, straight)[0], judge("untrained policy", cfg, judged, untrained)[0]]
+    steered = dataclasses.replace(cfg, env=dataclasses.replace(cfg.env, actions="continuous"))
+    rows = [judge("flying straight", steered, judged, straight)[0], judge("untrained policy", cfg, judged, untrained)[0]]
 
     print(f"\ntraining: {cfg.env.num_envs} drones over {cfg.env.num_worlds} other maps, {cfg.max_time_s:.0f} s")
     folder = train.run(cfg)

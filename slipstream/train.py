@@ -256,6 +256,8 @@ def build(cfg: TrainConfig) -> Job:
 
 def warm_start(policy: Policy, other: Policy, path: str) -> None:
     """Gives `policy` the weights and value statistics of `other`, which came from `path`."""
+    if type(policy) is not type(other):
+        raise ValueError(f"init={path} holds a {type(other).__name__}, which another algorithm trains: choose that one with algo=NAME")
     try:
         policy.load_state_dict(other.state_dict())
     except RuntimeError as error:

@@ -1,0 +1,243 @@
+"""DQN, SAC and TD3 beside Stable-Baselines3's: the same settings, steps and envs in one run, and the demo's world beside PPO.
+
+    python benchmarks/offpolicy.py                      # CartPole and Pendulum, 3 seeds, ours and SB3's in turns
+    python benchmarks/offpolicy.py --navigation         # SAC and DQN in the demo's world beside PPO: table and picture
+    python benchmarks/offpolicy.py --only sac --seeds 0
+
+Both sides train on one environment with one thread: networks of two layers (ReLU there, leaky ReLU here), the same widths,
+batches, buffers, rates (falling alike) and numbers of gradient steps, taken after as many env steps. Ours is `slipstream train`
+as a user runs it, log and checkpoints included. A policy is judged by the mean return of 20 episodes without exploration.
+Times are given on the clock and as CPU time of the process: other work on the machine stretches the former.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+EPISODES = 20
+SOLVED = {"dqn": 475.0, "sac": -200.0, "td3": -200.0}
+STEPS = {"dqn": 50_000, "sac": 8_000, "td3": 8_000}
+WIDTH = 64  # of both layers, unless --width says otherwise
+ENVS = {"dqn": "CartPole-v1", "sac": "Pendulum-v1", "td3": "Pendulum-v1"}
+
+# What both sides are given; ours under the names of `algo.*`.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "dqn": {
+        "learning_rate": 2.3e-3,
+        "final_rate": 0.05,
+        "batch_size": 64,
+        "buffer_size": 100_000,
+        "warmup": 1000,
+        "gamma": 0.99,
+        "training_frame_num": 256,
+        "updates": 128,
+        "target_interval": 128,
+        "random_fraction": 0.16,
+        "random_end": 0.04,
+        "double": False,
+        "dueling": False,
+    },
+    "sac": {
+        "learning_rate": 1e-3,
+        "final_rate": 1.0,
+        "batch_size": 256,
+        "buffer_size": 100_000,
+        "warmup": 100,
+        "gamma": 0.99,
+        "training_frame_num": 32,
+        "updates": 32,
+        "tau": 0.005,
+    },
+    "td3": {
+        "learning_rate": 1e-3,
+        "final_rate": 1.0,
+        "batch_size": 256,
+        "buffer_size": 100_000,
+        "warmup": 1000,
+        "gamma": 0.98,
+        "training_frame_num": 32,
+        "updates": 32,
+        "tau": 0.005,
+        "noise": 0.1,
+    },
+}
+OWN_DQN = {"double": True, "dueling": True}  # ours as it is by default, which SB3 has not
+
+
+class Stopwatch:
+    """Seconds on the clock and of CPU time."""
+
+    def __init__(self) -> None:
+        self.wall, self.cpu = time.perf_counter(), time.process_time()
+
+    def read(self) -> dict[str, float]:
+        return {"wall_s": time.perf_counter() - self.wall, "cpu_s": time.process_time() - self.cpu}
+
+
+# -- one training, in a process of its own -----------------------------------------------------------------------------------
+
+
+def train_ours(algo: str, seed: int, steps: int, width: int, changes: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    from slipstream import train
+    from slipstream.config import load_train
+    from slipstream.envs.gym import GymConfig, GymEnv
+    from slipstream.evaluate import fly_episodes
+    from slipstream.policies import latest_checkpoint, load_policy
+
+    settings = [f"algo.{name}={value}" for name, value in {**SETTINGS[algo], **changes}.items()]
+    words = ["task=gym", f"env.id={ENVS[algo]}", f"algo={algo}", *settings, "model.part=0", "model.layer_norm=false"]
+    words += [f"model.trunk=[{width},{width}]", f"total_frames={steps}", f"seed={seed}", "eval_interval=0", "device=cpu", "threads=1"]
+    with tempfile.TemporaryDirectory() as root:
+        cfg = load_train([*words, "quiet=true", "wandb.mode=disabled", f"root={root}", "name=run"])
+        watch = Stopwatch()
+        folder = train.run(cfg)
+        times = watch.read()
+        env = GymEnv(EPISODES, "cpu", 1000 + seed, GymConfig(id=ENVS[algo]))
+        policy = load_policy(latest_checkpoint(folder.checkpoints)).build(env.observation_spec, env.action_spec, torch.device("cpu"))
+        return {**times, "return": fly_episodes(env, policy, 1000)["return"]}
+
+
+def train_sb3(algo: str, seed: int, steps: int, width: int, changes: dict[str, Any]) -> dict[str, Any]:
+    import numpy as np
+    import torch
+    from stable_baselines3 import DQN, SAC, TD3
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.noise import NormalActionNoise
+
+    torch.set_num_threads(1)
+    s = SETTINGS[algo]
+    rate = lambda left: s["learning_rate"] * (s["final_rate"] + (1 - s["final_rate"]) * left)  # noqa: E731
+    common: dict[str, Any] = {"learning_rate": rate, "learning_starts": s["warmup"], "train_freq": s["training_frame_num"]}
+    common |= {name: s[name] for name in ("batch_size", "buffer_size", "gamma")} | {"gradient_steps": s["updates"], "seed": seed}
+    common["policy_kwargs"] = {"net_arch": [width, width]}
+    if algo == "dqn":
+        own = {"exploration_fraction": s["random_fraction"], "exploration_final_eps": s["random_end"]}
+        # theirs counts env steps, and moves the target between two bouts of gradient steps at most
+        model: Any = DQN("MlpPolicy", ENVS[algo], target_update_interval=s["training_frame_num"], **own, **common)
+    elif algo == "sac":
+        model = SAC("MlpPolicy", ENVS[algo], tau=s["tau"], **common)
+    else:
+        noise = NormalActionNoise(np.zeros(1), s["noise"] * np.ones(1))
+        model = TD3("MlpPolicy", ENVS[algo], tau=s["tau"], action_noise=noise, **common)
+    watch = Stopwatch()
+    model.learn(steps)
+    times = watch.read()
+    env = make_vec_env(ENVS[algo], 1, seed=1000 + seed)
+    return {**times, "return": float(evaluate_policy(model, env, EPISODES)[0])}
+
+
+def run_alone(side: str, algo: str, seed: int, width: int, changes: dict[str, Any]) -> dict[str, Any]:
+    """One training in a fresh process: neither side finds the other's threads, caches or warm memory."""
+    words = [sys.executable, __file__, "--alone", json.dumps([side, algo, seed, STEPS[algo], width, changes])]
+    env = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "GOMP_SPINCOUNT": "1000"}
+    out = subprocess.run(words, env=env, capture_output=True, text=True)
+    if out.returncode:
+        raise RuntimeError(out.stderr)
+    return json.loads(out.stdout.strip().splitlines()[-1])
+
+
+# -- the tables --------------------------------------------------------------------------------------------------------------
+
+
+def classic_control(algos: list[str], seeds: list[int], width: int) -> None:
+    machine = f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start"
+    print(f"{date.today()}, {machine}; one thread a training, two layers of {width}\n")
+    print("| env, steps | contender | return of each seed | solved | CPU s, median | clock s, median | CPU time / SB3's |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    for algo in algos:
+        contenders = [("SB3", "sb3", {}), ("ours", "ours", {})]
+        if algo == "dqn":
+            contenders.append(("ours, double and dueling", "ours", OWN_DQN))
+        found: dict[str, list[dict[str, Any]]] = {name: [] for name, _, _ in contenders}
+        for seed in seeds:  # in turns, so that a busy quarter of an hour hits all
+            for name, side, changes in contenders:
+                found[name].append(run_alone(side, algo, seed, width, changes))
+        for name, runs in found.items():
+            ratios = [run["cpu_s"] / other["cpu_s"] for run, other in zip(runs, found["SB3"], strict=True)]
+            returns = ", ".join(f"{run['return']:.0f}" for run in runs)
+            solved = sum(run["return"] >= SOLVED[algo] for run in runs)
+            cpu, wall = (statistics.median(run[key] for run in runs) for key in ("cpu_s", "wall_s"))
+            ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} … {max(ratios):.2f})"
+            label = f"{algo.upper()} on {ENVS[algo]}, {STEPS[algo]:,}"
+            print(f"| {label} | {name} | {returns} | {solved} of {len(runs)} | {cpu:.1f} | {wall:.1f} | {ratio} |", flush=True)
+
+
+def navigation(algos: list[str], seeds: list[int], seconds: float, folder: Path) -> None:
+    """The demo's preset with each algorithm: success over unseen maps against frames and against time."""
+    from slipstream import train
+    from slipstream.config import load_train
+    from slipstream.runs.log import read_metrics
+
+    curves: dict[str, list[tuple[list[float], list[float], list[float]]]] = {}
+    print("| algorithm, seed | frames | training s | success over maps 301-308: at 1/4, 1/2, 3/4 and the end of the time | best |")
+    print("|---|---|---|---|---|", flush=True)
+    for algo in algos:
+        for seed in seeds:
+            with tempfile.TemporaryDirectory() as root:
+                every = {"ppo": 20}.get(algo, 150)
+                words = ["preset=demo", f"algo={algo}", f"seed={seed}", f"max_time_s={seconds}", f"eval_interval={every}"]
+                run = train.run(load_train([*words, "quiet=true", "wandb.mode=disabled", f"root={root}", "name=run"]))
+                rows = [row for row in read_metrics(run.path) if "eval/success" in row]
+            spent = [row["time_s"] for row in rows]
+            frames, success = [row["frames"] for row in rows], [row["eval/success"] for row in rows]
+            curves.setdefault(algo, []).append((frames, spent, success))
+            at = [success[min(len(success) - 1, round(share * (len(success) - 1)))] for share in (0.25, 0.5, 0.75, 1.0)]
+            shown = ", ".join(f"{value:.2f}" for value in at)
+            print(f"| {algo}, {seed} | {frames[-1]:,} | {seconds:.0f} | {shown} | {max(success):.2f} |", flush=True)
+    draw(curves, folder / f"offpolicy-navigation-{date.today()}.png")
+
+
+def draw(curves: dict[str, list[tuple[list[float], list[float], list[float]]]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), sharey=True)
+    for color, (algo, runs) in zip(("C0", "C1", "C2", "C3"), curves.items(), strict=False):
+        for i, (frames, spent, success) in enumerate(runs):
+            axes[0].plot(frames, success, color=color, label=algo if i == 0 else None)
+            axes[1].plot(spent, success, color=color)
+    axes[0].set(xlabel="frames", xscale="log", ylabel="success over unseen maps", ylim=(0, 1))
+    axes[1].set(xlabel="seconds, evaluations included")
+    axes[0].legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    print(f"\npicture: {path}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--navigation", action="store_true", help="the demo's world instead of classic control")
+    parser.add_argument("--only", nargs="+", help="these algorithms")
+    parser.add_argument("--seeds", type=int, nargs="+")
+    parser.add_argument("--width", type=int, default=WIDTH)
+    parser.add_argument("--seconds", type=float, default=160.0, help="of training in the demo's world")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--alone", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.alone:
+        side, *rest = json.loads(args.alone)
+        print(json.dumps((train_ours if side == "ours" else train_sb3)(*rest)))
+    elif args.navigation:
+        navigation(args.only or ["ppo", "sac", "dqn"], args.seeds or [0, 1], args.seconds, args.out)
+    else:
+        classic_control(args.only or list(SETTINGS), args.seeds or [0, 1, 2], args.width)
+
+
+if __name__ == "__main__":
+    main()
