@@ -56,34 +56,34 @@ def test_the_two_sides_of_a_duel_are_red_and_blue():
 
 def test_whoever_has_ended_leaves_and_does_not_come_back():
     env = PettingZooEnv(Counting(2))
-    assert env.possible_agents == ["drone_0", "drone_1"]
+    assert env.possible_agents == ["agent_0", "agent_1"]
     env.reset()
     for _ in range(2):
-        env.step({"drone_0": ZERO, "drone_1": ZERO})
-    seen, reward, terminated, truncated, info = env.step({"drone_0": ZERO, "drone_1": ZERO})
-    assert (terminated, truncated) == ({"drone_0": True, "drone_1": False}, {"drone_0": False, "drone_1": False})
-    assert seen["drone_0"]["count"].tolist() == [13] and info["drone_0"] == {"success": 1.0}
-    assert env.agents == ["drone_1"]
-    seen, reward, terminated, truncated, _ = env.step({"drone_1": ZERO})
-    assert (seen.keys(), reward, truncated) == ({"drone_1"}, {"drone_1": 4.0}, {"drone_1": True})
+        env.step({"agent_0": ZERO, "agent_1": ZERO})
+    seen, reward, terminated, truncated, info = env.step({"agent_0": ZERO, "agent_1": ZERO})
+    assert (terminated, truncated) == ({"agent_0": True, "agent_1": False}, {"agent_0": False, "agent_1": False})
+    assert seen["agent_0"]["count"].tolist() == [13] and info["agent_0"] == {"success": 1.0}
+    assert env.agents == ["agent_1"]
+    seen, reward, terminated, truncated, _ = env.step({"agent_1": ZERO})
+    assert (seen.keys(), reward, truncated) == ({"agent_1"}, {"agent_1": 4.0}, {"agent_1": True})
     assert env.agents == [] and env.step({}) == ({}, {}, {}, {}, {})
-    assert env.reset()[0].keys() == {"drone_0", "drone_1"} and env.agents == env.possible_agents
+    assert env.reset()[0].keys() == {"agent_0", "agent_1"} and env.agents == env.possible_agents
 
 
 def test_each_action_goes_to_its_agent():
     env = PettingZooEnv(Counting(2))
     env.reset()
-    env.step({"drone_1": np.array([0.1, 0.2]), "drone_0": np.array([0.3, 0.4])})
+    env.step({"agent_1": np.array([0.1, 0.2]), "agent_0": np.array([0.3, 0.4])})
     assert np.allclose(env.env.seen_action, [[0.3, 0.4], [0.1, 0.2]])
 
 
 def test_missing_and_bad_actions_are_named():
     env = PettingZooEnv(Counting(2))
     env.reset()
-    with pytest.raises(ValueError, match="no action for drone_1"):
-        env.step({"drone_0": ZERO})
-    with pytest.raises(ValueError, match=r"drone_1 must have shape \[2\], not \[3\]"):
-        env.step({"drone_0": ZERO, "drone_1": np.zeros(3)})
+    with pytest.raises(ValueError, match="no action for agent_1"):
+        env.step({"agent_0": ZERO})
+    with pytest.raises(ValueError, match=r"agent_1 must have shape \[2\], not \[3\]"):
+        env.step({"agent_0": ZERO, "agent_1": np.zeros(3)})
     with pytest.raises(BadActionError, match="environment 1 is .nan"):
-        env.step({"drone_0": ZERO, "drone_1": np.full(2, np.nan)})
+        env.step({"agent_0": ZERO, "agent_1": np.full(2, np.nan)})
     assert env.env.age.tolist() == [0, 0]

@@ -18,7 +18,7 @@ SIDES = ("red", "blue")
 
 
 class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
-    """The two sides of one duel (`red`, `blue`), or the N environments of another TensorEnv as agents of one world (`drone_0`, ...).
+    """The two sides of one duel (`red`, `blue`), or the N environments of another TensorEnv as agents of one world (`agent_0`, ...).
 
     An agent whose episode has ended leaves `agents`; when all have left, call `reset`.
     """
@@ -31,7 +31,7 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         name = f"slipstream_{type(env).__name__.removesuffix('Env').lower()}_v0"
         self.metadata = {"name": name, "render_modes": [], "is_parallelizable": True}
         self.render_mode = None
-        self.possible_agents = list(SIDES) if two_sided else [f"drone_{i}" for i in range(env.num_envs)]
+        self.possible_agents = list(SIDES) if two_sided else [f"agent_{i}" for i in range(env.num_envs)]
         self.agents: list[str] = []
         self.observation_spaces = {agent: observation_space(env) for agent in self.possible_agents}
         self.action_spaces = {agent: to_space(env.action_spec) for agent in self.possible_agents}
