@@ -11,6 +11,7 @@ from slipstream.checkpoint import tree
 from slipstream.checkpoint.format import MAGIC
 from slipstream.checkpoint.forms import read_torch
 from slipstream.checkpoint.reader import SlipFile
+from slipstream.checkpoint.retention import number_of
 
 FORMS = (".slip", ".lz4", "")
 
@@ -57,11 +58,11 @@ def find_file(path: str | Path) -> Path:
 
 
 def _latest_in(folder: Path) -> Path:
-    """What `latest` means in a folder, or in the checkpoints/ of a run: its link, else the newest file by name."""
+    """What `latest` means in a folder, or in the checkpoints/ of a run: its link, else the file of the highest number."""
     for place in (folder, folder / "checkpoints"):
         if any(place.glob("latest.pt*")):
             return place / "latest.pt"
-        numbered = sorted(p for p in place.glob("*_[0-9]*.pt*") if p.is_file())
+        numbered = [p for p in place.glob("*_[0-9]*.pt*") if p.is_file() and number_of(p) is not None]
         if numbered:
-            return numbered[-1]
+            return max(numbered, key=lambda p: (number_of(p), p.stat().st_mtime_ns))  # by number: c_1000 comes after c_999
     return folder / "latest.pt"

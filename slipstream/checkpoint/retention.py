@@ -100,6 +100,12 @@ def family(saved: Path, known: dict[Path, Entry]) -> list[Entry]:
     return out
 
 
+def number_of(path: Path) -> int | None:
+    """The number at the end of a checkpoint's name; None where it has none."""
+    match = _NAME.match(path.name)
+    return int(match["step"]) if match else None
+
+
 def read_entry(path: Path, step: int) -> Entry:
     """What a file says about itself; a plain torch file says nothing, and a damaged one is left to `verify`."""
     with contextlib.suppress(CheckpointError, OSError), open(path, "rb") as file:

@@ -71,3 +71,10 @@ def test_a_link_to_a_difference_finds_the_base(tmp_path):
             saver.save_async(state, tmp_path / "run" / f"c_{i}.pt")
     (tmp_path / "elsewhere.pt.slip").symlink_to(tmp_path / "run" / "latest.pt.slip")
     assert same(load_checkpoint(tmp_path / "elsewhere.pt"), state)
+
+
+def test_without_a_link_a_folder_means_its_highest_number(tmp_path):
+    with AsyncCheckpointSaver() as saver:
+        for i in (1000, 999, 9):
+            saver.save_async({"i": i}, tmp_path / f"c_{i}.pt")
+    assert load_checkpoint(tmp_path) == {"i": 1000}
