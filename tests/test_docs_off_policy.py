@@ -24,7 +24,8 @@ def test_the_loop_of_the_page_runs():
 
 
 def test_the_commands_of_the_page_can_be_read():
-    lines = [line for line in re.search(r"```\n(slipstream.*?)```", PAGE, re.S)[1].splitlines() if "--help" not in line and "my_env" not in line]
+    shown = re.search(r"```\n(slipstream.*?)```", PAGE, re.S)[1].splitlines()
+    lines = [line for line in shown if "--help" not in line and "my_env" not in line]
     assert len(lines) == 4
     for line in lines:
         load_train(shlex.split(line, comments=True)[2:])
