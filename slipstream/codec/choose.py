@@ -10,6 +10,7 @@ from slipstream.codec.frameformat import DELTA, LZ4, MASK, PALETTE, RAW, SHUFFLE
 
 SAMPLE_BYTES = 1 << 19
 SAMPLE_GROUPS = 6
+LEAST_GAIN = 0.95  # a codec that saves less than a twentieth is not worth its time
 SAMPLE_FRAMES = 16  # of a group, unless they are small
 
 _CANDIDATES = (
@@ -38,6 +39,8 @@ def choose(frames: np.ndarray, group: int, width: int, size_of: Callable[[np.nda
         if (codec & DELTA and group == 1) or (codec & SHUFFLE and width == 1) or (codec & PALETTE and not _few_values(sample[0], width)):
             continue
         ratio = sum(min(part.size, size_of(part, codec)) for part in sample) / raw
+        if ratio > LEAST_GAIN:
+            continue
         # LZ4-HC looks at every byte it is given: packed numbers are sealed several times faster
         seal = 0.04 * (1 / (2 * width) if codec & PALETTE else 1.0) if codec & LZ4 else 0.0
         score = ratio + weight * _open_time(codec, ratio, width) + min(seal, ratio)

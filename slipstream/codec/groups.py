@@ -55,6 +55,7 @@ from slipstream.codec.machine import (
     store32,
     store64,
 )
+from slipstream.codec.native import source_stamp
 
 # What a kernel answers instead of a size
 OK, OUTSIDE, DAMAGED, FOREIGN = 0, 1, 2, 3  # FOREIGN: a codec that only the portable path opens
@@ -218,8 +219,8 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
     return OK
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def encode_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
+@inner
+def code_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
     """Write table and groups of a block of `rows` frames at `block`, behind room for the header; the bytes of its groups."""
     groups = (rows + group - 1) // group
     payload = block + HEADER_BYTES + 8 * groups
@@ -350,7 +351,23 @@ def gather_part(job):
             i = end
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def gather_batch(job):
-    """The whole batch on the calling thread."""
-    gather_part(job)
+def _entries(stamp):
+    """The kernels that Python calls; `stamp` as `native.source_stamp` says."""
+
+    @nb.njit(nogil=True, cache=True, error_model="numpy")
+    def encode_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
+        """`code_block`, or -1 with a stamp that cannot be."""
+        if stamp < 0:
+            return -1
+        return code_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch)
+
+    @nb.njit(nogil=True, cache=True, error_model="numpy")
+    def gather_batch(job):
+        """The whole batch on the calling thread."""
+        if stamp >= 0:
+            gather_part(job)
+
+    return encode_block, gather_batch
+
+
+encode_block, gather_batch = _entries(source_stamp())

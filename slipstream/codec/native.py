@@ -7,8 +7,10 @@ keep compiled kernels on disk: a cached kernel finds this process's library when
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from slipstream.codec.chunk import CodecError
@@ -50,6 +52,15 @@ def register(library: ctypes.CDLL, names: Iterable[str]) -> None:
 
     for name in names:
         llvmlite.binding.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
+
+
+def source_stamp() -> int:
+    """A number that changes with the kernels' source. Numba looks only at the file of the function it has kept on disk, not at what
+    that calls; a kernel that closes over this number is compiled again when any of them changes."""
+    digest = hashlib.sha256()
+    for name in ("machine", "kernels", "groups", "pool", "frameformat"):
+        digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
+    return int.from_bytes(digest.digest()[:7], "little")
 
 
 def view(address: int, nbytes: int) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from slipstream.codec.groups import gather_batch, gather_part
 from slipstream.codec.machine import atomic_add, atomic_swap_if, load64, store64
-from slipstream.codec.native import register
+from slipstream.codec.native import register, source_stamp
 
 _CLOSED = 1 << 32
 _JOB, _ACTIVE, _WAKE = 0, 64, 128  # byte offsets in the pool's memory, each on its own cache line
@@ -31,37 +31,45 @@ _sem_post = nb.types.ExternalFunction("sem_post", nb.types.int32(nb.types.intp))
 _sched_yield = nb.types.ExternalFunction("sched_yield", nb.types.int32())
 
 
-@nb.njit(nogil=True, cache=True)
-def _serve(pool):
-    """What a helper does for ever: wait, join the batch if it is still open, decode, leave."""
-    while True:
-        while _sem_wait(pool + _WAKE) != 0:
-            pass
-        while True:
+def _entries(stamp):
+    """The two sides of the pool, compiled; `stamp` as `native.source_stamp` says."""
+
+    @nb.njit(nogil=True, cache=True)
+    def serve(pool):
+        """What a helper does for ever: wait, join the batch if it is still open, decode, leave."""
+        while stamp >= 0:
+            while _sem_wait(pool + _WAKE) != 0:
+                pass
+            while True:
+                active = atomic_add(pool + _ACTIVE, 0)
+                if active >= _CLOSED:
+                    break
+                if atomic_swap_if(pool + _ACTIVE, active, active + 1):
+                    gather_part(load64(pool + _JOB))
+                    atomic_add(pool + _ACTIVE, -1)
+                    break
+
+    @nb.njit(nogil=True, cache=True)
+    def share(pool, job, helpers):
+        """Decode the batch together with the helpers; returns when nobody works on it any more."""
+        store64(pool + _JOB, job)
+        atomic_add(pool + _ACTIVE, -_CLOSED)
+        for _ in range(helpers):
+            _sem_post(pool + _WAKE)
+        if stamp >= 0:
+            gather_part(job)
+        active = atomic_add(pool + _ACTIVE, _CLOSED)
+        spins = 0
+        while active & (_CLOSED - 1) != 0:
+            spins += 1
+            if spins > 500:
+                _sched_yield()
             active = atomic_add(pool + _ACTIVE, 0)
-            if active >= _CLOSED:
-                break
-            if atomic_swap_if(pool + _ACTIVE, active, active + 1):
-                gather_part(load64(pool + _JOB))
-                atomic_add(pool + _ACTIVE, -1)
-                break
+
+    return serve, share
 
 
-@nb.njit(nogil=True, cache=True)
-def _share(pool, job, helpers):
-    """Decode the batch together with the helpers; returns when nobody works on it any more."""
-    store64(pool + _JOB, job)
-    atomic_add(pool + _ACTIVE, -_CLOSED)
-    for _ in range(helpers):
-        _sem_post(pool + _WAKE)
-    gather_part(job)
-    active = atomic_add(pool + _ACTIVE, _CLOSED)
-    spins = 0
-    while active & (_CLOSED - 1) != 0:
-        spins += 1
-        if spins > 500:
-            _sched_yield()
-        active = atomic_add(pool + _ACTIVE, 0)
+_serve, _share = _entries(source_stamp())
 
 
 class GatherPool:

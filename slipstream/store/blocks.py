@@ -16,7 +16,19 @@ import numpy as np
 from slipstream.codec import native
 from slipstream.codec.blockcode import QUICK, BlockCoder, header_of
 from slipstream.codec.choose import choose
-from slipstream.codec.frameformat import AT_CODEC, HEADER_BYTES, LZ4, OPEN, RAW, ZSTD, BlockHeader, codec_name, parse_codec, read_header
+from slipstream.codec.frameformat import (
+    AT_CODEC,
+    AT_CODED,
+    HEADER_BYTES,
+    LZ4,
+    OPEN,
+    RAW,
+    ZSTD,
+    BlockHeader,
+    codec_name,
+    parse_codec,
+    read_header,
+)
 from slipstream.store.arena import Arena
 from slipstream.store.sealing import sealer
 
@@ -57,7 +69,8 @@ class BlockColumn:
         self.level = (6 if group < 4 else 9) if level is None else level
         self._auto = codec == "auto"
         self._codec: int | None = None if self._auto else parse_codec(codec)
-        self._chosen_ratio, self._until_choice, self._choices = 1.0, 0, 0
+        self._chosen_ratio, self._choices, self._until_choice, self._since_choice = 1.0, 0, 0, 0
+        self._drifted = False  # blocks take clearly more than when the codec was chosen
         self._choosing = threading.Lock()
 
         self.head = self.tail = 0
@@ -304,7 +317,7 @@ class BlockColumn:
     def _checked(self, frames: np.ndarray) -> np.ndarray:
         if frames.dtype != self.dtype or frames.shape[1:] != self.shape:
             raise ValueError(f"frames must be {self.dtype} [n, {', '.join(map(str, self.shape))}], not {frames.dtype} {list(frames.shape)}")
-        return np.ascontiguousarray(frames).reshape(-1).view(np.uint8).reshape(len(frames), -1)
+        return np.ascontiguousarray(frames).reshape(-1).view(np.uint8).reshape(len(frames), self.coder.frame_bytes)
 
     def _raise_error(self, closing: bool = False) -> None:
         if self._error is not None:
@@ -418,9 +431,8 @@ class BlockColumn:
         codec = self._pick(frames, slow)
         final = slow or not codec & (LZ4 | ZSTD)
         block = self.coder.encode(frames, number * self.block_rows, codec, level, final)
-        ratio = block.nbytes / frames.nbytes
-        if slow == self.seal and ratio > 1.3 * self._chosen_ratio + 0.02:
-            self._until_choice = 0  # the data have changed: look again at the next block
+        ratio = int(block[AT_CODED : AT_CODED + 4].view("<u4")[0]) / frames.nbytes
+        self._drifted |= slow == self.seal and ratio > 1.3 * self._chosen_ratio + 0.02
         with self._lock:
             if self._closed or number < self._first:
                 return final
@@ -436,12 +448,14 @@ class BlockColumn:
         if not self._auto or (self.seal and not slow):  # whoever appends does not try codecs: LZ4 until the background has chosen
             return LZ4 if self._codec is None else self._codec
         with self._choosing:
-            if self._until_choice <= 0:
+            if self._until_choice <= 0 or (self._drifted and self._since_choice >= CHOOSE_AFTER[0]):
                 size_of = functools.partial(self.coder.coded_bytes, level=self.level if slow else QUICK)
                 self._codec, self._chosen_ratio = choose(frames, self.group, self.coder.width, size_of)
                 self._until_choice = CHOOSE_AFTER[min(self._choices, len(CHOOSE_AFTER) - 1)]
                 self._choices += 1
+                self._since_choice, self._drifted = 0, False
             self._until_choice -= 1
+            self._since_choice += 1
             assert self._codec is not None
             return self._codec
 
