@@ -41,8 +41,9 @@ from slipstream.policies import LoadedPolicy
 from slipstream.specs import Discrete, Hybrid, Observation, Spec
 
 FORMATS = ("onnx", "pt2")
-SPREAD = ("num_envs", "num_worlds", "world_seeds", "random_clock")  # settings of a training's crowd, not of what one policy meets
-CHECKED = 16, 32  # environments and steps that give the observations on which the exported policy is compared
+# Settings of a training's crowd, not of what one policy meets.
+SPREAD: dict[str, Any] = {"num_envs": 16, "num_worlds": 1, "world_seeds": [], "random_clock": False, "sides": 1}
+CHECKED = SPREAD["num_envs"], 32  # environments and steps that give the observations on which the exported policy is compared
 
 
 class ActingPolicy(nn.Module):
@@ -170,8 +171,7 @@ def _need(*packages: str) -> None:
 def _small_env(task: str, config: Any) -> TensorEnv:
     """The env of the policy with a few environments, on a CPU."""
     names = {f.name for f in dataclasses.fields(config)}
-    alone = {"num_envs": CHECKED[0], "num_worlds": 1, "world_seeds": []}
-    small = dataclasses.replace(config, **{name: value for name, value in alone.items() if name in names})
+    small = dataclasses.replace(config, **{name: value for name, value in SPREAD.items() if name in names})
     return env_class(task)(CHECKED[0], "cpu", 0, small)  # type: ignore[call-arg, arg-type]
 
 

@@ -164,6 +164,15 @@ def test_specs_are_told_in_plain_data():
     assert (hybrid["low"], hybrid["high"], hybrid["switches"], hybrid["mask"]) == ([-1, 0, 0], [1, 1, 1], 1, "can_fire")
 
 
+def test_a_policy_of_self_play_is_exported_for_one_side(tmp_path):
+    source = checkpoint(tmp_path / "p.pt", "task=aircombat", "env.sides=2", *TINY[2:], "model.keys=[own]")
+    cfg, trained = configure([f"checkpoint={source}"])
+    done = export_policy(trained, cfg.task, cfg.env, "pt2", tmp_path / "policy.pt2")
+    about = {"env": ""}
+    torch.export.load(done.path, extra_files=about)
+    assert done.inputs == ("own", "can_fire") and "sides" not in json.loads(about["env"])
+
+
 # -- the example ---------------------------------------------------------------------------------------------------------
 
 

@@ -257,3 +257,17 @@ def test_an_env_that_forgets_its_settings_cannot_be_given_a_seed():
     env.reset()
     with pytest.raises(TypeError, match="keep its wind as self.wind"):
         env.reset(seed=1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_an_env_on_a_gpu_gives_arrays_of_its_own(task):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    env = gymnasium.make_vec(task.id, num_envs=5, device="cuda", copy=False, **task.settings)
+    first, _ = env.reset(seed=0)
+    kept = {name: array.copy() for name, array in first.items()}
+    for _ in range(5):
+        observation, *_ = env.step(env.action_space.sample())
+        assert env.observation_space.contains(observation)
+    assert all(np.array_equal(first[name], kept[name]) for name in kept)
