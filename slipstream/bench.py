@@ -32,8 +32,12 @@ SECONDS = 0.4  # at least, of one measurement
 
 def run(argv: list[str]) -> int:
     """`slipstream bench SUBJECT [key=value ...]`."""
+    if argv and argv[0] == "train":
+        from slipstream import bench_train
+
+        return bench_train.run(argv[1:])
     if not argv or argv[0] != "env":
-        raise ConfigError("slipstream bench measures: env (slipstream bench env --help)")
+        raise ConfigError("slipstream bench measures: env, train (slipstream bench env --help)")
     out = [text.removeprefix("out=") for text in argv if text.startswith("out=")]
     cfg = load_train([text for text in argv[1:] if not text.startswith("out=")])
     if cfg.task != "navigation":

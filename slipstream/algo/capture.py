@@ -19,6 +19,7 @@ from slipstream.models.rollout_copy import RolloutCopy
 
 Collect = Callable[[], TensorDictBase]
 Learn = Callable[[TensorDictBase, float], dict[str, Tensor]]
+Capture = Callable[[Callable[[], Any], str, Callable[[str], None]], Callable[[], Any]]  # a function, its name, whom to tell
 
 FORMS = ("plain", "graphs", "compiled")
 
@@ -38,11 +39,13 @@ class Collector(Protocol):
         """Lets `compile` wrap the device's work of a step."""
 
 
-def capture_training(collector: Collector, algo: PPO, form: str, tell: Callable[[str], None]) -> tuple[Collect, Learn]:
+def capture_training(
+    collector: Collector, algo: PPO, form: str, tell: Callable[[str], None], capture: Capture | None = None
+) -> tuple[Collect, Learn]:
     """`collect()` and `learn(batch, progress)`: plain, as CUDA graphs, or as CUDA graphs of compiled kernels.
 
     The collector must write every batch to the same memory (`return_same_td=True, ring_size=1`), from which the update reads.
-    Where there is no GPU, `compiled` compiles the update and captures nothing.
+    Where there is no GPU, `compiled` compiles the update and captures nothing, unless `capture` says how.
     """
     if form not in FORMS:
         raise ValueError(f"unknown form '{form}': use one of {', '.join(FORMS)}")
@@ -52,8 +55,9 @@ def capture_training(collector: Collector, algo: PPO, form: str, tell: Callable[
     def collect() -> TensorDictBase:
         return collector.rollout(check=False)
 
-    if form == "plain" or algo.device.type != "cuda":
+    if form == "plain" or (algo.device.type != "cuda" and capture is None):
         return collect, algo.update
+    capture = capture or Captured
     acting = RolloutCopy(algo.policy)
     collector.policy = acting
     if form == "compiled":
@@ -66,9 +70,9 @@ def capture_training(collector: Collector, algo: PPO, form: str, tell: Callable[
 
         return run
 
-    collector.capture_with(lambda fill: Captured(with_present_weights(fill), "the rollout", tell))
+    collector.capture_with(lambda fill: capture(with_present_weights(fill), "the rollout", tell))
     current: dict[str, Any] = {}
-    update = Captured(lambda: algo.learn(algo.prepare(current["batch"])), "the update", tell)
+    update = capture(lambda: algo.learn(algo.prepare(current["batch"])), "the update", tell)
 
     def collect_again() -> TensorDictBase:
         try:

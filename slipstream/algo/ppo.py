@@ -226,9 +226,14 @@ class PPO:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from `state`."""
         self.policy.load_state_dict(state["policy"])
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
         self.learning_rate.copy_(state["learning_rate"])
+        held = self.optimizer.state_dict()
+        if held["state"].keys() == state["optimizer"].keys():  # in place: a captured update holds on to these tensors
+            for i, moments in state["optimizer"].items():
+                for name, value in moments.items():
+                    held["state"][i][name].copy_(value)
+            return
+        self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": held["param_groups"]})
         for group in self.optimizer.param_groups:  # load_state_dict copies the groups; the rate must stay this one tensor
             group["lr"] = self.learning_rate
 

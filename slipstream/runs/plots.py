@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from slipstream.runs.canvas import GROUND, INK, SERIES, new_figure, save_figure, style_axes, style_legend
 from slipstream.runs.flight import flight_paths
 
-__all__ = ["flight_paths", "learning_curve", "success_bars", "success_over_time"]
+__all__ = ["flight_paths", "learning_curve", "rates_over_size", "success_bars", "success_over_time"]
 
 TRAINING, EVALUATION = SERIES[0], SERIES[1]
 
@@ -70,6 +70,30 @@ def success_bars(path: str | Path, rows: Sequence[Mapping[str, Any]], title: str
 
         handles = [Patch(color=SERIES[i % len(SERIES)], label=group) for i, group in enumerate(groups)]
         figure.legend(handles=handles, loc="outside upper right", ncols=len(groups), frameon=False, fontsize=10, labelcolor=INK)
+    return _finish(figure, path, title)
+
+
+def rates_over_size(path: str | Path, series: Mapping[str, Sequence[tuple[float, float]]], title: str, xlabel: str, ylabel: str) -> Path:
+    """One line a label, of (size, rate) points, both axes logarithmic; the last rate of each line is written beside it."""
+    if not any(series.values()):
+        raise ValueError("nothing to draw: give at least one series of (size, rate) points")
+    figure = new_figure(8.0, 4.8)
+    axes = figure.subplots()
+    style_axes(axes, xlabel=xlabel, ylabel=ylabel)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    for k, (label, points) in enumerate(series.items()):
+        if not points:
+            continue
+        xs, ys = zip(*points, strict=True)
+        axes.plot(xs, ys, color=SERIES[k % len(SERIES)], marker="o", markersize=5, linewidth=2, label=label)
+        beside = {"xytext": (7, 0), "textcoords": "offset points", "va": "center", "color": INK, "fontsize": 10}
+        axes.annotate(_frames_tick(float(f"{ys[-1]:.3g}")), (xs[-1], ys[-1]), **beside)
+    sizes = sorted({x for points in series.values() for x, _ in points})
+    axes.set_xticks(sizes, [f"{int(x):,}" for x in sizes])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(_formatter(_frames_tick))
+    style_legend(axes, loc="best")
     return _finish(figure, path, title)
 
 

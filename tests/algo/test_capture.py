@@ -1,0 +1,196 @@
+"""Captured training against plain training. On a CPU the graphs are replaced by plain calls, all else is the same code."""
+
+import pytest
+import torch
+
+from slipstream import train
+from slipstream.algo.capture import capture_training
+from slipstream.algo.ppo import PPO, PPOConfig
+from slipstream.collect import SyncDataCollector
+from slipstream.config import load_train
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.models.policy import build_policy
+from slipstream.specs import Box
+
+SMALL = [
+    *("env.num_envs=64", "env.num_worlds=4", "env.num_obstacles=60", "env.dyn.num_obstacles=20", "env.max_episode_steps=40"),
+    *("algo.training_frame_num=8", "algo.epochs=2", "algo.minibatches=4"),
+]
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def build(device, *more):
+    job = train.build(load_train([*SMALL, f"device={device}", *more]))
+    torch.set_float32_matmul_precision("highest")
+    return job
+
+
+def plainly(fn, name, tell):
+    """In the place of a CUDA graph."""
+    return fn
+
+
+def iterate(parts, count, progress=0.0):
+    for _ in range(count):
+        losses = parts[1](parts[0](), progress)
+    return {name: float(value) for name, value in losses.items()}
+
+
+def weights(job):
+    return torch.cat([p.detach().flatten() for p in job.policy.parameters()]).cpu()
+
+
+def close(mine, theirs):
+    assert mine.keys() == theirs.keys()
+    for name in mine:
+        assert mine[name] == pytest.approx(theirs[name], rel=2e-3, abs=2e-5), name
+
+
+def test_without_graphs_the_captured_path_trains_as_the_plain_one():
+    jobs = [build("cpu") for _ in range(2)]
+    forms = [capture_training(jobs[0].collector, jobs[0].algo, "plain", print)]
+    torch.manual_seed(5)
+    theirs = iterate(forms[0], 3)
+    captured = capture_training(jobs[1].collector, jobs[1].algo, "graphs", print, plainly)
+    torch.manual_seed(5)
+    mine = iterate(captured, 3)
+    assert mine == theirs
+    assert torch.equal(weights(jobs[0]), weights(jobs[1]))
+
+
+def test_the_schedule_reaches_the_captured_path():
+    job = build("cpu", "algo.schedule=linear")
+    parts = capture_training(job.collector, job.algo, "graphs", print, plainly)
+    iterate(parts, 1)
+    before = weights(job)
+    losses = iterate(parts, 1, progress=1.0)
+    assert losses["lr"] == 0.0 and torch.equal(weights(job), before)
+
+
+def test_a_compiled_update_is_the_plain_one_to_rounding():
+    small = ("model.encoder=dict", "model.keys=[state,dynamic_obstacle]", "model.trunk=[16]", "algo.minibatches=2")  # compiles quicker
+    jobs = [build("cpu", *small) for _ in range(2)]
+    jobs[1].algo.compile()
+    results = []
+    for job in jobs:
+        torch.manual_seed(3)
+        results.append({name: float(x) for name, x in job.algo.update(job.collector.rollout()).items()})
+    close(results[1], results[0])
+    torch.testing.assert_close(weights(jobs[1]), weights(jobs[0]), atol=2e-5, rtol=1e-3)
+
+
+def test_an_unknown_form_is_refused():
+    job = build("cpu")
+    with pytest.raises(ValueError, match="plain, graphs, compiled"):
+        capture_training(job.collector, job.algo, "fast", print)
+
+
+def test_loading_a_state_keeps_the_optimisers_tensors_where_they_are():
+    job = build("cpu")
+    job.algo.update(job.collector.rollout())
+    state = job.algo.state_dict()
+    saved = {i: {k: v.clone() for k, v in s.items()} for i, s in state["optimizer"].items()}
+    places = [v.data_ptr() for s in state["optimizer"].values() for v in s.values()]
+    job.algo.update(job.collector.rollout())
+    job.algo.load_state_dict({**state, "optimizer": saved})
+    now = job.algo.state_dict()["optimizer"]
+    assert [v.data_ptr() for s in now.values() for v in s.values()] == places
+    assert all(torch.equal(now[i][k], v) for i, s in saved.items() for k, v in s.items())
+
+
+# -- on a GPU ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("form", ["graphs", "compiled"])
+def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_numbers(form):
+    job = build("cuda")
+    parts = capture_training(job.collector, job.algo, form, print)
+    iterate(parts, 5)
+    clock = train.Clock(0)
+    state = torch.utils._pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, job.state_dict(5, clock))
+    mine = iterate(parts, 1)
+    twin = build("cuda")
+    twin.load_state_dict(state)
+    theirs = iterate(capture_training(twin.collector, twin.algo, "plain", print), 1)
+    close(mine, theirs)
+    torch.testing.assert_close(weights(job), weights(twin), atol=5e-5, rtol=2e-3)
+    # and the captured one goes on from a state it is given, as if it had just been built
+    job.load_state_dict(state)
+    again = iterate(parts, 1)
+    close(again, mine)
+    torch.testing.assert_close(weights(job), weights(twin), atol=5e-5, rtol=2e-3)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_replayed_update_obeys_a_changed_learning_rate():
+    job = build("cuda", "algo.schedule=linear")
+    parts = capture_training(job.collector, job.algo, "graphs", print)
+    iterate(parts, 5)
+    before = weights(job)
+    losses = iterate(parts, 1, progress=1.0)
+    assert losses["lr"] == 0.0 and torch.equal(weights(job), before)
+    losses = iterate(parts, 1, progress=0.5)
+    assert losses["lr"] == pytest.approx(2.5e-4) and not torch.equal(weights(job), before)
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("form", ["plain", "graphs"])
+def test_an_iteration_never_waits_for_the_device(form):
+    job = build("cuda")
+    parts = capture_training(job.collector, job.algo, form, print)
+    iterate(parts, 5)
+    readings = train.ReadBack(job.env.device)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        losses = parts[1](parts[0](), 0.3)
+        readings.send((0, *losses), job.reading(losses))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    ((_, *names), numbers), = readings.take(wait=True)
+    assert job.metrics(numbers, names)["kl"] >= 0
+
+
+class Peeking(TensorEnv):
+    """Looks at a tensor in every step."""
+
+    observation_spec = {"x": Box((1,))}
+    action_spec = Box((1,), -1.0, 1.0)
+    state_names = ("x",)
+
+    def __init__(self, num_envs, device):
+        super().__init__(num_envs, device)
+        self.x = torch.zeros(num_envs, 1, device=device)
+
+    def _reset(self, mask):
+        self.x.mul_(~mask[:, None])
+
+    def _advance(self, action):
+        self.x.add_(0.1 * action)
+        if self.x.max().item() > 1e9:
+            raise AssertionError
+
+    def _observe(self):
+        return {"x": self.x.clone()}
+
+    def _outcome(self):
+        never = torch.zeros_like(self._pending)
+        return Outcome(self.x[:, 0].clone(), never, never, {})
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("form", ["graphs", "compiled"])
+def test_an_env_that_waits_for_the_device_is_told_by_its_line_and_trains_on(form):
+    env = Peeking(32, torch.device("cuda"))
+    policy = build_policy(env.observation_spec, env.action_spec).cuda()
+    algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, training_frame_num=8))
+    collector = SyncDataCollector(env, policy, 32 * 8, return_same_td=True, ring_size=1)
+    told = []
+    losses = iterate(capture_training(collector, algo, form, told.append), 6)
+    assert all(torch.isfinite(torch.tensor(list(losses.values()))))
+    rollout = [text for text in told if "the rollout" in text]
+    assert len(rollout) == 1 and "test_capture.py" in rollout[0] and ".item()" in rollout[0]
