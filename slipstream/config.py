@@ -24,6 +24,7 @@ from slipstream.envs.aircombat import AirCombatEnv
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationEnv
 from slipstream.keys import describe_keys, nearest, settable
+from slipstream.league.curriculum import LeagueConfig
 from slipstream.models.policy import ModelConfig
 from slipstream.runs.log import WANDB_MODES
 
@@ -31,10 +32,15 @@ CONF = Path(__file__).parent / "conf"
 TASKS: dict[str, type[TensorEnv] | str] = {"navigation": NavigationEnv, "aircombat": AirCombatEnv, "gym": "slipstream.envs.gym:GymEnv"}
 ALGORITHMS: dict[str, type[Any]] = {"ppo": PPOConfig, "dqn": DQNConfig, "sac": SACConfig, "td3": TD3Config}
 
-PATHS = ("checkpoint", "compare", "resume", "init", "root", "name", "out")
+PATHS = ("checkpoint", "compare", "resume", "init", "root", "name", "out", "red", "blue", "env.opponent")
 
-# What people who come from elsewhere type, and what it is called here.
+# What people who come from elsewhere type, and what it is called here. Flags are names too: --num-envs 256 is num_envs=256.
 OLD_NAMES = {
+    "agent": "algo",
+    "opponent": "env.opponent",
+    "reward": "env.reward",
+    "num_envs": "env.num_envs",
+    "time_scale": "env.time_scale",
     "env_dyn": "env.dyn",
     "algo.num_minibatches": "algo.minibatches",
     "algo.training_epoch_num": "algo.epochs",
@@ -93,6 +99,7 @@ class TrainConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     algo: Any = field(default_factory=PPOConfig)  # of the algorithm that algo=NAME chooses
     eval: EvalConfig = field(default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303]))  # not those that `eval` judges on
+    league: LeagueConfig = field(default_factory=LeagueConfig)
     wandb: WandbConfig = field(default_factory=WandbConfig)
     seed: int = 0
     device: str = "auto"  # cpu, cuda, cuda:1
@@ -137,6 +144,9 @@ class EvaluateConfig:
     checkpoint: str | None = None  # ours or NavRL's; the policy that ships with the package by default
     compare: str | None = None  # another one, flown over the same maps
     task: str = "navigation"
+    red: str | None = None  # task=aircombat: agents by name or checkpoint, several by commas; the one that ships by default
+    blue: str = "pursuit,crank,evade"  # task=aircombat: whom red meets
+    games: int = 1000  # task=aircombat: of each pair, half with the colours changed
     env: Any = None  # the world; by default that of the checkpoint's own training
     eval: EvalConfig = field(default_factory=EvalConfig)
     device: str = "auto"
@@ -146,20 +156,23 @@ class EvaluateConfig:
     threads: int = 0  # CPU threads; 0 takes all
 
 
-# What an evaluation decides itself: a row of drones on each of its maps, flown once.
-SET_BY_EVAL = {
-    "env.num_envs": "eval.num_drones",
-    "env.num_worlds": "eval.map_seeds",
-    "env.world_seeds": "eval.map_seeds",
-    "env.max_episode_steps": "eval.max_steps",
-    "env.random_clock": "eval.max_steps",
-    "env.goal_ends_episode": "eval.max_steps",
+# What an evaluation decides itself: a row of drones on each of its maps, flown once; games of two agents.
+SET_BY_EVAL: dict[str, dict[str, str]] = {
+    "navigation": {
+        "env.num_envs": "eval.num_drones",
+        "env.num_worlds": "eval.map_seeds",
+        "env.world_seeds": "eval.map_seeds",
+        "env.max_episode_steps": "eval.max_steps",
+        "env.random_clock": "eval.max_steps",
+        "env.goal_ends_episode": "eval.max_steps",
+    },
+    "aircombat": {"env.num_envs": "games", "env.opponent": "blue", "env.sides": "red and blue"},
 }
 
 
 def load_train(overrides: Iterable[str] = (), config_name: str = "train") -> TrainConfig:
     """The configuration of a training run from `key=value` overrides; with resume=RUN they change that run's own."""
-    overrides = list(overrides)
+    overrides = plain_overrides(overrides)
     resume = value_of("resume", overrides)
     base = _saved_config(resume) | {"init": None} if resume else {}  # its weights are its own by now
     return _compose(config_name, TrainConfig, overrides, base)
@@ -167,12 +180,26 @@ def load_train(overrides: Iterable[str] = (), config_name: str = "train") -> Tra
 
 def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | None = None) -> EvaluateConfig:
     """The configuration of an evaluation; `trained_env` is the world of the checkpoint, which overrides may change."""
-    overrides = list(overrides)
+    overrides = plain_overrides(overrides)
     task = value_of("task", overrides) or "navigation"
-    for key in (_renamed(text).partition("=")[0] for text in overrides):
-        if task == "navigation" and key in SET_BY_EVAL:
-            raise ConfigError(f"an evaluation sets {key} itself: use {SET_BY_EVAL[key]}")
+    for key in (text.partition("=")[0] for text in overrides):
+        if key in SET_BY_EVAL.get(task, {}):
+            raise ConfigError(f"an evaluation sets {key} itself: use {SET_BY_EVAL[task][key]}")
     return _compose("eval", EvaluateConfig, overrides, {"env": trained_env} if trained_env else {})
+
+
+def plain_overrides(words: Iterable[str]) -> list[str]:
+    """What was typed as `key=value`, under the names used here: `--num-envs 256` and `num_envs=256` are `env.num_envs=256`."""
+    overrides, rest = [], list(words)
+    while rest:
+        word = rest.pop(0)
+        if word.startswith("--"):
+            key, eq, value = word[2:].partition("=")
+            if not eq:  # the value is the next word; a flag without one is a switch
+                value = rest.pop(0) if rest and not rest[0].startswith("--") and "=" not in rest[0] else "true"
+            word = f"{key.replace('-', '_')}={value}"
+        overrides.append(_renamed(word))
+    return overrides
 
 
 def help_text(command: str, task: str = "navigation", algo: str = "ppo") -> str:
@@ -181,7 +208,7 @@ def help_text(command: str, task: str = "navigation", algo: str = "ppo") -> str:
     sections = _sections(TrainConfig if command == "train" else EvaluateConfig, task, algo)
     if command == "eval":
         note = "  (the defaults of env.* are those of the checkpoint's own training; shown: NavRL's)\n"
-        return note + describe_keys(EvaluateConfig, sections, SET_BY_EVAL if task == "navigation" else ())
+        return note + describe_keys(EvaluateConfig, sections, SET_BY_EVAL.get(task, ()))
     presets = ", ".join(sorted(file.stem for file in (CONF / "preset").glob("*.yaml") if file.stem != "none"))
     choices = f"  {'preset=none':44} {presets}\n  {'algo=' + algo:44} {', '.join(ALGORITHMS)}: each with algo.* of its own\n"
     return choices + describe_keys(TrainConfig, sections)
@@ -242,7 +269,6 @@ def _compose(config_name: str, kind: type[Any], overrides: list[str], base: dict
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
 
-    overrides = [_renamed(text) for text in overrides]
     task = value_of("task", overrides) or base.get("task") or "navigation"
     if task != base.get("task", task):
         raise ConfigError(f"a resumed run keeps its task, {base['task']}: leave task={task} out, or start a new run")

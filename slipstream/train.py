@@ -24,10 +24,14 @@ from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.collect import SyncDataCollector
 from slipstream.config import ConfigError, TrainConfig, env_class, from_dict, to_dict
 from slipstream.devices import resolve_device, set_threads
+from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv
 from slipstream.evaluate import evaluation_env, fly, fly_episodes, summarise
+from slipstream.league.league import League
+from slipstream.league.report import write_league_report
 from slipstream.learner import Policy, ReplayLearner, build_learner, build_network
+from slipstream.models.policy import ActorCritic
 from slipstream.monitor import PerformanceMonitor
 from slipstream.policies import latest_checkpoint, load_policy
 from slipstream.readback import ReadBack
@@ -102,6 +106,8 @@ def run(cfg: TrainConfig) -> RunFolder:
                 save_clock = Clock(60 * cfg.save_minutes)
             if last:
                 break
+    if job.league:
+        write_league_report(folder)
     if not done:
         print(f"stopped; go on with: slipstream train resume={folder.path}")
     return folder
@@ -119,6 +125,7 @@ class Job:
     policy: Policy
     collector: SyncDataCollector
     algo: PPO | ReplayLearner
+    league: League | None = None  # chooses the opponents of a duel, where there is one
     best: float = -math.inf
     trained_s: float = 0.0  # of max_time_s, used before this start
 
@@ -162,7 +169,9 @@ class Job:
         cfg = self.cfg
         was_training = self.policy.training
         self.policy.eval()
-        if isinstance(self.env, NavigationEnv):
+        if self.league:
+            found = self.league.evaluate()
+        elif isinstance(self.env, NavigationEnv):
             found = self._cross(cfg.env)
             if cfg.eval.static_too:
                 still = replace(cfg.env, dyn=replace(cfg.env.dyn, num_obstacles=0))
@@ -171,7 +180,7 @@ class Job:
             env = env_class(cfg.task)(cfg.eval.num_drones, self.env.device, derive_seed(cfg.seed, "evaluation"), cfg.env)  # type: ignore[call-arg]
             found = fly_episodes(env, self.policy, cfg.eval.max_steps)
         self.policy.train(was_training)
-        return {f"eval/{key}": value for key, value in found.items()}
+        return {key if "/" in key else f"eval/{key}": value for key, value in found.items()}
 
     def _cross(self, world: NavigationConfig) -> dict[str, float]:
         env = evaluation_env(world, self.cfg.eval, self.env.device)
@@ -201,7 +210,7 @@ class Job:
 
     def is_best(self, metrics: dict[str, float]) -> bool:
         """Whether the evaluation just made beats all before; it is remembered if so."""
-        score = metrics.get("eval/success", metrics.get("eval/return", -math.inf))
+        score = next((metrics[key] for key in ("eval/score", "eval/success", "eval/return") if key in metrics), -math.inf)
         better = score > self.best
         self.best = max(self.best, score)
         return better
@@ -220,6 +229,7 @@ class Job:
             "collector": self.collector.state_dict(),
             "best": self.best,
             "trained_s": clock.used_s(),
+            **({"league": self.league.state_dict()} if self.league else {}),
             "rng": {"cpu": torch.get_rng_state(), **({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})},
         }
 
@@ -227,6 +237,8 @@ class Job:
         """Goes on from `state`; the iteration that comes next."""
         self.algo.load_state_dict(state["algo"])
         self.collector.load_state_dict(state["collector"])
+        if self.league:
+            self.league.load_state_dict(state["league"])
         self.best, self.trained_s = state["best"], state["trained_s"]
         torch.set_rng_state(state["rng"]["cpu"])
         if "cuda" in state["rng"] and torch.cuda.is_available():
@@ -245,13 +257,23 @@ def build(cfg: TrainConfig) -> Job:
     policy = build_network(asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model).to(device)
     if cfg.init:
         warm_start(policy, load_policy(cfg.init).build(env.observation_spec, env.action_spec, device), cfg.init)
+    league = build_league(cfg, env, policy) if cfg.league.enabled else None
     algo = build_learner(policy, cfg.algo, env.observation_spec, derive_seed(cfg.seed, "replay"), fresh=not cfg.init)
     frames = env.num_envs * cfg.algo.training_frame_num
     if isinstance(algo, PPO):
         algo.check_batch(frames)
     elif cfg.compile == "on":
         raise ConfigError(f"compile=on compiles the update of algo=ppo; leave it out for algo={cfg.algo.name}")
-    return Job(cfg, env, policy, SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1), algo)
+    return Job(cfg, env, policy, SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1), algo, league)
+
+
+def build_league(cfg: TrainConfig, env: TensorEnv, policy: Policy) -> League:
+    """The league that flies the env's opponents."""
+    if not isinstance(env, AirCombatEnv) or env.sides != 1 or not isinstance(policy, ActorCritic):
+        raise ConfigError("league.enabled=true needs task=aircombat, env.sides=1 and algo=ppo")
+    if cfg.env.opponent != AirCombatConfig.opponent:
+        raise ConfigError(f"the league chooses the opponents: leave opponent={cfg.env.opponent} out, or league.enabled=true")
+    return League(cfg.league, env, policy, derive_seed(cfg.seed, "league"))
 
 
 def warm_start(policy: Policy, other: Policy, path: str) -> None:

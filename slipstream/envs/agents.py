@@ -1,12 +1,14 @@
 """Agents: whoever flies one side of N duels. The env asks its opponent; evaluations and leagues ask both.
 
 An agent of your own is a subclass of `BaseAgent`; name it `my_package.my_module:MyAgent` wherever a name of ours would do.
+The path of a checkpoint is a name as well: `slipstream.league` flies it.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -167,8 +169,20 @@ AGENTS: dict[str, type[BaseAgent]] = {
 
 
 def make_agent(name: str, num_envs: int, device: torch.device | str = "cpu", **settings: Any) -> BaseAgent:
-    """The agent of a name: one of AGENTS, or `package.module:Class` of yours."""
-    return named_class(name, AGENTS, BaseAgent, "agent")(num_envs=num_envs, device=device, **settings)
+    """The agent of a name: one of AGENTS, `package.module:Class` of yours, or the path of a checkpoint or a run folder."""
+    if is_checkpoint(name):
+        settings["checkpoint"] = name
+    return agent_class(name)(num_envs=num_envs, device=device, **settings)
+
+
+def agent_class(name: str) -> type[BaseAgent]:
+    """The class of an agent's name; of a checkpoint's path the one that `slipstream.league` adds as `learned`."""
+    return named_class("learned" if is_checkpoint(name) else name, AGENTS, BaseAgent, "agent")
+
+
+def is_checkpoint(name: str) -> bool:
+    """Whether a name is rather a path."""
+    return name not in AGENTS and (os.sep in name or name.endswith(".pt") or os.path.exists(name))
 
 
 def as_action(given: Tensor | Mapping[str, Tensor]) -> Tensor:
@@ -193,7 +207,7 @@ def named_class(name: str, known: Mapping[str, type[Any]], base: type[Any], what
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
-        raise ValueError(f"{what} '{name}': cannot import {module_name} ({error}); run from its folder or install it") from error
+        raise ValueError(f"{what} '{name}': cannot import {module_name} ({error}); run from its folder or install it") from None
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, base)):
         raise ValueError(f"{what} '{name}': {module_name} has no {base.__name__} subclass named {class_name}")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipstream.envs.agents import AGENTS, BaseAgent, as_action, make_agent, named_class
+from slipstream.envs.agents import BaseAgent, agent_class, as_action, make_agent, named_class
 from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
 from slipstream.envs.rewards import REWARDS, BaseReward
 from slipstream.sim.duel_engine import FACTS, DuelConfig, make_engine
@@ -29,7 +29,7 @@ class AirCombatConfig:
 
     num_envs: int = 256
     sides: int = 1  # that act: 1 flies against `opponent`, 2 are both yours (self-play), and everything is [2, N]
-    opponent: str = "placeholder"  # a name of AGENTS, or my_package.my_module:MyAgent
+    opponent: str = "placeholder"  # pursuit, crank, evade, learned; the path of a checkpoint; my_package.my_module:MyAgent
     reward: str = "outcome"  # a name of REWARDS, or my_package.my_module:MyReward
     time_scale: float = 1.0  # a decision takes time_scale/60 s of game time, in physics steps of at most 1/60 s
     coarse_dt: bool = False  # one big physics step a decision, as midrangeRL took it
@@ -44,7 +44,7 @@ class AirCombatConfig:
             raise ValueError(f"env.num_envs must be at least 1, not {self.num_envs}")
         if self.sides not in (1, 2):
             raise ValueError(f"env.sides must be 1 (against env.opponent) or 2 (both sides act), not {self.sides}")
-        named_class(self.opponent, AGENTS, BaseAgent, "agent")
+        agent_class(self.opponent)
         named_class(self.reward, REWARDS, BaseReward, "reward")
         self.duel()
 

@@ -1,0 +1,101 @@
+"""Ratings from results: Elo's scale, all games weighed together, with intervals.
+
+A player of rating r scores 1 / (1 + 10^((s - r) / 400)) on average against one of rating s; a draw scores a half. The ratings are
+the most likely ones (Bradley and Terry's model) under a weak prior that keeps those finite who won or lost everything; the
+intervals come from the curvature there. Draws vary less than the model says, so that intervals are rather too wide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+ELO = 400 / math.log(10)  # of one unit of log odds
+PRIOR_ELO = 1000.0  # deviation of the prior: two equal players of whom nothing is known
+
+
+@dataclass(frozen=True)
+class Score:
+    """Games of one player against another, as the first one sees them."""
+
+    won: int = 0
+    draw: int = 0
+    lost: int = 0
+
+    @property
+    def games(self) -> int:
+        """All of them."""
+        return self.won + self.draw + self.lost
+
+    @property
+    def decided(self) -> int:
+        """Those that somebody won."""
+        return self.won + self.lost
+
+    def share(self, what: str) -> float:
+        """The share of all games that were `won`, `draw` or `lost`; 0 of none."""
+        return getattr(self, what) / self.games if self.games else 0.0
+
+    def __add__(self, other: Score) -> Score:
+        return Score(self.won + other.won, self.draw + other.draw, self.lost + other.lost)
+
+
+@dataclass(frozen=True)
+class Rating:
+    """A rating and its 95 % interval."""
+
+    elo: float
+    low: float
+    high: float
+
+
+def rate(results: Mapping[tuple[str, str], Score], anchor: str, anchor_elo: float = 1000.0) -> dict[str, Rating]:
+    """The rating of every player that the results name; `anchor` has `anchor_elo`, exactly."""
+    players = list(dict.fromkeys(name for pair in results for name in pair))
+    if anchor not in players:
+        raise ValueError(f"the anchor, {anchor}, has played no game: take one of {', '.join(players)}")
+    place = {name: i for i, name in enumerate(players)}
+    points = np.zeros((len(players), len(players)))  # of the row against the column
+    for (one, other), score in results.items():
+        points[place[one], place[other]] += score.won + 0.5 * score.draw
+        points[place[other], place[one]] += score.lost + 0.5 * score.draw
+    strength, covariance = _most_likely(points)
+    a = place[anchor]
+    variance = np.diag(covariance) + covariance[a, a] - 2 * covariance[a]  # of the difference to the anchor
+    half = 1.959964 * ELO * np.sqrt(np.maximum(variance, 0.0))
+    elo = anchor_elo + ELO * (strength - strength[a])
+    return {name: Rating(float(elo[i]), float(elo[i] - half[i]), float(elo[i] + half[i])) for name, i in place.items()}
+
+
+def wilson(hits: int, trials: int) -> tuple[float, float]:
+    """The 95 % interval of a share; all of [0, 1] where nothing was tried."""
+    if not trials:
+        return 0.0, 1.0
+    z, p = 1.959964, hits / trials
+    centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z / (1 + z * z / trials) * math.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def total(scores: Iterable[Score]) -> Score:
+    """All games together."""
+    return sum(scores, Score())
+
+
+def _most_likely(points: np.ndarray, steps: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    """Strengths in log odds and their covariance, by Newton's method on a concave function."""
+    games = points + points.T
+    strength, precision = np.zeros(len(points)), (ELO / PRIOR_ELO) ** 2
+    for _ in range(steps):
+        expected = 1 / (1 + np.exp(strength[None] - strength[:, None]))
+        slope = (points - games * expected).sum(1) - precision * strength
+        weight = games * expected * (1 - expected)
+        curvature = np.diag(weight.sum(1) + precision) - weight
+        move = np.linalg.solve(curvature, slope)
+        strength = strength + np.clip(move, -2.0, 2.0)  # far from the top the curvature is no guide
+        if np.abs(move).max() < 1e-10:
+            break
+    return strength, np.linalg.inv(curvature)

@@ -1,0 +1,69 @@
+"""How a league's learner fared while it learned: games won, drawn and lost against each opponent, its rating, its stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slipstream.runs.canvas import GRID, INK, MUTED, SERIES, new_figure, save_figure, style_axes, style_legend
+
+OUTCOMES = {"won": SERIES[3], "draw": MUTED, "lost": SERIES[4]}
+
+
+def outcome_curves(rows: Sequence[Mapping[str, Any]], path: str | Path, opponents: Sequence[str], title: str = "") -> Path:
+    """One panel an opponent, the shares of won, drawn and lost games stacked over frames; below them the rating with its interval.
+
+    `rows` are those of `read_metrics`; only those of evaluations count.
+    """
+    rows = [row for row in rows if row.get("league/elo") is not None]
+    if not rows:
+        raise ValueError("nothing to draw: no row holds an evaluation of a league")
+    frames = np.array([row["frames"] for row in rows], dtype=np.float64) / 1e6
+    met = [name for name in opponents if any(row.get(f"league/{name}/won") is not None for row in rows)]
+    lines = -(-len(met) // 2)
+    figure = new_figure(9.6, 2.3 * lines + 3.0)
+    grid = figure.add_gridspec(lines + 1, 2, height_ratios=[1.0] * lines + [1.2])
+    for k, name in enumerate(met):
+        axes = figure.add_subplot(grid[k // 2, k % 2])
+        style_axes(axes, ylabel="share of games" if k % 2 == 0 else "")
+        _stack(axes, frames, [_column(rows, f"league/{name}/{what}") for what in OUTCOMES])
+        axes.set_title(f"against {name}", color=INK, fontsize=10.5, loc="left")
+        axes.set_ylim(0, 1)
+        _stages(axes, frames, rows)
+        if k == 0:
+            style_legend(axes, loc="lower left")
+    axes = figure.add_subplot(grid[lines, :])
+    style_axes(axes, ylabel="Elo (pursuit: 1000)")
+    axes.fill_between(frames, _column(rows, "league/elo_low"), _column(rows, "league/elo_high"), color=SERIES[0], alpha=0.2, linewidth=0)
+    axes.plot(frames, _column(rows, "league/elo"), color=SERIES[0], linewidth=2, marker="o", markersize=3.5)
+    _stages(axes, frames, rows)
+    axes.set_xlabel("million frames")
+    if title:
+        figure.suptitle(title, x=0.02, ha="left", color=INK, fontsize=14, fontweight="bold")
+    figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1)
+    return save_figure(figure, path)
+
+
+def _stack(axes: Any, frames: NDArray[Any], shares: list[NDArray[Any]]) -> None:
+    """Won from below, lost from above, drawn between."""
+    low = np.zeros_like(frames)
+    for (name, colour), share in zip(OUTCOMES.items(), shares, strict=True):
+        axes.fill_between(frames, low, low + share, color=colour, alpha=0.75, linewidth=0, label=name)
+        low = low + share
+
+
+def _stages(axes: Any, frames: NDArray[Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """A line where a stage begins."""
+    stage = _column(rows, "league/stage")
+    for k in np.flatnonzero(np.diff(stage) > 0):
+        axes.axvline(frames[k], color=GRID, linewidth=1.5)
+        axes.text(frames[k], 0.98, f" stage {int(stage[k + 1])}", color=INK, fontsize=8, va="top", transform=axes.get_xaxis_transform())
+
+
+def _column(rows: Sequence[Mapping[str, Any]], key: str) -> NDArray[Any]:
+    values = (row.get(key) for row in rows)
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
