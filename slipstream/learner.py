@@ -53,7 +53,7 @@ class ReplayLearner:
             left -= steps
         algo.set_progress(progress)
         means = {name: torch.stack([facts[name] for facts in told]).mean() for name in (told[0] if told else ())}
-        return means | {"replay/steps": torch.tensor(float(len(self.buffer)))}
+        return means | {"replay/steps": torch.tensor(float(len(self.buffer)), device=self.device)}
 
     def state_dict(self) -> dict[str, Any]:
         """Networks and optimisers; the buffer where `algo.save_replay` says so."""
