@@ -64,6 +64,7 @@ class AsyncCheckpointSaver:
     full_every: write a whole file every n-th time and differences to it in between; needs one snapshot's memory more.
     moments: "int8" or "bf16" stores optimizer moments approximately (lossy, much smaller); None keeps every bit.
     keep_last, keep_every, best_metric, best_mode, links: see `Retention`.
+    threads: how many compress; by default as many as there are cores, at most 4.
 
     An error of the thread is raised, as CheckpointError, by the next `save_async`, `wait` or `shutdown`; that call saves
     nothing, and later ones work again once the cause is gone.
