@@ -4,6 +4,7 @@
     slipstream bench env env.num_obstacles=700 any key of env.* but num_envs and backend
     slipstream bench env device=cuda           on a GPU; each step is launched eagerly, without graph capture
     slipstream bench env out=table.md          writes the table as Markdown too
+    slipstream bench env task=aircombat        duels, counted in physics sub-steps; from 256 to 262,144; CUDA graphs on a GPU
 """
 
 from __future__ import annotations
@@ -40,14 +41,19 @@ def run(argv: list[str]) -> int:
         raise ConfigError("slipstream bench measures: env, train (slipstream bench env --help)")
     out = [text.removeprefix("out=") for text in argv if text.startswith("out=")]
     cfg = load_train([text for text in argv[1:] if not text.startswith("out=")])
-    if cfg.task != "navigation":
-        raise ConfigError(f"slipstream bench env measures task=navigation, not {cfg.task}")
     device = resolve_device(cfg.device)
     set_threads(cfg.threads)
-    rows = bench_env(cfg.env, device)
-    header = ["drones", "form", "ms a step", "frames/s", "times the plain form"]
-    world = f"{cfg.env.num_obstacles} + {cfg.env.dyn.num_obstacles} obstacles"
-    table = Table(title=f"NavigationEnv.step on {describe(device)}: {world}, LiDAR and all", title_justify="left")
+    if cfg.task == "navigation":
+        header, rows = ["drones", "form", "ms a step", "frames/s", "times the plain form"], bench_env(cfg.env, device)
+        what = f"NavigationEnv.step on {describe(device)}: {cfg.env.num_obstacles} + {cfg.env.dyn.num_obstacles} obstacles, LiDAR and all"
+    elif cfg.task == "aircombat":
+        from slipstream import bench_aircombat
+
+        header, rows = bench_aircombat.HEADER, bench_aircombat.bench_aircombat(cfg.env, device)
+        what = f"AirCombatEnv.step on {describe(device)}: both sides random, fire and resets included"
+    else:
+        raise ConfigError(f"slipstream bench env measures task=navigation and task=aircombat, not {cfg.task}")
+    table = Table(title=what, title_justify="left")
     for name in header:
         table.add_column(name, justify="right")
     for row in rows:

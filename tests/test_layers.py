@@ -30,7 +30,8 @@ ALLOWED = {
     "collect": {"envs", "exploration", "specs", "store", "codec"},
     "algo": {"models", "exploration", "specs"},
 }
-COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "bench_train", "bench_torchrl", "export", "league", "learner"}
+COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "export", "league", "learner"}
+COMPOSE |= {"bench", "bench_aircombat", "bench_train", "bench_torchrl"}
 
 
 def part_of(module: str) -> str:
