@@ -42,7 +42,7 @@ def choose(frames: np.ndarray, group: int, width: int, size_of: Callable[[np.nda
         if ratio > LEAST_GAIN:
             continue
         # LZ4-HC looks at every byte it is given: packed numbers are sealed several times faster
-        seal = 0.04 * (1 / (2 * width) if codec & PALETTE else 1.0) if codec & LZ4 else 0.0
+        seal = 0.02 * (1 / (2 * width) if codec & PALETTE else 1.0) if codec & LZ4 else 0.0
         score = ratio + weight * _open_time(codec, ratio, width) + min(seal, ratio)
         if score < best_score:
             best, best_score, best_ratio = codec, score, ratio

@@ -1,0 +1,165 @@
+"""Replay buffers side by side: how fast a batch is drawn, how much memory observations take, how fast they are added.
+
+    python benchmarks/replay.py                       # all data sets, about half an hour on two idle cores
+    python benchmarks/replay.py --data frames lidar --checkpoint navrl_checkpoint.pt
+    python benchmarks/replay.py --growth              # memory and time a batch from 10^4 to 10^7 steps
+
+All in one process with two threads (`--threads`). Contenders take turns, one batch of 256 steps with next observations each; times are
+medians, ratios medians over the rounds of (contender / limit of the same round). Those that take more than ten seconds in all sit out
+later rounds. Memory is that of the observations with all overhead, against the raw observations kept once. Adding is timed for
+as many episodes as fit into a few seconds; what the background then still has to do is in the sealing rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import time
+import traceback
+from datetime import date
+from typing import Any
+
+import numpy as np
+import replay_data
+import replay_peers
+import torch
+
+BATCH = 256
+clock = add_clock = time.perf_counter
+SIT_OUT_S = 10.0  # spent by one contender
+ADD_S = 8.0
+
+
+def data_set(name: str, checkpoint: str | None) -> np.ndarray:
+    makers = {
+        "frames": lambda: replay_data.game_frames(100),
+        "lidar": lambda: replay_data.lidar_scans(4),
+        "recorded lidar": lambda: replay_data.recorded_lidar(checkpoint),
+        "gridmaps": lambda: replay_data.gridmaps(10),
+        "continuous gridmaps": lambda: replay_data.gridmaps(10, continuous=True, seed=5),
+    }
+    return makers[name]()
+
+
+GROUPS = {
+    "frames": (1, 2, 4, 8, 16, 32),
+    "lidar": (1, 8, 32),
+    "recorded lidar": (1, 8, 32),
+    "gridmaps": (1, 8, 64),
+    "continuous gridmaps": (1, 8, 64),
+}
+
+
+def fill(contender: Any, episodes: np.ndarray, patience_s: float = ADD_S) -> tuple[float, int]:
+    """(bytes of observations added a second, episodes added); slow ones get as many as they can take."""
+    start = add_clock()
+    added = 0
+    for episode in episodes:
+        contender.add(episode)
+        added += 1
+        if add_clock() - start > patience_s:
+            break
+    rate = added * episodes[0].nbytes / (add_clock() - start)
+    if hasattr(contender, "finish"):
+        contender.finish()
+    return rate, added
+
+
+def compare(name: str, episodes: np.ndarray, rounds: int) -> None:
+    frames = episodes.reshape(-1, *episodes.shape[2:])
+    raw_each = episodes[0].nbytes
+    kind = f"{frames.dtype} {list(frames.shape[1:])}, {frames.nbytes / 1e6:.0f} MB raw"
+    print(f"\n## {name}: {len(episodes)} episodes of {episodes.shape[1]}, {kind}\n")
+    limit = replay_peers.Limit(frames)
+    contenders: dict[str, Any] = {"index_select (limit)": limit}
+    facts: dict[str, tuple[float, float, str]] = {"index_select (limit)": (0.0, 1.0, "")}
+    for label, make in replay_peers.contenders(frames.shape[1:], frames.dtype, len(frames), GROUPS[name]).items():
+        try:
+            made = make()
+            rate, added = fill(made, episodes)
+            made.sample(BATCH)
+        except Exception as error:  # a peer that cannot hold these data is told of, not hidden
+            print(f"({label} is left out: {type(error).__name__}: {str(error).splitlines()[0][:120]})")
+            if os.environ.get("REPLAY_TRACE"):
+                traceback.print_exc()
+            continue
+        note = f"{added} of {len(episodes)} episodes" if added < len(episodes) else ""
+        if hasattr(made, "columns"):
+            column = next(c for c in made.columns().values() if "sealed_bytes_per_s" in c)
+            note = f"{'/'.join(column['codecs'])}, sealed at {column['sealed_bytes_per_s'] / 1e6:.0f} MB/s"
+        contenders[label] = made
+        facts[label] = (rate, made.nbytes / (added * raw_each), note)
+    seconds: dict[str, list[float]] = {label: [] for label in contenders}
+    ratios: dict[str, list[float]] = {label: [] for label in contenders}
+    for _ in range(rounds):
+        for label, made in contenders.items():
+            if sum(seconds[label]) > SIT_OUT_S:
+                continue
+            start = clock()
+            made.sample(BATCH)
+            seconds[label].append(clock() - start)
+            ratios[label].append(seconds[label][-1] / seconds["index_select (limit)"][-1])
+    slow = facts.get("documents, episodes", (0.0, 0.0, ""))[0]
+    slow_s = statistics.median(seconds["documents, episodes"]) if "documents, episodes" in seconds else float("nan")
+    print("| | ms a batch | x limit | documents / this | memory / raw | added MB/s | x documents | |")
+    print("|---|---|---|---|---|---|---|---|")
+    for label in contenders:
+        rate, memory, note = facts[label]
+        median = statistics.median(seconds[label])
+        added = f"{rate / 1e6:.0f} | {rate / slow:.1f}" if rate and slow else "– | –"
+        speed = f"{median * 1e3:.3g} | {statistics.median(ratios[label]):.2f} | {slow_s / median:.0f}"
+        print(f"| {label} | {speed} | {memory:.4f} | {added} | {note} |", flush=True)
+
+
+def growth(largest: int) -> None:
+    """Memory and time a batch against the number of steps: lidar scans, the same over and over."""
+    scans = replay_data.lidar_scans(1, 256, 201, seed=3).reshape(256, 201, 1, 36, 4)
+    print("\n## Growth: lidar scans, episodes of 200\n")
+    print("| steps | ms a batch of 256 | bytes a step, all keys | raw | added steps/s |\n|---|---|---|---|---|")
+    steps = 10_000
+    while steps <= largest:
+        buffer = replay_peers.Ours(steps)
+        start = clock()
+        for k in range(steps // 200):
+            buffer.add(scans[k % 256])
+        rate = steps / (clock() - start)
+        buffer.finish()
+        times = []
+        for _ in range(200):
+            start = clock()
+            buffer.sample(BATCH)
+            times.append(clock() - start)
+        print(f"| {steps:.0e} | {statistics.median(times) * 1e3:.3f} | {buffer.nbytes / steps:.0f} | {576 + 8} | {rate:,.0f} |", flush=True)
+        buffer.buffer.close()
+        steps *= 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", nargs="*", default=list(GROUPS), choices=list(GROUPS))
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--checkpoint", help="policy that flies for the recorded lidar; the one that ships with the package otherwise")
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--largest", type=int, default=10_000_000, help="steps of the last row of --growth")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cpu-time", action="store_true", help="time by the processor's clock: for busy machines, with --threads 1")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    os.environ["SLIPSTREAM_GATHER_THREADS"] = str(args.threads)
+    if args.cpu_time:
+        global clock, add_clock
+        clock, add_clock = time.process_time, time.thread_time  # adding: what the adding thread itself spends
+    print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
+    print(f"{args.threads} threads, {'processor' if args.cpu_time else 'wall'} time")
+    if args.growth:
+        growth(args.largest)
+        return
+    for name in args.data:
+        compare(name, data_set(name, args.checkpoint), args.rounds)
+    print(f"\nload {os.getloadavg()[0]:.1f} at the end")
+
+
+if __name__ == "__main__":
+    main()
