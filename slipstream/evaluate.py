@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 
 from slipstream.algo.graphs import Captured
-from slipstream.config import EvalConfig, EvaluateConfig, env_class, load_evaluate, value_of
+from slipstream.config import EvalConfig, EvaluateConfig, env_class, load_evaluate, plain_overrides, value_of
 from slipstream.devices import resolve_device, set_threads
+from slipstream.envs.agents import is_checkpoint
+from slipstream.envs.aircombat import AirCombatEnv
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.exploration import ExplorationType, set_exploration_type
@@ -226,6 +228,10 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable
     set_threads(cfg.threads)
     trained = trained or load_policy(cfg.checkpoint)
     other = load_policy(cfg.compare) if cfg.compare else None  # before anything flies: a wrong path is told at once
+    if env_class(cfg.task) is AirCombatEnv:
+        from slipstream.league import evaluation
+
+        return evaluation.run(cfg, trained, device, tell)
     if env_class(cfg.task) is not NavigationEnv:
         return _run_custom(cfg, trained, device, tell)
     env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
@@ -277,11 +283,16 @@ def draw(flights: Flights, env: NavigationEnv, path: Path) -> Path:
 
 def configure(overrides: list[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     """The evaluation's configuration: the world of the checkpoint's own training, changed by the overrides."""
-    trained = load_policy(value_of("checkpoint", overrides))
+    overrides = plain_overrides(overrides)
+    red = (value_of("red", overrides) or "").partition(",")[0]  # in a duel the first agent's, where it is a policy
     task = value_of("task", overrides)
+    trained = load_policy(value_of("checkpoint", overrides) or (red if red and is_checkpoint(red) else None), task or "navigation")
     if task is None:
         overrides = [*overrides, f"task={trained.task}"]
-    return load_evaluate(overrides, trained.trained_env if task in (None, trained.task) else None), trained
+    world = trained.trained_env if task in (None, trained.task) else None
+    if world and trained.task == "aircombat":
+        world["opponent"] = "placeholder"  # who was met in training need not be there any more
+    return load_evaluate(overrides, world), trained
 
 
 def _run_custom(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: Callable[[str], None]) -> dict[str, Any]:

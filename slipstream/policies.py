@@ -16,7 +16,7 @@ from slipstream.models.policy import ModelConfig
 from slipstream.runs import RunFolder
 from slipstream.specs import Spec
 
-SHIPPED = Path(__file__).parent / "weights" / "navigation.pt"
+SHIPPED = {task: Path(__file__).parent / "weights" / f"{task}.pt" for task in ("navigation", "aircombat")}
 
 
 @dataclass
@@ -68,9 +68,11 @@ class LoadedPolicy:
                 raise ValueError(f"NavRL's network ({self.path}) needs {name} of shape {spec.shape}, this env has {gives.get(name)}")
 
 
-def load_policy(path: str | Path | None) -> LoadedPolicy:
-    """Opens a checkpoint or policy file, a run folder (its best policy, else its last), or the policy that ships with us."""
-    path = _policy_file(Path(path) if path else SHIPPED)
+def load_policy(path: str | Path | None, task: str = "navigation") -> LoadedPolicy:
+    """Opens a checkpoint or policy file, a run folder (its best policy, else its last), or the policy for `task` that ships with us."""
+    if not path and task not in SHIPPED:
+        raise ValueError(f"no policy for task={task} ships with the package: name one with checkpoint=runs/NAME")
+    path = _policy_file(Path(path) if path else SHIPPED[task])
     state = load_checkpoint(path)
     if isinstance(state, dict) and is_navrl(state):
         return LoadedPolicy(state, path, "navrl")

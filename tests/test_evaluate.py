@@ -286,7 +286,7 @@ def test_the_world_is_the_checkpoints_own_unless_told_otherwise(checkpoint):
 
 def test_without_a_checkpoint_the_policy_that_ships_is_flown():
     cfg, trained = evaluate.configure([])
-    assert trained.path == SHIPPED and cfg.task == "navigation"
+    assert trained.path == SHIPPED["navigation"] and cfg.task == "navigation"
     assert trained.path.stat().st_size <= 1_000_000
     env = evaluation_env(cfg.env, EvalConfig(num_drones=2, map_seeds=[1], max_steps=4), "cpu")
     fly(env, trained.build(env.observation_spec, env.action_spec, "cpu"), 2)

@@ -98,7 +98,7 @@ class CrankAgent(BaseAgent):
 
     OFF_NOSE_RAD = math.radians(50)
 
-    def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.6, danger_s: float = 12.0) -> None:
+    def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.6, danger_s: float = 6.0) -> None:
         super().__init__(num_envs, device)
         self.share, self.danger_s = share, danger_s
 

@@ -111,7 +111,7 @@ class ShapedReward(BaseReward):
     Summed over a duel the hints give minus the potential at its start, whatever was flown and in however many decisions.
     """
 
-    WEIGHTS = {"success": 10.0, "lost": -10.0, "draw": -3.0, "shots": -0.2}
+    WEIGHTS = {"success": 10.0, "lost": -10.0, "draw": -3.0, "shots": -0.05}
     IN_REACH = 2.0  # of the potential where the enemy is inside the missile's reach; less in proportion beyond it
     THREAT = 2.0  # less of it where a missile is about to hit; in proportion to the share of THREAT_S that is left
     THREAT_S = 20.0

@@ -14,8 +14,6 @@ from slipstream.models.policy import ActorCritic
 from slipstream.policies import load_policy
 from slipstream.specs import Observation
 
-SHIPPED = Path(__file__).parents[1] / "weights" / "aircombat.pt"
-
 
 class LearnedAgent(BaseAgent):
     """Flies as a policy does: one that is given, or that of a checkpoint or run folder (by default the one that ships with us).
@@ -35,7 +33,7 @@ class LearnedAgent(BaseAgent):
         super().__init__(num_envs, device)
         self.sampled = sampled
         self.time_scale: float | None = None
-        self.policy = policy or self._open(checkpoint or SHIPPED)
+        self.policy = policy or self._open(checkpoint)
 
     @torch.no_grad()
     def act(self, observation: Observation) -> Tensor:
@@ -59,8 +57,8 @@ class LearnedAgent(BaseAgent):
         self.sampled = False
         return self
 
-    def _open(self, path: str | Path) -> ActorCritic:
-        loaded = load_policy(path)
+    def _open(self, path: str | Path | None) -> ActorCritic:
+        loaded = load_policy(path, "aircombat")
         if loaded.task != "aircombat" or loaded.trained_env is None:
             raise ValueError(f"{loaded.path} was trained for task={loaded.task}: it cannot fly a duel")
         self.time_scale = loaded.trained_env["time_scale"]

@@ -44,6 +44,7 @@ class Match:
         self.env, self.red, self.blue = env, red, blue
         n, device = env.num_envs, env.device
         self.swapped = torch.arange(n, device=device) % 2 == 1
+        env.reset()  # whatever was flown in it before
         self._first = env.state_dict()  # every time the same starts
         self._winner = torch.full((n,), -1.0, device=device)
         self._elapsed_s = torch.zeros(n, device=device)
