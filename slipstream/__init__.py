@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slipstream.envs.rewards import BaseReward, ZeroReward
     from slipstream.exploration import ExplorationType, set_exploration_type
     from slipstream.monitor import PerformanceMonitor
-    from slipstream.store import PrefixSum, ReplayBuffer
+    from slipstream.store import DictReplayBuffer, HindsightSampler, PrefixSum, PrioritizedSampler, ReplayBuffer, sample_batch
 
 __all__ = [
     "DQN",
@@ -28,11 +28,14 @@ __all__ = [
     "AsyncCheckpointSaver",
     "BaseAgent",
     "BaseReward",
+    "DictReplayBuffer",
     "ExplorationType",
+    "HindsightSampler",
     "NavigationEnv",
     "PerformanceMonitor",
     "PlaceholderAgent",
     "PrefixSum",
+    "PrioritizedSampler",
     "ReplayBuffer",
     "SyncDataCollector",
     "TensorEnv",
@@ -41,6 +44,7 @@ __all__ = [
     "get_model_size",
     "load_checkpoint",
     "print_model_info",
+    "sample_batch",
     "set_exploration_type",
 ]
 
@@ -58,7 +62,7 @@ _HOMES = {
     "envs.rewards": ("BaseReward", "ZeroReward"),
     "exploration": ("ExplorationType", "set_exploration_type"),
     "monitor": ("PerformanceMonitor",),
-    "store": ("PrefixSum", "ReplayBuffer"),
+    "store": ("DictReplayBuffer", "HindsightSampler", "PrefixSum", "PrioritizedSampler", "ReplayBuffer", "sample_batch"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -161,7 +161,7 @@ def test_eviction_gives_memory_back():
         assert max(sizes[20:]) < 1.35 * 4000 * 1024
         held.evict(held.tail)
         assert held.nbytes < 0.3 * 4000 * 1024
-        assert held._arenas[True].live <= 16 * 4096 + 4096
+        assert held._table._arenas[True].live <= 16 * 4096 + 4096
 
 
 def test_the_index_does_not_grow_with_what_has_gone():
@@ -169,7 +169,7 @@ def test_the_index_does_not_grow_with_what_has_gone():
         for start in range(0, 4000, 100):
             held.append(np.full((100, 2), start % 251, np.uint8))
             held.evict(max(0, held.tail - 150))
-        assert held._index.shape[1] < 1000
+        assert held._table.index.shape[1] < 1000
         assert (read(held, [3999])[0] == 3900 % 251).all()
 
 
@@ -228,7 +228,7 @@ def test_blocks_are_coded_quickly_when_sealing_falls_behind(monkeypatch):
         assert stats["sealed_rows"] == 96 and stats["quick_rows"] == stats["backlog_rows"] == 0
         assert stats["sealed_bytes_per_s"] > 0
         assert same(read(held, np.arange(96)), frames)
-        assert held._arenas[False].nbytes == 0 or held._arenas[False].live == 0
+        assert held._table._arenas[False].nbytes == 0 or held._table._arenas[False].live == 0
 
 
 def test_an_error_of_the_background_reaches_the_caller_and_loses_nothing(monkeypatch):
@@ -252,8 +252,8 @@ def test_damage_is_reported_with_block_and_rows_and_the_rest_still_reads(is_nati
     with column((30,), "float32", codec="lz4", group=4, block_rows=32, is_native=is_native) as held:
         held.append(frames)
         held.flush()
-        address = int(held._index[0, 1])
-        block = native.view(address, read_header(native.view(address, int(held._index[2, 1]))).nbytes)
+        address = int(held._table.index[0, 1])
+        block = native.view(address, read_header(native.view(address, int(held._table.index[2, 1]))).nbytes)
         block[HEADER_BYTES + 8 * 8 + 4 * 120 * 2 + 17] ^= 1  # in the third group of the second block, kept raw: it is noise
         assert same(read(held, np.r_[0:40, 44:64]), frames[np.r_[0:40, 44:64]])
         with pytest.raises(CodecError, match=r"rows 40 to 43 \(block 1\) are damaged"):
@@ -286,7 +286,7 @@ def test_blocks_can_be_read_from_a_mapped_file(tmp_path):
         for k, (header, data) in enumerate(list(held.blocks())):
             data.tofile(tmp_path / str(k))
             held.relocate(header.first_row, np.memmap(tmp_path / str(k), np.uint8, mode="r"))
-        assert held._arenas[True].live == 0 and held.stats()["relocated_bytes"] > 0
+        assert held._table._arenas[True].live == 0 and held.stats()["relocated_bytes"] > 0
         assert same(read(held, np.arange(96)), frames)
         held.evict(40)
         assert same(read(held, np.arange(40, 96)), frames[40:])
