@@ -3,11 +3,12 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from slipstream.store.jit import native
 
-@nb.njit(cache=True, nogil=True)
+
+@native
 def _differ(a, b, out):  # pragma: no cover
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):

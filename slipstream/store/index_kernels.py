@@ -3,7 +3,7 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-import numba as nb
+from slipstream.store.jit import native
 
 BUCKET = 64  # steps a bucket: a look-up starts two reads away from its piece, whatever the size of the buffer
 
@@ -14,7 +14,7 @@ WITH_PREVIOUS = 4  # leaves together with the piece before it
 _DONE = 1  # in the ring of end flags
 
 
-@nb.njit(cache=True, nogil=True)
+@native
 def locate(steps, base, head, tail, step0, buckets, bucket_base, bucket_tail, pieces, offsets):  # pragma: no cover
     """The last piece that starts at or before each step, and how far into it the step lies."""
     for i in range(steps.shape[0]):
@@ -34,7 +34,7 @@ def locate(steps, base, head, tail, step0, buckets, bucket_base, bucket_tail, pi
         offsets[i] = steps[i] - step0[low - base]
 
 
-@nb.njit(cache=True, nogil=True)
+@native
 def follow(
     pieces, offsets, limits, columns, ends, through, base, head, tail, step0, row0, link, back, flags, numbers, rows, following
 ):  # pragma: no cover
@@ -76,7 +76,7 @@ def follow(
         limits[i] = n
 
 
-@nb.njit(cache=True, nogil=True)
+@native
 def behind(pieces, offsets, ends, base, head, tail, step0, row0, link, back, flags, starts, counts):  # pragma: no cover
     """Walks each episode backward, counts[i] steps at most; where that leads, and how many steps it was."""
     size = ends.shape[0]
@@ -100,7 +100,7 @@ def behind(pieces, offsets, ends, base, head, tail, step0, row0, link, back, fla
         counts[i] = n
 
 
-@nb.njit(cache=True, nogil=True)
+@native
 def remaining(pieces, offsets, base, head, tail, step0, row0, link, back, flags, counts):  # pragma: no cover
     """How many steps each episode has from this one on, itself included."""
     for i in range(pieces.shape[0]):
@@ -112,7 +112,7 @@ def remaining(pieces, offsets, base, head, tail, step0, row0, link, back, flags,
         counts[i] = n
 
 
-@nb.njit(cache=True, nogil=True)
+@native
 def ahead(pieces, offsets, distances, base, head, tail, step0, row0, link, back, flags, following):  # pragma: no cover
     """The row of the observation that follows the step distances[i] steps on; it must exist."""
     for i in range(pieces.shape[0]):

@@ -3,13 +3,14 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from slipstream.store.jit import native
 
 _ROUNDS = 6
 
 
-@nb.njit(cache=True, nogil=True)
+@native
 def _permute(places, size, half_bits, keys, out):  # pragma: no cover
     # A Feistel network permutes [0, 4^half_bits); what falls outside [0, size) is permuted again until it falls inside.
     # The domain is at most four times as large as `size`, so that is a few times at most, on average.
@@ -35,5 +36,6 @@ def permute(places: np.ndarray, size: int, key: int) -> np.ndarray:
     half_bits = max(1, (max(1, size - 1).bit_length() + 1) // 2)
     keys = np.random.SeedSequence(key).generate_state(_ROUNDS, np.uint64)
     out = np.empty(len(places), np.int64)
-    _permute(places, size, np.uint64(half_bits), keys, out)
+    with np.errstate(over="ignore"):  # without numba; in native code it wraps silently
+        _permute(places, size, np.uint64(half_bits), keys, out)
     return out

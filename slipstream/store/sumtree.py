@@ -3,15 +3,16 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from slipstream.store.jit import native
 
 # Sixteen float64 are two cache lines: 7 levels reach 2.7e8 leaves, where a binary tree takes 28 misses of the cache.
 FAN = 16
 _SHIFT = 4
 
 
-@nb.njit(cache=True, nogil=True)
+@native
 def _update(sums, least, starts, leaves, values):  # pragma: no cover
     levels = starts.shape[0]
     for i in range(leaves.shape[0]):
@@ -34,7 +35,7 @@ def _update(sums, least, starts, leaves, values):  # pragma: no cover
             least[starts[level] + at] = smallest
 
 
-@nb.njit(cache=True, nogil=True)
+@native
 def _find(sums, starts, targets, leaves):  # pragma: no cover
     # All targets go down one level together: their cache misses overlap.
     leaves[:] = 0
@@ -54,7 +55,7 @@ def _find(sums, starts, targets, leaves):  # pragma: no cover
             targets[i] = remaining
 
 
-@nb.njit(cache=True, nogil=True)
+@native
 def _build(sums, least, starts, counts):  # pragma: no cover
     for level in range(1, starts.shape[0]):
         for at in range(counts[level]):
