@@ -269,7 +269,7 @@ def _compose(config_name: str, kind: type[Any], overrides: list[str], base: dict
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
 
-    task = value_of("task", overrides) or base.get("task") or "navigation"
+    task = value_of("task", overrides) or base.get("task") or _preset_task(value_of("preset", overrides)) or "navigation"
     if task != base.get("task", task):
         raise ConfigError(f"a resumed run keeps its task, {base['task']}: leave task={task} out, or start a new run")
     algo = _chosen_algorithm(overrides, base)
@@ -295,6 +295,13 @@ def _compose(config_name: str, kind: type[Any], overrides: list[str], base: dict
 def _sections(kind: type[Any], task: str, algo: str) -> dict[str, type[Any]]:
     """The dataclasses of those keys that depend on a choice: the env's, and in a training the algorithm's."""
     return {"env": env_class(task).Config, **({"algo": ALGORITHMS[algo]} if kind is TrainConfig else {})}
+
+
+def _preset_task(preset: str | None) -> str | None:
+    """The task that a preset is for, where it says so."""
+    file = CONF / "preset" / f"{preset}.yaml"
+    settings = OmegaConf.load(file) if preset and file.is_file() else None
+    return settings.get("task") if isinstance(settings, DictConfig) else None
 
 
 def _tuned_for(preset: str | None, task: str, algo: str, resumed: bool) -> str:

@@ -156,6 +156,11 @@ class AirCombatEnv(TensorEnv):
             raise IndexError(f"there are duels 0 to {self.num_envs - 1}, not {env_idx}")
         return describe_duel(self.engine.duels, self.engine.rules, env_idx)
 
+    @property
+    def bad_actions(self) -> Tensor:
+        """Where [N] a command of either side since the last check was not sound; still on the device."""
+        return self._bad_action | self.engine.bad.any(0)
+
     def views(self) -> tuple[SideView, SideView]:
         """What each side sees now."""
         return self._named(self.engine.view[0]), self._named(self.engine.view[1])

@@ -1,0 +1,99 @@
+"""The scripted agents, in situations made by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from slipstream.envs.agents import AGENTS, CrankAgent, EvadeAgent, PursuitAgent, agent_class, make_agent
+from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv, SideView
+from slipstream.sim.duel_view import ABSENT
+
+LEFT_90, AHEAD, RIGHT_90, BEHIND = (math.radians(x) for x in (90, 0, -90, 180))
+
+
+def seen(bearing=AHEAD, range_km=20.0, r_max_km=40.0, flying=0, missile=None):
+    """One duel: the enemy at a bearing and range; `missile` is (bearing, time to go in s, closing m/s)."""
+    enemy = [range_km / 50, math.sin(bearing), math.cos(bearing), 0.0, 1.0, 0.5, 0.8, r_max_km / 50, 1.0]
+    own = [0.0, 0.0, 0.0, 1.0, 0.8, 0.5, flying / 6, 0.0, 0.0, 0.5, 1.0]
+    first = list(ABSENT)
+    if missile is not None:
+        angle, time_s, closing = missile
+        first = [0.2, math.sin(angle), math.cos(angle), closing / 1000, time_s / 60, 0.0, 1.0]
+    row = lambda x: torch.tensor([x], dtype=torch.float32)  # noqa: E731
+    return SideView(own=row(own), enemy=row(enemy), incoming=row([first, list(ABSENT)]), can_fire=row([1.0]))
+
+
+def command_of(agent, **situation):
+    rudder, throttle, fire = agent.act(seen(**situation))[0].tolist()
+    return rudder, throttle, fire
+
+
+@pytest.mark.parametrize(("bearing", "rudder"), [(LEFT_90, 1.0), (RIGHT_90, -1.0), (AHEAD, 0.0), (math.radians(5), 3 * math.radians(5))])
+def test_pursuit_turns_its_nose_to_the_enemy_at_full_throttle(bearing, rudder):
+    got = command_of(PursuitAgent(), bearing=bearing)
+    assert got[0] == pytest.approx(rudder, abs=1e-6) and got[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("situation", "fires"),
+    [
+        ({"range_km": 27.9}, True),  # 0.7 of 40 km is 28
+        ({"range_km": 28.1}, False),
+        ({"range_km": 20.0, "bearing": LEFT_90}, False),  # not before the nose
+        ({"range_km": 20.0, "flying": 1}, True),
+        ({"range_km": 20.0, "flying": 2}, False),  # two are enough at a time
+    ],
+)
+def test_pursuit_fires_inside_its_share_of_the_reach(situation, fires):
+    assert command_of(PursuitAgent(), **situation)[2] == float(fires)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_crank_keeps_the_enemy_fifty_degrees_off_its_nose_while_its_missile_flies(side):
+    there = side * math.radians(50)
+    assert command_of(CrankAgent(), bearing=there, flying=1)[0] == pytest.approx(0.0, abs=1e-6)
+    assert side * command_of(CrankAgent(), bearing=side * math.radians(20), flying=1)[0] == -1.0  # turns away from it
+    assert side * command_of(CrankAgent(), bearing=side * math.radians(90), flying=1)[0] == 1.0  # and back
+    assert side * command_of(CrankAgent(), bearing=side * math.radians(20), flying=0)[0] == 1.0  # without a missile: at the enemy
+
+
+def test_crank_fires_one_missile_at_a_time():
+    assert command_of(CrankAgent(), range_km=20.0)[2] == 1.0
+    assert command_of(CrankAgent(), range_km=20.0, flying=1)[2] == 0.0
+
+
+def test_crank_turns_its_tail_to_a_missile_that_is_near_and_comes():
+    agent = CrankAgent(danger_s=6.0)
+    assert command_of(agent, missile=(math.radians(10), 5.0, 800))[0] == -1.0  # it is left ahead: the tail comes round by the right
+    assert command_of(agent, missile=(BEHIND, 5.0, 800))[0] == pytest.approx(0.0, abs=1e-5)  # already there
+    assert command_of(agent, missile=(math.radians(10), 7.0, 800))[0] == 0.0  # not yet
+    assert command_of(agent, missile=(math.radians(10), 5.0, -50))[0] == 0.0  # it went past
+
+
+def test_evade_turns_its_tail_to_the_missile_first_and_to_the_enemy_else_and_never_fires():
+    agent = EvadeAgent()
+    assert command_of(agent, bearing=LEFT_90, range_km=1.0) == (-1.0, 1.0, 0.0)
+    assert command_of(agent, bearing=LEFT_90, missile=(RIGHT_90, 30.0, 500))[0] == 1.0
+    assert command_of(agent, bearing=BEHIND)[0] == pytest.approx(0.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["placeholder", "pursuit", "crank", "evade"])
+def test_every_agent_flies_a_batch_of_real_duels_with_sound_commands(name):
+    env = AirCombatEnv(16, config=AirCombatConfig(opponent=name, start="random", time_scale=30, reward="zero"))
+    for _ in range(130):
+        env.step(torch.tensor([0.0, 1.0, 1.0]).expand(16, 3))
+    env.check()
+
+
+def test_an_unknown_agent_is_told_with_the_ones_there_are():
+    with pytest.raises(ValueError, match="unknown agent 'crnk': use one of placeholder, pursuit, crank, evade.*my_module:MyAgent"):
+        agent_class("crnk")
+    with pytest.raises(ValueError, match="unknown agent"):
+        AirCombatConfig(opponent="ace")
+
+
+def test_agents_by_name_are_of_the_registry():
+    assert {name: type(make_agent(name, 4)) for name in ("pursuit", "crank", "evade")} == {n: AGENTS[n] for n in ("pursuit", "crank", "evade")}
