@@ -28,6 +28,7 @@ bench: $(VENV)/.installed-dev  ## the benchmark tables (minutes; keep the machin
 	$(BIN)/slipstream bench env
 	$(BIN)/python benchmarks/collector.py
 	$(BIN)/python benchmarks/checkpoint.py
+	$(BIN)/python benchmarks/replay.py
 
 soak: $(VENV)/.installed-dev  ## the fault and concurrency tests at full count
 	$(BIN)/pytest -m soak

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from slipstream.algo.sac import SAC
     from slipstream.algo.td3 import TD3
     from slipstream.checkpoint import AsyncCheckpointSaver, format_checkpoint_name, get_model_size, load_checkpoint, print_model_info
+    from slipstream.codec.images import compress_image, compress_image_seq, decompress_image, decompress_image_seq
     from slipstream.collect import SyncDataCollector
     from slipstream.envs.agents import BaseAgent, PlaceholderAgent
     from slipstream.envs.aircombat import AirCombatEnv
@@ -40,6 +41,10 @@ __all__ = [
     "SyncDataCollector",
     "TensorEnv",
     "ZeroReward",
+    "compress_image",
+    "compress_image_seq",
+    "decompress_image",
+    "decompress_image_seq",
     "format_checkpoint_name",
     "get_model_size",
     "load_checkpoint",
@@ -54,6 +59,7 @@ _HOMES = {
     "algo.sac": ("SAC",),
     "algo.td3": ("TD3",),
     "checkpoint": ("AsyncCheckpointSaver", "format_checkpoint_name", "get_model_size", "load_checkpoint", "print_model_info"),
+    "codec.images": ("compress_image", "compress_image_seq", "decompress_image", "decompress_image_seq"),
     "collect": ("SyncDataCollector",),
     "envs.agents": ("BaseAgent", "PlaceholderAgent"),
     "envs.aircombat": ("AirCombatEnv",),
