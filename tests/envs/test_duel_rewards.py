@@ -41,7 +41,7 @@ def test_the_outcome_reaches_the_learner_and_the_hints_end_at_zero(fact, worth):
 
 def flown(time_scale, seed=5):
     """Returns of duels without missiles fired by us, commands held for a second, at a rate of decisions."""
-    env = AirCombatEnv(32, seed=seed, config=AirCombatConfig(start="random", time_scale=time_scale, reward="shaped", opponent="placeholder"))
+    env = AirCombatEnv(32, seed=seed, config=AirCombatConfig(start="random", time_scale=time_scale, reward="shaped"))
     plan = torch.rand(61, 32, 3, generator=torch.Generator().manual_seed(1)) * torch.tensor([2.0, 1.0, 0.0]) - torch.tensor([1.0, 0.0, 0.0])
     done, total = torch.zeros(32, dtype=torch.bool), torch.zeros(32)
     each = round(60 / time_scale)
