@@ -4,7 +4,7 @@
     slipstream bench train sizes=1024,16384          those only
     slipstream bench train forms=plain,compiled      of plain, graphs, compiled, torchrl
     slipstream bench train algo.bf16=true            any key of `slipstream train`; the defaults are NavRL's settings
-    slipstream bench train out=FOLDER                writes train.md and train.png too
+    slipstream bench train out=FOLDER                writes train.md, train.json and train.png too
 
 Every form runs in this process, one after the other, each with its own env, policy and memory. TorchRL is its Collector, GAE and
 ClipPPOLoss over the same env and the same network (pip install torchrl).
@@ -13,10 +13,11 @@ ClipPPOLoss over the same env and the same network (pip install torchrl).
 from __future__ import annotations
 
 import gc
+import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ def run(argv: list[str]) -> int:
         folder = Path(own["out"])
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "train.md").write_text(markdown(results, device, cfg))
+        (folder / "train.json").write_text(json.dumps([asdict(result) for result in results], indent=1))
         print(f"wrote {folder / 'train.md'} and {draw(results, folder / 'train.png', _where(device))}")
     return 0
 
@@ -102,7 +104,7 @@ def measured(cfg: TrainConfig, device: torch.device, sizes: list[int], forms: li
 
 
 def measure(cfg: TrainConfig, form: str, device: torch.device) -> Result:
-    """One form at one size: medians of the parts, and iterations as they follow one another in training."""
+    """One form at one size: its parts, and whole iterations as they follow one another in training."""
     cuda = device.type == "cuda"
     if cuda:
         torch.cuda.reset_peak_memory_stats(device)
@@ -112,27 +114,30 @@ def measure(cfg: TrainConfig, form: str, device: torch.device) -> Result:
         iteration.learn(iteration.collect())
     _wait(device)
     setup = time.perf_counter() - began
-    collects, learns = [], []
-    for _ in range(7 if cuda else 3):
-        start = time.perf_counter()
-        batch = iteration.collect()
-        _wait(device)
-        middle = time.perf_counter()
-        iteration.learn(batch)
-        _wait(device)
-        collects.append(middle - start)
-        learns.append(time.perf_counter() - middle)
-    rounds = max(3, min(50, int(1.5 / (statistics.median(collects) + statistics.median(learns)))))
-    start = time.perf_counter()
-    for _ in range(rounds):
-        iteration.learn(iteration.collect())
-    _wait(device)
-    whole = (time.perf_counter() - start) / rounds
+    batch = iteration.collect()
+    learn_s = _seconds(lambda: iteration.learn(batch), device)
+    collect_s = _seconds(iteration.collect, device)
+    whole_s = _seconds(lambda: iteration.learn(iteration.collect()), device)
     kernels = _kernels(lambda: iteration.learn(iteration.collect())) if cuda else 0
     memory = torch.cuda.max_memory_reserved(device) / 2**30 if cuda else 0.0
-    frames = iteration.frames
-    rates = (frames / statistics.median(collects), frames / statistics.median(learns), frames / whole)
+    rates = (iteration.frames / seconds for seconds in (collect_s, learn_s, whole_s))
     return Result(cfg.env.num_envs, form, *rates, kernels, memory, setup)
+
+
+def _seconds(call: Callable[[], Any], device: torch.device) -> float:
+    """Of one call, as they follow one another: the median over three rounds of about half a second each."""
+    start = time.perf_counter()
+    call()
+    _wait(device)
+    calls = max(1, min(100, int(0.5 / (time.perf_counter() - start))))
+    rounds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        _wait(device)
+        rounds.append((time.perf_counter() - start) / calls)
+    return statistics.median(rounds)
 
 
 def _ours(cfg: TrainConfig, form: str) -> Iteration:
