@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO, as it comes, learns both tasks through the adapter."""
+"""Stable-Baselines3's PPO, as it comes, learns navigation through the adapter."""
 
 import numpy as np
 import pytest
@@ -25,28 +25,24 @@ class Record(BaseCallback):
         return True
 
 
-WORLDS = {
-    "navigation": {
-        "num_obstacles": 8,
-        "map_half_m": 4.0,
-        "dyn": {"num_obstacles": 0},
-        "decision_interval": 8,
-        "max_episode_steps": 960,
-        "goal_ends_episode": True,
-    },
-    "aircombat": {"time_scale": 30.0, "start": "random"},
+WORLD = {
+    "num_obstacles": 8,
+    "map_half_m": 4.0,
+    "dyn": {"num_obstacles": 0},
+    "decision_interval": 8,
+    "max_episode_steps": 960,
+    "goal_ends_episode": True,
 }
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("task", WORLDS)
-def test_sb3s_ppo_learns(task):
-    env = VecNormalize(VecMonitor(SB3VecEnv(TASKS[task].make(64, **WORLDS[task]))), gamma=0.98)
+def test_sb3s_ppo_learns_to_reach_the_goal():
+    env = VecNormalize(VecMonitor(SB3VecEnv(TASKS["navigation"].make(64, **WORLD))), gamma=0.98)
     settings = {"n_steps": 64, "batch_size": 512, "n_epochs": 6, "learning_rate": 1e-3, "gamma": 0.98, "device": "cpu", "seed": 1}
     model = PPO("MultiInputPolicy", env, policy_kwargs={"log_std_init": -0.5, "activation_fn": ReLU}, **settings)
     record = Record()
     model.learn(250_000, callback=record)
     fifth = len(record.success) // 5
     first, last = np.mean(record.success[:fifth]), np.mean(record.success[-fifth:])
-    print(f"{task}: {len(record.success)} episodes, success {first:.2f} in the first fifth, {last:.2f} in the last")
+    print(f"{len(record.success)} episodes, success {first:.2f} in the first fifth, {last:.2f} in the last")
     assert last > first + 0.2
