@@ -13,18 +13,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from slipstream.sim.airframe import FIGHTER, LEAST_SPEED_MPS, MISSILE
+from slipstream.sim.airframe import FIGHTER, MISSILE
 from slipstream.sim.duel import CARRIED, FIELD_M
 from slipstream.sim.duel_engine import COMMAND_BOUNDS, COMMAND_SLACK, DuelConfig, DuelEngine
 from slipstream.sim.duel_starts import HEAD_ON_MPS, HEAD_ON_X_M
-from slipstream.sim.duel_view import ABSENT, CLOSING_SCALE_MPS, POSITION_SCALE_M, RANGE_SCALE_M, SPEED_SCALE_MPS, TIME_SCALE_S, WIDTH
+from slipstream.sim.duel_triton_view import LEAST, TO_CLOSING, TO_RANGE, TO_TIME, WIDE, absent, look, speed_of, tell
 from slipstream.sim.guidance import HIT_RADIUS_M, LAUNCH_AHEAD_M, NAVIGATION_GAIN_S, SELF_DESTRUCT_MPS
 from slipstream.sim.random import LANE_STEP
-from slipstream.sim.reach_table import SPEED_LIMITS_MPS
 
 BLOCK, WARPS = 2, 1  # two duels of 16 missile slots fill the 32 threads of a warp, so that nothing ever waits at a barrier
 
-LEAST = tl.constexpr(LEAST_SPEED_MPS)
 F_DRAG, F_TURN, F_THRUST = tl.constexpr(FIGHTER.drag), tl.constexpr(FIGHTER.turn_drag), tl.constexpr(FIGHTER.thrust_mps2)
 M_DRAG, M_TURN, M_THRUST = tl.constexpr(MISSILE.drag), tl.constexpr(MISSILE.turn_drag), tl.constexpr(MISSILE.thrust_mps2)
 F_RADIUS, M_RADIUS = tl.constexpr(FIGHTER.min_radius_m), tl.constexpr(MISSILE.min_radius_m)
@@ -36,26 +34,16 @@ MOST = tl.constexpr(CARRIED)
 SLOT_COUNT = tl.constexpr(2 * CARRIED)
 COLUMNS = tl.constexpr(16)
 HALF_COLUMNS = tl.constexpr(8)
-WIDE = tl.constexpr(WIDTH)
-TO_POSITION, TO_RANGE, TO_SPEED = tl.constexpr(1 / POSITION_SCALE_M), tl.constexpr(1 / RANGE_SCALE_M), tl.constexpr(1 / SPEED_SCALE_MPS)
-TO_CLOSING, TO_TIME, TO_SHARE = tl.constexpr(1 / CLOSING_SCALE_MPS), tl.constexpr(1 / TIME_SCALE_S), tl.constexpr(1 / CARRIED)
-FAR = tl.constexpr(ABSENT[0])
 MIDDLE, TURN = tl.constexpr(FIELD_M / 2), tl.constexpr(2 * math.pi)
 HEAD_ON_1, HEAD_ON_2, HEAD_ON_V = tl.constexpr(HEAD_ON_X_M[0]), tl.constexpr(HEAD_ON_X_M[1]), tl.constexpr(HEAD_ON_MPS)
 LANE = tl.constexpr(LANE_STEP)
-SPEED_LOW, PER_SPEED = tl.constexpr(SPEED_LIMITS_MPS[0]), tl.constexpr(1 / (SPEED_LIMITS_MPS[1] - SPEED_LIMITS_MPS[0]))
 INFINITE = tl.constexpr(1e30)
-
-
-@triton.jit
-def _speed(vx, vy):
-    return tl.maximum(tl.sqrt_rn(vx * vx + vy * vy), LEAST)
 
 
 @triton.jit
 def _advance(vx, vy, rudder, thrust, drag: tl.constexpr, turn_drag: tl.constexpr, full: tl.constexpr, radius: tl.constexpr, dt):
     """A body's new velocity; nothing changes where `dt` is 0."""
-    speed = _speed(vx, vy)
+    speed = speed_of(vx, vy)
     along = (full * thrust / speed - (drag + turn_drag * rudder * rudder) * speed) * dt
     across = speed * rudder * (dt * (1.0 / radius))
     return vx + along * vx - across * vy, vy + along * vy + across * vx
@@ -108,105 +96,6 @@ def _direction(share):
     """The unit vector at a share of a full turn."""
     angle = TURN * share
     return tl.cos(angle), tl.sin(angle)
-
-
-@triton.jit
-def _pseudo_angle(cos, sin):
-    share = 1.0 - cos / tl.maximum(tl.abs(cos) + tl.abs(sin), 1e-12)
-    return tl.where(sin < 0, -share, share)
-
-
-@triton.jit
-def _place(share, count: tl.constexpr):
-    """The grid point below, and the part of the way to the next."""
-    place = tl.minimum(tl.maximum(share * (count - 1), 0.0), count - 1.0)
-    first = tl.minimum(place.to(tl.int32), count - 2)
-    return first, place - first.to(tl.float32)
-
-
-@triton.jit
-def _reach(table, own, target, bearing, aspect, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
-    """`ReachTable.lookup` of the first channel."""
-    aspect = tl.where(bearing < 0, -aspect, aspect)
-    a, fa = _place((own - SPEED_LOW) * PER_SPEED, A)
-    b, fb = _place((target - SPEED_LOW) * PER_SPEED, B)
-    c, fc = _place(tl.abs(bearing) * 0.5, C)
-    d, fd = _place((aspect + 2.0) * 0.25, D)
-    total = own * 0.0
-    for i in tl.static_range(2):
-        wi = fa if i else 1.0 - fa
-        for j in tl.static_range(2):
-            wj = wi * (fb if j else 1.0 - fb)
-            for k in tl.static_range(2):
-                row = table + (((a + i) * B + b + j) * C + c + k) * D + d
-                wk = wj * (fc if k else 1.0 - fc)
-                total += wk * ((1.0 - fd) * tl.load(row) + fd * tl.load(row + 1))
-    return total
-
-
-@triton.jit
-def _tell(facts, n, num, live, side: tl.constexpr, winner, alive, enemy_alive, elapsed, step_s, shots, hits, was_hit, fired):
-    """One side's facts, in the order of FACTS."""
-    at = facts + side * num + n
-    tl.store(at, (winner == side + 1).to(tl.float32), mask=live)
-    tl.store(at + 2 * num, (winner == 2 - side).to(tl.float32), mask=live)
-    tl.store(at + 4 * num, (winner == 0).to(tl.float32), mask=live)
-    tl.store(at + 6 * num, winner.to(tl.float32), mask=live)
-    tl.store(at + 8 * num, alive.to(tl.float32), mask=live)
-    tl.store(at + 10 * num, enemy_alive.to(tl.float32), mask=live)
-    tl.store(at + 12 * num, elapsed, mask=live)
-    tl.store(at + 14 * num, step_s, mask=live)
-    tl.store(at + 16 * num, shots.to(tl.float32), mask=live)
-    tl.store(at + 18 * num, hits.to(tl.float32), mask=live)
-    tl.store(at + 20 * num, was_hit.to(tl.float32), mask=live)
-    tl.store(at + 22 * num, fired.to(tl.float32), mask=live)
-
-
-@triton.jit
-def _look(
-    out, live, table, x, y, vx, vy, tx, ty, tvx, tvy, left, in_flight, cool, rudder, time_left, alive, enemy_alive, going, per_cool,
-    A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, D: tl.constexpr,
-):  # fmt: skip
-    """What one side sees, but for incoming missiles; gives its heading."""
-    speed, their_speed = _speed(vx, vy), _speed(tvx, tvy)
-    hx, hy, thx, thy = vx / speed, vy / speed, tvx / their_speed, tvy / their_speed
-    ox, oy = tx - x, ty - y
-    distance = tl.sqrt_rn(ox * ox + oy * oy)
-    lx, ly = ox / tl.maximum(distance, LEAST), oy / tl.maximum(distance, LEAST)
-    sin_b, cos_b = hx * ly - hy * lx, hx * lx + hy * ly
-    sin_a, cos_a = thy * lx - thx * ly, -(thx * lx + thy * ly)
-    reach = _reach(table, speed, their_speed, _pseudo_angle(cos_b, sin_b), _pseudo_angle(cos_a, sin_a), A, B, C, D)
-    tl.store(out, x * TO_POSITION - 1.0, mask=live)
-    tl.store(out + 1, y * TO_POSITION - 1.0, mask=live)
-    tl.store(out + 2, hy, mask=live)
-    tl.store(out + 3, hx, mask=live)
-    tl.store(out + 4, speed * TO_SPEED, mask=live)
-    tl.store(out + 5, left.to(tl.float32) * TO_SHARE, mask=live)
-    tl.store(out + 6, in_flight.to(tl.float32) * TO_SHARE, mask=live)
-    tl.store(out + 7, cool.to(tl.float32) * per_cool, mask=live)
-    tl.store(out + 8, rudder, mask=live)
-    tl.store(out + 9, time_left, mask=live)
-    tl.store(out + 10, alive.to(tl.float32), mask=live)
-    tl.store(out + 11, distance * TO_RANGE, mask=live)
-    tl.store(out + 12, sin_b, mask=live)
-    tl.store(out + 13, cos_b, mask=live)
-    tl.store(out + 14, sin_a, mask=live)
-    tl.store(out + 15, cos_a, mask=live)
-    tl.store(out + 16, ((vx - tvx) * lx + (vy - tvy) * ly) * TO_CLOSING, mask=live)
-    tl.store(out + 17, their_speed * TO_SPEED, mask=live)
-    tl.store(out + 18, reach * TO_RANGE, mask=live)
-    tl.store(out + 19, enemy_alive.to(tl.float32), mask=live)
-    ready = going & (alive != 0) & (left > 0) & (cool == 0)
-    tl.store(out + 34, ready.to(tl.float32), mask=live)
-    return hx, hy
-
-
-@triton.jit
-def _absent(out, missing):
-    """The row of a missile that is not there."""
-    for c in tl.static_range(7):
-        value = FAR if c == 0 else (1.0 if c == 4 else 0.0)
-        tl.store(out + c, value, mask=missing)
 
 
 @triton.jit
@@ -266,7 +155,7 @@ def _decide(
         # fire
         fires0 = going & (f0 > 0.5) & (left0 > 0) & (cool0 == 0)
         fires1 = going & (f1 > 0.5) & (left1 > 0) & (cool1 == 0)
-        ahead0, ahead1 = AHEAD / _speed(vx0, vy0), AHEAD / _speed(vx1, vy1)
+        ahead0, ahead1 = AHEAD / speed_of(vx0, vy0), AHEAD / speed_of(vx1, vy1)
         fresh = tl.where(first_side, fires0[:, None] & (k == MOST - left0[:, None]), fires1[:, None] & (k == MOST - left1[:, None]))
         own_vx, own_vy = tl.where(first_side, vx0[:, None], vx1[:, None]), tl.where(first_side, vy0[:, None], vy1[:, None])
         launch_x = tl.where(first_side, (x0 + vx0 * ahead0)[:, None], (x1 + vx1 * ahead1)[:, None])
@@ -385,17 +274,17 @@ def _decide(
     tl.store(m_age + slot, age, mask=used)
 
     elapsed, step_s = time.to(tl.float32) * dt, tl.maximum(time - before, 0).to(tl.float32) * dt
-    _tell(facts, n, num, live, 0, won, alive0, alive1, elapsed, step_s, shots0, hits0, hits1, fired0)
-    _tell(facts, n, num, live, 1, won, alive1, alive0, elapsed, step_s, shots1, hits1, hits0, fired1)
+    tell(facts, n, num, live, 0, won, alive0, alive1, elapsed, step_s, shots0, hits0, hits1, fired0)
+    tell(facts, n, num, live, 1, won, alive1, alive0, elapsed, step_s, shots1, hits1, hits0, fired1)
 
     counts = tl.sum(tl.where(age >= 0, tl.where(first_side, 1, 256), 0), 1)
     time_left, per_cool, going = (limit - time).to(tl.float32) * (dt * TO_TIME), 1.0 / cool, won < 0
     out0, out1 = view + n * WIDE, view + (num + n) * WIDE
-    hx0, hy0 = _look(
+    hx0, hy0 = look(
         out0, live, table, x0, y0, vx0, vy0, x1, y1, vx1, vy1,
         left0, counts & 255, cool0, rud0, time_left, alive0, alive1, going, per_cool, A, B, C, D,
     )  # fmt: skip
-    hx1, hy1 = _look(
+    hx1, hy1 = look(
         out1, live, table, x1, y1, vx1, vy1, x0, y0, vx0, vy0,
         left1, counts >> 8, cool1, rud1, time_left, alive1, alive0, going, per_cool, A, B, C, D,
     )  # fmt: skip
@@ -424,7 +313,7 @@ def _decide(
             tl.store(row + 4, to_go, mask=chosen & used)
             tl.store(row + 5, tl.where(age < burn, 1.0, 0.0), mask=chosen & used)
             tl.store(row + 6, closing * 0.0 + 1.0, mask=chosen & used)
-            _absent(out + 20 + 7 * rank, live & (tl.min(order, 1) >= INFINITE))
+            absent(out + 20 + 7 * rank, live & (tl.min(order, 1) >= INFINITE))
             order = tl.where(chosen, INFINITE, order)
 
 
