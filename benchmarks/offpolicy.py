@@ -27,24 +27,26 @@ from typing import Any
 
 EPISODES = 20
 SOLVED = {"dqn": 475.0, "sac": -200.0, "td3": -200.0}
-STEPS = {"dqn": 50_000, "sac": 8_000, "td3": 8_000}
+STEPS = {"dqn": 50_000, "sac": 8_000, "td3": 12_000}
 WIDTH = 64  # of both layers, unless --width says otherwise
 ENVS = {"dqn": "CartPole-v1", "sac": "Pendulum-v1", "td3": "Pendulum-v1"}
 
 # What both sides are given; ours under the names of `algo.*`.
 SETTINGS: dict[str, dict[str, Any]] = {
     "dqn": {
-        "learning_rate": 2.3e-3,
+        "learning_rate": 1e-3,
         "final_rate": 0.05,
-        "batch_size": 64,
+        "batch_size": 128,
         "buffer_size": 100_000,
         "warmup": 1000,
         "gamma": 0.99,
-        "training_frame_num": 256,
-        "updates": 128,
-        "target_interval": 128,
-        "random_fraction": 0.16,
-        "random_end": 0.04,
+        "n_step": 3,
+        "training_frame_num": 64,
+        "updates": 32,
+        "tau": 0.01,
+        "target_interval": 1,
+        "random_fraction": 0.1,
+        "random_end": 0.02,
         "double": False,
         "dueling": False,
     },
@@ -125,9 +127,10 @@ def train_sb3(algo: str, seed: int, steps: int, width: int, changes: dict[str, A
     common |= {name: s[name] for name in ("batch_size", "buffer_size", "gamma")} | {"gradient_steps": s["updates"], "seed": seed}
     common["policy_kwargs"] = {"net_arch": [width, width]}
     if algo == "dqn":
-        own = {"exploration_fraction": s["random_fraction"], "exploration_final_eps": s["random_end"]}
-        # theirs counts env steps, and moves the target between two bouts of gradient steps at most
-        model: Any = DQN("MlpPolicy", ENVS[algo], target_update_interval=s["training_frame_num"], **own, **common)
+        own = {"exploration_fraction": s["random_fraction"], "exploration_final_eps": s["random_end"], "tau": s["tau"]}
+        # Theirs moves the target while collecting, so many env steps apart: as often as ours, between the bouts of gradient steps.
+        apart = s["training_frame_num"] // s["updates"]
+        model: Any = DQN("MlpPolicy", ENVS[algo], target_update_interval=apart, n_steps=s["n_step"], **own, **common)
     elif algo == "sac":
         model = SAC("MlpPolicy", ENVS[algo], tau=s["tau"], **common)
     else:
