@@ -17,7 +17,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from slipstream.sim.duel import CARRIED
 from slipstream.sim.duel_view import TIME_SCALE_S
 from slipstream.specs import Observation
 
@@ -78,40 +77,76 @@ class PlaceholderAgent(BaseAgent):
         return super().to(device)
 
 
-class PursuitAgent(BaseAgent):
-    """Points at the enemy at full throttle; fires inside a share of its missile's reach, with at most `salvo` in the air."""
+class ShootingAgent(BaseAgent):
+    """An agent that knows how long ago it last launched a missile. It sees that by the missiles it has left."""
 
-    def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.7, salvo: int = 2) -> None:
+    NEVER_S = 1e4
+
+    def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu") -> None:
         super().__init__(num_envs, device)
-        self.share, self.salvo = share, salvo
+        self._left = torch.zeros(num_envs, device=self.device)  # [N] share of missiles left at the last decision
+        self._launch_s = torch.full((num_envs,), self.NEVER_S, device=self.device)  # [N] time left in the duel at the last launch
+
+    def since_launch_s(self, observation: Observation) -> Tensor:
+        """Seconds [N] since the last launch; very many before the first. To be asked once a decision."""
+        left, time_s = observation["missiles_left"], observation["time_left"] * TIME_SCALE_S
+        self._launch_s.copy_(torch.where(left < self._left, time_s, self._launch_s))
+        self._left.copy_(left)
+        return self._launch_s - time_s
+
+    def reset(self, env_mask: Tensor | None = None) -> None:
+        """Nothing was launched in the duels that begin."""
+        mask = torch.ones_like(self._left, dtype=torch.bool) if env_mask is None else env_mask
+        self._left.masked_fill_(mask, 0.0)
+        self._launch_s.masked_fill_(mask, self.NEVER_S)
+
+    def to(self, device: torch.device | str) -> Self:
+        """Moves what it remembers."""
+        self._left, self._launch_s = self._left.to(device), self._launch_s.to(device)
+        return super().to(device)
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """When it last launched."""
+        return {"left": self._left, "launch_s": self._launch_s}
+
+
+class PursuitAgent(ShootingAgent):
+    """Points at the enemy at full throttle and fires inside a share of its missile's reach, every `pause_s` seconds."""
+
+    def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.7, pause_s: float = 6.0) -> None:
+        super().__init__(num_envs, device)
+        self.share, self.pause_s = share, pause_s
 
     def act(self, observation: Observation) -> Tensor:
         """Straight at the enemy."""
-        return command(steer(*enemy_bearing(observation)), wants_to_fire(observation, self.share, self.salvo))
+        ready = self.since_launch_s(observation) >= self.pause_s
+        return command(steer(*enemy_bearing(observation)), wants_to_fire(observation, self.share) & ready)
 
 
-class CrankAgent(BaseAgent):
-    """Fires inside a share of its missile's reach, then keeps the enemy 50° off its nose while that missile flies.
+class CrankAgent(ShootingAgent):
+    """Fires inside a share of its missile's reach, then keeps the enemy 50° off its nose while that missile flies there.
 
     A missile that is `danger_s` away or less comes first: it turns its tail to that one until it has run out.
     """
 
     OFF_NOSE_RAD = math.radians(50)
 
-    def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.6, danger_s: float = 6.0) -> None:
+    def __init__(
+        self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.6, crank_s: float = 12.0, danger_s: float = 4.0
+    ) -> None:
         super().__init__(num_envs, device)
-        self.share, self.danger_s = share, danger_s
+        self.share, self.crank_s, self.danger_s = share, crank_s, danger_s
 
     def act(self, observation: Observation) -> Tensor:
-        """At the enemy; past it while a missile of its own flies; away from one that comes near."""
+        """At the enemy; past it while a missile of its own is on the way; away from one that comes near."""
         sine, cosine = enemy_bearing(observation)
         bearing = torch.atan2(sine, cosine)
         cranked = bearing - torch.copysign(torch.full_like(bearing, self.OFF_NOSE_RAD), bearing)  # the enemy stays on the side it is on
-        flies = observation["missiles_in_flight"] > 0
+        ready = self.since_launch_s(observation) >= self.crank_s
         threatened = comes(observation) & (observation["incoming_1_time_to_go"] * TIME_SCALE_S < self.danger_s)
         away = steer(-observation["incoming_1_bearing_sin"], -observation["incoming_1_bearing_cos"])
-        rudder = torch.where(flies, (STEERING_GAIN * cranked).clamp(-1, 1), steer(sine, cosine))
-        return command(torch.where(threatened, away, rudder), wants_to_fire(observation, self.share, 1))
+        rudder = torch.where(ready, steer(sine, cosine), (STEERING_GAIN * cranked).clamp(-1, 1))
+        return command(torch.where(threatened, away, rudder), wants_to_fire(observation, self.share) & ready)
 
 
 class EvadeAgent(BaseAgent):
@@ -147,17 +182,15 @@ def comes(observation: Observation) -> Tensor:
     return (observation["incoming_1_present"] > 0) & (observation["incoming_1_closing"] > 0)
 
 
-def wants_to_fire(observation: Observation, share: float, salvo: int) -> Tensor:
-    """1 where [N] the enemy is before the nose and inside a share of the missile's reach, and fewer than `salvo` fly already."""
+def wants_to_fire(observation: Observation, share: float) -> Tensor:
+    """Where [N] the enemy is before the nose and inside a share of the missile's reach."""
     near = observation["enemy_range"] < share * observation["enemy_r_max"]
-    ahead = observation["enemy_bearing_cos"] > NOSE_ON_COS
-    free = observation["missiles_in_flight"] < (salvo - 0.5) / CARRIED
-    return (near & ahead & free).to(torch.float32) * observation["enemy_alive"]
+    return near & (observation["enemy_bearing_cos"] > NOSE_ON_COS) & (observation["enemy_alive"] > 0)
 
 
 def command(rudder: Tensor, fire: Tensor) -> Tensor:
     """The action [N, 3] at full throttle."""
-    return torch.stack((rudder, torch.ones_like(rudder), fire), -1)
+    return torch.stack((rudder, torch.ones_like(rudder), fire.to(rudder.dtype)), -1)
 
 
 AGENTS: dict[str, type[BaseAgent]] = {

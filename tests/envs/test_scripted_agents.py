@@ -14,10 +14,10 @@ from slipstream.sim.duel_view import ABSENT
 LEFT_90, AHEAD, RIGHT_90, BEHIND = (math.radians(x) for x in (90, 0, -90, 180))
 
 
-def seen(bearing=AHEAD, range_km=20.0, r_max_km=40.0, flying=0, missile=None):
+def seen(bearing=AHEAD, range_km=20.0, r_max_km=40.0, missile=None, left=3, time_left_s=30.0):
     """One duel: the enemy at a bearing and range; `missile` is (bearing, time to go in s, closing m/s)."""
     enemy = [range_km / 50, math.sin(bearing), math.cos(bearing), 0.0, 1.0, 0.5, 0.8, r_max_km / 50, 1.0]
-    own = [0.0, 0.0, 0.0, 1.0, 0.8, 0.5, flying / 6, 0.0, 0.0, 0.5, 1.0]
+    own = [0.0, 0.0, 0.0, 1.0, 0.8, left / 6, 0.0, 0.0, 0.0, time_left_s / 60, 1.0]
     first = list(ABSENT)
     if missile is not None:
         angle, time_s, closing = missile
@@ -43,30 +43,50 @@ def test_pursuit_turns_its_nose_to_the_enemy_at_full_throttle(bearing, rudder):
         ({"range_km": 27.9}, True),  # 0.7 of 40 km is 28
         ({"range_km": 28.1}, False),
         ({"range_km": 20.0, "bearing": LEFT_90}, False),  # not before the nose
-        ({"range_km": 20.0, "flying": 1}, True),
-        ({"range_km": 20.0, "flying": 2}, False),  # two are enough at a time
     ],
 )
 def test_pursuit_fires_inside_its_share_of_the_reach(situation, fires):
     assert command_of(PursuitAgent(), **situation)[2] == float(fires)
 
 
+def after_launch(agent, seconds, **situation):
+    """What the agent does so long after a launch that it saw by its missiles: three left, then two."""
+    command_of(agent, left=3, time_left_s=40.0)
+    command_of(agent, left=2, time_left_s=39.0)
+    return command_of(agent, left=2, time_left_s=39.0 - seconds, **situation)
+
+
+def test_pursuit_pauses_between_two_launches():
+    assert after_launch(PursuitAgent(), 5.9)[2] == 0.0
+    assert after_launch(PursuitAgent(), 6.1)[2] == 1.0
+
+
 @pytest.mark.parametrize("side", [1.0, -1.0])
-def test_crank_keeps_the_enemy_fifty_degrees_off_its_nose_while_its_missile_flies(side):
-    there = side * math.radians(50)
-    assert command_of(CrankAgent(), bearing=there, flying=1)[0] == pytest.approx(0.0, abs=1e-6)
-    assert side * command_of(CrankAgent(), bearing=side * math.radians(20), flying=1)[0] == -1.0  # turns away from it
-    assert side * command_of(CrankAgent(), bearing=side * math.radians(90), flying=1)[0] == 1.0  # and back
-    assert side * command_of(CrankAgent(), bearing=side * math.radians(20), flying=0)[0] == 1.0  # without a missile: at the enemy
+def test_crank_keeps_the_enemy_fifty_degrees_off_its_nose_while_its_missile_is_on_the_way(side):
+    at = lambda degrees: {"bearing": side * math.radians(degrees)}  # noqa: E731
+    assert after_launch(CrankAgent(), 5.0, **at(50))[0] == pytest.approx(0.0, abs=1e-5)
+    assert side * after_launch(CrankAgent(), 5.0, **at(20))[0] == -1.0  # turns away from it
+    assert side * after_launch(CrankAgent(), 5.0, **at(90))[0] == 1.0  # and back
+    assert side * after_launch(CrankAgent(), 12.5, **at(20))[0] == 1.0  # the missile is there or lost: at the enemy again
 
 
-def test_crank_fires_one_missile_at_a_time():
+def test_crank_fires_again_only_when_it_has_cranked():
     assert command_of(CrankAgent(), range_km=20.0)[2] == 1.0
-    assert command_of(CrankAgent(), range_km=20.0, flying=1)[2] == 0.0
+    assert after_launch(CrankAgent(), 11.0)[2] == 0.0 and after_launch(CrankAgent(), 12.5)[2] == 1.0
+
+
+def test_a_new_duel_knows_no_launch_of_the_one_before():
+    agent = CrankAgent(2)
+    both = lambda **kw: SideView({name: x.repeat(2, *[1] * (x.dim() - 1)) for name, x in seen(**kw).items()})  # noqa: E731
+    agent.act(both(left=3, time_left_s=40.0))
+    agent.act(both(left=2, time_left_s=39.0))
+    agent.reset(torch.tensor([False, True]))
+    assert agent.act(both(left=2, time_left_s=38.0))[:, 2].tolist() == [0.0, 1.0]
+    assert set(agent.state_tensors()) == {"left", "launch_s"}
 
 
 def test_crank_turns_its_tail_to_a_missile_that_is_near_and_comes():
-    agent = CrankAgent(danger_s=6.0)
+    agent = CrankAgent(danger_s=6.0, share=0.0)
     assert command_of(agent, missile=(math.radians(10), 5.0, 800))[0] == -1.0  # it is left ahead: the tail comes round by the right
     assert command_of(agent, missile=(BEHIND, 5.0, 800))[0] == pytest.approx(0.0, abs=1e-5)  # already there
     assert command_of(agent, missile=(math.radians(10), 7.0, 800))[0] == 0.0  # not yet

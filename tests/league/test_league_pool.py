@@ -72,7 +72,7 @@ def test_every_duel_takes_the_action_of_its_seat():
     view = views(8)
     opponent.seat(["pursuit", 1, "placeholder", "pursuit"])
     got = opponent.act(view)
-    assert torch.equal(got[:2], PursuitAgent().act(view)[:2]) and torch.equal(got[6:], PursuitAgent().act(view)[6:])
+    assert torch.equal(got[:2], PursuitAgent(8).act(view)[:2]) and torch.equal(got[6:], PursuitAgent(8).act(view)[6:])
     assert got[4:6].tolist() == [[0.0, 1.0, 0.0]] * 2
     torch.testing.assert_close(got[2:4], LearnedAgent(policy=policy).act(view)[2:4], atol=1e-5, rtol=1e-5)
     opponent.seat(["placeholder"] * 4)
