@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -83,7 +84,8 @@ class BlockTable:
 
     def take_raw(self) -> np.ndarray:
         """A raw block to fill, not yet in the table."""
-        raw = self._spare.pop() if self._spare else np.empty(self.raw_bytes, np.uint8)
+        # mapped, not taken from the heap: the heap keeps what is given back to it
+        raw = self._spare.pop() if self._spare else np.frombuffer(mmap.mmap(-1, self.raw_bytes), np.uint8)
         raw[:HEADER_BYTES] = 0
         raw[AT_CODEC] = OPEN
         return raw
