@@ -20,6 +20,7 @@ def resolve_device(name: str) -> torch.device:
             raise ValueError(f"device={name}: this machine's torch sees no CUDA device; use device=cpu or device=auto")
         if (device.index or 0) >= torch.cuda.device_count():
             raise ValueError(f"device={name}: this machine has {torch.cuda.device_count()} CUDA devices, counted from cuda:0")
+        device = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
         torch.cuda.set_device(device)  # streams, graphs and Triton kernels go where the current device is
     return device
 

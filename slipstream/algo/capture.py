@@ -12,7 +12,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from slipstream.algo.compiled import OPTIONS
+from slipstream.algo.compiled import TRIES, first_line, is_compilers
 from slipstream.algo.graphs import Captured, HostSynchronisation
 from slipstream.algo.ppo import PPO
 from slipstream.models.rollout_copy import RolloutCopy
@@ -50,7 +50,7 @@ def capture_training(
     if form not in FORMS:
         raise ValueError(f"unknown form '{form}': use one of {', '.join(FORMS)}")
     if form == "compiled":
-        algo.compile()
+        algo.compile(tell)
 
     def collect() -> TensorDictBase:
         return collector.rollout(check=False)
@@ -60,8 +60,8 @@ def capture_training(
     capture = capture or Captured
     acting = RolloutCopy(algo.policy)
     collector.policy = acting
-    if form == "compiled":
-        collector.compile_with(lambda step: torch.compile(step, dynamic=False, options=OPTIONS))
+    tries: list[dict[str, Any] | None] = [*TRIES, None] if form == "compiled" else [None]
+    _compile_step(collector, tries.pop(0))
 
     def with_present_weights(fill: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:
@@ -75,10 +75,17 @@ def capture_training(
     update = capture(lambda: algo.learn(algo.prepare(current["batch"])), "the update", tell)
 
     def collect_again() -> TensorDictBase:
-        try:
-            return collect()
-        except HostSynchronisation:  # the rehearsal broke off half way: the collector starts anew, plainly this time
-            return collect()
+        while True:  # a rollout that is broken off half way begins anew: the collector resets the env
+            try:
+                return collect()
+            except HostSynchronisation:
+                continue  # captured no more from here on
+            except Exception as error:
+                if not tries or not is_compilers(error):
+                    raise
+                if len(tries) == 1:
+                    tell(f"the env's step cannot be compiled ({first_line(error)}): it runs as it is, which is slower")
+                _compile_step(collector, tries.pop(0))
 
     def learn(batch: TensorDictBase, progress: float) -> dict[str, Tensor]:
         algo.set_progress(progress)
@@ -86,3 +93,7 @@ def capture_training(
         return update()
 
     return collect_again, learn
+
+
+def _compile_step(collector: Collector, options: dict[str, Any] | None) -> None:
+    collector.compile_with(lambda step: step if options is None else torch.compile(step, dynamic=False, options=options))

@@ -15,12 +15,27 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves
 
-# Many kernels are small and independent of one another (casts of weights, sums of biases): they share launches.
-OPTIONS: dict[str, Any] = {"combo_kernels": True}
+# Many kernels are small and independent of one another (casts of weights, sums of biases): sharing launches makes an update a
+# third faster. The compiler is not sound at it for every graph (torch 2.11 writes kernels that miss an argument): the second try
+# goes without.
+TRIES: tuple[dict[str, Any], ...] = ({"combo_kernels": True}, {})
 
 
-def compiled(fn: Callable[[Any], Any], module: nn.Module, options: dict[str, Any] | None = None) -> Callable[[Any], Any]:
-    """`fn(rows)`, which takes gradients of `module.parameters()`, compiled for the shapes it is called with."""
+def is_compilers(error: BaseException) -> bool:
+    """Whether it was the compiler that failed, not what it compiled."""
+    return type(error).__module__.startswith(("torch._dynamo", "torch._inductor"))
+
+
+def first_line(error: BaseException) -> str:
+    """What to tell of a failed compilation, which may take pages."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+
+
+def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], None] = print) -> Callable[[Any], Any]:
+    """`fn(rows)`, which takes gradients of `module.parameters()`, compiled for the shapes it is called with.
+
+    `fn` must change nothing, so that a failed compilation can be tried again; where none succeeds it is called as it is.
+    """
     holder = _Holder(fn, module)
     names = [f"module.{name}" for name, _ in module.named_parameters()]
     programs: dict[tuple[Any, ...], Callable[..., Any]] = {}
@@ -32,10 +47,24 @@ def compiled(fn: Callable[[Any], Any], module: nn.Module, options: dict[str, Any
         parameters = list(module.parameters())
         shapes = tuple(x.shape for x in tree_leaves(rows))
         if shapes not in programs:
-            traced = make_fx(with_parameters)([p.detach().requires_grad_() for p in parameters], rows)
-            programs[shapes] = torch.compile(traced, dynamic=False, options=OPTIONS if options is None else options)
+            programs[shapes] = build(parameters, rows)
         with torch.no_grad():
             return programs[shapes](parameters, rows)
+
+    def build(parameters: list[Tensor], rows: Any) -> Callable[..., Any]:
+        traced = make_fx(with_parameters)([p.detach().requires_grad_() for p in parameters], rows)
+        for options in TRIES:
+            program = torch.compile(traced, dynamic=False, options=options)
+            try:
+                with torch.no_grad():
+                    program(parameters, rows)  # compiles
+                return program
+            except Exception as error:
+                if not is_compilers(error):
+                    raise
+                reason = error
+        tell(f"the update cannot be compiled ({first_line(reason)}): it runs as it is, which is slower")
+        return traced
 
     return call
 

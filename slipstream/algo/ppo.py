@@ -7,7 +7,7 @@ learning rate is a tensor that the schedule writes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,9 +86,9 @@ class PPO:
         self.set_progress(progress)
         return self.learn(self.prepare(batch))
 
-    def compile(self) -> None:
+    def compile(self, tell: Callable[[str], None] = print) -> None:
         """Fuses the kernels of the loss, its gradient and the clipping. The first update takes most of a minute then."""
-        self.gradients = compiled(self.gradients, self.policy)  # type: ignore[method-assign, assignment]
+        self.gradients = compiled(self.gradients, self.policy, tell)  # type: ignore[method-assign, assignment]
 
     def set_progress(self, progress: float) -> None:
         """Puts the learning rate where the schedule has it after `progress` (0 to 1) of the run."""

@@ -194,3 +194,62 @@ def test_an_env_that_waits_for_the_device_is_told_by_its_line_and_trains_on(form
     assert all(torch.isfinite(torch.tensor(list(losses.values()))))
     rollout = [text for text in told if "the rollout" in text]
     assert len(rollout) == 1 and "test_capture.py" in rollout[0] and ".item()" in rollout[0]
+
+
+# -- compilers that fail -----------------------------------------------------------------------------------------------
+
+
+class Failing(Exception):
+    """Stands for an error of the compiler: its module is one of the compiler's."""
+
+
+Failing.__module__ = "torch._inductor.exc"
+
+
+def test_an_update_that_does_not_compile_is_told_and_runs_as_it_is(monkeypatch):
+    jobs = [build("cpu") for _ in range(2)]
+
+    def fails(fn, **settings):
+        def call(*args):
+            raise Failing("no such kernel")
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", fails)
+    told = []
+    jobs[1].algo.compile(told.append)
+    for job in jobs:
+        torch.manual_seed(3)
+        job.algo.update(job.collector.rollout())
+    assert len(told) == 1 and "no such kernel" in told[0]
+    torch.testing.assert_close(weights(jobs[0]), weights(jobs[1]))
+
+
+def test_a_step_that_does_not_compile_is_tried_again_without_and_told(monkeypatch):
+    job = build("cpu")
+    settings = []
+
+    def fails(fn, dynamic, options):
+        settings.append(options)
+
+        def call(*args):
+            raise Failing("no such kernel")
+
+        return call
+
+    told = []
+    monkeypatch.setattr(job.algo, "compile", lambda tell: None)
+    monkeypatch.setattr(torch, "compile", fails)
+    parts = capture_training(job.collector, job.algo, "compiled", told.append, plainly)
+    losses = iterate(parts, 2)
+    assert settings == [{"combo_kernels": True}, {}]
+    assert len(told) == 1 and "env's step" in told[0]
+    assert losses["kl"] >= 0 and job.collector.frames == 2 * job.frames_per_batch
+
+
+def test_an_error_of_the_envs_own_is_not_taken_for_the_compilers():
+    job = build("cpu")
+    parts = capture_training(job.collector, job.algo, "graphs", print, plainly)
+    job.env.step = lambda action: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        parts[0]()
