@@ -227,11 +227,11 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable
     device = resolve_device(cfg.device)
     set_threads(cfg.threads)
     trained = trained or load_policy(cfg.checkpoint)
-    other = load_policy(cfg.compare) if cfg.compare else None  # before anything flies: a wrong path is told at once
     if env_class(cfg.task) is AirCombatEnv:
         from slipstream.league import evaluation
 
         return evaluation.run(cfg, trained, device, tell)
+    other = load_policy(cfg.compare) if cfg.compare else None  # before anything flies: a wrong path is told at once
     if env_class(cfg.task) is not NavigationEnv:
         return _run_custom(cfg, trained, device, tell)
     env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)

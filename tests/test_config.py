@@ -88,7 +88,7 @@ def test_names_from_elsewhere_are_understood(old, new, value):
     ("typed", "meant"),
     [
         ("env.num_env=3", "env.num_envs"),
-        ("num_envs=3", "env.num_envs"),
+        ("number_envs=3", "env.num_envs"),
         ("env_dyn.num_obstacle=3", "env.dyn.num_obstacles"),
         ("algo.learning_rates=1", "algo.learning_rate"),
         ("lidar.range_m=3", "env.lidar.range_m"),
@@ -134,7 +134,7 @@ def test_an_unknown_key_of_eval_points_to_evals_own_help():
         ("task=navigaton", ["unknown task", "did you mean 'navigation'?", "my_package.my_module:MyEnv"]),
         ("algo=dqm", ["unknown algo 'dqm'", "did you mean 'dqn'?", "ppo, dqn, sac, td3"]),
         ("env.num_envs", ["key=value"]),
-        ("--verbose", ["key=value"]),
+        ("--verbose", ["unknown key 'verbose'"]),
     ],
 )
 def test_a_wrong_value_is_refused_in_one_line_that_says_what_is_right(typed, told):

@@ -226,7 +226,8 @@ class AirCombatEnv(TensorEnv):
         """The tensors that make up the state, the duels' and the opponent's included."""
         duels = {f"duels.{name}": x for name, x in self.engine.duels.tensors().items()}
         opponent = {f"opponent.{name}": x for name, x in self.opponent.state_tensors().items()} if self.opponent else {}
-        own = {"episode": self.engine.episode, "bad": self.engine.bad}
+        # what the sides see follows from the rest, but not to the last bit in the form that computed it
+        own = {"episode": self.engine.episode, "bad": self.engine.bad, "view": self.engine.view}
         return super().state_tensors() | own | duels | opponent
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -234,4 +235,3 @@ class AirCombatEnv(TensorEnv):
         if state["seed"] != self.seed:  # starts follow from it
             raise ValueError(f"the saved env was made with seed {state['seed']}, this one with {self.seed}: build it with the same seed")
         super().load_state_dict(state)
-        self.engine.refresh()
