@@ -403,3 +403,36 @@ def test_a_collector_gathers_duels_and_their_ends():
     assert batch["observation", "incoming"].shape == (16, 40, 2, 7) and batch["terminated"].sum() == 16 and not batch["truncated"].any()
     facts = collector.episodes.pop()
     assert facts["count"] == 16 and facts["success"] + facts["lost"] + facts["draw"] == pytest.approx(1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("backend", ["torch", "triton"])
+@pytest.mark.parametrize("sides", [1, 2])
+def test_steps_captured_as_a_cuda_graph_are_the_steps(sides, backend):
+    from slipstream.algo.graphs import Captured
+
+    config = AirCombatConfig(sides=sides, start="random", time_scale=4.0, episode_s=2.0, backend=backend)
+    env, twin = (AirCombatEnv(300, "cuda", 3, config) for _ in range(2))
+    actions = random_actions(env, 5).cuda()
+    told: list[str] = []
+
+    def run() -> torch.Tensor:
+        return torch.stack([env.step(action).reward for action in actions])
+
+    captured = Captured(run, "the steps", told.append)
+    for _ in range(12):
+        expected = torch.stack([twin.step(action).reward for action in actions])
+        torch.testing.assert_close(captured(), expected)
+    assert told == [] and torch.equal(env.engine.episode, twin.engine.episode) and int(env.engine.episode.max()) > 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_seed_gives_the_same_duels_on_a_gpu():
+    config = AirCombatConfig(sides=2, start="random", time_scale=4.0)
+    cpu, gpu = (AirCombatEnv(200, device, 3, config) for device in ("cpu", "cuda"))
+    for action in random_actions(cpu, 120):
+        a, b = cpu.step(action), gpu.step(action.cuda())
+    assert torch.equal(cpu.engine.duels.left, gpu.engine.duels.left.cpu())
+    torch.testing.assert_close(b.observation["own"].cpu(), a.observation["own"], rtol=1e-3, atol=1e-3)

@@ -140,8 +140,10 @@ def test_a_slow_missile_destroys_itself_only_after_burn_out(table):
     duel.put_missile(1, -20_000.0, 0.0, 150.0, 0.0, 300)
     duel.put_missile(1, -21_000.0, 0.0, 150.0, 0.0, 600, number=1)
     duel.put_missile(1, -22_000.0, 0.0, 250.0, 0.0, 600, number=2)
+    duel.put_missile(1, -23_000.0, 0.0, 150.0, 0.0, 598, number=3)
+    duel.put_missile(1, -24_000.0, 0.0, 150.0, 0.0, 599, number=4)  # burnt out at the end of this step
     duel.step()
-    assert duel.duels.missile_age[0, :3].tolist() == [301, GONE, 601]
+    assert duel.duels.missile_age[0, :5].tolist() == [301, GONE, 601, 599, GONE]
 
 
 def test_the_first_sub_step_of_a_missile_is_straight(table):
