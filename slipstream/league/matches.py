@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slipstream.algo.graphs import Captured
+from slipstream.algo.graphs import Captured, HostSynchronisation
 from slipstream.envs.agents import BaseAgent, as_action
 from slipstream.envs.aircombat import AirCombatEnv, SideView
 from slipstream.league.ratings import Score
@@ -53,6 +53,12 @@ class Match:
     @torch.no_grad()
     def play(self, progress: Callable[[float], None] | None = None, watch: Callable[[], None] | None = None) -> Games:
         """Plays all games to their ends; `watch` is called before every decision."""
+        try:
+            return self._play(progress, watch)
+        except HostSynchronisation:  # an agent waits for the device: from the start, and plainly this time
+            return self._play(progress, watch)
+
+    def _play(self, progress: Callable[[float], None] | None, watch: Callable[[], None] | None) -> Games:
         env, config = self.env, self.env.config
         env.load_state_dict(self._first)
         for agent in (self.red, self.blue):
