@@ -32,8 +32,10 @@ class StepIndex:
         self.head = 0  # oldest piece
         self.tail = 0  # one past the newest
         self._base = 0  # piece p lies at p - base
-        self._step0 = np.zeros(17, np.int64)  # steps before the piece; one entry past the newest holds the total
-        self._row0 = np.zeros(17, np.int64)  # rows before the piece; likewise
+        # Steps and rows before the piece, side by side, so that a look-up finds both with one miss of the cache. One entry past
+        # the newest piece holds the totals.
+        self._starts = np.zeros((17, 2), np.int64)
+        self._step0, self._row0 = self._starts[:, 0], self._starts[:, 1]
         self._link = np.empty(16, np.int64)  # the piece in which the episode goes on
         self._back = np.empty(16, np.int64)  # the piece it came from
         self._flags = np.empty(16, np.uint8)
@@ -69,7 +71,7 @@ class StepIndex:
     @property
     def nbytes(self) -> int:
         """Memory of the arrays."""
-        return sum(a.nbytes for a in (self._step0, self._row0, self._link, self._back, self._flags, self._buckets))
+        return sum(a.nbytes for a in (self._starts, self._link, self._back, self._flags, self._buckets))
 
     # adding and removing
 
@@ -103,16 +105,19 @@ class StepIndex:
     def piece_for(self, steps: int) -> int:
         """The head that would leave at most `steps`; whole units leave, and with no room for any, all."""
         wanted = self.tail_step - steps
-        piece = int(np.searchsorted(self._step0[self.head - self._base : self.tail - self._base + 1], wanted)) + self.head
-        return self.unit_from(piece)
+        if wanted <= self.head_step:
+            return self.head
+        if wanted >= self.tail_step:
+            return self.tail
+        pieces, offsets = self.locate(np.array([wanted]))
+        return self.unit_from(int(pieces[0]) + (offsets[0] > 0))
 
     def piece_keeping(self, steps: int) -> int:
         """The latest head that leaves the newest `steps` steps where they are."""
         wanted = self.tail_step - steps
-        if wanted <= self.head_step:
+        if wanted <= self.head_step:  # also when there is none
             return self.head
-        starts = self._step0[self.head - self._base : self.tail - self._base]
-        piece = int(np.searchsorted(starts, wanted, side="right")) - 1 + self.head
+        piece = int(self.locate(np.array([min(wanted, self.tail_step - 1)]))[0][0])
         while piece > self.head and self._flags[piece - self._base] & WITH_PREVIOUS:
             piece -= 1
         return piece
@@ -223,11 +228,12 @@ class StepIndex:
         # What is live moves to the front of arrays at least twice its size: each piece pays O(1) for it.
         size = max(16, 2 * (live + n))
         lo, hi, self._base = self.head - self._base, self.tail - self._base, self.head
-        for name in ("_step0", "_row0", "_link", "_back", "_flags"):
-            old, extra = getattr(self, name), name in ("_step0", "_row0")
-            new = np.empty(size + extra, old.dtype)
+        for name in ("_starts", "_link", "_back", "_flags"):
+            old, extra = getattr(self, name), name == "_starts"
+            new = np.empty((size + extra, *old.shape[1:]), old.dtype)
             new[: live + extra] = old[lo : hi + extra]
             setattr(self, name, new)
+        self._step0, self._row0 = self._starts[:, 0], self._starts[:, 1]
 
     def _fill_buckets(self, first: int) -> None:
         """Notes the piece of every BUCKET-th step that has come since."""

@@ -17,21 +17,27 @@ _DONE = 1  # in the ring of end flags
 @native
 def locate(steps, base, head, tail, step0, buckets, bucket_base, bucket_tail, pieces, offsets):  # pragma: no cover
     """The last piece that starts at or before each step, and how far into it the step lies."""
-    for i in range(steps.shape[0]):
+    # Three passes, each of reads that do not wait for one another: the first finds where to look, the last where it begins.
+    number = steps.shape[0]
+    for i in range(number):
         bucket = steps[i] // BUCKET
         low, high = head, tail - 1
         if bucket >= bucket_base and bucket < bucket_tail:
             low = max(low, buckets[bucket - bucket_base])
         if bucket + 1 >= bucket_base and bucket + 1 < bucket_tail:
             high = min(high, buckets[bucket + 1 - bucket_base])
+        pieces[i], offsets[i] = low, high
+    for i in range(number):
+        low, high, step = pieces[i], offsets[i], steps[i]
         while low < high:  # pieces without a step share their start with the next: the last one holds it
             middle = (low + high + 1) // 2
-            if step0[middle - base] <= steps[i]:
+            if step0[middle - base] <= step:
                 low = middle
             else:
                 high = middle - 1
         pieces[i] = low
-        offsets[i] = steps[i] - step0[low - base]
+    for i in range(number):
+        offsets[i] = steps[i] - step0[pieces[i] - base]
 
 
 @native

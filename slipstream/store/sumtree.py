@@ -1,4 +1,4 @@
-"""Sums and minima of many numbers, kept in trees of sixteen children a node."""
+"""Sums and minima of many numbers, kept in trees of eight children a node."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -7,9 +7,9 @@ import numpy as np
 
 from slipstream.store.jit import native
 
-# Sixteen float64 are two cache lines: 7 levels reach 2.7e8 leaves, where a binary tree takes 28 misses of the cache.
-FAN = 16
-_SHIFT = 4
+# Eight float64 are a cache line: nine of them lead to one of 1.3e8 leaves, where a binary tree takes 27.
+FAN = 8
+_SHIFT = 3
 
 
 @native
@@ -37,22 +37,25 @@ def _update(sums, least, starts, leaves, values):  # pragma: no cover
 
 @native
 def _find(sums, starts, targets, leaves):  # pragma: no cover
-    # All targets go down one level together: their cache misses overlap.
+    # All targets go down one level together, without a branch that depends on them: their cache misses overlap.
     leaves[:] = 0
     for level in range(starts.shape[0] - 2, -1, -1):
         for i in range(targets.shape[0]):
             first = starts[level] + leaves[i] * FAN
-            remaining = targets[i]
-            child = -1
+            target, running, passed = targets[i], 0.0, 0.0
+            child = 0
             for k in range(FAN):
-                value = sums[first + k]
-                if value > 0:
-                    child = k  # rounding may leave a remainder past the last: it belongs to the last one with any weight
-                    if remaining < value:
-                        break
-                    remaining -= value
-            leaves[i] = leaves[i] * FAN + max(child, 0)
-            targets[i] = remaining
+                running += sums[first + k]
+                over = running <= target
+                child += over
+                passed = running if over else passed
+            if child == FAN:  # a rounding error past the last one: it belongs to the last one with any weight
+                child = FAN - 1
+                while child > 0 and sums[first + child] == 0.0:
+                    child -= 1
+                passed = target
+            leaves[i] = leaves[i] * FAN + child
+            targets[i] = target - passed
 
 
 @native
@@ -78,8 +81,10 @@ class SumTree:
         padded = [c if c == 1 else -(-c // FAN) * FAN for c in counts]  # whole nodes: the loops need no bounds
         self._starts = np.concatenate([[0], np.cumsum(padded)[:-1]])
         self._counts = np.array(counts)
-        self._sums = np.zeros(sum(padded))
-        self._least = np.full(sum(padded), np.inf)
+        # filled, not np.zeros: large arrays then lie on huge pages, and random reads miss fewer address translations
+        self._sums, self._least = np.empty(sum(padded)), np.empty(sum(padded))
+        self._sums.fill(0.0)
+        self._least.fill(np.inf)
         self.size = size
 
     @property
