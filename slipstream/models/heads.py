@@ -148,6 +148,10 @@ class HybridHead(Head):
     nor to the entropy nor learns.
     """
 
+    # A switch is asked again at every decision: one that is on with 0.1 comes on after ten of them. Waiting until it is likelier than not
+    # would leave it off for good: of 200 duels 0.38 were won so, 0.78 from 0.1 on, 0.81 with the switch drawn at random.
+    ON_FROM = 0.1
+
     low: Tensor
     span: Tensor
 
@@ -173,9 +177,9 @@ class HybridHead(Head):
         return self._joined(self.beta.sample((alpha, beta)), on * works)
 
     def mean(self, parameters: Parameters) -> Tensor:
-        """The expected real components, and the switches that are more likely on than off [N, dims]."""
+        """The expected real components, and the switches that are on with a probability of `ON_FROM` or more [N, dims]."""
         alpha, beta, logits, works = parameters
-        return self._joined(self.beta.mean((alpha, beta)), (logits > 0).to(logits.dtype) * works)
+        return self._joined(self.beta.mean((alpha, beta)), (logits.sigmoid() >= self.ON_FROM).to(logits.dtype) * works)
 
     def mode(self, parameters: Parameters) -> Tensor:
         """The most likely action [N, dims]."""

@@ -93,3 +93,12 @@ def test_a_policy_takes_the_mask_from_the_observation_whatever_the_encoder_reads
     assert out["action"][:, 2].tolist() == [1.0, 0.0] and out["log_prob"].shape == (2,)
     log_prob, entropy, value = policy.evaluate(observation, out["action"])
     torch.testing.assert_close(log_prob, out["log_prob"])
+
+
+def test_the_mean_turns_a_switch_on_that_comes_on_now_and_then_and_the_mode_one_that_is_likely():
+    head = make_head()
+    logits = torch.tensor([[-3.0], [-2.0], [-0.1], [0.1]])  # probabilities 0.05, 0.12, 0.48, 0.52
+    parameters = (torch.full((4, 2), 3.0), torch.full((4, 2), 2.0), logits, torch.ones(4, 1))
+    assert head.mean(parameters)[:, 2].tolist() == [0.0, 1.0, 1.0, 1.0]
+    assert head.mode(parameters)[:, 2].tolist() == [0.0, 0.0, 0.0, 1.0]
+    assert head.mean(parameters)[0, :2].tolist() == pytest.approx([0.2, 0.6])  # 3/5 of -1 … 1 and of 0 … 1
