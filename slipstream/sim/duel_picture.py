@@ -27,7 +27,8 @@ def describe_duel(duels: Duels, rules: Rules, index: int) -> dict[str, Any]:
             continue
         side = slot // CARRIED + 1
         body = _body(MISSILE, one.missile_pos[0, slot], one.missile_vel[0, slot], rudder[slot])
-        missiles.append(body | {"alive": True, "side": side, "target": SIDES + 1 - side, "engine_on": age[slot] < rules.burn})
+        flight = {"engine_on": age[slot] < rules.burn, "age_s": age[slot] * rules.dt_s}
+        missiles.append(body | {"alive": True, "side": side, "target": SIDES + 1 - side} | flight)
     return {
         "time": int(one.clock[0]) * rules.dt_s,
         "winner": None if winner == GOING_ON else winner,
