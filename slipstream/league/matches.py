@@ -52,7 +52,7 @@ class Match:
 
     @torch.no_grad()
     def play(self, progress: Callable[[float], None] | None = None, watch: Callable[[], None] | None = None) -> Games:
-        """Plays all games to their ends; `watch` is called before every decision."""
+        """Plays all games to their ends; `watch` is called before every decision and after the last."""
         try:
             return self._play(progress, watch)
         except HostSynchronisation:  # an agent waits for the device: from the start, and plainly this time
@@ -75,6 +75,8 @@ class Match:
                     progress((i + 1) / decisions)
                 if bool((self._winner >= 0).all()):
                     break
+        if watch:
+            watch()
         env.check()
         side_1, side_2 = self._winner == 1, self._winner == 2
         won, lost = (torch.where(self.swapped, x, y).cpu() for x, y in ((side_2, side_1), (side_1, side_2)))

@@ -13,6 +13,7 @@ from slipstream.league import LearnedAgent
 from slipstream.league.matches import Match
 from slipstream.league.opponents import SeatedOpponent
 from slipstream.league.pool import PolicyPool, SeatedPolicies
+from slipstream.league.recording import Recorder
 from slipstream.models import ModelConfig, build_policy
 
 SPECS = AirCombatEnv(1)
@@ -131,6 +132,19 @@ def test_a_match_can_be_played_again_and_in_an_env_that_was_used():
     first, second = match.play(), match.play()
     assert torch.equal(first.won, second.won) and torch.equal(first.elapsed_s, second.elapsed_s)
     assert Match(env, make_agent("pursuit", 8), make_agent("evade", 8)).play().score().lost == 0  # nobody fires at it
+
+
+def test_a_recorded_game_goes_from_its_start_to_its_end():
+    env = AirCombatEnv(8, config=AirCombatConfig(sides=2, start="head_on", time_scale=60, reward="zero"))
+    recorder = Recorder(env, 4)
+    games = Match(env, SideTeller(), make_agent("placeholder", 8)).play(watch=recorder)
+    index = recorder.choose(games)
+    states = recorder.game(index)
+    assert index == 0 and states[0].clock.item() == 0 and states[0].pos[0, :, 0].tolist() == [10_000.0, 40_000.0]
+    assert states[-1].winner.item() == 1 and all(state.winner.item() == -1 for state in states[:-1])
+    assert [state.clock.item() for state in states[:3]] == [0, 60, 120]
+    drawn = recorder.game(1)  # red flew side 2 there, and nobody fired
+    assert drawn[-1].winner.item() == 0 and drawn[-1].clock.item() == 3600
 
 
 def test_a_learned_agent_flies_a_checkpoint_and_says_how_often_it_decided(tmp_path):
