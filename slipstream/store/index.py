@@ -134,7 +134,7 @@ class StepIndex:
 
     def evict(self, piece: int) -> None:
         """Everything before `piece` is gone."""
-        self.head = max(self.head, min(piece, self.tail))
+        self.head = max(self.head, min(int(piece), self.tail))  # a plain number: it is written down as JSON
 
     # looking up
 
