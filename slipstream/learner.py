@@ -36,14 +36,16 @@ class ReplayLearner:
         self.buffer = buffer
         self.config = algo.config
         self.device = algo.device
+        self._warm = False  # enough is stored; asked until it is so, since a buffer on a GPU must be waited for
         algo.set_progress(0.0)
 
     def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
         """Keeps a batch [N, T] and makes the iteration's gradient steps, none before the warm-up is over."""
         config, algo = self.config, self.algo
         self.buffer.extend(batch)
+        self._warm = self._warm or len(self.buffer) >= max(config.warmup, 1)
         told: list[dict[str, Tensor]] = []
-        left = config.updates if len(self.buffer) >= max(config.warmup, 1) else 0
+        left = config.updates if self._warm else 0
         while left:
             steps = min(left, DRAWN_AT_ONCE)
             drawn = self.buffer.sample(steps * config.batch_size, n_step=config.n_step, gamma=config.gamma)
@@ -53,11 +55,11 @@ class ReplayLearner:
             left -= steps
         algo.set_progress(progress)
         means = {name: torch.stack([facts[name] for facts in told]).mean() for name in (told[0] if told else ())}
-        return means | {"replay/steps": torch.tensor(float(len(self.buffer)), device=self.device)}
+        return means | {"replay/updates": torch.tensor(float(algo.updates), device=self.device)}
 
     def state_dict(self) -> dict[str, Any]:
         """Networks and optimisers; the buffer where `algo.save_replay` says so."""
-        state = self.algo.state_dict()
+        state = self.algo.state_dict() | {"warm": self._warm}
         keep = self.config.save_replay
         if keep == "on" or (keep == "auto" and self.buffer.nbytes <= SMALL_BYTES):
             state["replay"] = self.buffer.state_dict()
@@ -68,6 +70,7 @@ class ReplayLearner:
         self.algo.load_state_dict(state)
         if "replay" in state:
             self.buffer.load_state_dict(state["replay"])
+            self._warm = state["warm"]
 
 
 def build_network(settings: Mapping[str, Any], observation_spec: Mapping[str, Spec], action_spec: Spec, model: ModelConfig) -> Policy:

@@ -78,7 +78,7 @@ def test_a_run_learns_after_the_warm_up_and_leaves_what_eval_needs(whole, run, c
     assert len(rows) == 6
     loss = "loss/q" if "dqn" in run else "loss/critic"
     assert [loss in row for row in rows] == [False, False, True, True, True, True]
-    assert rows[-1]["replay/steps"] <= 300 < rows[-1]["frames"]
+    assert [row["replay/updates"] for row in rows] == [0, 0, 3, 6, 9, 12]
     assert state_of(folder)["algo"]["updates"] == 12
     capsys.readouterr()
     assert main(["eval", f"checkpoint={folder.path}", "json=true", "eval.num_drones=3", "eval.picture=false", "device=cpu"]) == 0
@@ -110,7 +110,6 @@ def test_without_its_replay_a_resumed_run_fills_a_new_one_and_does_not_act_at_ra
     assert "replay" not in state_of(folder)["algo"]
     train.run(load_train([f"resume={folder.path}", "total_frames=512"]))
     rows = read_metrics(folder.path)[4:]
-    assert [row["replay/steps"] < 130 for row in rows] == [True, True, False, False]
     assert ["loss/critic" in row for row in rows] == [False, False, True, True]
     assert state_of(folder)["algo"]["policy"]["random_share"].item() == 0
 
