@@ -25,6 +25,7 @@ from slipstream.envs.aircombat import AirCombatEnv
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.exploration import ExplorationType, set_exploration_type
+from slipstream.league.ratings import wilson as wilson_interval
 from slipstream.models.policy import ActorCritic
 from slipstream.policies import LoadedPolicy, load_policy
 from slipstream.specs import Observation
@@ -176,14 +177,6 @@ def bootstrap_interval(per_map: np.ndarray, resamples: int = 10_000, level: floa
     means = per_map[rng.integers(0, len(per_map), (resamples, len(per_map)))].mean(1)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
-
-
-def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """The 95 % interval of one map's rate, as if its drones were independent."""
-    z, p = 1.959964, successes / trials
-    centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z / (1 + z * z / trials) * np.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
-    return float(centre - half), float(centre + half)
 
 
 def summarise(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
