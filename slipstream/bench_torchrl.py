@@ -71,7 +71,7 @@ def torchrl_training(cfg: TrainConfig, device: torch.device) -> tuple[Callable[[
     def learn(batch: TensorDictBase) -> None:
         with torch.no_grad():
             gae(batch)
-        data: TensorDict = batch.reshape(-1)  # type: ignore[assignment]
+        data: TensorDict = batch.exclude("collector", "next").reshape(-1)  # type: ignore[assignment]  # its bookkeeping may lie elsewhere
         for _ in range(algo.epochs):
             for index in torch.randperm(frames, device=device).chunk(algo.minibatches):
                 losses = loss(data[index])
