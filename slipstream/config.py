@@ -103,7 +103,7 @@ class TrainConfig:
     wandb: WandbConfig = field(default_factory=WandbConfig)
     seed: int = 0
     device: str = "auto"  # cpu, cuda, cuda:1
-    compile: str = "auto"  # CUDA graphs; on: compiled kernels too, 1.7 x faster after 40 s more of start-up; off: plain
+    compile: str = "auto"  # on a GPU graphs, for a long run of compiled kernels; on: compiled, a CPU's update too; off: plain
     total_frames: int = 1_200_000_000
     max_time_s: float = 0.0  # stop after this much training; 0 is no limit
     eval_interval: int = 500  # iterations; 0 is never

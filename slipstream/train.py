@@ -90,7 +90,8 @@ def run(cfg: TrainConfig) -> RunFolder:
                     found = job.evaluate()
                 if job.is_best(found):
                     saver.save_async(job.policy_state(), folder.path / "best.pt", compress=False)
-            fps, stats = job.frames_per_batch / clock.lap(), monitor.get_stats()
+            fps = job.frames_per_batch * len(read) / clock.lap() if read else 0.0
+            stats = monitor.get_stats()
             for past, metrics in read:
                 metrics |= (found if past == it else {}) | {"fps": fps}
                 frames = job.collector.frames - (it - past) * job.frames_per_batch

@@ -50,6 +50,7 @@ def capture_training(
     if form not in FORMS:
         raise ValueError(f"unknown form '{form}': use one of {', '.join(FORMS)}")
     if form == "compiled":
+        tell("compiling kernels: about a minute before the first iterations, less when they were compiled before")
         algo.compile(tell)
 
     def collect() -> TensorDictBase:
