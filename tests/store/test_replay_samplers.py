@@ -76,7 +76,7 @@ def test_the_sum_tree_finds_the_leaf_of_a_running_sum(size):
     tree, values = SumTree(size), np.zeros(size)
     for _ in range(5):
         leaves = rng.integers(0, size, 50)
-        new = rng.random(50) * (rng.random(50) < 0.7)
+        new = (rng.random(50) * (rng.random(50) < 0.7)).astype(np.float32)
         for leaf, value in zip(leaves, new, strict=True):
             tree[np.array([leaf])] = np.array([value])
             values[leaf] = value
