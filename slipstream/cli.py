@@ -96,11 +96,10 @@ def _demo(argv: list[str]) -> int:
 
 
 def _bench(argv: list[str]) -> int:
-    from slipstream import bench, bench_train
+    from slipstream import bench
 
     if _wants_help(argv):
-        subjects = {"env": bench.__doc__, "train": bench_train.__doc__}
-        print("\n".join(text for name, text in subjects.items() if text and (name in argv or not set(subjects) & set(argv))))
+        print(bench.help_text(argv))
         return 0
     return bench.run(argv)
 

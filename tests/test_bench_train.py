@@ -1,6 +1,6 @@
 import pytest
 
-from slipstream.bench_train import Result, markdown
+from slipstream.bench.train import Result, markdown
 from slipstream.cli import main
 from slipstream.config import load_train
 

@@ -30,8 +30,7 @@ ALLOWED = {
     "collect": {"envs", "exploration", "specs", "store", "codec"},
     "algo": {"models", "exploration", "specs"},
 }
-COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "export", "league", "learner"}
-COMPOSE |= {"bench", "bench_aircombat", "bench_train", "bench_torchrl"}
+COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "league", "learner"}
 
 
 def part_of(module: str) -> str:

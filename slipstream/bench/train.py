@@ -147,7 +147,7 @@ def _ours(cfg: TrainConfig, form: str) -> Iteration:
 
 
 def _torchrl(cfg: TrainConfig, device: torch.device) -> Iteration:
-    from slipstream.bench_torchrl import torchrl_training
+    from slipstream.bench.torchrl import torchrl_training
 
     collect, learn = torchrl_training(cfg, device)
     return Iteration(collect, learn, cfg.env.num_envs * cfg.algo.training_frame_num)

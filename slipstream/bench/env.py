@@ -32,24 +32,18 @@ SECONDS = 0.4  # at least, of one measurement
 
 
 def run(argv: list[str]) -> int:
-    """`slipstream bench SUBJECT [key=value ...]`."""
-    if argv and argv[0] == "train":
-        from slipstream import bench_train
-
-        return bench_train.run(argv[1:])
-    if not argv or argv[0] != "env":
-        raise ConfigError("slipstream bench measures: env, train (slipstream bench env --help)")
+    """`slipstream bench env [key=value ...]`."""
     out = [text.removeprefix("out=") for text in argv if text.startswith("out=")]
-    cfg = load_train([text for text in argv[1:] if not text.startswith("out=")])
+    cfg = load_train([text for text in argv if not text.startswith("out=")])
     device = resolve_device(cfg.device)
     set_threads(cfg.threads)
     if cfg.task == "navigation":
         header, rows = ["drones", "form", "ms a step", "frames/s", "times the plain form"], bench_env(cfg.env, device)
         what = f"NavigationEnv.step on {describe(device)}: {cfg.env.num_obstacles} + {cfg.env.dyn.num_obstacles} obstacles, LiDAR and all"
     elif cfg.task == "aircombat":
-        from slipstream import bench_aircombat
+        from slipstream.bench import aircombat
 
-        header, rows = bench_aircombat.HEADER, bench_aircombat.bench_aircombat(cfg.env, device)
+        header, rows = aircombat.HEADER, aircombat.bench_aircombat(cfg.env, device)
         what = f"AirCombatEnv.step on {describe(device)}: both sides random, fire and resets included"
     else:
         raise ConfigError(f"slipstream bench env measures task=navigation and task=aircombat, not {cfg.task}")

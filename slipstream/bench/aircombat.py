@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from slipstream.algo.graphs import Captured
-from slipstream.bench import REPEATS, seconds_per_call
+from slipstream.bench.env import REPEATS, seconds_per_call
 from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv
 
 MAIN = 1024
