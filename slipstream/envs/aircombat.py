@@ -18,6 +18,8 @@ from slipstream.sim.duel_engine import FACTS, DuelConfig, make_engine
 from slipstream.sim.duel_picture import describe_duel
 from slipstream.sim.duel_starts import StartConfig
 from slipstream.sim.duel_view import ENEMY_NAMES, GROUPS, INCOMING, INCOMING_NAMES, OWN_NAMES
+from slipstream.sim.reach_table import ReachTable
+from slipstream.sim.reach_view import REACH_NAMES, reach_of_view
 from slipstream.specs import Box, Hybrid, Observation
 
 ACTION_SPEC = Hybrid((-1.0, 0.0), (1.0, 1.0), switches=1, mask="can_fire", names=("rudder", "throttle", "fire"))
@@ -59,15 +61,22 @@ _NAMED: dict[str, tuple[str, Any]] = {  # the group of each number, and its plac
     **{f"incoming_{k + 1}_{name}": ("incoming", (..., k, i)) for k in range(INCOMING) for i, name in enumerate(INCOMING_NAMES)},
 }
 OBSERVED = (*_NAMED, "can_fire")  # every single number by name
+_NAMED |= {name: ("reach", (..., i)) for i, name in enumerate(REACH_NAMES)}
 
 
 class SideView(dict[str, Tensor]):
     """What one side sees: groups ('own', 'enemy', 'incoming', 'can_fire'), and each number of them by its own name.
 
-    `view["enemy"]` is [N, 9]; `view["enemy_range"]` is its first column, [N].
+    `view["enemy"]` is [N, 9]; `view["enemy_range"]` is its first column, [N]. The group 'reach' follows from these: it is among the
+    observations with `reach_features=true`, and without it is worked out when somebody asks, such as a policy that learned with it.
     """
 
+    table: ReachTable | None = None
+
     def __missing__(self, name: str) -> Tensor:
+        if name == "reach" and self.table is not None:
+            self["reach"] = reach_of_view(self["own"], self["enemy"], self.table)
+            return self["reach"]
         group, place = _NAMED[name]
         return self[group][place]
 
@@ -104,6 +113,8 @@ class AirCombatEnv(TensorEnv):
         self.state_names = ("returns",)
         self.action_spec = ACTION_SPEC
         self.observation_spec = {name: Box(shape) for name, shape in GROUPS.items()}
+        if config.reach_features:
+            self.observation_spec["reach"] = Box((len(REACH_NAMES),))
         self.reset()
 
     # -- what users call ---------------------------------------------------------------------------------------------
@@ -198,7 +209,10 @@ class AirCombatEnv(TensorEnv):
         return action
 
     def _observe(self) -> Observation:
-        return self._acting(self.engine.view)
+        view = self._acting(self.engine.view)
+        if self.config.reach_features:
+            view["reach"]  # asked for, and so there
+        return view
 
     def _outcome(self) -> Outcome:
         over = self.engine.duels.winner >= 0
@@ -211,9 +225,9 @@ class AirCombatEnv(TensorEnv):
         """The observation of the sides that act: [N, ...] or [2, N, ...]."""
         return self._named(packed if self.sides == 2 else packed[0])
 
-    @staticmethod
-    def _named(packed: Tensor) -> SideView:
+    def _named(self, packed: Tensor) -> SideView:
         view, first = SideView(), 0
+        view.table = self.engine.table
         for name, shape in GROUPS.items():
             width = shape[0] if len(shape) == 1 else shape[0] * shape[1]
             view[name] = packed[..., first : first + width].unflatten(-1, shape)

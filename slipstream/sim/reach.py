@@ -4,10 +4,11 @@ All of it is flown, with the step functions of training (`shots`); nothing is a 
 
 - r_max: the farthest launch that hits a target which keeps its present velocity; none from farther away does.
 - r_min: from here out to r_max every such launch hits. Nearer, a missile may not turn tightly enough. At the hit radius it ends.
+- time_quarter, time_half, time_full: how long the missile flies to such a target from these shares of r_max.
 - r_ne: from here no escape of the family ESCAPES helps: turn to any heading at full rudder, then straight, at full throttle.
   It is the far end of the widest stretch of ranges from which every one of them is hit.
 
-All three are 0 where there is no such range. Searching is coarse to fine with fixed shapes: nothing is read back from the device.
+All are 0 where there is no such range. Searching is coarse to fine with fixed shapes: nothing is read back from the device.
 `ReachTable` holds the same numbers on a grid, for thousands of duels a step.
 """
 
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor
 
 from slipstream.sim.guidance import HIT_RADIUS_M
-from slipstream.sim.reach_table import CHANNELS, ReachTable, straight_flights
+from slipstream.sim.reach_table import CHANNELS, TIMED_SHARES, ReachTable
 from slipstream.sim.shots import HOLD, time_of_hit
 
 FARTHEST_M = 95_000.0  # two at 550 m/s, nose to nose, are hit from 90 km
@@ -32,6 +33,7 @@ ESCAPE_COARSE, ESCAPE_FINE = 20, 5  # the same for r_ne, each with all escapes: 
 ESCAPE_FARTHEST_M = 30_000.0
 SURE = 0.95  # a stray miss beyond this share of r_max does not move r_min
 NO_ESCAPE_DEPTH = 0.9  # r_ne only counts where all escapes from this share of it are hit as well
+MIDDLING_MPS = 800.0
 CHUNK = 4096  # pairs flown at once: 2 million missiles
 
 
@@ -69,17 +71,20 @@ class Geometry:
 
 @dataclass
 class Envelope:
-    """What `envelope` finds, each [P] in m, 0 where there is no such range."""
+    """What `envelope` finds, each [P], 0 where there is no such range."""
 
-    r_max: Tensor
+    r_max: Tensor  # m
     r_min: Tensor
     r_ne: Tensor
+    time_quarter: Tensor  # s
+    time_half: Tensor
+    time_full: Tensor
 
 
 def envelope(geometry: Geometry, backend: str = "auto") -> Envelope:
     """r_max, r_min and r_ne of P launch geometries, flown."""
     parts = [_envelope(geometry[p], backend) for p in _chunks(len(geometry.own_speed))]
-    return Envelope(*(torch.cat([getattr(part, name) for part in parts]) for name in ("r_max", "r_min", "r_ne")))
+    return Envelope(*(torch.cat([getattr(part, name) for part in parts]) for name in CHANNELS))
 
 
 def make_table(own_speeds: int = 9, target_speeds: int = 9, bearings: int = 13, aspects: int = 33, device: str = "cpu") -> ReachTable:
@@ -87,12 +92,23 @@ def make_table(own_speeds: int = 9, target_speeds: int = 9, bearings: int = 13, 
     points = [x.flatten().to(device, torch.float32) for x in ReachTable.grid(own_speeds, target_speeds, bearings, aspects)]
     found = envelope(Geometry(*points))
     values = torch.stack([getattr(found, name) for name in CHANNELS])
-    return ReachTable(values.reshape(-1, own_speeds, target_speeds, bearings, aspects).cpu(), straight_flights())
+    return ReachTable(values.reshape(-1, own_speeds, target_speeds, bearings, aspects).cpu())
 
 
 def _envelope(geometry: Geometry, backend: str) -> Envelope:
     r_max, r_min = _straight(geometry, backend)
-    return Envelope(r_max, r_min, _no_escape(geometry, r_max, backend))
+    return Envelope(r_max, r_min, _no_escape(geometry, r_max, backend), *_times(geometry, r_max, backend))
+
+
+def _times(geometry: Geometry, r_max: Tensor, backend: str) -> tuple[Tensor, ...]:
+    """How long missiles fly to targets that keep their velocity, from the TIMED_SHARES of r_max."""
+    shares = torch.tensor(TIMED_SHARES, dtype=r_max.dtype, device=r_max.device)
+    distance = r_max[:, None] * shares
+    zero = torch.zeros_like(distance)
+    times = _flight_times(geometry, distance, zero, zero + HOLD, backend)
+    # Where such a launch does not hit (too near, as a rule), a middling closing speed stands in for it.
+    times = torch.where(times.isfinite(), times, distance / MIDDLING_MPS)
+    return torch.where(r_max[:, None] > 0, times, 0.0).unbind(1)
 
 
 def _straight(geometry: Geometry, backend: str) -> tuple[Tensor, Tensor]:
@@ -136,9 +152,13 @@ def _no_escape(geometry: Geometry, r_max: Tensor, backend: str) -> Tensor:
 
 def _fly(geometry: Geometry, distance: Tensor, turn: Tensor, throttle: Tensor, backend: str) -> Tensor:
     """Which launches [P, ...] from `distance` hit."""
+    return _flight_times(geometry, distance, turn, throttle, backend).isfinite()
+
+
+def _flight_times(geometry: Geometry, distance: Tensor, turn: Tensor, throttle: Tensor, backend: str) -> Tensor:
+    """How long [P, ...] (s) missiles launched from `distance` fly to their hit."""
     pos, vel, target_pos, target_vel = (x.reshape(-1, 2) for x in geometry.at(distance))
-    times = time_of_hit(pos, vel, target_pos, target_vel, turn.reshape(-1), throttle.reshape(-1), backend)
-    return times.isfinite().view(distance.shape)
+    return time_of_hit(pos, vel, target_pos, target_vel, turn.reshape(-1), throttle.reshape(-1), backend).view(distance.shape)
 
 
 def _last(true: Tensor) -> Tensor:

@@ -97,7 +97,7 @@ def test_reach_shrinks_from_head_on_over_the_beam_to_a_tail_chase():
 def test_no_range_is_told_where_no_launch_hits():
     behind = Geometry(*(torch.tensor([x]) for x in (450.0, 450.0, math.pi, math.pi)))  # behind the shooter, and leaving
     found = envelope(behind)
-    assert found == Envelope(torch.zeros(1), torch.zeros(1), torch.zeros(1))
+    assert found == Envelope(*(torch.zeros(1) for _ in range(6)))
 
 
 def test_the_geometry_of_a_pair_is_told_as_the_table_wants_it():
