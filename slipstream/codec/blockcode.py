@@ -109,7 +109,7 @@ class BlockCoder:
         chunk = max(1, min(16, count // (4 * members)))
         job = np.array(
             [0, count, chunk, _address(rows), _address(order), _address(out), _address(table), first_block, self.block_rows,
-             self.frame_bytes, verify, _address(scratch), self._scratch, 0, low, high, 0, 0],
+             self.frame_bytes, verify, _address(scratch), self._scratch, 0, low, high, 0, 0, members],
             np.int64,
         )  # fmt: skip
         self._pool.run(_address(job), share)

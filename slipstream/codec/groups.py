@@ -245,9 +245,7 @@ def code_block(source, rows, group, frame_bytes, width, codec, level, state, blo
 
 # A batch is described by int64 words, so that a waiting thread can be given one by its address alone
 NEXT, COUNT, CHUNK, ROWS, ORDER, OUT, TABLE, FIRST_BLOCK, BLOCK_ROWS = (8 * i for i in range(9))
-FRAME, VERIFY, SCRATCH, STRIDE, MEMBERS, LOW, HIGH, ERROR, ERROR_ROW = (8 * i for i in range(9, 18))
-JOB_WORDS = 18
-
+FRAME, VERIFY, SCRATCH, STRIDE, MEMBERS, LOW, HIGH, ERROR, ERROR_ROW, PLACES = (8 * i for i in range(9, 19))
 
 @inner
 def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, low, high, lines):
@@ -285,7 +283,10 @@ def gather_part(job):
     frame_bytes, verify = load64(job + FRAME), load64(job + VERIFY)
     low, high = load64(job + LOW), load64(job + HIGH)
     lines = min(16, max(4, frame_bytes >> 8))
-    scratch = load64(job + SCRATCH) + atomic_add(job + MEMBERS, 1) * load64(job + STRIDE)
+    member = atomic_add(job + MEMBERS, 1)
+    if member >= load64(job + PLACES):  # a helper that came twice: its scratch memory would be somebody else's
+        return
+    scratch = load64(job + SCRATCH) + member * load64(job + STRIDE)
     while True:
         begin = atomic_add(job + NEXT, chunk)
         if begin >= count:
@@ -356,16 +357,21 @@ def gather_part(job):
 
 
 def _entries(stamp):
-    """The kernels that Python calls; `stamp` as `native.source_stamp` says."""
+    """The kernels that Python calls; `stamp` as `native.source_stamp` says.
 
-    @nb.njit(nogil=True, cache=True, error_model="numpy")
+    They are compiled here and now, by whoever imports this, not in a background thread at their first call: a process that
+    forks while numba compiles leaves its child a lock that nobody opens.
+    """
+    word = nb.int64
+
+    @nb.njit(word(*[word] * 10), nogil=True, cache=True, error_model="numpy")
     def encode_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
         """`code_block`, or -1 with a stamp that cannot be."""
         if stamp < 0:
             return -1
         return code_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch)
 
-    @nb.njit(nogil=True, cache=True, error_model="numpy")
+    @nb.njit(nb.void(word), nogil=True, cache=True, error_model="numpy")
     def gather_batch(job):
         """The whole batch on the calling thread."""
         if stamp >= 0:

@@ -12,6 +12,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from slipstream.codec import native
+
+if native.reason():  # a kernel that lacks a function ends the process when it is loaded
+    raise ImportError(f"the native kernels cannot be used: {native.reason()}")
+
 _I64 = ir.IntType(64)
 
 

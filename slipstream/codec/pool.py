@@ -34,7 +34,7 @@ _sched_yield = nb.types.ExternalFunction("sched_yield", nb.types.int32())
 def _entries(stamp):
     """The two sides of the pool, compiled; `stamp` as `native.source_stamp` says."""
 
-    @nb.njit(nogil=True, cache=True)
+    @nb.njit(nb.void(nb.int64), nogil=True, cache=True)
     def serve(pool):
         """What a helper does for ever: wait, join the batch if it is still open, decode, leave."""
         while stamp >= 0:
@@ -49,7 +49,7 @@ def _entries(stamp):
                     atomic_add(pool + _ACTIVE, -1)
                     break
 
-    @nb.njit(nogil=True, cache=True)
+    @nb.njit(nb.void(nb.int64, nb.int64, nb.int64), nogil=True, cache=True)
     def share(pool, job, helpers):
         """Decode the batch together with the helpers; returns when nobody works on it any more."""
         store64(pool + _JOB, job)

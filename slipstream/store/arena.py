@@ -10,13 +10,20 @@ SMALLEST, LARGEST = 1 << 18, 1 << 25
 PAGE, HUGE_PAGE = 1 << 12, 1 << 21
 
 
+def anonymous(size: int) -> mmap.mmap:
+    """Fresh memory straight from the system, to which it goes back; a forked child gets its own copy."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, size)
+
+
 class _Segment:
     """Address space; memory comes with the pages that are written."""
 
     __slots__ = ("address", "area", "live", "memory", "page", "size", "used")
 
     def __init__(self, size: int) -> None:
-        self.area = mmap.mmap(-1, size)
+        self.area = anonymous(size)
         self.page = PAGE
         if size >= 4 * HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
             self.area.madvise(mmap.MADV_HUGEPAGE)  # random reads then miss fewer address translations

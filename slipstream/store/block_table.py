@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.codec.frameformat import AT_CODEC, HEADER_BYTES, OPEN
-from slipstream.store.arena import Arena
+from slipstream.store.arena import Arena, anonymous
 
 RAW, ELSEWHERE = -1, -2  # in place of a segment: a raw block, memory of somebody else
 _SPARE_RAW = 2  # raw blocks kept for the next ones: fresh memory costs as much as filling it
@@ -85,7 +84,7 @@ class BlockTable:
     def take_raw(self) -> np.ndarray:
         """A raw block to fill, not yet in the table."""
         # mapped, not taken from the heap: the heap keeps what is given back to it
-        raw = self._spare.pop() if self._spare else np.frombuffer(mmap.mmap(-1, self.raw_bytes), np.uint8)
+        raw = self._spare.pop() if self._spare else np.frombuffer(anonymous(self.raw_bytes), np.uint8)
         raw[:HEADER_BYTES] = 0
         raw[AT_CODEC] = OPEN
         return raw
@@ -139,6 +138,11 @@ class BlockTable:
         for arena in self._arenas.values():
             arena.clear()
         self.first, self.count, self.stored_bytes = first, 0, 0
+
+    def after_fork(self) -> None:
+        """In a child: the readers were other threads."""
+        self._readers.clear()
+        self.changed = threading.Condition(self.lock)
 
     def _replace(self, number: int) -> None:
         if self.first <= number < self.first + self.count:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 import time
+import weakref
 from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any
@@ -59,10 +61,11 @@ class BlockColumn:
         self._lock = self._table.lock  # held for moments: rows, table, what waits
         self._write = threading.RLock()  # held by whoever appends, adds, evicts or flushes
         self._pending: deque[int] = deque()  # blocks that wait to be sealed
-        self._sealing = 0
+        self._sealing: set[int] = set()
         self._sealed_bytes, self._sealing_s = 0, 0.0
         self._error: BaseException | None = None
         self._closed = False
+        _columns.add(self)
 
     # --- writing
 
@@ -226,7 +229,7 @@ class BlockColumn:
                     header = header_of(native.view(address, HEADER_BYTES))
                     codecs[codec_name(header.codec)] += 1
                     rows[header.sealed] += header.rows
-            waiting = (len(self._pending) + self._sealing) * self.block_rows
+            waiting = (len(self._pending) + len(self._sealing)) * self.block_rows
             coded_bytes = sum(rows.values()) * self.coder.frame_bytes
             return {
                 "codec": self._choice.name,
@@ -291,28 +294,34 @@ class BlockColumn:
             if not self._pending or self._closed:
                 return False
             number = self._pending.popleft()
-            self._sealing += 1
+            self._sealing.add(number)
         try:
-            with self._table.reading() as (table, first):
-                raw = self._table.raw.get(number)
-                if raw is not None:
-                    frames = self._table.frames(raw)
-                else:
-                    rows = np.arange(number * self.block_rows, (number + 1) * self.block_rows)
-                    frames = np.empty((self.block_rows, self.coder.frame_bytes), np.uint8)
-                    self.coder.gather(table, first, 0, self.tail, rows, frames, True)
-                begin = time.perf_counter()
-                self._code(number, frames, slow=True)
-            with self._lock:
-                self._sealed_bytes += frames.nbytes
-                self._sealing_s += time.perf_counter() - begin
+            self._seal(number)
         except BaseException as error:
             self._error = error
         finally:
             with self._lock:
-                self._sealing -= 1
+                self._sealing.discard(number)
                 self._table.changed.notify_all()
         return True
+
+    def _seal(self, number: int) -> None:
+        with self._table.reading() as (table, first):
+            with self._lock:  # from here on the block stays; it may have gone since it was taken from the queue
+                if number < self._table.first:
+                    return
+                raw = self._table.raw.get(number)
+            if raw is not None:
+                frames = self._table.frames(raw)
+            else:
+                rows = np.arange(number * self.block_rows, (number + 1) * self.block_rows)
+                frames = np.empty((self.block_rows, self.coder.frame_bytes), np.uint8)
+                self.coder.gather(table, first, 0, self.tail, rows, frames, True)
+            begin = time.perf_counter()
+            self._code(number, frames, slow=True)
+        with self._lock:
+            self._sealed_bytes += frames.nbytes
+            self._sealing_s += time.perf_counter() - begin
 
     def _code(self, number: int, frames: np.ndarray, slow: bool) -> bool:
         """Code a block and let the table lead to it, unless it was evicted meanwhile; whether this is its final form."""
@@ -325,3 +334,34 @@ class BlockColumn:
                 self._table.put_coded(number, block, final)
                 self._table.reap()
         return final
+
+    def after_fork(self) -> None:
+        """In a child: no other thread is left, so nobody writes, reads or seals; what was being sealed waits again."""
+        self._write = threading.RLock()
+        self._choice.after_fork()
+        self._table.after_fork()
+        self._pending.extendleft(sorted(self._sealing, reverse=True))
+        self._sealing.clear()
+
+
+_columns: weakref.WeakSet[BlockColumn] = weakref.WeakSet()
+_held_for_fork: list[BlockColumn] = []
+
+
+def _before_fork() -> None:
+    """No thread may be half-way through a change when the child's copy is made."""
+    _held_for_fork.extend(_columns)
+    for column in _held_for_fork:
+        column._lock.acquire()
+
+
+def _after_fork(child: bool) -> None:
+    while _held_for_fork:
+        column = _held_for_fork.pop()
+        if child:
+            column.after_fork()
+        column._lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=lambda: _after_fork(False), after_in_child=lambda: _after_fork(True))

@@ -50,3 +50,7 @@ class CodecChoice:
     def coded(self, ratio: float, slow: bool) -> None:
         """A block took `ratio` of its raw bytes."""
         self._drifted |= slow == self._seals and ratio > 1.3 * self._ratio + 0.02
+
+    def after_fork(self) -> None:
+        """In a child: whoever was choosing is not there."""
+        self._lock = threading.Lock()

@@ -231,6 +231,26 @@ def test_blocks_are_coded_quickly_when_sealing_falls_behind(monkeypatch):
         assert held._table._arenas[False].nbytes == 0 or held._table._arenas[False].live == 0
 
 
+def test_a_block_that_leaves_while_it_waits_to_be_sealed_is_let_go(monkeypatch):
+    monkeypatch.setattr(blocks_module, "BACKLOG_BYTES", 0)
+    lazy = type("Lazy", (), {"submit": lambda self, column: None})()
+    monkeypatch.setattr(blocks_module, "sealer", lambda: lazy)
+    held = column((500,), "uint8", codec="lz4", block_rows=8)
+    held.append(np.zeros((96, 500), np.uint8))
+    assert held.stats()["quick_rows"] == 80
+    reading = held._table.reading
+
+    def evicted_first():  # between taking block 0 from the queue and reading it
+        monkeypatch.setattr(held._table, "reading", reading)
+        held.evict(90)
+        return reading()
+
+    monkeypatch.setattr(held._table, "reading", evicted_first)
+    assert held.seal_next()
+    held.flush()
+    assert same(read(held, np.arange(90, 96)), np.zeros((6, 500), np.uint8))
+
+
 def test_an_error_of_the_background_reaches_the_caller_and_loses_nothing(monkeypatch):
     frames = np.arange(64, dtype=np.int32).reshape(64, 1)
     held = column((1,), "int32", codec="lz4", block_rows=16)
