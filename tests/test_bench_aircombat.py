@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from slipstream import bench, bench_aircombat
+from slipstream.bench import aircombat, env
 from slipstream.cli import main
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(bench, "SECONDS", 0.0)
+    monkeypatch.setattr(env, "SECONDS", 0.0)
     for name, value in {"MAIN": 4, "SCALES": (2.0,), "GROWTH": (3, 5), "PLAIN_MOST": 4, "REPEATS": 1, "SETTLED_S": 0.2}.items():
-        monkeypatch.setattr(bench_aircombat, name, value)
+        monkeypatch.setattr(aircombat, name, value)
 
 
 def test_the_table_holds_both_forms_and_the_growth(tmp_path, capsys):
