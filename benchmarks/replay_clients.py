@@ -1,0 +1,75 @@
+"""Stable-Baselines3 on its own replay buffer and on ours, in turns: the returns it reaches, and the time it takes.
+
+    python benchmarks/replay_clients.py                 # DQN on CartPole-v1, SAC on Pendulum-v1, 3 seeds each: an hour on two cores
+    python benchmarks/replay_clients.py --only sac --seeds 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+import torch
+from stable_baselines3 import DQN, SAC
+from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.evaluation import evaluate_policy
+
+from slipstream.store.adapters_sb3 import SlipstreamReplayBuffer
+
+BUFFERS = {"SB3's own": ReplayBuffer, "ours": SlipstreamReplayBuffer}
+# DQN as in rl-zoo's tuned CartPole settings; SAC with SB3's defaults
+CLIENTS = {
+    "dqn": (
+        DQN,
+        "CartPole-v1",
+        50_000,
+        {
+            "learning_rate": 2.3e-3,
+            "batch_size": 64,
+            "buffer_size": 100_000,
+            "learning_starts": 1000,
+            "target_update_interval": 10,
+            "train_freq": 256,
+            "gradient_steps": 128,
+            "exploration_fraction": 0.16,
+            "exploration_final_eps": 0.04,
+            "policy_kwargs": {"net_arch": [256, 256]},
+        },
+    ),
+    "sac": (SAC, "Pendulum-v1", 8_000, {"learning_rate": 1e-3, "buffer_size": 20_000, "policy_kwargs": {"net_arch": [64, 64]}}),
+}
+
+
+def train(name: str, buffer: type, seed: int) -> tuple[float, float]:
+    """(mean return over 20 deterministic episodes, seconds of training)."""
+    algorithm, env, steps, settings = CLIENTS[name]
+    model = algorithm("MlpPolicy", env, seed=seed, replay_buffer_class=buffer, device="cpu", **settings)
+    begin = time.perf_counter()
+    model.learn(steps)
+    seconds = time.perf_counter() - begin
+    mean, _ = evaluate_policy(model, model.get_env(), n_eval_episodes=20, deterministic=True)
+    return float(mean), seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=list(CLIENTS))
+    parser.add_argument("--seeds", type=int, default=3)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print("| client | steps | buffer | return of each seed | mean | seconds of each seed |")
+    print("|---|---|---|---|---|---|")
+    for name in [arguments.only] if arguments.only else CLIENTS:
+        results: dict[str, list[tuple[float, float]]] = {label: [] for label in BUFFERS}
+        for seed in range(arguments.seeds):
+            for label, buffer in BUFFERS.items():  # in turns: whatever else the machine does meets both
+                results[label].append(train(name, buffer, seed))
+        for label, runs in results.items():
+            returns, seconds = zip(*runs, strict=True)
+            each, took = " ".join(f"{r:.0f}" for r in returns), " ".join(f"{s:.0f}" for s in seconds)
+            print(f"| {name} {CLIENTS[name][1]} | {CLIENTS[name][2]} | {label} | {each} | {np.mean(returns):.0f} | {took} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
