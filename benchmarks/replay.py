@@ -4,10 +4,11 @@
     python benchmarks/replay.py --data frames lidar --checkpoint navrl_checkpoint.pt
     python benchmarks/replay.py --growth              # memory and time a batch from 10^4 to 10^7 steps
 
-All in one process with two threads (`--threads`). Contenders take turns, one batch of 256 steps with next observations each; times are
-medians, ratios medians over the rounds of (contender / limit of the same round). Those that take more than ten seconds in all sit out
-later rounds. Memory is that of the observations with all overhead, against the raw observations kept once. Adding is timed for
-as many episodes as fit into a few seconds; what the background then still has to do is in the sealing rate.
+All in one process with two threads (`--threads`). Each contender takes turns with the limit, a batch of 256 steps with next
+observations each; times are medians, ratios medians over the rounds of (contender / limit of the same round). One that has taken ten
+seconds stops. Contenders come one after another, so that memory that lies idle does not grow cold. Memory is that of the observations
+with all overhead, against the raw observations kept once. Adding is timed for as many episodes as fit into a few seconds; what the
+background then still has to do is in the sealing rate.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import os
 import platform
 import statistics
 import time
-import traceback
 from datetime import date
 from typing import Any
 
@@ -52,65 +52,70 @@ GROUPS = {
 }
 
 
-def fill(contender: Any, episodes: np.ndarray, patience_s: float = ADD_S) -> tuple[float, int]:
-    """(bytes of observations added a second, episodes added); slow ones get as many as they can take."""
-    start = add_clock()
-    added = 0
-    for episode in episodes:
-        contender.add(episode)
-        added += 1
-        if add_clock() - start > patience_s:
-            break
-    rate = added * episodes[0].nbytes / (add_clock() - start)
+def fill(contender: Any, episodes: np.ndarray) -> tuple[float, int]:
+    """(bytes of observations added a second, episodes added); slow ones get as many as they can take.
+
+    Short episodes, which come from many environments at once, are handed to our buffer as a collector would: a batch at a time.
+    """
+    many = 256 if hasattr(contender, "extend") and episodes.shape[1] < 100 else 1
+    spent, added = 0.0, 0
+    while added < len(episodes) and spent < ADD_S:
+        part = episodes[added : added + many]
+        start = add_clock()
+        if many > 1:
+            contender.extend(part)
+        else:
+            contender.add(part[0])
+        spent += add_clock() - start
+        added += len(part)
     if hasattr(contender, "finish"):
         contender.finish()
-    return rate, added
+    return added * episodes[0].nbytes / spent, added
+
+
+def turns(contender: Any, limit: Any, rounds: int) -> tuple[list[float], list[float]]:
+    """(seconds a batch, times the limit of the same round)."""
+    seconds, ratios = [], []
+    for k in range(rounds + 1):
+        start = clock()
+        limit.sample(BATCH)
+        middle = clock()
+        contender.sample(BATCH)
+        if k:  # the first warms up
+            seconds.append(clock() - middle)
+            ratios.append(seconds[-1] / (middle - start))
+        if sum(seconds) > SIT_OUT_S:
+            break
+    return seconds, ratios
 
 
 def compare(name: str, episodes: np.ndarray, rounds: int) -> None:
     frames = episodes.reshape(-1, *episodes.shape[2:])
-    raw_each = episodes[0].nbytes
     kind = f"{frames.dtype} {list(frames.shape[1:])}, {frames.nbytes / 1e6:.0f} MB raw"
     print(f"\n## {name}: {len(episodes)} episodes of {episodes.shape[1]}, {kind}\n")
     limit = replay_peers.Limit(frames)
-    contenders: dict[str, Any] = {"index_select (limit)": limit}
-    facts: dict[str, tuple[float, float, str]] = {"index_select (limit)": (0.0, 1.0, "")}
+    lines: dict[str, tuple[float, float, float, float, str]] = {}
     for label, make in replay_peers.contenders(frames.shape[1:], frames.dtype, len(frames), GROUPS[name]).items():
         try:
             made = make()
             rate, added = fill(made, episodes)
-            made.sample(BATCH)
+            seconds, ratios = turns(made, limit, rounds)
         except Exception as error:  # a peer that cannot hold these data is told of, not hidden
-            print(f"({label} is left out: {type(error).__name__}: {str(error).splitlines()[0][:120]})")
-            if os.environ.get("REPLAY_TRACE"):
-                traceback.print_exc()
+            print(f"({label} is left out: {type(error).__name__}: {str(error).splitlines()[0][:120]})\n")
             continue
         note = f"{added} of {len(episodes)} episodes" if added < len(episodes) else ""
         if hasattr(made, "columns"):
             column = next(c for c in made.columns().values() if "sealed_bytes_per_s" in c)
             note = f"{'/'.join(column['codecs'])}, sealed at {column['sealed_bytes_per_s'] / 1e6:.0f} MB/s"
-        contenders[label] = made
-        facts[label] = (rate, made.nbytes / (added * raw_each), note)
-    seconds: dict[str, list[float]] = {label: [] for label in contenders}
-    ratios: dict[str, list[float]] = {label: [] for label in contenders}
-    for _ in range(rounds):
-        for label, made in contenders.items():
-            if sum(seconds[label]) > SIT_OUT_S:
-                continue
-            start = clock()
-            made.sample(BATCH)
-            seconds[label].append(clock() - start)
-            ratios[label].append(seconds[label][-1] / seconds["index_select (limit)"][-1])
-    slow = facts.get("documents, episodes", (0.0, 0.0, ""))[0]
-    slow_s = statistics.median(seconds["documents, episodes"]) if "documents, episodes" in seconds else float("nan")
+        memory = made.nbytes / (added * episodes[0].nbytes)
+        lines[label] = (statistics.median(seconds), statistics.median(ratios), memory, rate, note)
+        del made
+    slow = lines.get("documents, episodes")
     print("| | ms a batch | x limit | documents / this | memory / raw | added MB/s | x documents | |")
     print("|---|---|---|---|---|---|---|---|")
-    for label in contenders:
-        rate, memory, note = facts[label]
-        median = statistics.median(seconds[label])
-        added = f"{rate / 1e6:.0f} | {rate / slow:.1f}" if rate and slow else "– | –"
-        speed = f"{median * 1e3:.3g} | {statistics.median(ratios[label]):.2f} | {slow_s / median:.0f}"
-        print(f"| {label} | {speed} | {memory:.4f} | {added} | {note} |", flush=True)
+    for label, (median, ratio, memory, rate, note) in lines.items():
+        against = (f"{slow[0] / median:.0f}", f"{rate / slow[3]:.1f}") if slow else ("–", "–")
+        print(f"| {label} | {median * 1e3:.3g} | {ratio:.2f} | {against[0]} | {memory:.4f} | {rate / 1e6:.0f} | {against[1]} | {note} |")
 
 
 def growth(largest: int) -> None:
@@ -153,6 +158,9 @@ def main() -> None:
         clock, add_clock = time.process_time, time.thread_time  # adding: what the adding thread itself spends
     print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
     print(f"{args.threads} threads, {'processor' if args.cpu_time else 'wall'} time")
+    warm_up = replay_peers.Ours(100)
+    warm_up.add(np.zeros((40, 1, 36, 4), np.float32))
+    warm_up.sample(BATCH)
     if args.growth:
         growth(args.largest)
         return

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from tensordict import TensorDict
 
 from slipstream.codec.images import compress_image, compress_image_seq, decompress_image, decompress_image_seq
 from slipstream.store import ReplayBuffer
@@ -70,6 +71,17 @@ class Ours:
         steps = len(episode) - 1
         facts = {"action": np.zeros((steps, 1), np.float32), "reward": np.zeros(steps, np.float32)}
         self.buffer.add({"observation": {"frame": episode}, **facts})
+
+    def extend(self, episodes: np.ndarray) -> None:
+        """[N, T + 1] as a collector hands them over: all at once."""
+        n, steps = episodes.shape[0], episodes.shape[1] - 1
+        no = torch.zeros(n, steps, dtype=torch.bool)
+        last = no.clone()
+        last[:, -1] = True
+        facts = {"action": torch.zeros(n, steps, 1), "reward": torch.zeros(n, steps), "terminated": no, "truncated": last, "valid": ~no}
+        frames = torch.from_numpy(episodes)
+        now, following = {"observation": {"frame": frames[:, :-1]}}, {"next": {"observation": {"frame": frames[:, 1:]}}}
+        self.buffer.extend(TensorDict({**now, **facts, **following}, batch_size=[n, steps]))
 
     def finish(self) -> None:
         for column in self.buffer._memory.columns.values():
@@ -152,8 +164,6 @@ class TorchRL:
         self.nbytes = 0
 
     def add(self, episode: np.ndarray) -> None:
-        from tensordict import TensorDict
-
         frames = torch.from_numpy(episode)
         steps = len(frames) - 1
         # flat keys: CompressedListStorage leaves nested ones uncompressed
@@ -228,7 +238,7 @@ def contenders(shape: tuple[int, ...], dtype: Any, steps: int, groups: tuple[int
 
     made: dict[str, Callable[[], Any]] = {}
     for g in groups:
-        made[f"ours, group {g}"] = lambda g=g: Ours(steps, group=g)
+        made[f"ours, group {g}"] = lambda g=g: Ours(2 * steps, group=g)
         made[f"our column, group {g}"] = lambda g=g: Column(shape, dtype, group=g)
     made["documents, episodes"] = DocumentsEpisodes
     made["documents, frames"] = DocumentsFrames
