@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,10 @@ class Keeping:
         """Replaces the contents by those of a folder."""
         with self._memory.writing:
             self._memory.reset()
-            folder = self._folders[path.absolute()] = Folder(path)
-            folder.load(self._memory, recover, self._leave_in_file if self._budget is not None else lambda *_: None)
+            folder = Folder(path)
+            with self._empty_on_error():
+                folder.load(self._memory, recover, self._leave_in_file if self._budget is not None else lambda *_: None)
+            self._folders[path.absolute()] = folder
             self._writing.sealed_piece = self._memory.index.tail
             self._writing.make_room(0)
             self._after_spill = self._memory.nbytes
@@ -68,12 +71,22 @@ class Keeping:
         with self._memory.writing:
             self._memory.reset()
             self._folders.clear()
-            files = [read_rows(rows, "the state dict")] if len(rows) else []
-            read = read_state(small, "the state dict")
-            restore(self._memory, files, read, lambda *_: None)
-            if not files:
-                self._memory.sampler.load_state_dict(read["sampler"])
+            with self._empty_on_error():
+                files = [read_rows(rows, "the state dict")] if len(rows) else []
+                read = read_state(small, "the state dict")
+                restore(self._memory, files, read, lambda *_: None)
+                if not files:
+                    self._memory.sampler.load_state_dict(read["sampler"])
             self._writing.make_room(0)
+
+    @contextlib.contextmanager
+    def _empty_on_error(self) -> Iterator[None]:
+        """What could be read only in part is not kept."""
+        try:
+            yield
+        except BaseException:
+            self._memory.reset()
+            raise
 
     # spilling
 

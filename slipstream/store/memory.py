@@ -74,7 +74,7 @@ class Memory:
     @property
     def nbytes(self) -> int:
         """Bytes of memory, all of it."""
-        columns = sum(column.nbytes for column in self.columns.values())
+        columns = sum(column.nbytes for column in list(self.columns.values()))
         return columns + self.ends.nbytes + self.index.nbytes + self.sampler.nbytes + sum(a.nbytes for a in self.pending.values())
 
     def append(self, parts: Mapping[Key, list[np.ndarray]], ends: np.ndarray) -> None:

@@ -181,7 +181,8 @@ class ReplayBuffer:
     # facts
 
     def __len__(self) -> int:
-        return len(self._memory.index)
+        with self._memory.lock:  # the index may be moving its arrays
+            return len(self._memory.index)
 
     @property
     def nbytes(self) -> int:
