@@ -111,8 +111,9 @@ class ShapedReward(BaseReward):
     Summed over a duel the hints give minus the potential at its start, whatever was flown and in however many decisions.
     """
 
-    WEIGHTS = {"success": 10.0, "lost": -10.0, "draw": -3.0, "shots": -0.05}
-    IN_REACH = 2.0  # of the potential where the enemy is inside the missile's reach; less in proportion beyond it
+    WEIGHTS = {"success": 10.0, "lost": -10.0, "draw": -6.0, "shots": -0.05}
+    IN_REACH = 4.0  # of the potential where the enemy is inside SURE of the missile's reach; less in proportion beyond it
+    SURE = 0.35  # the share of the reach against a straight target at which one that turns away is hit too
     THREAT = 2.0  # less of it where a missile is about to hit; in proportion to the share of THREAT_S that is left
     THREAT_S = 20.0
 
@@ -126,7 +127,7 @@ class ShapedReward(BaseReward):
 
     def potential(self, observation: Observation) -> Tensor:
         """How good the moment looks [N]."""
-        reach = (observation["enemy_r_max"] / observation["enemy_range"].clamp(min=1e-6)).clamp(max=1.0)
+        reach = (self.SURE * observation["enemy_r_max"] / observation["enemy_range"].clamp(min=1e-6)).clamp(max=1.0)
         comes = (observation["incoming_1_present"] > 0) & (observation["incoming_1_closing"] > 0)
         left = (observation["incoming_1_time_to_go"] * (TIME_SCALE_S / self.THREAT_S)).clamp(max=1.0)
         return self.IN_REACH * reach - self.THREAT * torch.where(comes, 1 - left, 0.0)

@@ -25,7 +25,7 @@ class LeagueConfig:
             {"pursuit": 0.15, "crank": 0.25, "evade": 0.1, POOL: 0.5},
         ]
     )
-    promote: list[float] = field(default_factory=lambda: [0.5, 0.5, 0.4])  # share of all games won that a stage must show to end
+    promote: list[float] = field(default_factory=lambda: [0.08, 0.5, 0.5])  # share of all games won that a stage must show to end
     patience: int = 0  # evaluations after which a stage ends anyway; 0 is never
     seats: int = 16  # runs of duels, each against one opponent; divides env.num_envs
     pool: int = 12  # past selves kept

@@ -23,8 +23,8 @@ def paid(before, after, done=False, **facts):
 
 
 def test_coming_within_reach_is_paid_by_the_share_of_the_reach():
-    assert paid(view(range_km=40), view(range_km=25)) == pytest.approx(2 * (0.8 - 0.5))
-    assert paid(view(range_km=20), view(range_km=10)) == 0.0  # in reach is in reach
+    assert paid(view(range_km=40), view(range_km=25)) == pytest.approx(4 * 0.35 * (0.8 - 0.5))
+    assert paid(view(range_km=7), view(range_km=5)) == 0.0  # 0.35 of 20 km are 7: nearer is not better
 
 
 def test_a_missile_that_comes_costs_and_pays_back_when_it_is_gone():
@@ -34,9 +34,9 @@ def test_a_missile_that_comes_costs_and_pays_back_when_it_is_gone():
     assert paid(view(), view(time_s=5, closing=-0.1, present=1)) == 0.0  # it flies away
 
 
-@pytest.mark.parametrize(("fact", "worth"), [("success", 10.0), ("lost", -10.0), ("draw", -3.0)])
+@pytest.mark.parametrize(("fact", "worth"), [("success", 10.0), ("lost", -10.0), ("draw", -6.0)])
 def test_the_outcome_reaches_the_learner_and_the_hints_end_at_zero(fact, worth):
-    assert paid(view(range_km=40), view(range_km=10), done=True, **{fact: 1.0}) == pytest.approx(worth - 2 * 0.5)
+    assert paid(view(range_km=40), view(range_km=10), done=True, **{fact: 1.0}) == pytest.approx(worth - 4 * 0.35 * 0.5)
 
 
 def flown(time_scale, seed=5):
@@ -71,4 +71,4 @@ def test_hints_sum_to_minus_the_potential_at_the_start_whatever_is_flown():
         total += torch.where(done, 0.0, record.reward)
         done |= record.terminated
     assert done.all()
-    torch.testing.assert_close(total, -3.0 - start, atol=1e-4, rtol=0)  # nobody fires: sixteen draws
+    torch.testing.assert_close(total, -6.0 - start, atol=1e-4, rtol=0)  # nobody fires: sixteen draws
