@@ -68,14 +68,14 @@ def _build(values, sums, least, starts, counts):  # pragma: no cover
 @native
 def _choose(node, width, target):  # pragma: no cover
     """(child, what lies before it): the child of the first `width` in whose share `target` lies."""
-    running, passed, child = 0.0, 0.0, 0
+    running, passed, child = 0.0, 0.0, np.int64(0)
     for k in range(width):  # no branch that depends on the data: it would be guessed wrong half the time
         running += node[k]
         over = np.int64(running <= target)
         child += over
         passed += node[k] * over
     if child == width:  # a rounding error leads past the last one: it belongs to the last one with any weight
-        child, passed = width - 1, target
+        child, passed = np.int64(width - 1), target
         while child > 0 and node[child] == 0.0:
             child -= 1
     return child, passed
