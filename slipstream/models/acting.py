@@ -62,10 +62,10 @@ class QPolicy(ExploringPolicy):
     def __init__(self, observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None, dueling: bool = True):
         super().__init__(config or ModelConfig())
         if not isinstance(action_spec, Discrete):
-            raise ValueError(
-                "algo=dqn chooses among discrete actions, and this env's are continuous: "
-                "use algo=sac or algo=td3 (task=navigation can do both: env.actions=discrete)"
+            other = (
+                "algo=sac or algo=td3 (task=navigation can do both: env.actions=discrete)" if isinstance(action_spec, Box) else "algo=ppo"
             )
+            raise ValueError(f"algo=dqn chooses among discrete actions, and this env's are not: use {other}")
         self.n, self.dueling = action_spec.n, dueling
         self.encoder = build_encoder(observation_spec, self.config)
         self.head = small_linear(self.encoder.width, self.n + dueling)
@@ -95,9 +95,8 @@ class BoxPolicy(ExploringPolicy):
     def __init__(self, algo: str, observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig, outputs: int) -> None:
         super().__init__(config)
         if not isinstance(action_spec, Box):
-            raise ValueError(
-                f"algo={algo} needs continuous actions, and this env's are discrete: use algo=dqn (task=navigation: env.actions=continuous)"
-            )
+            other = "algo=dqn (task=navigation: env.actions=continuous)" if isinstance(action_spec, Discrete) else "algo=ppo"
+            raise ValueError(f"algo={algo} needs continuous actions alone, and this env's are others: use {other}")
         if len(action_spec.shape) != 1 or not math.isfinite(action_spec.high - action_spec.low):
             raise ValueError(f"algo={algo} needs actions that are a vector within bounds, not {action_spec}: bound them in the env")
         self.dims = action_spec.shape[0]

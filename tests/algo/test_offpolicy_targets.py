@@ -16,7 +16,7 @@ from slipstream.algo.td3 import TD3, TD3Config
 from slipstream.models.acting import DeterministicPolicy, QPolicy, SquashedGaussianPolicy
 from slipstream.models.policy import ModelConfig
 from slipstream.models.q import Critics
-from slipstream.specs import Box, Discrete
+from slipstream.specs import Box, Discrete, Hybrid
 
 SMALL = ModelConfig(part=0, trunk=[8], layer_norm=False)
 SEEN = {"x": Box((3,))}
@@ -317,3 +317,6 @@ def test_actions_that_an_algorithm_cannot_choose_are_refused_with_the_remedy():
             policy(SEEN, Discrete(3))
         with pytest.raises(ValueError, match="within bounds"):
             policy(SEEN, Box((2,)))
+    for policy in (QPolicy, SquashedGaussianPolicy, DeterministicPolicy):
+        with pytest.raises(ValueError, match="use algo=ppo"):
+            policy(SEEN, Hybrid((-1.0,), (1.0,)))
