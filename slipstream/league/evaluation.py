@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from slipstream.envs.aircombat import AirCombatEnv
 from slipstream.league.learned import LearnedAgent
 from slipstream.league.matches import Games, Match
 from slipstream.league.ratings import Score, rate, wilson
+from slipstream.league.recording import Recorder, draw_game
 from slipstream.policies import LoadedPolicy
 from slipstream.runs.console import progress_bar, render
 
@@ -31,19 +33,28 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: 
     reds, blues = _names(cfg.red or str(trained.path)), _names(cfg.blue)
     world = replace(cfg.env, num_envs=cfg.games, sides=2, opponent="placeholder", reward="zero")
     flying = [{name: _open(name, cfg, device, tell) for name in names} for names in (reds, blues)]  # a wrong name is told at once
-    pairs = []
+    pairs: list[dict[str, Any]] = []
+    film = None
     for red in reds:
         for blue in blues:
             env = AirCombatEnv(cfg.games, device, cfg.seed, world)  # for every pair the same starts
+            recorder = Recorder(env) if cfg.eval.picture and not pairs else None
             with progress_bar(f"{red} against {blue}: {cfg.games:,} games") as progress:
-                games = Match(env, flying[0][red], flying[1][blue]).play(progress)
+                games = Match(env, flying[0][red], flying[1][blue]).play(progress, recorder)
             pairs.append({"red": red, "blue": blue, **tally(games, cfg)})
+            if recorder:
+                film = recorder, recorder.choose(games), f"{Path(red).name} against {Path(blue).name}"
     result: dict[str, Any] = {"games": cfg.games, "start": cfg.env.start, "time_scale": cfg.env.time_scale, "pairs": pairs}
     tell(render(_pairs_table(pairs)))
     tell(render(_parts_table(pairs)))
     if len(reds) * len(blues) > 1:
         result["ratings"] = _ratings(pairs)
         tell(_ratings_line(result["ratings"]))
+    if film:
+        recorder, index, title = film
+        with progress_bar("drawing a game") as progress:
+            result |= draw_game(recorder.states(index), 1 + index % 2, _film_path(cfg, trained), title, progress)
+        tell(f"a game as red saw it: {result['picture']}, {result['animation']}")
     if cfg.json:
         print(json_module.dumps(result), flush=True)
     return result
@@ -74,6 +85,18 @@ def facts(score: Score) -> dict[str, Any]:
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
+
+
+def _film_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
+    """Beside the checkpoint's run, or here."""
+    from slipstream.runs import RunFolder
+
+    if cfg.out:
+        return Path(cfg.out)
+    try:
+        return RunFolder.open(trained.path.parent).path / "eval.gif"
+    except FileNotFoundError:  # a file that lies in no run
+        return Path("eval.gif")
 
 
 def _names(text: str) -> list[str]:
@@ -125,11 +148,11 @@ def _cells(p: dict[str, Any]) -> list[str]:
 
 
 def _parts_table(pairs: list[dict[str, Any]]) -> Table:
-    table = Table(title="red's games won / drawn / lost by its side and by the range at the start", title_justify="left")
+    table = Table(title="red's games won/drawn/lost by its side and by the range at the start", title_justify="left")
     parts = list(pairs[0]["parts"])
     for name in ("red", "blue", *parts):
         table.add_column(name, justify="left" if name in ("red", "blue") else "right", overflow="fold")
     for p in pairs:
-        shown = [f"{q['won_share']:.2f} / {q['draw_share']:.2f} / {q['lost_share']:.2f}" for q in p["parts"].values()]
+        shown = [f"{q['won_share']:.2f}/{q['draw_share']:.2f}/{q['lost_share']:.2f}" for q in p["parts"].values()]
         table.add_row(p["red"], p["blue"], *shown)
     return table

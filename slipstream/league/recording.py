@@ -1,6 +1,10 @@
-"""Games kept decision by decision, for pictures."""
+"""Games kept decision by decision, and the pictures of one."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -8,6 +12,9 @@ from torch import Tensor
 from slipstream.envs.aircombat import AirCombatEnv
 from slipstream.league.matches import Games
 from slipstream.sim.duel import GOING_ON, Duels
+from slipstream.sim.duel_picture import describe_duel
+
+FRAME_S = 1.5  # of game time between two pictures of an animation
 
 
 class Recorder:
@@ -31,8 +38,32 @@ class Recorder:
                 break
         return states
 
+    def states(self, index: int) -> list[dict[str, Any]]:
+        """The same as plain numbers (`env.get_render_state`)."""
+        return [describe_duel(duels, self.env.engine.rules, 0) for duels in self.game(index)]
+
     def choose(self, games: Games) -> int:
         """A game worth looking at: the first that red won as side 1, else one that it won at all, else the first that was decided."""
         won, lost, swapped = (x[: self.count] for x in (games.won, games.lost, games.swapped))
         worth = 4 * (won & ~swapped).int() + 2 * won.int() + lost.int()
         return int(torch.argmax(worth))
+
+
+def draw_game(states: list[dict[str, Any]], side: int, path: Path, title: str, progress: Callable[[float], None]) -> dict[str, str]:
+    """Writes a game as `side` sees it: the spacetime diagram at its busiest moment as a PNG, and all of it as an animation.
+
+    `path` names the animation (.gif, .html or .mp4); the PNG lies beside it.
+    """
+    from slipstream.runs.animation import animate
+    from slipstream.runs.spacetime import spacetime
+    from slipstream.sim.scene import scenes_of_game
+
+    shown = [states[0]]
+    for state in states[1:]:
+        if state["time"] - shown[-1]["time"] >= FRAME_S - 1e-6 or state is states[-1]:
+            shown.append(state)
+    scenes = scenes_of_game(shown, side)
+    busiest = max(range(len(shown)), key=lambda k: len(shown[k]["missiles"]))
+    picture = spacetime(path.with_suffix(".png"), scenes[busiest], title)
+    film = animate(path, scenes, title, progress=lambda count: progress(count / len(scenes)))
+    return {"picture": str(picture), "animation": str(film)}

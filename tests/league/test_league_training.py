@@ -131,7 +131,8 @@ def test_a_preset_brings_its_task():
 
 
 def test_eval_prints_a_matrix_whose_parts_sum_to_the_whole(whole, capsys):
-    assert main(["eval", f"red={whole.path},crank", "blue=pursuit,evade", "games=8", "json=true", "threads=1", "device=cpu"]) == 0
+    words = ["blue=pursuit,evade", "games=8", "json=true", "threads=1", "device=cpu", "eval.picture=false"]
+    assert main(["eval", f"red={whole.path},crank", *words]) == 0
     text = capsys.readouterr().out
     result = json.loads(text.splitlines()[-1])
     assert [(p["red"], p["blue"]) for p in result["pairs"]] == [(r, b) for r in (str(whole.path), "crank") for b in ("pursuit", "evade")]
@@ -148,8 +149,16 @@ def test_eval_prints_a_matrix_whose_parts_sum_to_the_whole(whole, capsys):
     assert result["time_scale"] == 60  # as in red's training
 
 
+def test_eval_draws_a_game(whole, capsys):
+    words = [f"red={whole.path}", "blue=pursuit", "games=2", "threads=1", "device=cpu", "env.episode_s=4"]
+    result = evaluate.run(*evaluate.configure(words))
+    assert result["picture"] == str(whole.path / "eval.png") and result["animation"] == str(whole.path / "eval.gif")
+    assert (whole.path / "eval.png").read_bytes()[:4] == b"\x89PNG" and (whole.path / "eval.gif").read_bytes()[:3] == b"GIF"
+    assert "a game as red saw it" in capsys.readouterr().out
+
+
 def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
-    words = ["red=crank", "blue=crank", "games=4", "threads=1", "device=cpu"]
+    words = ["red=crank", "blue=crank", "games=4", "threads=1", "device=cpu", "eval.picture=false"]
     result = evaluate.run(*evaluate.configure([f"checkpoint={whole.path}", *words]))
     assert result["pairs"][0]["games"] == 4 and "ratings" not in result
 
