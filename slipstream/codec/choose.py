@@ -29,11 +29,11 @@ _CANDIDATES = (
 def choose(frames: np.ndarray, group: int, width: int, size_of: Callable[[np.ndarray, int], int]) -> tuple[int, float]:
     """(codec, bytes a raw byte) for `frames`, uint8 [n, frame_bytes] of words of `width` bytes; `size_of(frames, codec)` codes one group.
 
-    With groups of one frame time counts most; the larger the group, the more the user has asked for size.
+    With groups of one frame time counts most; the larger the group, up to 8, the more the user has asked for size.
     """
     sample = _sample(frames, group)
     raw = sum(part.size for part in sample)
-    weight = 0.12 / group
+    weight = 0.12 / min(group, 8)
     best, best_score, best_ratio = RAW, 1.0 + weight * _open_time(RAW, 1.0, width), 1.0
     for codec in _CANDIDATES:
         if (codec & DELTA and group == 1) or (codec & SHUFFLE and width == 1) or (codec & PALETTE and not _few_values(sample[0], width)):
