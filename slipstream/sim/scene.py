@@ -15,12 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slipstream.sim.airframe import FIGHTER, GRAVITY_MPS2, PHYSICS_DT_S, SOUND_MPS
+from slipstream.sim.airframe import FIGHTER, GRAVITY_MPS2, MISSILE, PHYSICS_DT_S, SOUND_MPS
 from slipstream.sim.guidance import BURN_S
 from slipstream.sim.paths import NEVER, Steering, chases, paths
 from slipstream.sim.reach import Geometry, envelope
 from slipstream.sim.reach_table import CHANNELS, ReachTable, pseudo_angle
 from slipstream.sim.reachable import TIMES_S, reachable
+from slipstream.sim.shots import BURN_TICKS
 
 FUTURE_S = 20.0
 EVERY = 15  # ticks between two points of a path: a quarter of a second
@@ -113,8 +114,11 @@ def _chased(missiles: list[dict[str, Any]], target: dict[str, Any]) -> NDArray[A
     ages_s = [m["age_s"] for m in missiles]
     age = torch.tensor([round(a / PHYSICS_DT_S) for a in ages_s], dtype=torch.int32)
     pos, vel = torch.cat([_pos(m) for m in missiles]), torch.cat([_vel(m) for m in missiles])
-    steering = Steering.hold(torch.full((count,), _rudder(target)))
-    flown = chases(pos, vel, age, _pos(target).repeat(count, 1), _vel(target).repeat(count, 1), steering, ticks, EVERY).numpy()
+    if target["alive"]:
+        steering = Steering.hold(torch.full((count,), _rudder(target)))
+        flown = chases(pos, vel, age, _pos(target).repeat(count, 1), _vel(target).repeat(count, 1), steering, ticks, EVERY).numpy()
+    else:  # straight on
+        flown = paths(MISSILE, pos, vel, Steering.hold(torch.zeros(count)), BURN_TICKS - age, ticks, EVERY).numpy()
     times = np.arange(flown.shape[1]) * EVERY * PHYSICS_DT_S
     burnt_out = np.array(ages_s)[:, None] + times > BURN_S
     spent = np.logical_or.accumulate(burnt_out & (flown[..., 2] < SOUND_MPS), axis=1)

@@ -1,0 +1,80 @@
+"""Missile reach: the time of one call for many pairs, flown and looked up, and of what a spacetime diagram needs.
+
+python benchmarks/reach.py [--pairs 4096] [--device cpu|cuda] [--repeats 5]
+"""
+
+import argparse
+import math
+import os
+import time
+
+import torch
+
+from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv
+from slipstream.sim.reach import Geometry, envelope
+from slipstream.sim.reach_table import ReachTable, pseudo_angle
+from slipstream.sim.reachable import reachable
+from slipstream.sim.scene import scene_of
+from slipstream.sim.shots import HOLD, time_of_hit
+
+
+def drawn(pairs, device):
+    u = torch.rand(pairs, 4, generator=torch.Generator().manual_seed(0)).to(device)
+    return Geometry(200 + 250 * u[:, 0], 200 + 250 * u[:, 1], math.pi * u[:, 2], math.pi * (2 * u[:, 3] - 1))
+
+
+def timed(call, device, repeats):
+    """Median wall time and processor time (all threads) of one call in ms."""
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    call()
+    walls, processor = [], []
+    for _ in range(repeats):
+        wait()
+        start, used = time.perf_counter(), time.process_time()
+        call()
+        wait()
+        walls.append((time.perf_counter() - start) * 1e3)
+        processor.append((time.process_time() - used) * 1e3)
+    return sorted(walls)[repeats // 2], sorted(processor)[repeats // 2]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=4096)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--repeats", type=int, default=5)
+    args = parser.parse_args()
+    geometry, table = drawn(args.pairs, args.device), ReachTable.load(device=args.device)
+    bearing, aspect = (pseudo_angle(torch.cos(x), torch.sin(x)) for x in (geometry.bearing, geometry.aspect))
+    where = (geometry.own_speed, geometry.target_speed, bearing, aspect)
+    distance = torch.full_like(geometry.own_speed, 20_000.0)
+    zero = torch.zeros_like(distance)
+    state = geometry.at(distance)
+    features = AirCombatEnv(args.pairs, args.device, config=AirCombatConfig(start="random", reach_features=True))
+    view = features.views()[0]
+    duel = AirCombatEnv(1).get_render_state(0)
+
+    def observe():
+        view.pop("reach", None)
+        view["reach"]
+
+    rows = [
+        (f"r_max, r_min, r_ne and times of {args.pairs:,} pairs, flown", lambda: envelope(geometry), args.device),
+        (f"{args.pairs:,} single shots at 20 km", lambda: time_of_hit(*state, zero, zero + HOLD), args.device),
+        (f"the same of {args.pairs:,} pairs, from the table", lambda: table.lookup_all(*where), args.device),
+        (f"the observation group 'reach' of {args.pairs:,} duels", observe, args.device),
+        ("reachable set at 5, 10, 15, 20 s", lambda: reachable(300.0), "cpu"),
+        ("everything a diagram shows, ranges from the table", lambda: scene_of(duel, exact=False), "cpu"),
+        ("everything a diagram shows, ranges flown", lambda: scene_of(duel), "cpu"),
+    ]
+    if args.device == "cuda":
+        print(torch.cuda.get_device_name())
+    print(f"load average before: {os.getloadavg()[0]:.1f}; {torch.get_num_threads()} threads; median of {args.repeats}")
+    print("| what | on | wall (ms) | processor (ms) |\n|---|---|---|---|")
+    for name, call, device in rows:
+        wall, processor = timed(call, device, args.repeats)
+        print(f"| {name} | {device} | {wall:.2f} | {processor:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The spacetime diagram and its animation: what they are made of, and files that open."""
+
+from __future__ import annotations
+
+import math
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv
+from slipstream.runs.animation import animate
+from slipstream.runs.spacetime import draw_scene, spacetime
+from slipstream.sim.scene import scene_of, scenes_of_game
+
+
+def game(decisions=6, fire=True):
+    """Both straight on, nose to nose, firing when they may: a render state a second."""
+    env = AirCombatEnv(1, config=AirCombatConfig(num_envs=1, sides=2, time_scale=60.0))
+    action = torch.tensor([0.0, 1.0, float(fire)]).expand(2, 1, 3).clone()
+    states = [env.get_render_state(0)]
+    for _ in range(decisions):
+        env.step(action)
+        states.append(env.get_render_state(0))
+        if states[-1]["winner"] is not None:
+            break
+    return states
+
+
+def test_a_scene_tells_what_one_side_must_expect():
+    scene = scene_of(game(4)[-1], side=1)
+    assert [reach["time"] for reach in scene["reach"]] == [5, 10, 15, 20]
+    assert all(reach["polygon"].shape == (len(reach["mach"]), 2) for reach in scene["reach"])
+    assert len(scene["times"]) == len(scene["own_path"]) == 81
+    own, path = scene["own"], scene["own_path"]
+    assert path[0].tolist() == pytest.approx([own["x"], own["y"], own["speed"]], rel=1e-4)
+    assert path[-1, 0] > own["x"] + 20 * 300 and abs(path[-1, 1] - own["y"]) < 1  # straight on, not slower
+    assert len(scene["incoming"]) == len(scene["missiles"]["incoming"]) > 0
+    assert scene["threat"]["range"] < scene["threat"]["r_max"]
+    assert scene["threat"]["r_min"] < scene["threat"]["r_ne"] < scene["threat"]["r_max"]
+
+
+def test_the_reach_lies_ahead_of_the_enemy():
+    scene = scene_of(game(0)[0])
+    enemy, early = scene["enemy"], scene["reach"][0]["polygon"]
+    assert early[:, 0].max() < enemy["x"] and abs(early[:, 1].mean() - enemy["y"]) < 10  # it flies towards smaller x
+    assert np.hypot(*(early - (enemy["x"], enemy["y"])).T).max() == pytest.approx(3150, rel=0.05)
+
+
+def test_both_escapes_end_with_the_enemy_astern():
+    scene = scene_of(game(0)[0])
+    left, right = scene["escapes"]
+    assert left[-1, 0] < scene["own"]["x"] and right[-1, 0] < scene["own"]["x"]  # it fled from an enemy at greater x
+    assert left[:, 1].max() > scene["own"]["y"] + 1900 > scene["own"]["y"] - 1900 > right[:, 1].min()  # a circle of 1 km radius each
+    for path in (left, right):
+        course = path[-1, :2] - path[-5, :2]
+        assert math.degrees(math.atan2(abs(course[1]), -course[0])) < 3
+
+
+def test_a_missile_that_is_slower_than_sound_is_not_drawn_on():
+    state = game(3)[-1]
+    missile = next(m for m in state["missiles"] if m["target"] == 1)
+    late = missile | {"age_s": 30.0, "vx": -350.0, "vy": 0.0, "speed": 350.0, "engine_on": False}
+    path = scene_of(state | {"missiles": [late]})["incoming"][0]
+    flown = path[~np.isnan(path[:, 0])]
+    assert 0 < len(flown) < 20 and flown[:, 2].min() >= 340  # 10 m/s above it, and it loses 7 m/s a second
+    assert np.isnan(path[len(flown) :]).all()
+
+
+def test_sides_are_told_apart():
+    state = game(0)[0]
+    one, two = scene_of(state, 1, exact=False), scene_of(state, 2, exact=False)
+    assert one["own"] == two["enemy"] and one["enemy"] == two["own"]
+    with pytest.raises(ValueError, match="side must be 1 or 2"):
+        scene_of(state, 0)
+
+
+def test_the_table_and_the_flown_ranges_agree_in_a_scene():
+    state = game(0)[0]
+    exact, table = (scene_of(state, exact=exact)["threat"] for exact in (True, False))
+    for name in ("r_max", "r_ne"):
+        assert table[name] == pytest.approx(exact[name], rel=0.05)
+
+
+def test_the_diagram_is_a_picture(tmp_path):
+    path = spacetime(tmp_path / "duel.png", scene_of(game(4)[-1], exact=False), "two that never turn")
+    with Image.open(path) as image:
+        assert image.size == (2400, 1440)
+        assert len(np.unique(np.asarray(image.convert("RGB")).reshape(-1, 3), axis=0)) > 500
+
+
+def test_every_stage_of_a_game_can_be_drawn():
+    """Also with somebody outside the field, and after the end."""
+    states = game(30)
+    assert states[-1]["winner"] == 0  # both are hit at once
+    far = [body | {"x": body["x"] + 60_000, "y": body["y"] - 90_000} for body in states[0]["aircraft"]]
+    for state in (states[0], states[-1], states[0] | {"aircraft": far}):
+        figure = draw_scene(scene_of(state, exact=False))
+        texts = " ".join(text.get_text() for text in figure.texts)
+        assert f"t = {state['time']:.1f} s" in texts
+        assert ("down" in texts) == (state["winner"] is not None)
+
+
+@pytest.mark.parametrize("form", ["gif", "html"])
+def test_a_game_becomes_an_animation(tmp_path, form):
+    scenes = scenes_of_game(game(2))
+    assert scenes[2]["trails"]["own"].shape == (3, 2)
+    seen = []
+    path = animate(tmp_path / f"game.{form}", scenes, fps=4, width_px=320, progress=seen.append)
+    assert seen == [1, 2, 3]
+    if form == "gif":
+        with Image.open(path) as image:
+            assert image.size[0] == pytest.approx(320, rel=0.1) and image.n_frames >= 3
+    else:
+        page = path.read_text()
+        assert page.count("data:image/jpeg;base64,") == 3 and "{{" not in page
+
+
+def test_an_animation_says_which_endings_it_knows(tmp_path):
+    with pytest.raises(ValueError, match=r"\.gif, \.html, \.mp4"):
+        animate(tmp_path / "game.avi", [{}])
+    with pytest.raises(ValueError, match="at least one scene"):
+        animate(tmp_path / "game.gif", [])
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is not None, reason="ffmpeg is there")
+def test_without_ffmpeg_a_film_is_refused_with_a_way_out(tmp_path):
+    with pytest.raises(ValueError, match=r"needs ffmpeg.*game\.html"):
+        animate(tmp_path / "game.mp4", [{}])
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg")
+def test_with_ffmpeg_a_game_becomes_a_film(tmp_path):
+    path = animate(tmp_path / "game.mp4", scenes_of_game(game(1)), fps=4, width_px=320)
+    assert path.read_bytes()[4:8] == b"ftyp"
