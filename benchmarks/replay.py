@@ -165,7 +165,9 @@ def main() -> None:
         growth(args.largest)
         return
     for name in args.data:
-        compare(name, data_set(name, args.checkpoint), args.rounds)
+        episodes = data_set(name, args.checkpoint)
+        torch.set_num_threads(args.threads)  # recording flies through numba, which sets the threads they share
+        compare(name, episodes, args.rounds)
     print(f"\nload {os.getloadavg()[0]:.1f} at the end")
 
 
