@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -209,15 +210,15 @@ def train_navigation(algo: str, seed: int, seconds: float) -> list[dict[str, flo
     return points
 
 
-def navigation(algos: list[str], seeds: list[int], seconds: float, folder: Path) -> None:
+def navigation(algos: list[str], seeds: list[int], seconds: float, jobs: int, folder: Path) -> None:
     """Success over unseen maps against frames and against CPU time."""
     curves: dict[str, list[list[dict[str, float]]]] = {}
     print(f"{date.today()}: the demo's world, {seconds:.0f} s of CPU time of one thread each\n")
     print("| algorithm, seed | frames | success over maps 301-308 after 1/4, 1/2, 3/4 and all of the time | best |")
     print("|---|---|---|---|", flush=True)
-    for algo in algos:
-        for seed in seeds:
-            points = in_fresh_process("navigation", algo, seed, seconds)
+    pairs = [(algo, seed) for algo in algos for seed in seeds]
+    with ThreadPoolExecutor(jobs) as pool:
+        for (algo, seed), points in zip(pairs, pool.map(lambda pair: in_fresh_process("navigation", *pair, seconds), pairs), strict=True):
             curves.setdefault(algo, []).append(points)
             last = points[-1]["cpu_s"]
             at = [[p["success"] for p in points if p["cpu_s"] <= share * last + 1e-6][-1:] or [0.0] for share in (0.25, 0.5, 0.75, 1.0)]
@@ -253,6 +254,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("--width", type=int, default=WIDTH)
     parser.add_argument("--seconds", type=float, default=160.0, help="of training in the demo's world")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings in the demo's world at once; each is timed by its own CPU time")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--alone", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -260,7 +262,7 @@ def main() -> None:
         kind, *given = json.loads(args.alone)
         print(json.dumps({"ours": train_ours, "sb3": train_sb3, "navigation": train_navigation}[kind](*given)))
     elif args.navigation:
-        navigation(args.only or ["ppo", "sac", "dqn"], args.seeds or [0, 1], args.seconds, args.out)
+        navigation(args.only or ["ppo", "sac", "dqn"], args.seeds or [0, 1], args.seconds, args.jobs, args.out)
     else:
         classic_control(args.only or list(SETTINGS), args.seeds or [0, 1, 2], args.width)
 
