@@ -18,6 +18,7 @@ class Slot:
 
     def __init__(self, form: Form, pinned: bool) -> None:
         self.copied: Any = None  # the event after which a copy to the device has read the arrays
+        self.kept = False  # by a pool; otherwise the memory goes with its last holder
         self.arrays: dict[Hashable, np.ndarray] = {}
         self._roots: list[np.ndarray] = []
         for key, (shape, dtype) in form.items():
@@ -60,6 +61,7 @@ class BatchPool:
                     return slot
             slot = Slot(form, self._pinned)
             if len(slots) < self._most:
+                slot.kept = True
                 slots.append(slot)
                 self._taken.add(id(slot))
             return slot

@@ -195,9 +195,13 @@ class Drawing:
     def _batch(self, tensors: dict[Key, Tensor], batch_size: tuple[int, ...], slot: Slot) -> TensorDict:
         device = self._device
         if device.type == "cuda":
-            tensors = {key: tensor.to(device, non_blocking=True) for key, tensor in tensors.items()}
-            slot.copied = torch.cuda.Event()
-            slot.copied.record(torch.cuda.current_stream(device))
+            moved = {key: tensor.to(device, non_blocking=True) for key, tensor in tensors.items()}
+            copied = torch.cuda.Event()
+            copied.record(torch.cuda.current_stream(device))
+            slot.copied = copied  # before `tensors` goes, which until then keeps the slot from being taken
+            tensors = moved
+            if not slot.kept:
+                copied.synchronize()
         tree: dict[str, Any] = {}
         for key, tensor in tensors.items():
             node = tree
