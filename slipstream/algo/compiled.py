@@ -44,7 +44,7 @@ def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], 
         return functional_call(holder, dict(zip(names, parameters, strict=True)), (rows,))
 
     def call(rows: Any) -> Any:
-        parameters = list(module.parameters())
+        parameters: list[Tensor] = list(module.parameters())
         shapes = tuple(x.shape for x in tree_leaves(rows))
         if shapes not in programs:
             programs[shapes] = build(parameters, rows)
