@@ -151,6 +151,9 @@ class HybridHead(Head):
     # A switch is asked again at every decision: one that is on with 0.1 comes on after ten of them. Waiting until it is likelier than not
     # would leave it off for good: of 200 duels 0.38 were won so, 0.78 from 0.1 on, 0.81 with the switch drawn at random.
     ON_FROM = 0.1
+    # And one that starts at a half is used up at once: all missiles are gone in the first seconds, and that they are worth more later
+    # is never seen.
+    FIRST_LOGIT = -4.0
 
     low: Tensor
     span: Tensor
@@ -161,6 +164,7 @@ class HybridHead(Head):
         self.dims = self.real + switches
         self.beta = BetaHead(inputs, self.real, 0.0, 1.0)
         self.switch_layer = small_linear(inputs, switches)
+        nn.init.constant_(self.switch_layer.bias, self.FIRST_LOGIT)
         self.register_buffer("low", torch.tensor(low), persistent=False)
         self.register_buffer("span", torch.tensor(high) - torch.tensor(low), persistent=False)
 

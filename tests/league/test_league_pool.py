@@ -15,6 +15,7 @@ from slipstream.league.opponents import SeatedOpponent
 from slipstream.league.pool import PolicyPool, SeatedPolicies
 from slipstream.league.recording import Recorder
 from slipstream.models import ModelConfig, build_policy
+from slipstream.policies import SHIPPED
 
 SPECS = AirCombatEnv(1)
 
@@ -161,8 +162,15 @@ def test_a_learned_agent_flies_a_checkpoint_and_says_how_often_it_decided(tmp_pa
     env.check()
 
 
+def test_the_agent_that_ships_flies_and_is_small():
+    assert SHIPPED["aircombat"].stat().st_size <= 2**20
+    agent = make_agent("learned", 4)
+    env = AirCombatEnv(4, config=AirCombatConfig(opponent="learned", start="random", time_scale=agent.time_scale))
+    for _ in range(3):
+        env.step(torch.tensor([0.0, 1.0, 0.0]).expand(4, 3))
+    env.check()
+
+
 def test_a_policy_for_another_task_cannot_fly_a_duel():
     with pytest.raises(ValueError, match="was trained for task=navigation: it cannot fly a duel"):
-        from slipstream.policies import SHIPPED
-
         LearnedAgent(checkpoint=SHIPPED["navigation"])

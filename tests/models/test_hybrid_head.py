@@ -102,3 +102,8 @@ def test_the_mean_turns_a_switch_on_that_comes_on_now_and_then_and_the_mode_one_
     assert head.mean(parameters)[:, 2].tolist() == [0.0, 1.0, 1.0, 1.0]
     assert head.mode(parameters)[:, 2].tolist() == [0.0, 0.0, 0.0, 1.0]
     assert head.mean(parameters)[0, :2].tolist() == pytest.approx([0.2, 0.6])  # 3/5 of -1 … 1 and of 0 … 1
+
+
+def test_a_new_head_rarely_turns_a_switch_on():
+    head = HybridHead(5, (-1.0, 0.0), (1.0, 1.0), 1)
+    assert head(FEATURES)[2].sigmoid().max().item() < 0.03
