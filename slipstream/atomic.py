@@ -14,7 +14,8 @@ def write_whole(path: Path, data: bytes | Iterable[Any]) -> None:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         with open(temporary, "xb") as file:
-            for part in (data,) if isinstance(data, bytes) else data:
+            parts: Iterable[Any] = (data,) if isinstance(data, bytes) else data
+            for part in parts:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())

@@ -120,8 +120,8 @@ def measure(cfg: TrainConfig, form: str, device: torch.device) -> Result:
     whole_s = _seconds(lambda: iteration.learn(iteration.collect()), device)
     kernels = _kernels(lambda: iteration.learn(iteration.collect())) if cuda else 0
     memory = torch.cuda.max_memory_reserved(device) / 2**30 if cuda else 0.0
-    rates = (iteration.frames / seconds for seconds in (collect_s, learn_s, whole_s))
-    return Result(cfg.env.num_envs, form, *rates, kernels, memory, setup)
+    rollout, update, end_to_end = (iteration.frames / seconds for seconds in (collect_s, learn_s, whole_s))
+    return Result(cfg.env.num_envs, form, rollout, update, end_to_end, kernels, memory, setup)
 
 
 def _seconds(call: Callable[[], Any], device: torch.device) -> float:
