@@ -75,6 +75,7 @@ class PrioritizedSampler(Sampler):
     def state_dict(self) -> dict[str, Any]:
         """See `Sampler`."""
         own = {"alpha": self.alpha, "beta": self.beta, "eps": self.eps, "largest": self._largest, "head": self._head}
+        own["size"] = self._tree.size  # decides the order of the leaves, and so what a draw finds
         return {**super().state_dict(), **own, "priorities": self.priorities()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -84,7 +85,7 @@ class PrioritizedSampler(Sampler):
         self._largest, self._head = state["largest"], state["head"]
         priorities = np.asarray(state["priorities"], np.float64)
         self._tail = self._head + len(priorities)
-        self._tree = SumTree(max(1024, len(priorities)))
+        self._tree = SumTree(max(int(state["size"]), len(priorities)))
         self._place(priorities, self._head)
 
     def _grow(self, head: int, tail: int, needed: int) -> None:

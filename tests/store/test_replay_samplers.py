@@ -121,6 +121,16 @@ def test_new_steps_get_the_largest_priority_and_evicted_ones_none():
     assert buffer.sample(1000)["index"].min() >= 50
 
 
+def test_priorities_of_a_wrapped_and_grown_tree_draw_the_same_from_a_saved_state():
+    settings = {"capacity": 1127, "sampler": "prioritized"}
+    buffer = filled([50] * 10 + [935], **settings)
+    buffer.update_priority(buffer.sample(200)["index"], np.linspace(0.1, 5, 200))
+    other = ReplayBuffer(1127, sampler="prioritized", seed=9)
+    other.load_state_dict(buffer.state_dict())
+    for _ in range(5):
+        assert other.sample(64)["index"].tolist() == buffer.sample(64)["index"].tolist()
+
+
 def test_bad_priorities_are_refused():
     buffer = filled([50], sampler="prioritized")
     with pytest.raises(ValueError, match="NaN or infinite"):
