@@ -26,7 +26,7 @@ from slipstream.sim.reach_table import CHANNELS, TIMED_SHARES, ReachTable
 from slipstream.sim.shots import HOLD, time_of_hit
 
 FARTHEST_M = 95_000.0  # two at 550 m/s, nose to nose, are hit from 90 km
-ESCAPES = tuple(math.radians(15 * k) for k in range(-12, 13))  # turns off the present heading, to either side
+ESCAPES = 25  # turns off the present heading, each 15 degrees to either side
 COARSE = 96  # launches over all ranges, each 7.5 % farther than the last: gaps wider than that are seen
 FINE, ROUNDS = 8, 2  # launches between two of those, and again between two of these: the edges are right to 0.1 %
 ESCAPE_COARSE, ESCAPE_FINE = 20, 5  # the same for r_ne, each with all escapes: right to 0.5 %
@@ -102,8 +102,7 @@ def _envelope(geometry: Geometry, backend: str) -> Envelope:
 
 def _times(geometry: Geometry, r_max: Tensor, backend: str) -> tuple[Tensor, ...]:
     """How long missiles fly to targets that keep their velocity, from the TIMED_SHARES of r_max."""
-    shares = torch.tensor(TIMED_SHARES, dtype=r_max.dtype, device=r_max.device)
-    distance = r_max[:, None] * shares
+    distance = torch.stack([share * r_max for share in TIMED_SHARES], 1)
     zero = torch.zeros_like(distance)
     times = _flight_times(geometry, distance, zero, zero + HOLD, backend)
     # Where such a launch does not hit (too near, as a rule), a middling closing speed stands in for it.
@@ -132,10 +131,10 @@ def _straight(geometry: Geometry, backend: str) -> tuple[Tensor, Tensor]:
 
 def _no_escape(geometry: Geometry, r_max: Tensor, backend: str) -> Tensor:
     """The far end of the widest stretch from which every escape is hit."""
-    turns = torch.tensor(ESCAPES, dtype=r_max.dtype, device=r_max.device)
+    turns = torch.linspace(-math.pi, math.pi, ESCAPES, dtype=r_max.dtype, device=r_max.device)
 
     def all_hit(distance: Tensor) -> Tensor:
-        each = distance[..., None].expand(*distance.shape, len(ESCAPES))
+        each = distance[..., None].expand(*distance.shape, ESCAPES)
         return _fly(geometry, each, turns.expand_as(each), torch.ones_like(each), backend).all(-1)
 
     shares = torch.logspace(math.log10(0.05), 0, ESCAPE_COARSE, dtype=r_max.dtype, device=r_max.device)

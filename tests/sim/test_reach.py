@@ -110,3 +110,21 @@ def test_the_geometry_of_a_pair_is_told_as_the_table_wants_it():
     offset, closing = again[2] - again[0], again[3]
     torch.testing.assert_close(offset, torch.tensor([[0.0, 10_000.0]]), atol=0.01, rtol=0)
     torch.testing.assert_close(closing, torch.tensor([[0.0, -200.0]]), atol=0.01, rtol=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_the_search_finds_the_same_and_can_be_captured():
+    there = drawn(200, seed=8)
+    here = Geometry(*(x.cuda() for x in (there.own_speed, there.target_speed, there.bearing, there.aspect)))
+    plain = envelope(here)  # also compiles the kernel
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = envelope(here)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(captured.r_max, plain.r_max) and torch.equal(captured.r_ne, plain.r_ne)
+    expected = envelope(there)
+    for name, share in (("r_max", 0.98), ("r_ne", 0.9)):
+        a, b = getattr(plain, name).cpu(), getattr(expected, name)
+        assert ((a - b).abs() <= 0.01 * b + 1).float().mean() >= share, name
