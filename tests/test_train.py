@@ -35,7 +35,7 @@ TINY = shlex.split("""
     algo.training_frame_num=8 algo.minibatches=4 algo.epochs=2 algo.schedule=adaptive
     model.encoder=dict model.part=8 model.trunk=[16]
     total_frames=512 save_interval=2 eval_interval=3 eval.num_drones=2 eval.map_seeds=[1] eval.max_steps=240
-    device=cpu quiet=true wandb.mode=disabled
+    device=cpu threads=1 quiet=true wandb.mode=disabled
 """)
 
 
@@ -376,7 +376,7 @@ class Slope(TensorEnv):
 OWN_RUN = shlex.split("""
     task=slope_env:Slope env.num_envs=6 algo.training_frame_num=4 algo.minibatches=2 model.trunk=[8]
     total_frames=192 save_interval=100 eval_interval=3 eval.num_drones=3 eval.max_steps=8
-    device=cpu quiet=true wandb.mode=disabled
+    device=cpu threads=1 quiet=true wandb.mode=disabled
 """)
 
 

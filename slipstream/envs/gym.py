@@ -10,6 +10,7 @@ present episodes again, action by action, which works for any env that does the 
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -192,7 +193,9 @@ def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
                 raise ValueError(f"{config.id}'s native vector env does not reset on the next step: use env.vectorization=sync")
             return vector
         makers = [partial(_make_one, config.id, kwargs, seed, index) for index in range(num_envs)]
-        return AsyncVectorEnv(makers) if config.vectorization == "async" else SyncVectorEnv(makers, copy=False)
+        if config.vectorization == "async":  # forked, so that a worker knows the ids registered here, whatever default others have set
+            return AsyncVectorEnv(makers, context="fork" if sys.platform == "linux" else None)
+        return SyncVectorEnv(makers, copy=False)
     except (gymnasium.error.Error, TypeError) as error:
         raise ValueError(f"env.id={config.id}: {error}") from error
 

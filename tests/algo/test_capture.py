@@ -67,6 +67,7 @@ def test_the_schedule_reaches_the_captured_path():
     assert losses["lr"] == 0.0 and torch.equal(weights(job), before)
 
 
+@pytest.mark.soak  # the compiler takes its time; what is traced for it is tested below
 def test_a_compiled_update_is_the_plain_one_to_rounding():
     small = ("model.encoder=dict", "model.keys=[state,dynamic_obstacle]", "model.trunk=[16]", "algo.minibatches=2")  # compiles quicker
     jobs = [build("cpu", *small) for _ in range(2)]
