@@ -29,7 +29,7 @@ from typing import Any
 
 EPISODES = 20
 SOLVED = {"dqn": 475.0, "sac": -200.0, "td3": -200.0}
-STEPS = {"dqn": 50_000, "sac": 8_000, "td3": 12_000}
+STEPS = {"dqn": 50_000, "sac": 8_000, "td3": 20_000}
 WIDTH = 64  # of both layers, unless --width says otherwise
 ENVS = {"dqn": "CartPole-v1", "sac": "Pendulum-v1", "td3": "Pendulum-v1"}
 
@@ -161,7 +161,7 @@ def in_fresh_process(kind: str, *given: Any) -> Any:
 # -- the tables --------------------------------------------------------------------------------------------------------------
 
 
-def classic_control(algos: list[str], seeds: list[int], width: int) -> None:
+def classic_control(algos: list[str], seeds: list[int], width: int, jobs: int) -> None:
     machine = f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start"
     print(f"{date.today()}, {machine}; one thread a training, two layers of {width}\n")
     print("| env, steps | contender | return of each seed | solved | CPU s, median | clock s, median | CPU time / SB3's |")
@@ -170,10 +170,13 @@ def classic_control(algos: list[str], seeds: list[int], width: int) -> None:
         contenders = [("SB3", "sb3", {}), ("ours", "ours", {})]
         if algo == "dqn":
             contenders.append(("ours, double and dueling", "ours", OWN_DQN))
-        found: dict[str, list[dict[str, Any]]] = {name: [] for name, _, _ in contenders}
-        for seed in seeds:  # in turns, so that a busy quarter of an hour hits all
-            for name, side, changes in contenders:
-                found[name].append(in_fresh_process(side, algo, seed, STEPS[algo], width, changes))
+
+        def turns(seed: int) -> list[dict[str, Any]]:  # so that a busy quarter of an hour hits all contenders
+            return [in_fresh_process(side, algo, seed, STEPS[algo], width, changes) for _, side, changes in contenders]
+
+        with ThreadPoolExecutor(jobs) as pool:
+            rows = list(pool.map(turns, seeds))
+        found = {name: [row[i] for row in rows] for i, (name, _, _) in enumerate(contenders)}
         for name, runs in found.items():
             ratios = [run["cpu_s"] / other["cpu_s"] for run, other in zip(runs, found["SB3"], strict=True)]
             returns = ", ".join(f"{run['return']:.0f}" for run in runs)
@@ -254,7 +257,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("--width", type=int, default=WIDTH)
     parser.add_argument("--seconds", type=float, default=160.0, help="of training in the demo's world")
-    parser.add_argument("--jobs", type=int, default=1, help="trainings in the demo's world at once; each is timed by its own CPU time")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="seeds, or trainings in the demo's world, at once; each is timed by its own CPU time"
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--alone", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -264,7 +269,7 @@ def main() -> None:
     elif args.navigation:
         navigation(args.only or ["ppo", "sac", "dqn"], args.seeds or [0, 1], args.seconds, args.jobs, args.out)
     else:
-        classic_control(args.only or list(SETTINGS), args.seeds or [0, 1, 2], args.width)
+        classic_control(args.only or list(SETTINGS), args.seeds or [0, 1, 2], args.width, args.jobs)
 
 
 if __name__ == "__main__":
