@@ -24,6 +24,7 @@ import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,21 +162,22 @@ def in_fresh_process(kind: str, *given: Any) -> Any:
 # -- the tables --------------------------------------------------------------------------------------------------------------
 
 
+def in_turns(algo: str, width: int, contenders: list[tuple[str, str, dict[str, Any]]], seed: int) -> list[dict[str, Any]]:
+    """One training of each contender with this seed, one after the other: a busy quarter of an hour hits all of them."""
+    return [in_fresh_process(side, algo, seed, STEPS[algo], width, changes) for _, side, changes in contenders]
+
+
 def classic_control(algos: list[str], seeds: list[int], width: int, jobs: int) -> None:
     machine = f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start"
     print(f"{date.today()}, {machine}; one thread a training, two layers of {width}\n")
     print("| env, steps | contender | return of each seed | solved | CPU s, median | clock s, median | CPU time / SB3's |")
     print("|---|---|---|---|---|---|---|", flush=True)
     for algo in algos:
-        contenders = [("SB3", "sb3", {}), ("ours", "ours", {})]
+        contenders: list[tuple[str, str, dict[str, Any]]] = [("SB3", "sb3", {}), ("ours", "ours", {})]
         if algo == "dqn":
             contenders.append(("ours, double and dueling", "ours", OWN_DQN))
-
-        def turns(seed: int) -> list[dict[str, Any]]:  # so that a busy quarter of an hour hits all contenders
-            return [in_fresh_process(side, algo, seed, STEPS[algo], width, changes) for _, side, changes in contenders]
-
         with ThreadPoolExecutor(jobs) as pool:
-            rows = list(pool.map(turns, seeds))
+            rows = list(pool.map(partial(in_turns, algo, width, contenders), seeds))
         found = {name: [row[i] for row in rows] for i, (name, _, _) in enumerate(contenders)}
         for name, runs in found.items():
             ratios = [run["cpu_s"] / other["cpu_s"] for run, other in zip(runs, found["SB3"], strict=True)]
