@@ -22,7 +22,7 @@ from slipstream.sim.shots import BURN_TICKS, HARD
 
 TIMES_S = (5.0, 10.0, 15.0, 20.0)
 GAINS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.6, 3.0, HARD)  # rudder per rad still to be turned
-TURNS = 65  # headings from straight on to a full turn
+TURNS = 49  # headings from straight on to a full turn
 RAYS = 49  # directions in which the boundary of one half is found
 
 
@@ -69,17 +69,17 @@ def reachable(speed_mps: float, times_s: tuple[float, ...] = TIMES_S, backend: s
 
 def _boundary(time_s: float, curves: Tensor) -> Boundary:
     """The farthest and the nearest crossing of every ray with curves [C, TURNS, 3] of places and speeds."""
-    begin, end = curves[:, :-1].reshape(-1, 3).double(), curves[:, 1:].reshape(-1, 3).double()
-    angles = torch.linspace(0, 1, RAYS, dtype=torch.float64) * _widest(begin, end)
-    ray = torch.stack((torch.cos(angles), torch.sin(angles)), -1)[:, None]  # [RAYS, 1, 2]
-    side_begin, side_end = (ray[..., 0] * p[:, 1] - ray[..., 1] * p[:, 0] for p in (begin, end))  # [RAYS, segments]
+    begin, end = curves[:, :-1].reshape(-1, 3), curves[:, 1:].reshape(-1, 3)
+    angles = torch.linspace(0, 1, RAYS) * _widest(begin, end)
+    ray = torch.stack((torch.cos(angles), torch.sin(angles)), -1)  # [RAYS, 2]
+    normal = torch.stack((-ray[:, 1], ray[:, 0]), -1)
+    side_begin, side_end = normal @ begin[:, :2].T, normal @ end[:, :2].T  # [RAYS, segments]: how far left of the ray
     part = side_begin / torch.where(side_begin == side_end, 1.0, side_begin - side_end)
-    at = begin + part[..., None] * (end - begin)  # [RAYS, segments, 3]
-    along = (at[..., :2] * ray).sum(-1)
+    along = torch.lerp(ray @ begin[:, :2].T, ray @ end[:, :2].T, part)
     crosses = (side_begin * side_end <= 0) & (side_begin != side_end) & (along > 0)
     far, near = torch.where(crosses, along, -1.0).argmax(1), torch.where(crosses, along, 1e9).argmin(1)
     rows = torch.arange(RAYS)
-    outer, inner = at[rows, far].float(), at[rows, near].float()
+    outer, inner = (torch.lerp(begin[at], end[at], part[rows, at, None]) for at in (far, near))
     outer[0, 1] = inner[0, 1] = 0
     machs = (torch.cat((x.flip(0), x[1:])) / SOUND_MPS for x in (outer[:, 2], inner[:, 2]))
     return Boundary(time_s, *_mirrored(outer[:, :2], inner[:, :2]), *machs)
@@ -90,7 +90,7 @@ def _widest(begin: Tensor, end: Tensor) -> float:
     closes = (begin[:, 1] > 0) & (end[:, 1] <= 0) & (end[:, 0] < 0)
     angle = torch.atan2(begin[:, 1], begin[:, 0])
     widest = torch.where(begin[:, 1] >= 0, angle, 0.0).amax()
-    return math.pi * (1 - 1e-6) if bool(closes.any()) else float(widest) * (1 - 1e-6)
+    return math.pi * (1 - 1e-5) if bool(closes.any()) else float(widest) * (1 - 1e-5)
 
 
 def _mirrored(*halves: Tensor) -> tuple[Tensor, ...]:
