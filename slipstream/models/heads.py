@@ -6,6 +6,7 @@ A head gives the distribution's parameters once (`forward`); the rest are pure f
 from __future__ import annotations
 
 import importlib.util
+from abc import abstractmethod
 
 import torch
 import torch.nn.functional as F
@@ -30,13 +31,13 @@ class Head(nn.Module):
     dims: int
     mask: str | None = None  # the observation that the head needs besides the features, where it needs one
 
+    @abstractmethod
     def log_prob(self, parameters: Parameters, action: Tensor) -> Tensor:
         """Log probability [N] of `action`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def entropy(self, parameters: Parameters) -> Tensor:
         """Entropy [N]."""
-        raise NotImplementedError
 
     def evaluate(self, parameters: Parameters, action: Tensor) -> tuple[Tensor, Tensor]:
         """Log probability of `action` and entropy, each [N]: what an update needs of the distribution."""
