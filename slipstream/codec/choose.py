@@ -29,12 +29,12 @@ _CANDIDATES = (
 def choose(frames: np.ndarray, group: int, width: int, size_of: Callable[[np.ndarray, int], int]) -> tuple[int, float]:
     """(codec, bytes a raw byte) for `frames`, uint8 [n, frame_bytes] of words of `width` bytes; `size_of(frames, codec)` codes one group.
 
-    With groups of one frame time counts most; the larger the group, up to 8, the more the user has asked for size.
+    With groups of one frame twice the time must save half of the bytes; the larger the group, the more the user has asked for size.
     """
     sample = _sample(frames, group)
     raw = sum(part.size for part in sample)
-    weight = 0.12 / min(group, 8)
-    best, best_score, best_ratio = RAW, 1.0 + weight * _open_time(RAW, 1.0, width), 1.0
+    weight = max(0.1, 1.3 / group**0.85)
+    best, best_score, best_ratio = RAW, _open_time(RAW, 1.0, width) ** weight, 1.0
     for codec in _CANDIDATES:
         if (codec & DELTA and group == 1) or (codec & SHUFFLE and width == 1) or (codec & PALETTE and not _few_values(sample[0], width)):
             continue
@@ -42,8 +42,8 @@ def choose(frames: np.ndarray, group: int, width: int, size_of: Callable[[np.nda
         if ratio > LEAST_GAIN:
             continue
         # LZ4-HC looks at every byte it is given: packed numbers are sealed several times faster
-        seal = 0.02 * (1 / (2 * width) if codec & PALETTE else 1.0) if codec & LZ4 else 0.0
-        score = ratio + weight * _open_time(codec, ratio, width) + min(seal, ratio)
+        seal = (0.1 / (2 * width) if codec & PALETTE else 0.1) if codec & LZ4 else 0.0
+        score = ratio * _open_time(codec, ratio, width) ** weight * (1 + seal)
         if score < best_score:
             best, best_score, best_ratio = codec, score, ratio
     return best, best_ratio
