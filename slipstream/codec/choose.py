@@ -33,7 +33,7 @@ def choose(frames: np.ndarray, group: int, width: int, size_of: Callable[[np.nda
     """
     sample = _sample(frames, group)
     raw = sum(part.size for part in sample)
-    weight = max(0.1, 1.3 / group**0.85)
+    weight = max(0.1, 1 / group**0.8)
     best, best_score, best_ratio = RAW, _open_time(RAW, 1.0, width) ** weight, 1.0
     for codec in _CANDIDATES:
         if (codec & DELTA and group == 1) or (codec & SHUFFLE and width == 1) or (codec & PALETTE and not _few_values(sample[0], width)):
@@ -57,7 +57,7 @@ def _open_time(codec: int, ratio: float, width: int) -> float:
     if codec & LZ4:
         time += 8 * ratio
     if codec & PALETTE:
-        time += 0.4 if width >= 4 else 1.0
+        time += 0.4 if width >= 4 else 1.6
     if codec & MASK:
         time += 0.5
     if codec & SHUFFLE:
