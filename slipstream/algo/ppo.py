@@ -233,7 +233,8 @@ class PPO:
                 for name, value in moments.items():
                     held["state"][i][name].copy_(value)
             return
-        self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": held["param_groups"]})
+        copies = {i: {name: value.clone() for name, value in moments.items()} for i, moments in state["optimizer"].items()}
+        self.optimizer.load_state_dict({"state": copies, "param_groups": held["param_groups"]})  # it would adopt the caller's tensors
         for group in self.optimizer.param_groups:  # load_state_dict copies the groups; the rate must stay this one tensor
             group["lr"] = self.learning_rate
 
