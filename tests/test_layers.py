@@ -22,8 +22,9 @@ ALLOWED = {
     "sim": {"seeding"},
     "codec": set(),
     "monitor": set(),
-    "store": {"atomic", "codec", "specs"},
-    "checkpoint": {"codec"},
+    "saving": {"codec"},
+    "store": {"atomic", "codec", "saving", "specs"},
+    "checkpoint": {"codec", "saving"},
     "runs": {"atomic", "monitor"},  # a run folder is given plain data
     "envs": {"sim", "specs", "seeding", "keys"},
     "models": {"specs", "exploration"},

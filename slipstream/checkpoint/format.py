@@ -22,8 +22,8 @@ import torch
 
 from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CorruptCheckpointError
-from slipstream.checkpoint.staging import SIGNED_MOMENTS, Storage, View
 from slipstream.codec import CHUNK_BYTES, moments_nbytes
+from slipstream.saving.staging import SIGNED_MOMENTS, Storage, View
 
 MAGIC = b"\x89SLIPCKP"
 VERSION = 1

@@ -12,9 +12,9 @@ import torch
 
 from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CorruptCheckpointError, UnsafeCheckpointError
-from slipstream.checkpoint.files import AtomicFile, FileSystem, atomic_file
 from slipstream.checkpoint.reader import make_tensor
-from slipstream.checkpoint.staging import Layout
+from slipstream.saving.files import AtomicFile, FileSystem, atomic_file
+from slipstream.saving.staging import Layout
 
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _BLOCK = 1 << 20

@@ -14,14 +14,14 @@ import torch
 
 from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
-from slipstream.checkpoint.files import FileSystem, atomic_file, point, stale_files, sync_folder
 from slipstream.checkpoint.forms import LZ4_MAGIC, read_torch, write_pt
 from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint
 from slipstream.checkpoint.reader import SlipFile
 from slipstream.checkpoint.retention import needed_bases, read_entry
-from slipstream.checkpoint.staging import Staging, View
 from slipstream.checkpoint.writer import SlipWriter, make_image
 from slipstream.codec import Workers
+from slipstream.saving.files import FileSystem, atomic_file, point, stale_files, sync_folder
+from slipstream.saving.staging import Staging, View
 
 
 def checkpoint_files(folder: Path) -> list[Path]:

@@ -17,9 +17,9 @@ from torch import Tensor
 from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CorruptCheckpointError
 from slipstream.checkpoint.format import Index, int8_count, is_signed, read_index
-from slipstream.checkpoint.staging import View
 from slipstream.codec import CHUNK_BYTES, CodecError, Scratch, Workers, decode_chunk, dequantise_moments
 from slipstream.codec.chunk import DIFFERENCE, RAW
+from slipstream.saving.staging import View
 
 _workers = Workers()
 _local = threading.local()

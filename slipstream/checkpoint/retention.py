@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.files import FileSystem, point, sync_folder
 from slipstream.checkpoint.format import HEADER, IS_DIFFERENCE, MAGIC, read_index
+from slipstream.saving.files import FileSystem, point, sync_folder
 
 _NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d+)(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
 

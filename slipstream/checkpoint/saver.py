@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -19,20 +17,18 @@ import numpy as np
 
 from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.files import FileSystem, stale_files
 from slipstream.checkpoint.forms import snapshot_state, write_lz4, write_pt
 from slipstream.checkpoint.reader import aside_name
 from slipstream.checkpoint.retention import Entry, Retention, needed_bases, read_entry
 from slipstream.checkpoint.signals import StopFlag
-from slipstream.checkpoint.staging import Buffer, Staging
 from slipstream.checkpoint.writer import Base, SlipWriter, make_image
 from slipstream.codec import Workers
 from slipstream.codec.chunk import zstandard_module
-from slipstream.codec.workers import lower_priority
+from slipstream.saving.files import FileSystem, stale_files
+from slipstream.saving.queue import NICE, SaveQueue, timings
+from slipstream.saving.staging import Buffer, Staging
 
-POLICIES = ("block", "drop_oldest", "keep_newest", "raise")
 _SUFFIX = {"slip": ".slip", "lz4": ".lz4", "pt": ""}
-_NICE = 10  # the training comes first: the saver's threads take what it leaves
 
 
 @dataclass
@@ -87,10 +83,8 @@ class AsyncCheckpointSaver:
         threads: int | None = None,
         fs: FileSystem | None = None,
     ) -> None:
-        if max_queue_size < 1 or full_every < 1:
-            raise ValueError(f"max_queue_size ({max_queue_size}) and full_every ({full_every}) must be at least 1")
-        if queue_policy not in POLICIES:
-            raise ValueError(f"queue_policy is {queue_policy!r}: use one of {', '.join(POLICIES)}")
+        if full_every < 1:
+            raise ValueError(f"full_every ({full_every}) must be at least 1")
         if moments not in (None, "int8", "bf16"):
             raise ValueError(f"moments is {moments!r}: use None (exact), 'bf16' or 'int8'")
         if not 0 <= compression_level <= 16:
@@ -99,26 +93,28 @@ class AsyncCheckpointSaver:
         self.compression_level, self.full_every, self.moments = compression_level, full_every, moments
         self.retention = Retention(keep_last, keep_every, best_metric, best_mode, links)
         self._fs = fs or FileSystem()
-        self._workers = Workers(threads, nice=_NICE)
+        self._workers = Workers(threads, nice=NICE)
         self._writer = SlipWriter(self._workers, self._fs)
         self._staging = Staging()
         self._stop = StopFlag()
-        self._jobs: deque[_Job] = deque()
-        self._changed = threading.Condition()
-        self._writing = self._closing = False
-        self._errors: list[tuple[Path, BaseException]] = []
         self._base: Base | None = None
         self._base_buffer: Buffer | None = None
         self._since_full = 0
         self._known: dict[Path, Entry] = {}
         self._folders: set[str] = set()
-        self._counts = dict.fromkeys(("saved", "full", "differences", "dropped", "failed", "bytes_in", "bytes_out"), 0)
+        self._counts = dict.fromkeys(("saved", "full", "differences", "bytes_in", "bytes_out"), 0)
         self._blocking_ms: deque[float] = deque(maxlen=1000)
-        self._background_ms: deque[float] = deque(maxlen=1000)
-        self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._work, name="slipstream-saver", daemon=True)
-        self._thread.start()
-        atexit.register(self._at_exit)
+        self._queue: SaveQueue[_Job] = SaveQueue(
+            self._write,
+            self._release,
+            name_of=lambda job: str(job.path),
+            size=max_queue_size,
+            policy=queue_policy,
+            error=CheckpointError,
+            owner="saver",
+            say=self._say,
+            on_exit=self.shutdown,
+        )
 
     def save_async(
         self,
@@ -139,58 +135,42 @@ class AsyncCheckpointSaver:
         form = _form(compress)
         name = os.fspath(path)
         target = Path(name if name.endswith(_SUFFIX[form]) else name + _SUFFIX[form])
-        self._check_open()
-        self._raise_errors()
+        self._queue.check()
         folder = os.path.dirname(name)
         if folder not in self._folders:
             self._enter_folder(target.parent)
             self._folders.add(folder)
-        self._make_room()
+        self._queue.make_room()
         structure, leaves = tree.freeze(checkpoint)
         buffer = self._staging.snapshot(leaves)
         job = _Job(structure, buffer, target, form, {k: float(v) for k, v in (metrics or {}).items()}, step)
-        with self._changed:
-            self._jobs.append(job)
-            self._changed.notify_all()
+        self._queue.put(job)
         self._blocking_ms.append(1e3 * (time.perf_counter() - start))
         return target
 
     def get_stats(self) -> dict[str, Any]:
         """What was saved and what it cost. Times in milliseconds, over the last 1,000 saves."""
-        blocking, background = list(self._blocking_ms), list(self._background_ms)
         out = self._counts["bytes_out"]
         return {
             "total_saved": self._counts["saved"],
             **self._counts,
+            "dropped": self._queue.dropped,
+            "failed": self._queue.failed,
             "compression_ratio": self._counts["bytes_in"] / out if out else 1.0,
-            "queue_size": len(self._jobs) + self._writing,
-            "blocking_ms_median": float(np.median(blocking)) if blocking else 0.0,
-            "blocking_ms_p99": float(np.percentile(blocking, 99)) if blocking else 0.0,
-            "background_ms_median": float(np.median(background)) if background else 0.0,
-            "background_ms_p99": float(np.percentile(background, 99)) if background else 0.0,
+            "queue_size": len(self._queue),
+            **timings(self._blocking_ms, self._queue.background_ms),
         }
 
     def wait(self, timeout: float | None = None) -> None:
         """Block until everything queued is on the disk; raises what went wrong."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: not self._jobs and not self._writing, timeout):
-                raise CheckpointError(f"{len(self._jobs) + self._writing} saves are still unfinished after {timeout} s")
-        self._raise_errors()
+        self._queue.wait(timeout)
 
     def shutdown(self, timeout: float | None = 60) -> None:
         """Finish the queue and end the threads; raises what went wrong and was not raised before. Safe to call twice."""
         self._stop.restore()
-        if os.getpid() != self._pid:  # a forked child owns neither the thread nor the files
-            return
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-        self._thread.join(timeout)
-        if self._thread.is_alive():
-            raise CheckpointError(f"{len(self._jobs) + self._writing} saves are unfinished after {timeout} s: give shutdown more time")
-        self._workers.close()
-        atexit.unregister(self._at_exit)
-        self._raise_errors()
+        if self._queue.close(timeout):  # a forked child owns neither the thread nor the files
+            self._workers.close()
+            self._queue.raise_errors()
 
     @property
     def stop_requested(self) -> bool:
@@ -217,20 +197,6 @@ class AsyncCheckpointSaver:
                 raise
             error.add_note(f"and: {failure}")  # the block's own error comes first
 
-    def _check_open(self) -> None:
-        if os.getpid() != self._pid:
-            raise CheckpointError("this saver belongs to the parent process: make one after the fork")
-        if self._closing or not self._thread.is_alive():
-            raise CheckpointError("this saver is shut down: make a new one")
-
-    def _raise_errors(self) -> None:
-        with self._changed:
-            errors, self._errors = self._errors, []
-        if errors:
-            path, error = errors[0]
-            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-            raise CheckpointError(f"saving {path} failed{more}: {type(error).__name__}: {error}") from error
-
     def _enter_folder(self, folder: Path) -> None:
         """Make the folder at the first save into it, and clear away what a killed process left half written."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -238,49 +204,9 @@ class AsyncCheckpointSaver:
             with contextlib.suppress(OSError):
                 path.unlink()
 
-    def _make_room(self) -> None:
-        with self._changed:
-            if len(self._jobs) < self.max_queue_size:
-                return
-            if self.queue_policy == "raise":
-                raise CheckpointError(f"{len(self._jobs)} snapshots wait to be written: save less often, or choose another queue_policy")
-            if self.queue_policy == "block":
-                self._say("the queue is full: waiting")
-                self._changed.wait_for(lambda: len(self._jobs) < self.max_queue_size)
-                return
-            while len(self._jobs) >= (self.max_queue_size if self.queue_policy == "drop_oldest" else 1):
-                dropped = self._jobs.popleft()
-                self._staging.release(dropped.buffer)
-                self._counts["dropped"] += 1
-                self._say(f"the queue is full: {dropped.path} is not written")
-
-    def _work(self) -> None:
-        lower_priority(_NICE)
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._jobs or self._closing)
-                if not self._jobs:
-                    return
-                job = self._jobs.popleft()
-                self._writing = True
-                self._changed.notify_all()
-            start = time.perf_counter()
-            error: BaseException | None = None
-            try:
-                self._write(job)
-            except BaseException as caught:
-                error = caught
-            with self._changed:
-                if error is not None:
-                    self._errors.append((job.path, error))
-                    self._counts["failed"] += 1
-                    self._say(f"saving {job.path} failed: {error}")
-                if job.buffer is not self._base_buffer:
-                    self._staging.release(job.buffer)
-                self._background_ms.append(1e3 * (time.perf_counter() - start))
-                self._writing = False
-                self._changed.notify_all()
-            del job
+    def _release(self, job: _Job) -> None:
+        if job.buffer is not self._base_buffer:
+            self._staging.release(job.buffer)
 
     def _write(self, job: _Job) -> None:
         host = job.buffer.fetch()
@@ -353,11 +279,6 @@ class AsyncCheckpointSaver:
     def _say(self, text: str) -> None:
         if self.verbose:
             print(f"[checkpoint] {text}", flush=True)
-
-    def _at_exit(self) -> None:
-        """The interpreter leaves without `shutdown`: write what is queued all the same."""
-        with contextlib.suppress(CheckpointError):
-            self.shutdown()
 
 
 def read_step(path: Path) -> int:

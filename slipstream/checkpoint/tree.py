@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
+from slipstream.saving.staging import Leaves
 
 MAX_DEPTH = 100
 _PLAIN = frozenset((type(None), bool, int, float, str))
@@ -30,14 +31,6 @@ class Node(NamedTuple):
 
 
 _READY = tuple(Node("tensor", i) for i in range(1024))  # made once: they hold nothing of a state
-
-
-class Leaves(NamedTuple):
-    """The tensors and arrays taken out of a tree, in order, and beside each the last key on the way to it."""
-
-    data: list[Any]
-    names: list[Any]
-    arrays: list[int]  # which of them are NumPy's
 
 
 def freeze(state: Any) -> tuple[Any, Leaves]:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from slipstream.checkpoint.files import FileSystem, atomic_file
 from slipstream.checkpoint.format import HEADER, PAD, Chunk, FileStream, Index, is_signed, pack_header, pack_index
-from slipstream.checkpoint.staging import ALIGN, MOMENTS, Layout, Storage, View
 from slipstream.codec import CHUNK_BYTES, Scratch, Workers, encode_chunk, quantise_moments
+from slipstream.saving.files import FileSystem, atomic_file
+from slipstream.saving.staging import ALIGN, MOMENTS, Layout, Storage, View
 
 MIN_LOSSY = 1024  # elements; smaller moments are not worth an approximation
 

@@ -3,8 +3,8 @@ import torch
 from checkpoint_states import same
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
-from slipstream.checkpoint.staging import Staging
 from slipstream.checkpoint.tree import freeze
+from slipstream.saving.staging import Staging
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 

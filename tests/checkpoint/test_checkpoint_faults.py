@@ -24,10 +24,10 @@ from slipstream.checkpoint import (
     load_checkpoint,
     maintenance,
 )
-from slipstream.checkpoint.files import FileSystem
 from slipstream.checkpoint.format import HEADER
 from slipstream.checkpoint.reader import SlipFile
 from slipstream.codec.chunk import DECAY
+from slipstream.saving.files import FileSystem
 
 
 class Faulty(FileSystem):
@@ -117,9 +117,7 @@ def test_no_permission_is_told(tmp_path):
 def test_an_error_reaches_the_next_save_and_the_one_after_works(tmp_path):
     saver = AsyncCheckpointSaver(fs=Faulty("fsync", 1))
     saver.save_async({"i": 0}, tmp_path / "c_0.pt")
-    saver._thread.join(0)
-    with saver._changed:
-        saver._changed.wait_for(lambda: saver._errors, 30)
+    assert saver._queue.wait_for_error(30)
     with pytest.raises(CheckpointError, match="No space"):
         saver.save_async({"i": 1}, tmp_path / "c_1.pt")
     saver.save_async({"i": 2}, tmp_path / "c_2.pt")

@@ -5,7 +5,7 @@ import torch
 from checkpoint_states import same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, load_checkpoint
-from slipstream.checkpoint.files import FileSystem
+from slipstream.saving.files import FileSystem
 
 
 class Gate(FileSystem):
