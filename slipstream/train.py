@@ -54,6 +54,7 @@ def run(cfg: TrainConfig) -> RunFolder:
     start = job.load_state_dict(state) if state else 0
     folder = RunFolder.open(cfg.resume) if cfg.resume else RunFolder.create(cfg.root, cfg.name, to_dict(cfg))
     monitor = PerformanceMonitor()
+    monitor.watch_memory(job.env.device)
     with (
         AsyncCheckpointSaver(
             cfg.async_checkpoint_queue_size,
@@ -66,6 +67,7 @@ def run(cfg: TrainConfig) -> RunFolder:
         LiveView(*totals(job), title(cfg, job), console=Console(quiet=cfg.quiet)) as view,
     ):
         saver.install_signal_handlers(tell_stop)
+        monitor.gauge("queue/checkpoint", lambda: saver.get_stats()["queue_size"])
         collect, learn = capture_training(job.collector, job.algo, job.form(), view.print)  # type: ignore[arg-type]  # ReplayLearner: plain
         clock = Clock(cfg.max_time_s, job.trained_s)
         save_clock, readings = Clock(60 * cfg.save_minutes), ReadBack(job.env.device)
@@ -73,9 +75,9 @@ def run(cfg: TrainConfig) -> RunFolder:
         if start >= job.last_iteration:
             print(f"nothing left to do: this run has {job.collector.frames:,} frames; give a larger total_frames or max_time_s")
         for it in range(start, job.last_iteration):
-            with monitor.timer("collect"):
+            with monitor.timer("collect", job.env.device):
                 batch = collect()
-            with monitor.timer("learn"):
+            with monitor.timer("learn", job.env.device):
                 losses = learn(batch, job.progress(it, clock))
             readings.send((it, *losses), job.reading(losses))
             done = it + 1 == job.iterations or clock.is_up()
@@ -92,10 +94,11 @@ def run(cfg: TrainConfig) -> RunFolder:
                     saver.save_async(job.policy_state(), folder.path / "best.pt", compress=False)
             fps = job.frames_per_batch * len(read) / clock.lap() if read else 0.0
             stats = monitor.get_stats()
+            perf = {f"perf/{name}": value for name, value in monitor.metrics(stats=stats).items()}
             for past, metrics in read:
                 metrics |= (found if past == it else {}) | {"fps": fps}
                 frames = job.collector.frames - (it - past) * job.frames_per_batch
-                log.write(past, frames, metrics | {f"perf/{name}": s["mean"] for name, s in stats.items()})
+                log.write(past, frames, metrics | perf)
                 view.update(past, frames, metrics, stats, job.progress(it + 1, clock))
             if it % 100 == 99:
                 view.print(summary(monitor, saver))
@@ -105,6 +108,7 @@ def run(cfg: TrainConfig) -> RunFolder:
                     saver.save_async(state, folder.checkpoint_path(it + 1), cfg.compress_checkpoint, step=it + 1, metrics=scores(metrics))
                 log.flush()
                 save_clock = Clock(60 * cfg.save_minutes)
+            monitor.tick(frames=job.frames_per_batch)
             if last:
                 break
     if job.league:

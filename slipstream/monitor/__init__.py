@@ -1,4 +1,4 @@
-"""Where the time goes: timers. Imports nothing else of slipstream, so that any training loop can use it."""
+"""Where the time and the memory go, and what to do about it. Imports nothing else of slipstream: any training loop can use it."""
 
 from slipstream.monitor.timers import PerformanceMonitor
 

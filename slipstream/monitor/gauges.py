@@ -1,0 +1,129 @@
+"""Gauges: numbers read now and then, such as memory and the length of queues, kept thinly over the whole run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from slipstream.monitor.trend import Leak, find_leak
+
+MOST = 240  # samples kept; at that many every second one goes, and half as many come
+READ_S = 1.0  # how often gauges are read at most
+LEAK_FLOOR_MB = 16.0  # over the window: less is not called a leak
+
+Read = Callable[[], float]
+
+
+class Gauge:
+    """One number over the run."""
+
+    def __init__(self, read: Read, leak_floor: float | None) -> None:
+        self.read = read
+        self.leak_floor = leak_floor  # None: it may grow
+        self.value: float | None = None
+        self.most: float | None = None
+        self.error: str | None = None  # why it is read no more
+        self.times_s: list[float] = []
+        self.values: list[float] = []
+        self._every_s = READ_S
+
+    def sample(self, now_s: float) -> None:
+        """Reads it; one that fails is read no more, and says why: a gauge must not end a training."""
+        if self.error is not None:
+            return
+        try:
+            value = float(self.read())
+        except Exception as error:
+            self.error = f"{type(error).__name__}: {error}"
+            return
+        self.value = value
+        self.most = value if self.most is None else max(self.most, value)
+        if self.times_s and now_s - self.times_s[-1] < 0.999 * self._every_s:
+            return
+        self.times_s.append(now_s)
+        self.values.append(value)
+        if len(self.values) >= MOST:
+            del self.times_s[1::2], self.values[1::2]
+            self._every_s *= 2
+
+    def forget(self) -> None:
+        """Drops what was read."""
+        self.value = self.most = self.error = None
+        self.times_s.clear()
+        self.values.clear()
+        self._every_s = READ_S
+
+
+class Gauges:
+    """Gauges by name, read together, at most once a second."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Gauge] = {}
+        self._read_s: float | None = None
+
+    def add(self, name: str, read: Read, leak_floor: float | None = None) -> None:
+        """Another gauge, or another way to read it; one with a `leak_floor` is watched for steady growth beyond that."""
+        self.by_name[name] = Gauge(read, leak_floor)
+
+    def sample(self, now_s: float) -> bool:
+        """Reads all, if it is time to; whether it was."""
+        if not self.by_name or (self._read_s is not None and now_s - self._read_s < READ_S):
+            return False
+        self._read_s = now_s
+        for gauge in list(self.by_name.values()):
+            gauge.sample(now_s)
+        return True
+
+    def values(self) -> dict[str, float]:
+        """What was last read."""
+        return {name: gauge.value for name, gauge in list(self.by_name.items()) if gauge.value is not None}
+
+    def errors(self) -> dict[str, str]:
+        """Gauges that failed, and why."""
+        return {name: gauge.error for name, gauge in list(self.by_name.items()) if gauge.error is not None}
+
+    def leaks(self) -> list[Leak]:
+        """Gauges that grow steadily."""
+        watched = [(name, gauge) for name, gauge in list(self.by_name.items()) if gauge.leak_floor is not None]
+        found = [find_leak(name, list(gauge.times_s), list(gauge.values), gauge.leak_floor or 0.0) for name, gauge in watched]
+        return [leak for leak in found if leak is not None]
+
+    def forget(self) -> None:
+        """Drops what was read; the gauges stay."""
+        self._read_s = None
+        for gauge in self.by_name.values():
+            gauge.forget()
+
+
+def memory_gauges(device: Any = None) -> dict[str, Read]:
+    """Resident memory of this process and, for a CUDA device, what torch has allocated and reserved there; in MB."""
+    found: dict[str, Read] = {}
+    rss = _resident_reader()
+    if rss is not None:
+        found["rss_mb"] = rss
+    if getattr(device, "type", str(device).partition(":")[0]) == "cuda":
+        import torch
+
+        found["gpu_allocated_mb"] = lambda: torch.cuda.memory_allocated(device) / 2**20
+        found["gpu_reserved_mb"] = lambda: torch.cuda.memory_reserved(device) / 2**20
+    return found
+
+
+def _resident_reader() -> Read | None:
+    """How this system tells a process its resident memory; None where it does not."""
+    if sys.platform.startswith("linux"):
+        page_mb = os.sysconf("SC_PAGE_SIZE") / 2**20
+
+        def from_proc() -> float:
+            with open("/proc/self/statm", "rb") as file:
+                return int(file.read().split()[1]) * page_mb
+
+        return from_proc
+    try:
+        import psutil
+    except ImportError:
+        return None
+    process = psutil.Process()
+    return lambda: process.memory_info().rss / 2**20

@@ -1,0 +1,175 @@
+"""Device times by events: recorded, read when they have come to pass, never waited for."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from slipstream.monitor import PerformanceMonitor
+from slipstream.monitor.device_events import RING
+
+
+class Device:
+    """A device that works off its stream when told to. Time is what the enqueued work takes."""
+
+    def __init__(self) -> None:
+        self.queued_ms = self.done_ms = 0.0
+        self.made = 0
+
+    def event(self, device):
+        self.made += 1
+        return Event(self)
+
+    def enqueue(self, ms: float) -> None:
+        self.queued_ms += ms
+
+    def work_off(self) -> None:
+        self.done_ms = self.queued_ms
+
+
+class Event:
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+    def record(self, stream=None) -> None:
+        self.at_ms = self.device.queued_ms
+
+    def query(self) -> bool:
+        return self.at_ms <= self.device.done_ms
+
+    def elapsed_time(self, end) -> float:
+        assert self.query() and end.query(), "asked before it came to pass: a real event raises here"
+        return end.at_ms - self.at_ms
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def device() -> Device:
+    return Device()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def monitor(device: Device, clock: Clock) -> PerformanceMonitor:
+    return PerformanceMonitor(clock=clock, events=device.event)
+
+
+def test_the_devices_time_arrives_when_the_device_has_done_the_work(monitor, device):
+    with monitor.timer("learn", "cuda:0"):
+        device.enqueue(12)
+    assert "learn/device" not in monitor.get_stats()
+    device.work_off()
+    assert monitor.get_stats()["learn/device"]["last"] == pytest.approx(12)
+    assert monitor.get_stats()["learn"]["count"] == 1
+
+
+def test_events_are_used_again(monitor, device):
+    for _ in range(50):
+        with monitor.timer("learn", "cuda"):
+            device.enqueue(1)
+        device.work_off()
+        monitor.get_stats()
+    assert device.made == 2 and monitor.get_stats()["learn/device"]["count"] == 50
+
+
+def test_a_device_that_lags_makes_nobody_wait_and_the_ring_does_not_grow(monitor, device):
+    for _ in range(RING + 20):
+        with monitor.timer("learn", "cuda"):
+            device.enqueue(1)
+        monitor.get_stats()
+    assert device.made == 2 * RING and monitor.device_timers().dropped == 20
+    device.work_off()
+    assert monitor.get_stats()["learn/device"]["count"] == RING
+
+
+def test_the_device_is_the_learner_its_other_stages_and_its_idle_time_are_exposed(monitor, device, clock):
+    monitor.tick()
+    for _ in range(4):
+        with monitor.timer("collect", "cuda"):
+            device.enqueue(20)
+        with monitor.timer("learn", "cuda"), monitor.timer("learn/forward", "cuda"):
+            device.enqueue(50)
+        with monitor.timer("read back"):
+            clock.now_s += 0.100
+        device.work_off()
+        monitor.tick()
+    exposed = monitor.get_exposed()
+    assert exposed == {"host": pytest.approx({"ms": 30, "share": 0.3}), "collect": pytest.approx({"ms": 20, "share": 0.2})}
+
+
+def test_a_cpu_needs_no_events(monitor, device):
+    for where in ("cpu", None):
+        with monitor.timer("learn", where):
+            pass
+    assert device.made == 0 and set(monitor.get_stats()) == {"learn"}
+
+
+def test_a_decorated_function_is_timed_on_the_device_too(monitor, device):
+    @monitor.timer("learn", device="cuda")
+    def learn() -> None:
+        device.enqueue(3)
+
+    learn()
+    learn()
+    device.work_off()
+    assert monitor.get_stats()["learn/device"]["total"] == pytest.approx(6)
+
+
+def test_only_the_learners_thread_asks_the_events(monitor, device):
+    with monitor.timer("learn", "cuda"):
+        device.enqueue(1)
+    device.work_off()
+    found = []
+    thread = threading.Thread(target=lambda: found.append(monitor.get_stats()))
+    thread.start()
+    thread.join()
+    assert "learn/device" not in found[0] and "learn/device" in monitor.get_stats()
+
+
+@pytest.mark.gpu
+def test_a_known_kernel_on_a_real_device():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    monitor = PerformanceMonitor()
+    torch.cuda._sleep(1000)
+    torch.cuda.synchronize()
+    for _ in range(5):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        with monitor.timer("sleep", "cuda"):
+            torch.cuda._sleep(20_000_000)
+        end.record()
+        torch.cuda.synchronize()
+        assert monitor.get_stats()["sleep/device"]["last"] == pytest.approx(start.elapsed_time(end), rel=0.05)
+    assert monitor.get_stats()["sleep"]["max"] < monitor.get_stats()["sleep/device"]["min"]  # nobody waited
+
+
+@pytest.mark.gpu
+def test_a_timer_inside_of_a_capture_is_not_captured():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    monitor, x = PerformanceMonitor(), torch.ones(8, device="cuda")
+    with monitor.timer("warm", "cuda"):
+        x.add_(1)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), monitor.timer("inside", "cuda"):
+        x.add_(1)
+    with monitor.timer("replay", "cuda"):
+        graph.replay()
+    torch.cuda.synchronize()
+    stats = monitor.get_stats()
+    assert "inside/device" not in stats and stats["replay/device"]["count"] == 1

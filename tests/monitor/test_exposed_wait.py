@@ -1,0 +1,237 @@
+"""For what the learner stood still, and how much was done a second: on a clock that the tests move by hand."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from slipstream.monitor import PerformanceMonitor
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 50.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def pass_ms(self, ms: float) -> None:
+        self.now_s += ms / 1e3
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def monitor(clock: Clock) -> PerformanceMonitor:
+    monitor = PerformanceMonitor(clock=clock)
+    monitor.tick()
+    return monitor
+
+
+def in_a_thread(function) -> None:
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+
+def test_in_one_thread_every_stage_but_the_learning_is_exposed(monitor, clock):
+    for _ in range(2):
+        with monitor.timer("collect"):
+            clock.pass_ms(30)
+        with monitor.timer("learn"):
+            clock.pass_ms(50)
+        clock.pass_ms(20)
+        monitor.tick()
+    assert monitor.get_exposed() == {
+        "collect": pytest.approx({"ms": 30, "share": 0.3}),
+        "other": pytest.approx({"ms": 20, "share": 0.2}),
+    }
+
+
+def test_a_stage_of_another_thread_is_exposed_only_while_the_learner_waits_for_it(monitor, clock):
+    def collect_elsewhere() -> None:
+        with monitor.timer("collect"):
+            clock.pass_ms(40)
+
+    with monitor.timer("learn"):
+        in_a_thread(collect_elsewhere)  # 40 ms, hidden behind the learning
+        clock.pass_ms(20)
+    with monitor.wait("collect"):
+        clock.pass_ms(10)
+    monitor.tick()
+    assert monitor.get_exposed()["collect"] == pytest.approx({"ms": 10, "share": 10 / 70})
+    assert monitor.get_stats()["collect"]["last"] == pytest.approx(40)
+    assert monitor.get_stats()["collect/wait"]["last"] == pytest.approx(10)
+
+
+def test_a_wait_inside_of_the_learning_is_taken_out_of_it_and_charged_once(monitor, clock):
+    with monitor.timer("learn"):
+        clock.pass_ms(5)
+        with monitor.timer("learn/fetch"), monitor.wait("replay"), monitor.wait("replay"):
+            clock.pass_ms(15)
+    monitor.tick()
+    assert monitor.get_exposed()["replay"]["ms"] == pytest.approx(15)
+    assert set(monitor.get_exposed()) == {"replay", "other"} and monitor.get_exposed()["other"]["ms"] == pytest.approx(0)
+
+
+def test_an_inner_timer_is_not_charged_twice(monitor, clock):
+    with monitor.timer("evaluate"):
+        with monitor.timer("evaluate/fly"):
+            clock.pass_ms(30)
+        clock.pass_ms(10)
+    monitor.tick()
+    assert monitor.get_exposed()["evaluate"]["ms"] == pytest.approx(40) and "evaluate/fly" not in monitor.get_exposed()
+
+
+def test_a_wait_in_another_thread_is_nobodys_standstill(monitor, clock):
+    def worker() -> None:
+        with monitor.wait("room"):
+            clock.pass_ms(10)
+
+    in_a_thread(worker)
+    monitor.tick()
+    assert set(monitor.get_exposed()) == {"other"}
+
+
+def test_another_thread_can_become_the_learner(monitor, clock):
+    def learner() -> None:
+        monitor.bind_learner()
+        with monitor.timer("collect"):
+            clock.pass_ms(10)
+        monitor.tick()
+
+    in_a_thread(learner)
+    assert monitor.get_exposed()["collect"]["ms"] == pytest.approx(10)
+
+
+def test_what_is_the_learners_work_can_be_said(clock):
+    monitor = PerformanceMonitor(clock=clock, work=["optimise"])
+    monitor.tick()
+    for name in ("optimise", "learn"):
+        with monitor.timer(name):
+            clock.pass_ms(5)
+    monitor.tick()
+    assert "learn" in monitor.get_exposed() and "optimise" not in monitor.get_exposed()
+
+
+def test_only_the_window_is_looked_at_and_what_came_before_the_first_tick_never(clock):
+    monitor = PerformanceMonitor(clock=clock)
+    with monitor.timer("compile"):
+        clock.pass_ms(1000)
+    monitor.tick(frames=5)
+    for ms in (100, 10, 30):
+        with monitor.timer("collect"):
+            clock.pass_ms(ms)
+        monitor.tick(frames=8)
+    assert monitor.get_exposed(window=2)["collect"]["ms"] == pytest.approx(20)
+    assert "compile" not in monitor.get_exposed()
+    assert monitor.get_throughput(window=2) == pytest.approx({"iterations": 50, "frames": 400})
+
+
+def test_counts_come_from_any_thread(monitor, clock):
+    in_a_thread(lambda: [monitor.count("bytes", 25) for _ in range(4)])
+    clock.pass_ms(500)
+    monitor.tick(frames=3)
+    assert monitor.get_throughput() == pytest.approx({"iterations": 2, "bytes": 200, "frames": 6})
+
+
+def test_before_a_whole_iteration_nothing_is_said(clock):
+    monitor = PerformanceMonitor(clock=clock)
+    assert monitor.get_exposed() == {} and monitor.get_throughput() == {}
+    monitor.tick()
+    assert monitor.get_exposed() == {} and monitor.get_throughput() == {}
+
+
+def test_the_summary_tells_throughput_waits_and_its_own_cost(monitor, clock):
+    with monitor.timer("collect"):
+        clock.pass_ms(250)
+    clock.pass_ms(750)
+    monitor.tick(frames=2000)
+    lines = monitor.get_summary().splitlines()
+    assert lines[2] == "throughput               : 1.0 iterations/s, 2,000.0 frames/s"
+    assert lines[3] == "learner stood still for  : other 75.0 % (750.00 ms), collect 25.0 % (250.00 ms)"
+    assert lines[4].startswith("monitor itself           : ")
+
+
+def test_the_log_gets_means_always_and_the_rest_once_a_second(monitor, clock):
+    found = []
+    for _ in range(4):
+        with monitor.timer("learn"):
+            clock.pass_ms(400)
+        monitor.tick(frames=4)
+        found.append(monitor.metrics())
+    assert all(one["learn"] == pytest.approx(400) for one in found)
+    assert [("wait/other" in one, "learn_p99" in one, "frames_per_s" in one) for one in found] == [
+        (True,) * 3,
+        (False,) * 3,
+        (False,) * 3,
+        (True,) * 3,
+    ]
+    assert found[0]["frames_per_s"] == pytest.approx(10)
+
+
+def test_a_monitor_that_is_turned_off_records_nothing_and_can_be_turned_on(clock):
+    monitor = PerformanceMonitor(clock=clock, enabled=False)
+
+    def work() -> int:
+        return 7
+
+    assert monitor.timer("learn")(work) is work
+    for _ in range(2):
+        with monitor.timer("learn"), monitor.wait("collect"):
+            clock.pass_ms(5)
+        monitor.count("frames", 3)
+        monitor.tick(frames=3)
+    assert monitor.get_stats() == {} and monitor.get_throughput() == {}
+    monitor.enabled = True
+    with monitor.timer("learn"):
+        clock.pass_ms(5)
+    assert monitor.get_stats()["learn"]["count"] == 1
+
+
+def test_a_decorated_wait_is_a_wait(monitor, clock):
+    @monitor.wait("collect")
+    def get() -> str:
+        clock.pass_ms(4)
+        return "batch"
+
+    assert get() == "batch" and get.__name__ == "get"
+    monitor.tick()
+    assert monitor.get_exposed()["collect"]["ms"] == pytest.approx(4)
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "generator"])
+def test_functions_that_only_start_when_called_are_refused(monitor, kind):
+    async def coroutine() -> None: ...
+
+    def generator():
+        yield 1
+
+    with pytest.raises(TypeError, match=f"a {kind} function"):
+        monitor.timer("x")({"coroutine": coroutine, "generator": generator}[kind])
+
+
+def test_the_overhead_is_timers_times_their_cost_and_the_reports(clock):
+    monitor = PerformanceMonitor(clock=clock)
+    monitor.tick()
+    for _ in range(10):
+        for _ in range(3):
+            with monitor.timer("learn"):
+                clock.pass_ms(10)
+        monitor.tick()
+    cost = monitor.overhead()
+    assert cost["timers"] == 3 and cost["timer_us"] > 0
+    assert cost["ms"] == pytest.approx(3 * cost["timer_us"] / 1e3)
+    assert cost["share"] == pytest.approx(cost["ms"] / 30)
+
+
+def test_time_spent_in_reports_is_overhead(clock):
+    monitor = PerformanceMonitor(clock=clock)
+    monitor.gauge("slow", lambda: clock.pass_ms(7) or 1.0)
+    monitor.tick()
+    clock.pass_ms(93)
+    assert monitor.overhead()["share"] == pytest.approx(0.07)

@@ -1,0 +1,126 @@
+"""Memory over a run: a planted leak is found, and a clean run, however noisy, is left in peace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slipstream.monitor import PerformanceMonitor
+from slipstream.monitor.gauges import MOST, Gauge, memory_gauges
+from slipstream.monitor.trend import find_leak, mann_kendall, theil_sen
+
+TIMES = np.arange(240.0)
+
+
+def clean(seed: int) -> np.ndarray:
+    """MB: 800 with noise of 20, an allocator that steps up at the start, a first evaluation in the middle, a sawtooth of garbage."""
+    rng = np.random.default_rng(seed)
+    x = 800 + 20 * rng.standard_normal(len(TIMES)) + 30 * (TIMES % 17) / 17
+    x[:10] -= 400
+    x[10:25] -= 150
+    x[110:] += 120
+    return x
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_clean_run_is_left_in_peace(seed):
+    assert find_leak("rss_mb", TIMES, clean(seed), floor=16) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_planted_leak_is_found_under_the_same_noise(seed):
+    leak = find_leak("rss_mb", TIMES, clean(seed) + 1.0 * TIMES, floor=16)
+    assert leak is not None and leak.p < 1e-3
+    assert 3600 <= leak.per_hour < 3600 * 2  # 1 MB/s; the evaluation's step adds to the slope
+
+
+def test_a_leak_that_goes_in_steps_is_found():
+    assert find_leak("rss_mb", TIMES, 500 + 64 * (TIMES // 20), floor=16) is not None
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_single_steps_wherever_they_lie_are_no_leak(steps):
+    rng = np.random.default_rng(steps)
+    for _ in range(50):
+        x = 500 + rng.standard_normal(len(TIMES))
+        for at in rng.integers(1, len(TIMES), steps):
+            x[at:] += 200
+        assert find_leak("rss_mb", TIMES, x, floor=16) is None
+
+
+def test_growth_that_has_ended_is_no_leak():
+    assert find_leak("rss_mb", TIMES, 500 + 300 * np.minimum(TIMES / 120, 1), floor=16) is None
+
+
+def test_growth_below_the_floor_and_too_few_samples_are_no_leak():
+    slow = 500 + 10 * TIMES / 240
+    assert find_leak("rss_mb", TIMES, slow, floor=16) is None
+    assert find_leak("rss_mb", TIMES, slow, floor=1, share=0.001) is not None
+    assert find_leak("rss_mb", TIMES[:30], 500 + 10 * TIMES[:30], floor=16) is None
+
+
+def test_mann_kendall_by_hand():
+    assert mann_kendall([1, 2, 3, 4]) == pytest.approx(0.0447, abs=1e-3)  # S = 6, variance 8.67, z = 1.70
+    assert mann_kendall([4, 3, 2, 1]) == 1.0
+    assert mann_kendall([5, 5, 5, 5]) == 1.0
+    assert mann_kendall([1, 1, 2, 2]) == pytest.approx(0.1226, abs=1e-3)  # S = 4, variance (156 - 36) / 18, z = 1.16
+
+
+def test_theil_sen_is_the_median_slope_and_shrugs_off_an_outlier():
+    assert theil_sen([0, 1, 2, 4], [0, 2, 4, 8]) == 2
+    assert theil_sen([0, 1, 2, 3, 4], [0, 1, 1000, 3, 4]) == 1
+
+
+def test_a_gauge_thins_itself_out_and_still_spans_the_run():
+    gauge = Gauge(lambda: 1.0, None)
+    for second in range(2000):
+        gauge.sample(float(second))
+    assert len(gauge.values) < MOST and gauge.times_s[0] == 0 and gauge.times_s[-1] > 1900
+    steps = np.diff(gauge.times_s)
+    assert steps.max() == steps.min() == 16
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_monitor_reads_its_gauges_once_a_second_and_tells_the_leak():
+    clock = Clock()
+    monitor, held = PerformanceMonitor(clock=clock), [100.0]
+    reads = []
+    monitor.gauge("held_mb", lambda: reads.append(1) or held[0], leak_floor=16)
+    monitor.gauge("queue/save", lambda: 2)
+    for _ in range(400):
+        clock.now_s += 0.25
+        held[0] += 0.5
+        monitor.tick()
+    assert len(reads) == 100
+    assert [leak.name for leak in monitor.leaks()] == ["held_mb"]
+    assert monitor.leaks()[0].per_hour == pytest.approx(2 * 3600, rel=0.02)
+    assert monitor.metrics()["queue/save"] == 2
+    text = monitor.get_summary()
+    assert "leak?" in text and "held_mb grows by 7,2" in text
+    monitor.reset()
+    assert monitor.leaks() == []
+
+
+def test_a_gauge_that_fails_is_read_no_more_and_says_why():
+    clock = Clock()
+    monitor = PerformanceMonitor(clock=clock)
+    monitor.gauge("queue", lambda: 1 / 0)
+    for _ in range(3):
+        clock.now_s += 1
+        monitor.tick()
+    assert "queue: ZeroDivisionError: division by zero" in monitor.get_summary()
+    assert "queue" not in monitor.metrics()
+
+
+def test_resident_memory_follows_what_is_allocated():
+    read = memory_gauges()["rss_mb"]
+    before = read()
+    block = np.ones(64 * 2**20, np.uint8)
+    assert 50 < read() - before < 100
+    del block
