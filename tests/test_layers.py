@@ -28,7 +28,7 @@ ALLOWED = {
     "runs": {"atomic", "monitor"},  # a run folder is given plain data
     "envs": {"sim", "specs", "seeding", "keys"},
     "models": {"specs", "exploration"},
-    "collect": {"envs", "exploration", "specs", "store", "codec"},
+    "collect": {"envs", "exploration", "specs", "store", "codec", "devices"},
     "algo": {"models", "exploration", "specs"},
 }
 COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "league", "learner"}

@@ -2,6 +2,7 @@
 
 from slipstream.collect.batch import OverwrittenBatchError
 from slipstream.collect.episodes import EpisodeStatistics
+from slipstream.collect.pipelined import PipelinedDataCollector
 from slipstream.collect.sync import SyncDataCollector
 from slipstream.collect.trajectories import split_trajectories
 from slipstream.exploration import ExplorationType, exploration_type, set_exploration_type
@@ -10,6 +11,7 @@ __all__ = [
     "EpisodeStatistics",
     "ExplorationType",
     "OverwrittenBatchError",
+    "PipelinedDataCollector",
     "SyncDataCollector",
     "exploration_type",
     "set_exploration_type",

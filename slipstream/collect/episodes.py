@@ -55,6 +55,10 @@ class EpisodeStatistics:
         self._sums.zero_()
         return sums
 
+    def empty_sums(self) -> Tensor:
+        """What `take` gives when no episode has ended."""
+        return torch.zeros_like(self._sums)
+
     def means(self, sums: list[float]) -> dict[str, float]:
         """What `pop` says, of sums that were taken before."""
         count, *totals = sums

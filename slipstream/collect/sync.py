@@ -64,6 +64,7 @@ class SyncDataCollector:
         self.exploration_type = exploration_type
         self.split_trajs = split_trajs
         self.postproc = postproc
+        self.ring_size = ring_size
         self.episodes = EpisodeStatistics(env.num_envs, env.device)
         self._steps = frames_per_batch // env.num_envs
         self._frames = 0
@@ -118,6 +119,11 @@ class SyncDataCollector:
         self._raise_if_closed()
         if hasattr(self.env, "check"):
             self.env.check()
+
+    @property
+    def bad_actions(self) -> Tensor:
+        """Whether [] the policy gave bad actions since the last check, still on the device."""
+        return self.env.bad_actions.any()
 
     @property
     def frames(self) -> int:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from slipstream.exploration import ExplorationType, exploration_type
+from slipstream.exploration import ExplorationType, exploration_type, normal_like, sampling_generator, uniform_like
 from slipstream.models.heads import small_linear
 from slipstream.models.policy import ModelConfig, build_encoder
 from slipstream.specs import Box, Discrete, Observation, Spec
@@ -37,7 +37,8 @@ class ExploringPolicy(nn.Module, ABC):
         if exploration_type() is not ExplorationType.RANDOM:
             return {"action": self.best(observation)}
         action = self.explore(observation)
-        other = torch.rand(len(action), *[1] * (action.dim() - 1), device=action.device) < self.random_share
+        lots = torch.rand(len(action), *[1] * (action.dim() - 1), device=action.device, generator=sampling_generator())
+        other = lots < self.random_share
         return {"action": torch.where(other, self.any_action(action), action)}
 
     @abstractmethod
@@ -86,7 +87,7 @@ class QPolicy(ExploringPolicy):
 
     def any_action(self, like: Tensor) -> Tensor:
         """Any of the n actions [N]."""
-        return torch.randint_like(like, self.n)
+        return torch.empty_like(like).random_(self.n, generator=sampling_generator())
 
 
 class BoxPolicy(ExploringPolicy):
@@ -114,7 +115,7 @@ class BoxPolicy(ExploringPolicy):
 
     def any_action(self, like: Tensor) -> Tensor:
         """Any action of the box."""
-        return self.in_env(2 * torch.rand_like(like) - 1)
+        return self.in_env(2 * uniform_like(like) - 1)
 
 
 class SquashedGaussianPolicy(BoxPolicy):
@@ -131,7 +132,7 @@ class SquashedGaussianPolicy(BoxPolicy):
     def sample(self, observation: Observation) -> tuple[Tensor, Tensor]:
         """A random action in units of the box [N, dims] and its log density there [N]; gradients pass through both."""
         mean, log_std = self.parameters_of(observation)
-        noise = torch.randn_like(mean)
+        noise = normal_like(mean)
         u = mean + log_std.exp() * noise
         # log(1 - tanh² u) written so that it neither overflows nor loses its digits for large u
         log_slope = 2 * (math.log(2) - u - F.softplus(-2 * u))
@@ -145,7 +146,7 @@ class SquashedGaussianPolicy(BoxPolicy):
     def explore(self, observation: Observation) -> Tensor:
         """A sample."""
         mean, log_std = self.parameters_of(observation)
-        return self.in_env((mean + log_std.exp() * torch.randn_like(mean)).tanh())
+        return self.in_env((mean + log_std.exp() * normal_like(mean)).tanh())
 
 
 class DeterministicPolicy(BoxPolicy):
@@ -166,4 +167,4 @@ class DeterministicPolicy(BoxPolicy):
     def explore(self, observation: Observation) -> Tensor:
         """The action and noise."""
         unit = self.unit(observation)
-        return self.in_env((unit + self.noise * torch.randn_like(unit)).clamp(-1, 1))
+        return self.in_env((unit + self.noise * normal_like(unit)).clamp(-1, 1))

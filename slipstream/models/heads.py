@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from slipstream.exploration import normal_like, sampling_generator, uniform_like
+
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 Parameters = tuple[Tensor, ...]
@@ -62,7 +64,8 @@ class BetaHead(Head):
     def sample(self, parameters: Parameters) -> Tensor:
         """A random action [N, dims]."""
         alpha, beta = parameters
-        x, y = torch._standard_gamma(alpha), torch._standard_gamma(beta)
+        generator = sampling_generator()
+        x, y = torch._standard_gamma(alpha, generator), torch._standard_gamma(beta, generator)
         return self._scaled((x / (x + y)).clamp(self.EDGE, 1 - self.EDGE))
 
     def mean(self, parameters: Parameters) -> Tensor:
@@ -123,7 +126,7 @@ class GaussianHead(Head):
     def sample(self, parameters: Parameters) -> Tensor:
         """A random action [N, dims]."""
         mean, log_std = parameters
-        return mean + log_std.exp() * torch.randn_like(mean)
+        return mean + log_std.exp() * normal_like(mean)
 
     def mean(self, parameters: Parameters) -> Tensor:
         """The expected action [N, dims]."""
@@ -178,7 +181,7 @@ class HybridHead(Head):
     def sample(self, parameters: Parameters) -> Tensor:
         """A random action [N, dims]."""
         alpha, beta, logits, works = parameters
-        on = (torch.rand_like(logits) < logits.sigmoid()).to(logits.dtype)
+        on = (uniform_like(logits) < logits.sigmoid()).to(logits.dtype)
         return self._joined(self.beta.sample((alpha, beta)), on * works)
 
     def mean(self, parameters: Parameters) -> Tensor:
@@ -237,7 +240,7 @@ class CategoricalHead(Head):
     def sample(self, parameters: Parameters) -> Tensor:
         """A random action [N] (the Gumbel trick: no host synchronisation)."""
         (log_p,) = parameters
-        noise = -torch.log(-torch.log(torch.rand_like(log_p).clamp(1e-12, 1 - 1e-7)))
+        noise = -torch.log(-torch.log(uniform_like(log_p).clamp(1e-12, 1 - 1e-7)))
         return (log_p + noise).argmax(-1)
 
     def mean(self, parameters: Parameters) -> Tensor:
