@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,15 +51,15 @@ class BatchPool:
         self._taken: set[int] = set()
         self._lock = threading.Lock()
 
-    def take(self, name: Hashable, form: Form) -> Slot:
-        """A free slot for batches called `name`; it is the caller's alone until `give_back`."""
+    def take(self, name: Hashable, form: Callable[[], Form]) -> Slot:
+        """A free slot for batches called `name`, of `form()`; it is the caller's alone until `give_back`."""
         with self._lock:
             slots = self._slots.setdefault(name, [])
             for slot in slots:
                 if id(slot) not in self._taken and slot.free():
                     self._taken.add(id(slot))
                     return slot
-            slot = Slot(form, self._pinned)
+            slot = Slot(form(), self._pinned)
             if len(slots) < self._most:
                 slot.kept = True
                 slots.append(slot)

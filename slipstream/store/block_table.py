@@ -40,22 +40,29 @@ class BlockTable:
         self._serial = 0
         self._retired: deque[tuple[int, int, Any]] = deque()  # (serial, segment, bytes or memory)
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[tuple[np.ndarray, int]]:
-        """(addresses, number of the first block) as they are now; what they lead to stays until the end."""
+    def begin_reading(self) -> tuple[int, np.ndarray, int]:
+        """(a ticket, addresses, number of the first block) as they are now; what they lead to stays until `end_reading(ticket)`."""
         with self.lock:
             self._serial += 1
-            serial = self._serial
-            self._readers[serial] = None
-            snapshot = self.index[0], self._index_first
+            self._readers[self._serial] = None
+            return self._serial, self.index[0], self._index_first
+
+    def end_reading(self, ticket: int) -> None:
+        """What was read may go."""
+        with self.lock:
+            del self._readers[ticket]
+            if self._retired:
+                self.reap()
+            self.changed.notify_all()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[tuple[np.ndarray, int]]:
+        """(addresses, number of the first block): the two above, as a `with` block."""
+        ticket, addresses, first = self.begin_reading()
         try:
-            yield snapshot
+            yield addresses, first
         finally:
-            with self.lock:
-                del self._readers[serial]
-                if self._retired:
-                    self.reap()
-                self.changed.notify_all()
+            self.end_reading(ticket)
 
     @property
     def raw_bytes(self) -> int:

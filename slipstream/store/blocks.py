@@ -141,17 +141,25 @@ class BlockColumn:
             raise ValueError(f"out must be contiguous {self.dtype} {(rows.size, *self.shape)}, not {out.dtype} {out.shape}")
         if rows.size == 0:
             return
-        with self._reading() as (table, first, low, high):
-            self.coder.gather(table, first, low, high, rows, out.reshape(-1).view(np.uint8).reshape(rows.size, -1), verify)
+        high = self.tail  # as in `_reading`, whose `with` block would take longer than small frames
+        ticket, table, first = self._table.begin_reading()
+        try:
+            self._check_open()
+            self.coder.gather(table, first, self.head, high, rows, out.reshape(-1).view(np.uint8).reshape(rows.size, -1), verify)
+        finally:
+            self._table.end_reading(ticket)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[tuple[np.ndarray, int, int, int]]:
         """(addresses, first block, first row, row behind the last), all of which can be read until the end."""
         high = self.tail  # before the snapshot, which then leads to all these rows; the head after it: what left earlier is not in it
         with self._table.reading() as (addresses, first):
-            if self._closed:
-                raise RuntimeError("the column is closed")
+            self._check_open()
             yield addresses, first, self.head, high
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the column is closed")
 
     # --- blocks as bytes
 

@@ -13,8 +13,9 @@ from torch import Tensor
 from slipstream.store.batches import BatchPool, Slot
 from slipstream.store.columns import RawColumn, take
 from slipstream.store.episodes import TERMINATED
+from slipstream.store.index import StepIndex
 from slipstream.store.memory import Memory
-from slipstream.store.schema import Key, as_tensor, mask_key, mask_of
+from slipstream.store.schema import Key, as_tensor, mask_key, mask_of, sizes_key
 
 _OF_THE_END = (("terminated",), ("truncated",), ("done",))  # of an n-step transition, these are its last step's
 
@@ -32,49 +33,60 @@ class Drawing:
         memory = self._memory
         if n_step < 1:
             raise ValueError(f"n_step is {n_step}: take 1 or more")
-        with memory.gate.reading():
+        with memory.gate.reading:
             with memory.lock:
-                index = memory.index
-                weights = None
+                index, weights = memory.index, None
                 if steps is None:
                     self._check(number)
                     steps, weights = memory.sampler.draw(number, index.head_step, index.tail_step)
                 elif len(steps) and (steps.min() < index.head_step or steps.max() >= index.tail_step):
                     raise IndexError(f"steps outside [{index.head_step}, {index.tail_step}), which are in the buffer, were asked for")
-                ring = memory.ends.ring
-                counts = np.full(number, n_step)
-                _, rows, following = index.follow(steps, counts, np.zeros(number, np.int64), n_step, ring)
-                pending = memory.pending
+                ends, pending = memory.ends.ring, memory.pending
                 goals = memory.sampler.goals(index, steps)
-                if goals is not None and n_step > 1:
-                    raise ValueError("hindsight changes single rewards: draw with n_step=1")
-            last = (np.arange(number), counts - 1)
+                if n_step == 1:
+                    both, discount, waiting, streams = index.single(steps, ends, gamma)
+                else:
+                    if goals is not None:
+                        raise ValueError("hindsight changes single rewards: draw with n_step=1")
+                    rows, both, discount, waiting, streams = self._n_steps(index, steps, n_step, gamma, ends)
             slot = self._take((number,))
             try:
-                self._read(slot, rows[:, 0], following[last], pending)
+                self._read(slot, both, waiting, streams, pending)
                 if n_step > 1:
-                    self._read_n_step(slot, rows, rows[last], gamma)
+                    self._read_n_step(slot, rows, gamma)
                 if goals is not None:
                     memory.sampler.relabel(slot.arrays, goals, lambda key, r: self._rows_of(key, r, pending))
                 tensors = self._tensors(slot)
             finally:
                 self._pool.give_back(slot)
-        terminated = (ring[rows[last] % len(ring)] & TERMINATED) != 0
         if goals is not None and ("terminated",) in slot.arrays:  # may have been relabelled
-            terminated = tensors["terminated",].numpy().reshape(number) != 0
-        powers = gamma ** np.arange(n_step + 1)
-        tensors["index",] = torch.from_numpy(steps)
-        tensors["discount",] = torch.from_numpy(np.where(terminated, 0.0, powers[counts]).astype(np.float32))
+            ended = tensors["terminated",].numpy().reshape(number) != 0
+            discount = np.where(ended, 0.0, gamma).astype(np.float32)
+        tensors["index",], tensors["discount",] = torch.from_numpy(steps), torch.from_numpy(discount)
         if weights is not None:
             tensors["weight",] = torch.from_numpy(weights)
         return self._batch(tensors, (number,), slot)
+
+    def _n_steps(self, index: StepIndex, steps: np.ndarray, n_step: int, gamma: float, ends: np.ndarray) -> tuple[np.ndarray, ...]:
+        """(rows [B, n], -1 past an end; then as `StepIndex.single`, of the first and the last of them)."""
+        number = len(steps)
+        counts = np.full(number, n_step)
+        _, rows, following = index.follow(steps, counts, np.zeros(number, np.int64), n_step, ends)
+        last = (np.arange(number), counts - 1)
+        after = following[last]
+        waiting = np.flatnonzero(after < 0)
+        streams = -1 - after[waiting]
+        after[waiting] = rows[waiting, 0]
+        terminated = (ends[rows[last] % len(ends)] & TERMINATED) != 0
+        discount = np.where(terminated, 0.0, gamma**counts).astype(np.float32)
+        return rows, np.concatenate([rows[:, 0], after]), discount, waiting, streams
 
     def slices(self, number: int, length: int, burn_in: int) -> TensorDict:
         """[B, burn_in + length]; see `ReplayBuffer.sample_slices`."""
         memory = self._memory
         if length < 1 or burn_in < 0:
             raise ValueError(f"length is {length} and burn_in {burn_in}: take at least 1 and 0")
-        with memory.gate.reading():
+        with memory.gate.reading:
             with memory.lock:
                 self._check(number)
                 index, ring = memory.index, memory.ends.ring
@@ -87,7 +99,7 @@ class Drawing:
     def episodes(self, number: int) -> TensorDict:
         """[k, longest]; see `ReplayBuffer.sample_episodes`."""
         memory = self._memory
-        with memory.gate.reading():
+        with memory.gate.reading:
             with memory.lock:
                 self._check(number)
                 index = memory.index
@@ -107,56 +119,61 @@ class Drawing:
     def _padded(self, numbers: np.ndarray, rows: np.ndarray, following: np.ndarray, pending: Any, weights: Any) -> TensorDict:
         mask = rows >= 0
         anywhere = rows[mask][0]  # rows to read where there is no step; zeroed afterwards
-        slot = self._take(rows.shape)
+        rows, following = np.where(mask, rows, anywhere).ravel(), np.where(mask, following, anywhere).ravel()
+        waiting = np.flatnonzero(following < 0)
+        streams = -1 - following[waiting]
+        following[waiting] = rows[waiting]
+        slot = self._take(mask.shape)
         try:
-            self._read(slot, np.where(mask, rows, anywhere).ravel(), np.where(mask, following, anywhere).ravel(), pending)
+            self._read(slot, np.concatenate([rows, following]), waiting, streams, pending)
             for array in slot.arrays.values():
                 array[~mask if array.shape[:2] == mask.shape else (slice(None), ~mask)] = 0
             tensors = self._tensors(slot)
         finally:
             self._pool.give_back(slot)
         tensors["index",], tensors["mask",] = torch.from_numpy(numbers), torch.from_numpy(mask)
-        batch_size = rows.shape
         if weights is not None:
-            tensors["weight",] = torch.from_numpy(np.broadcast_to(weights[:, None], rows.shape).copy())
-        return self._batch(tensors, batch_size, slot)
+            tensors["weight",] = torch.from_numpy(np.broadcast_to(weights[:, None], mask.shape).copy())
+        return self._batch(tensors, mask.shape, slot)
 
     def _take(self, shape: tuple[int, ...]) -> Slot:
-        form: dict[Hashable, tuple[tuple[int, ...], np.dtype[Any]]] = {}
-        for key, spec in self._memory.schema.specs.items():
-            both = (2,) if spec.next_key is not None else ()  # the observation and its successor
-            form[key] = ((*both, *shape, *spec.shape), spec.dtype)
-        return self._pool.take(shape, form)
+        return self._pool.take(shape, lambda: self._form(shape))
 
-    def _read(self, slot: Slot, rows: np.ndarray, following: np.ndarray, pending: dict[Key, np.ndarray]) -> None:
-        number = len(rows)
-        waiting = np.flatnonzero(following < 0)
-        both = np.concatenate([rows, following])
-        both[number + waiting] = rows[waiting]
+    def _form(self, shape: tuple[int, ...]) -> dict[Hashable, tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Shapes and dtypes of a batch's arrays: [2, ...] for an observation and its successor."""
+        specs = self._memory.schema.specs
+        return {key: ((*((2,) if s.next_key is not None else ()), *shape, *s.shape), s.dtype) for key, s in specs.items()}
+
+    def _read(self, slot: Slot, both: np.ndarray, waiting: np.ndarray, streams: np.ndarray, pending: dict[Key, np.ndarray]) -> None:
+        """Fills the slot: rows both[:B], of observations also both[B:], and for `waiting` of those the pending ones of `streams`."""
+        number = len(both) // 2
         slots: dict[int, np.ndarray] = {}  # by the size of a ring: plain columns mostly have the same
         for key, spec in self._memory.schema.specs.items():
             column, out = self._memory.columns[key], slot.arrays[key]
             wanted = number if spec.next_key is None else 2 * number
-            out = out.reshape(wanted, *spec.shape)
+            if out.ndim != 1 + len(spec.shape):
+                out = out.reshape(wanted, *spec.shape)
             if isinstance(column, RawColumn):  # rows from the index are there: no need to look again
                 ring = column.ring
-                if len(ring) not in slots:
-                    slots[len(ring)] = both % len(ring)
-                take(ring, slots[len(ring)][:wanted], out)
+                places = slots.get(len(ring))
+                if places is None:
+                    places = slots[len(ring)] = both % len(ring)
+                take(ring, places[:wanted], out)
             else:
                 column.gather(both[:wanted], out)
             if wanted > number and len(waiting):
-                out[number + waiting] = pending[key][-1 - following[waiting]]
+                out[number + waiting] = pending[key][streams]
 
-    def _read_n_step(self, slot: Slot, rows: np.ndarray, last: np.ndarray, gamma: float) -> None:
+    def _read_n_step(self, slot: Slot, rows: np.ndarray, gamma: float) -> None:
         columns = self._memory.columns
+        inside = rows >= 0
+        last = rows[np.arange(len(rows)), inside.sum(1) - 1]
         for key in _OF_THE_END:
             if key in columns:
                 columns[key].gather(last, slot.arrays[key])
         reward = slot.arrays.get(("reward",))
         if reward is None:
             raise KeyError("n_step > 1 sums the key 'reward', which this buffer does not have")
-        inside = rows >= 0
         each = np.empty((rows.size, *reward.shape[1:]), reward.dtype)
         columns["reward",].gather(np.where(inside, rows, rows[:, :1]).ravel(), each)
         each = each.reshape(*rows.shape, -1)
@@ -182,14 +199,15 @@ class Drawing:
         tensors: dict[Key, Tensor] = {}
         for key, spec in schema.specs.items():
             array = slot.arrays[key]
-            outs = [(key, array)] if spec.next_key is None else [(key, array[0]), (spec.next_key, array[1])]
-            for name, part in outs:
-                tensor = as_tensor(part, spec)
-                mask = mask_key(name)
-                if mask is not None and (ragged := key[:-1] + (key[-1].removesuffix("_sizes"),)) in schema.ragged:
-                    tensors[mask] = mask_of(tensor, schema.ragged[ragged])
-                else:
-                    tensors[name] = tensor
+            if spec.next_key is None:
+                tensors[key] = as_tensor(array, spec)
+            else:
+                tensors[key], tensors[spec.next_key] = as_tensor(array[0], spec), as_tensor(array[1], spec)
+        for ragged, largest in schema.ragged.items():
+            sizes = schema.specs.get(sizes_key(ragged))
+            for name in () if sizes is None else (sizes.key, sizes.next_key):
+                if name is not None:
+                    tensors[mask_key(name)] = mask_of(tensors.pop(name), largest)
         return tensors
 
     def _batch(self, tensors: dict[Key, Tensor], batch_size: tuple[int, ...], slot: Slot) -> TensorDict:

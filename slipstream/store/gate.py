@@ -15,21 +15,7 @@ class Gate:
         self._readers = 0
         self._writers = 0  # inside or waiting
         self._busy = False
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """Shared. Not to be nested: a writer may be waiting between the two."""
-        with self._changed:
-            while self._writers:
-                self._changed.wait()
-            self._readers += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._readers -= 1
-                if not self._readers and self._writers:
-                    self._changed.notify_all()
+        self.reading = _Reading(self)
 
     @contextlib.contextmanager
     def removing(self) -> Iterator[None]:
@@ -46,3 +32,24 @@ class Gate:
                 self._busy = False
                 self._writers -= 1
                 self._changed.notify_all()
+
+
+class _Reading:
+    """`with gate.reading:` is shared. Not to be nested: a writer may be waiting between the two. (A generator would take twice as long.)"""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def __enter__(self) -> None:
+        gate = self._gate
+        with gate._changed:
+            while gate._writers:
+                gate._changed.wait()
+            gate._readers += 1
+
+    def __exit__(self, *exc: object) -> None:
+        gate = self._gate
+        with gate._changed:
+            gate._readers -= 1
+            if not gate._readers and gate._writers:
+                gate._changed.notify_all()

@@ -168,6 +168,18 @@ class StepIndex:
         kernels.follow(pieces, offsets, limits, columns, ends, through, *self.tables(), numbers, rows, following)
         return numbers, rows, following
 
+    def single(self, steps: np.ndarray, ends: np.ndarray, gamma: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(rows of the steps and then of what follows them [2 B], discounts [B], waiting, streams) of single steps.
+
+        Steps `waiting` are followed by the pending observations of `streams`; their own row stands in for it.
+        """
+        pieces, offsets = self.locate(steps)
+        number = len(steps)
+        both, discount = np.empty(2 * number, np.int64), np.empty(number, np.float32)
+        waiting, streams = np.empty(number, np.int64), np.empty(number, np.int64)
+        missing = kernels.single(pieces, offsets, ends, gamma, *self.tables(), both, waiting, streams, discount)
+        return both, discount, waiting[:missing], streams[:missing]
+
     def behind(self, steps: np.ndarray, length: int, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(steps, counts): at most `length` steps back in the same episode, and how far that was."""
         pieces, offsets = self.locate(steps)

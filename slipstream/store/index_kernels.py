@@ -12,6 +12,7 @@ STARTS = 2  # an episode begins with this piece
 WITH_PREVIOUS = 4  # leaves together with the piece before it
 
 _DONE = 1  # in the ring of end flags
+_TERMINATED = 2
 
 
 @native
@@ -80,6 +81,32 @@ def follow(
             if n == limits[i] or (not through and ends[row % size] & _DONE):
                 break
         limits[i] = n
+
+
+@native
+def single(
+    pieces, offsets, ends, gamma, base, head, tail, step0, row0, link, back, flags, both, waiting, streams, discount
+):  # pragma: no cover
+    """Single steps: both[:B] their rows, both[B:] the rows after them, and their discounts; how many have no such row yet.
+
+    Those are steps `waiting`, whose next observation is the pending one of `streams`; both[B:] then repeats their own row.
+    """
+    number, size, missing = pieces.shape[0], ends.shape[0], 0
+    for i in range(number):
+        at, offset = pieces[i] - base, offsets[i]
+        row = row0[at] + offset
+        if offset + 1 < step0[at + 1] - step0[at] or flags[at] & FINAL:
+            after = row + 1
+        elif link[at] >= 0:
+            after = row0[link[at] - base]
+        else:
+            after = row
+            if link[at] < -1:
+                waiting[missing], streams[missing] = i, -2 - link[at]
+                missing += 1
+        both[i], both[number + i] = row, after
+        discount[i] = 0.0 if ends[row % size] & _TERMINATED else gamma
+    return missing
 
 
 @native

@@ -140,9 +140,9 @@ def sizes_key(key: Key) -> Key:
     return (*key[:-1], key[-1] + _SIZES)
 
 
-def mask_key(key: Key) -> Key | None:
-    """The mask handed out in place of a key of sizes; None for any other key."""
-    return (*key[:-1], key[-1].removesuffix(_SIZES) + "_mask") if key[-1].endswith(_SIZES) else None
+def mask_key(key: Key) -> Key:
+    """The mask handed out in place of a key of sizes."""
+    return (*key[:-1], key[-1].removesuffix(_SIZES) + "_mask")
 
 
 def pad(key: Key, values: Sequence[Any], largest: tuple[int | None, ...]) -> tuple[np.ndarray, np.ndarray]:
