@@ -26,14 +26,17 @@ _CANDIDATES = (
 )
 
 
-def choose(frames: np.ndarray, group: int, width: int, size_of: Callable[[np.ndarray, int], int]) -> tuple[int, float]:
+def choose(
+    frames: np.ndarray, group: int, width: int, size_of: Callable[[np.ndarray, int], int], weight: float | None = None
+) -> tuple[int, float]:
     """(codec, bytes a raw byte) for `frames`, uint8 [n, frame_bytes] of words of `width` bytes; `size_of(frames, codec)` codes one group.
 
     With groups of one frame twice the time must save half of the bytes; the larger the group, the more the user has asked for size.
+    `weight` says outright how much time counts against size: as so many powers of it.
     """
     sample = _sample(frames, group)
     raw = sum(part.size for part in sample)
-    weight = max(0.1, 1 / group**0.8)
+    weight = max(0.1, 1 / group**0.8) if weight is None else weight
     best, best_score, best_ratio = RAW, _open_time(RAW, 1.0, width) ** weight, 1.0
     for codec in _CANDIDATES:
         if (codec & DELTA and group == 1) or (codec & SHUFFLE and width == 1) or (codec & PALETTE and not _few_values(sample[0], width)):

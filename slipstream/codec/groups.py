@@ -50,6 +50,7 @@ from slipstream.codec.machine import (
     lz4_compress_hc,
     lz4_decompress,
     lz4_decompress_partial,
+    lz4_favor_opening,
     memcpy,
     prefetch,
     store8,
@@ -120,6 +121,7 @@ def encode_group(source, frames, frame_bytes, width, codec, level, state, target
         if level < 0:
             coded = lz4_compress_fast(stream, target, length, raw - 1, 1)
         else:
+            lz4_favor_opening(state, 1)  # matters from level 10 on; a failed group resets it
             coded = lz4_compress_hc(state, stream, target, length, raw - 1, level)
         return coded if coded > 0 else -1
     if length >= raw:

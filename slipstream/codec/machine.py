@@ -153,6 +153,7 @@ lz4_decompress_partial = types.ExternalFunction(
 lz4_compress_fast = types.ExternalFunction(
     "LZ4_compress_fast", types.int32(types.intp, types.intp, types.int32, types.int32, types.int32)
 )
+lz4_favor_opening = types.ExternalFunction("LZ4_favorDecompressionSpeed", types.void(types.intp, types.int32))
 lz4_compress_hc = types.ExternalFunction(
     "LZ4_compress_HC_extStateHC_fastReset", types.int32(types.intp, types.intp, types.intp, types.int32, types.int32, types.int32)
 )

@@ -15,7 +15,10 @@ from typing import Any
 
 from slipstream.codec.chunk import CodecError
 
-_SYMBOLS = ("LZ4_decompress_safe", "LZ4_decompress_safe_partial", "LZ4_compress_fast", "LZ4_compress_HC_extStateHC_fastReset")
+_SYMBOLS = (
+    *("LZ4_decompress_safe", "LZ4_decompress_safe_partial", "LZ4_compress_fast"),
+    *("LZ4_compress_HC_extStateHC_fastReset", "LZ4_favorDecompressionSpeed"),
+)
 _PORTABLE = "SLIPSTREAM_PORTABLE"
 
 _found: tuple[bool, str] | None = None

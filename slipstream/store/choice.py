@@ -15,10 +15,10 @@ CHOOSE_AFTER = (4, 32, 256)  # blocks after which the codec is looked at again; 
 
 
 class CodecChoice:
-    """The codec of the next block. `seals`: blocks are coded again in the background, which then also chooses."""
+    """The codec of the next block. `seals`: blocks are coded again in the background, which then also chooses. `weight`: see `choose`."""
 
-    def __init__(self, codec: str, coder: BlockCoder, level: int, seals: bool) -> None:
-        self._coder, self._level, self._seals = coder, level, seals
+    def __init__(self, codec: str, coder: BlockCoder, level: int, seals: bool, weight: float | None = None) -> None:
+        self._coder, self._level, self._seals, self._weight = coder, level, seals, weight
         self._auto = codec == "auto"
         self._codec: int | None = None if self._auto else parse_codec(codec)
         self._ratio = 1.0  # of the sample, when it was chosen
@@ -38,7 +38,7 @@ class CodecChoice:
         with self._lock:
             if self._until <= 0 or (self._drifted and self._since >= CHOOSE_AFTER[0]):
                 size_of = functools.partial(self._coder.coded_bytes, level=self._level if slow else QUICK)
-                self._codec, self._ratio = choose(frames, self._coder.group, self._coder.width, size_of)
+                self._codec, self._ratio = choose(frames, self._coder.group, self._coder.width, size_of, self._weight)
                 self._until = CHOOSE_AFTER[min(self._choices, len(CHOOSE_AFTER) - 1)]
                 self._choices += 1
                 self._since, self._drifted = 0, False

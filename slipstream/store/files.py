@@ -16,7 +16,7 @@ import io
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,10 +38,12 @@ class Record(NamedTuple):
 
 
 class RecordWriter:
-    """Buffers of a file, in order; `parts` is what to write."""
+    """Buffers of a file, in order: given to `write` as they come, or kept in `parts`, which is what to write."""
 
-    def __init__(self) -> None:
-        self.parts: list[Any] = [MAGIC]
+    def __init__(self, write: Callable[[Any], Any] | None = None) -> None:
+        self.parts: list[Any] = []
+        self._write = write or self.parts.append
+        self._write(MAGIC)
         self.nbytes = len(MAGIC)
 
     def add(self, name: str, payload: Any) -> int:
@@ -51,7 +53,8 @@ class RecordWriter:
         title += b" " * (-(self.nbytes + _RECORD.size + len(title)) % 64)
         head = struct.pack("<IQ", len(title), len(view))
         crc = zlib.crc32(view, zlib.crc32(title, zlib.crc32(head)))
-        self.parts += [head + struct.pack("<I", crc) + title, view]
+        self._write(head + struct.pack("<I", crc) + title)
+        self._write(view)
         at = self.nbytes + _RECORD.size + len(title)
         self.nbytes = at + len(view)
         return at
@@ -75,25 +78,29 @@ class RecordWriter:
 def read_records(data: np.ndarray, what: str) -> Iterator[Record]:
     """The records of a file, uint8 [n], each checked; raises DamagedFileError, naming `what`."""
     if data[: len(MAGIC)].tobytes() != MAGIC:
-        raise DamagedFileError(f"{what} is no file of replay rows")
+        raise DamagedFileError(f"{what} is no file of rows")
     at = len(MAGIC)
     while True:
-        if at + _RECORD.size > len(data):
-            raise DamagedFileError(f"{what} is cut off at byte {at}")
-        name_length, length, crc = _RECORD.unpack(data[at : at + _RECORD.size].tobytes())
-        start = at + _RECORD.size
-        if start + name_length + length > len(data):
-            raise DamagedFileError(f"{what} is damaged at byte {at}: a record runs past its end")
-        name = data[start : start + name_length]
-        payload = data[start + name_length : start + name_length + length]
-        head = data[at : at + _RECORD.size - 4]
-        if zlib.crc32(payload.data, zlib.crc32(name.data, zlib.crc32(head.data))) != crc:
-            raise DamagedFileError(f"{what} is damaged at byte {at}: a checksum does not hold")
-        at = start + name_length + length
-        text = name.tobytes().decode(errors="replace").rstrip(" ")
-        if text == "end":
+        record, at = read_record(data, at, what)
+        if record.name == "end":
             return
-        yield Record(text, payload)
+        yield record
+
+
+def read_record(data: np.ndarray, at: int, what: str) -> tuple[Record, int]:
+    """(the record that begins at byte `at`, checked, where the next one begins)."""
+    if at + _RECORD.size > len(data):
+        raise DamagedFileError(f"{what} is cut off at byte {at}")
+    name_length, length, crc = _RECORD.unpack(data[at : at + _RECORD.size].tobytes())
+    start = at + _RECORD.size
+    if start + name_length + length > len(data):
+        raise DamagedFileError(f"{what} is damaged at byte {at}: a record runs past its end")
+    name = data[start : start + name_length]
+    payload = data[start + name_length : start + name_length + length]
+    head = data[at : at + _RECORD.size - 4]
+    if zlib.crc32(payload.data, zlib.crc32(name.data, zlib.crc32(head.data))) != crc:
+        raise DamagedFileError(f"{what} is damaged at byte {at}: a checksum does not hold")
+    return Record(name.tobytes().decode(errors="replace").rstrip(" "), payload), start + name_length + length
 
 
 def array_of(record: Record) -> tuple[str, np.ndarray] | None:
