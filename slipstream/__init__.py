@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slipstream.envs.navigation import NavigationEnv
     from slipstream.envs.rewards import BaseReward, ZeroReward
     from slipstream.exploration import ExplorationType, set_exploration_type
-    from slipstream.monitor import PerformanceMonitor
+    from slipstream.monitor import Advisor, PerformanceMonitor
     from slipstream.store import DictReplayBuffer, HindsightSampler, PrefixSum, PrioritizedSampler, ReplayBuffer, sample_batch
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "PPO",
     "SAC",
     "TD3",
+    "Advisor",
     "AirCombatEnv",
     "AsyncCheckpointSaver",
     "BaseAgent",
@@ -67,7 +68,7 @@ _HOMES = {
     "envs.navigation": ("NavigationEnv",),
     "envs.rewards": ("BaseReward", "ZeroReward"),
     "exploration": ("ExplorationType", "set_exploration_type"),
-    "monitor": ("PerformanceMonitor",),
+    "monitor": ("Advisor", "PerformanceMonitor"),
     "store": ("DictReplayBuffer", "HindsightSampler", "PrefixSum", "PrioritizedSampler", "ReplayBuffer", "sample_batch"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

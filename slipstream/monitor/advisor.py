@@ -1,0 +1,321 @@
+"""Advisor: asks a configuration questions, predicts what a change would gain, tries it, and takes back what does not hold.
+
+It knows nothing of training. A probe opens a configuration and runs it; questions say which changes are worth a try, and why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from slipstream.monitor.comparing import PAIRS, Gain, in_turns
+
+WORTH = 1.02  # a smaller gain is not worth a change
+PROFILE = 0.1  # of the time, for the first look
+REPEATS = 3  # a question that was answered with yes is asked again this often: twice as many, and twice again
+FEWEST_PAIRS = 7  # with fewer the interval says nothing
+
+ADVISED, WITHDRAWN, NOT_TRIED, KEEP = "advised", "withdrawn", "not tried", "keep"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A stretch of work."""
+
+    frames: float
+    seconds: float
+    exposed: Mapping[str, float] = field(default_factory=dict)  # per stage: share of the time the learner stood still for it
+    iterations: int = 1
+
+    @property
+    def rate(self) -> float:
+        """Frames a second."""
+        return self.frames / self.seconds
+
+
+class Trial(Protocol):
+    """A configuration that is set up and warm."""
+
+    def run(self, seconds: float) -> Sample:
+        """Works for about that long, at least one iteration."""
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+
+
+class Probe(Protocol):
+    """What opens configurations: the user's own, changed by `overrides`."""
+
+    def open(self, overrides: Mapping[str, Any]) -> Trial:
+        """Sets one up; raises where it cannot be."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """What questions may look at besides the settings: device, cores, memory."""
+
+    def setting(self, key: str) -> Any:
+        """The user's own value of `key`; None where there is no such key."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a question looks at."""
+
+    exposed: Mapping[str, float]  # shares of the iteration
+    rate: float  # frames a second
+    settings: Callable[[str], Any]  # by key, advice already taken included
+    facts: Mapping[str, Any]
+    iteration_s: float
+    trial: Trial  # the present state, running
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A change worth a try."""
+
+    value: Any
+    gain: float | None  # at most this factor, by Amdahl; None where nothing can be said beforehand
+    why: str
+    needs: float = WORTH  # the least measured factor that lets it stand; below 1 where it saves something else than time
+    also: Mapping[str, Any] = field(default_factory=dict)  # keys that must change with it
+
+
+@dataclass
+class Finding:
+    """The answer to a question."""
+
+    question: str
+    key: str
+    before: Any
+    value: Any
+    verdict: str
+    why: str
+    predicted: float | None = None
+    gain: Gain | None = None
+    learning: str = ""
+    also: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        measured = vars(self.gain) if self.gain else None
+        return {**vars(self), "gain": measured, "also": dict(self.also)}
+
+
+@dataclass(frozen=True)
+class Question:
+    """One key, and what to ask about it. `propose` gives a change to try, the reason to keep what is, or an answer of its own."""
+
+    text: str
+    key: str
+    propose: Callable[[Situation], Proposal | Finding | str]
+    learning: str = ""  # what the change does to what is learned; empty: nothing
+    set_up_s: float = 0.0  # known to take this long before the first iteration
+    again: bool = False  # ask once more after a yes
+
+
+@dataclass
+class Report:
+    """What was found."""
+
+    rate: float  # frames a second of the configuration as it is
+    exposed: dict[str, float]
+    bottleneck: str
+    findings: list[Finding]
+    together: Gain | None = None  # all advice at once against the configuration as it was
+    seconds: float = 0.0
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """What to change: key and value of all advice that held."""
+        held: dict[str, Any] = {}
+        for finding in self.findings:
+            if finding.verdict == ADVISED:
+                held |= {finding.key: finding.value, **finding.also}
+        return held
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        findings = [finding.as_dict() for finding in self.findings]
+        together = vars(self.together) if self.together else None
+        return {**vars(self), "findings": findings, "together": together, "overrides": self.overrides}
+
+
+class Advisor:
+    """Answers `questions` about what `probe` opens, in about `seconds`.
+
+    The most promising change is tried first: it and the present state run in turns, and it stands only if the whole interval
+    of the measured gain lies above 1 and the gain is worth it. What stands becomes the present state.
+    """
+
+    def __init__(
+        self,
+        probe: Probe,
+        questions: Sequence[Question],
+        seconds: float = 60.0,
+        clock: Callable[[], float] = time.perf_counter,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        if seconds <= 0:
+            raise ValueError(f"seconds must be positive, not {seconds:g}")
+        self.probe = probe
+        self.questions = list(questions)
+        self.seconds = seconds
+        self.stretch_s = seconds / 120  # of one run: a change is tried in 16 of them, an eighth of the time
+        self._clock = clock
+        self._tell = tell
+        self._held: dict[str, Any] = {}
+        self._set_up_s = 0.0  # the last set-up's
+
+    def advise(self) -> Report:
+        """Profiles, proposes, tries; the report."""
+        self._end_s = self._clock() + self.seconds
+        began = self._clock()
+        self._held = {}
+        base = self._open({})
+        try:
+            first = base.run(max(PROFILE * self.seconds - (self._clock() - began), self.stretch_s))
+            self._tell(f"as it is: {first.rate:,.0f} frames/s")
+            base, findings = self._ask(base, first)
+            together = self._together(base, findings)
+        finally:
+            base.close()
+        report = Report(first.rate, dict(first.exposed), bottleneck(first.exposed), findings, together)
+        report.seconds = self._clock() - began
+        return report
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _ask(self, base: Trial, sample: Sample) -> tuple[Trial, list[Finding]]:
+        """Asks until no question is open; the state that came out of it, and the answers."""
+        findings: list[Finding] = []
+        open_questions = list(self.questions)
+        times_asked: dict[str, int] = {}
+        while open_questions:
+            situation = self._situation(sample, base)
+            answers = [(question, question.propose(situation)) for question in open_questions]
+            findings += [answer for _, answer in answers if isinstance(answer, Finding)]
+            answers = [(question, answer) for question, answer in answers if not isinstance(answer, Finding)]
+            open_questions = [question for question, _ in answers]
+            worth = [(q, p) for q, p in answers if isinstance(p, Proposal) and (p.gain is None or p.gain >= WORTH or p.needs < 1)]
+            if not worth:
+                findings += [self._kept(q, p) for q, p in answers if q.key not in times_asked and not isinstance(p, Finding)]
+                break
+            question, proposal = max(worth, key=lambda pair: pair[1].gain or 0.0)
+            open_questions.remove(question)
+            finding, trial, seen = self._try(question, proposal, base)
+            findings.append(finding)
+            if trial is not None and seen is not None:
+                base.close()
+                base, sample = trial, seen
+                times_asked[question.key] = times_asked.get(question.key, 0) + 1
+                if question.again and times_asked[question.key] < REPEATS:
+                    open_questions.append(question)
+        return base, findings
+
+    def _try(self, question: Question, proposal: Proposal, base: Trial) -> tuple[Finding, Trial | None, Sample | None]:
+        """Runs the change and the present state in turns; with the trial where it stands."""
+        change = {question.key: proposal.value, **proposal.also}
+        finding = Finding(
+            question.text,
+            question.key,
+            self._value(question.key),
+            proposal.value,
+            NOT_TRIED,
+            proposal.why,
+            proposal.gain,
+            None,
+            question.learning,
+            proposal.also,
+        )
+        pairs = self._pairs_left(question.set_up_s)
+        if pairs < FEWEST_PAIRS:
+            finding.why += f"; no time was left to try it: give seconds={2 * self.seconds + question.set_up_s:.0f}"
+            return finding, None, None
+        self._tell(f"trying {question.key}={proposal.value}: {proposal.why}")
+        try:
+            trial = self._open(self._held | change)
+        except Exception as error:
+            finding.verdict = WITHDRAWN
+            finding.why = f"cannot be set up here: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+            return finding, None, None
+        seen: list[Sample] = []
+
+        def run_new() -> float:
+            seen.append(trial.run(self.stretch_s))
+            return seen[-1].rate
+
+        try:
+            finding.gain = in_turns(lambda: base.run(self.stretch_s).rate, run_new, pairs, min(proposal.needs, 1.0))
+        except Exception as error:
+            trial.close()
+            finding.verdict, finding.why = WITHDRAWN, f"fails while running: {str(error).splitlines()[0] if str(error) else repr(error)}"
+            return finding, None, None
+        stands = finding.gain.pairs == pairs and finding.gain.ratio >= proposal.needs and finding.gain.low > min(proposal.needs, 1.0)
+        finding.verdict = ADVISED if stands else WITHDRAWN
+        self._tell(f"  {finding.verdict}: {finding.gain}")
+        if not stands:
+            trial.close()
+            return finding, None, None
+        self._held |= change
+        return finding, trial, merged(seen)
+
+    def _together(self, base: Trial, findings: list[Finding]) -> Gain | None:
+        """All that stands against the configuration as it was; where only one change stands, that is its own gain."""
+        held = [finding for finding in findings if finding.verdict == ADVISED]
+        if len(held) < 2:
+            return held[0].gain if held else None
+        pairs = self._pairs_left(0.0)
+        if pairs < FEWEST_PAIRS:
+            return None
+        as_it_was = self._open({})
+        try:
+            return in_turns(lambda: as_it_was.run(self.stretch_s).rate, lambda: base.run(self.stretch_s).rate, pairs)
+        finally:
+            as_it_was.close()
+
+    def _open(self, overrides: Mapping[str, Any]) -> Trial:
+        began = self._clock()
+        trial = self.probe.open(overrides)
+        self._set_up_s = self._clock() - began
+        return trial
+
+    def _pairs_left(self, set_up_s: float) -> int:
+        """How many pairs fit into the time left, at most as many as are wanted."""
+        left = self._end_s - self._clock() - max(set_up_s, self._set_up_s)
+        return min(PAIRS, int(left / (2 * self.stretch_s)))
+
+    def _situation(self, sample: Sample, trial: Trial) -> Situation:
+        return Situation(sample.exposed, sample.rate, self._value, self.probe.facts(), sample.seconds / sample.iterations, trial)
+
+    def _value(self, key: str) -> Any:
+        return self._held[key] if key in self._held else self.probe.setting(key)
+
+    def _kept(self, question: Question, answer: Proposal | str) -> Finding:
+        now = self._value(question.key)
+        if isinstance(answer, str):
+            return Finding(question.text, question.key, now, now, KEEP, answer)
+        why = f"{answer.why}; could gain a factor of {answer.gain:.3f} at most"
+        return Finding(question.text, question.key, now, now, KEEP, why, answer.gain)
+
+
+def bottleneck(exposed: Mapping[str, float]) -> str:
+    """What the learner stands still for most, in a sentence."""
+    learning = max(1 - sum(exposed.values()), 0.0)
+    if not exposed or learning >= max(exposed.values()):
+        return f"the learning itself: {100 * learning:.0f} % of an iteration"
+    name, share = max(exposed.items(), key=lambda item: item[1])
+    return f"{name}: the learner stands still for it {100 * share:.0f} % of an iteration"
+
+
+def without(exposed: Mapping[str, float], stage: str, hidden: float = 1.0) -> float:
+    """Amdahl: the factor gained at most where `hidden` of a stage's exposed time goes away."""
+    return 1 / max(1 - hidden * exposed.get(stage, 0.0), 1e-3)
+
+
+def merged(samples: Sequence[Sample]) -> Sample:
+    """Several stretches as one."""
+    seconds = sum(sample.seconds for sample in samples)
+    names = dict.fromkeys(name for sample in samples for name in sample.exposed)
+    shares = {name: sum(sample.exposed.get(name, 0.0) * sample.seconds for sample in samples) / seconds for name in names}
+    return Sample(sum(sample.frames for sample in samples), seconds, shares, sum(sample.iterations for sample in samples))

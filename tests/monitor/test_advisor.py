@@ -1,0 +1,213 @@
+"""The advisor over machines whose truth is known: good advice is found, bad advice withdrawn, noise taken for nothing."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from slipstream.monitor import Advisor
+from slipstream.monitor.advisor import Finding, Proposal, Question, Sample, bottleneck, without
+from slipstream.monitor.comparing import gain_of, in_turns
+
+
+class Machine:
+    """A training of 1,000 frames/s, faster by `truth[key, value]` for each setting; time passes only while it works."""
+
+    def __init__(self, truth=None, noise=0.0, seed=0, set_up_s=0.5, settings=None, exposed=None):
+        self.truth, self.noise, self.set_up_s = truth or {}, noise, set_up_s
+        self.settings = {"pipeline": False, "size": 1, "level": 9} | (settings or {})
+        self.exposed = exposed or {"collect": 0.4}
+        self.random = random.Random(seed)
+        self.now_s = 0.0
+        self.is_open = 0
+        self.opened = []
+
+    def clock(self):
+        return self.now_s
+
+    def setting(self, key):
+        return self.settings.get(key)
+
+    def facts(self):
+        return {"cores": 2}
+
+    def open(self, overrides):
+        self.opened.append(dict(overrides))
+        self.now_s += self.set_up_s
+        if overrides.get("size", 1) > 4:
+            raise MemoryError("16 GB are not enough")
+        self.is_open += 1
+        return Run(self, overrides)
+
+
+class Run:
+    def __init__(self, machine, overrides):
+        self.machine = machine
+        self.rate = 1000.0
+        for key, value in overrides.items():
+            self.rate *= machine.truth.get((key, value), 1.0)
+
+    def run(self, seconds):
+        self.machine.now_s += seconds
+        drift = 1 + 0.3 * (self.machine.now_s / 60)  # the machine gets faster by itself: turns must cancel that
+        rate = self.rate * drift * self.machine.random.lognormvariate(0, self.machine.noise)
+        return Sample(rate * seconds, seconds, self.machine.exposed, 10)
+
+    def close(self):
+        self.machine.is_open -= 1
+
+
+PIPELINE = Question("collect beside the learning?", "pipeline", lambda s: Proposal(True, without(s.exposed, "collect"), "it waits"))
+LEVEL = Question("compress less?", "level", lambda s: Proposal(1, 1.2, "a guess"))
+SIZE = Question("more at once?", "size", lambda s: Proposal(2 * s.settings("size"), 1.5, "small"), "larger batches", again=True)
+
+
+def advise(machine, *questions, seconds=60.0):
+    return Advisor(machine, questions, seconds, clock=machine.clock).advise()
+
+
+def verdicts(report):
+    return {finding.key: finding.verdict for finding in report.findings}
+
+
+def test_advice_that_holds_is_found_with_its_key_prediction_and_measured_gain():
+    report = advise(Machine({("pipeline", True): 1.5}, noise=0.03), PIPELINE)
+    (finding,) = report.findings
+    assert (finding.key, finding.before, finding.value, finding.verdict) == ("pipeline", False, True, "advised")
+    assert finding.predicted == pytest.approx(1 / 0.6)
+    assert finding.gain.ratio == pytest.approx(1.5, rel=0.05) and finding.gain.low < 1.5 < finding.gain.high
+    assert report.overrides == {"pipeline": True} and report.together == finding.gain
+
+
+def test_advice_that_does_not_hold_is_withdrawn_and_shown():
+    machine = Machine({("pipeline", True): 0.8}, noise=0.03)
+    report = advise(machine, PIPELINE)
+    assert verdicts(report) == {"pipeline": "withdrawn"} and report.overrides == {}
+    assert report.findings[0].gain.ratio == pytest.approx(0.8, rel=0.1)
+    assert report.findings[0].gain.pairs == 3  # it lost three times: no more time is spent on it
+
+
+def test_a_gain_too_small_to_be_worth_a_change_is_withdrawn():
+    report = advise(Machine({("pipeline", True): 1.01}), PIPELINE)
+    assert verdicts(report) == {"pipeline": "withdrawn"}
+
+
+def test_noise_does_not_produce_advice():
+    advised = 0
+    for seed in range(300):
+        report = advise(Machine(noise=0.1, seed=seed), PIPELINE, LEVEL)
+        advised += list(verdicts(report).values()).count("advised")
+    assert advised <= 8  # of 600: each has a chance of 1 in 256
+
+
+def test_a_real_gain_is_found_under_noise():
+    found = [advise(Machine({("pipeline", True): 1.3}, noise=0.05, seed=seed), PIPELINE).overrides for seed in range(50)]
+    assert found.count({"pipeline": True}) >= 48
+
+
+def test_the_most_promising_comes_first_and_what_holds_is_the_base_of_the_next():
+    machine = Machine({("pipeline", True): 1.5, ("level", 1): 1.1})
+    report = advise(machine, LEVEL, PIPELINE)
+    assert [finding.key for finding in report.findings] == ["pipeline", "level"]
+    assert machine.opened == [{}, {"pipeline": True}, {"pipeline": True, "level": 1}, {}]
+    assert report.together.ratio == pytest.approx(1.65, rel=0.05)
+    assert report.overrides == {"pipeline": True, "level": 1}
+
+
+def test_a_question_is_asked_again_after_a_yes_until_it_is_a_no():
+    machine = Machine({("size", 2): 1.6, ("size", 4): 2.0})
+    report = advise(machine, SIZE)
+    assert [(f.before, f.value, f.verdict) for f in report.findings] == [(1, 2, "advised"), (2, 4, "advised"), (4, 8, "withdrawn")]
+    assert "16 GB are not enough" in report.findings[2].why and report.findings[0].learning == "larger batches"
+    assert report.overrides == {"size": 4}
+
+
+def test_what_promises_nothing_is_kept_and_not_tried():
+    machine = Machine(exposed={"collect": 0.005})
+    no = Question("bf16?", "bf16", lambda s: "a CPU gains nothing by it")
+    report = advise(machine, PIPELINE, no)
+    assert verdicts(report) == {"pipeline": "keep", "bf16": "keep"} and machine.opened == [{}]
+    assert "1.005 at most" in report.findings[0].why and report.findings[1].why == "a CPU gains nothing by it"
+
+
+def test_without_time_a_change_is_shown_as_not_tried_with_the_time_it_needs():
+    slow = Question("compile?", "compile", lambda s: Proposal("on", 1.5, "kernels"), set_up_s=50)
+    machine = Machine({("compile", "on"): 2.0})
+    report = advise(machine, slow, seconds=40)
+    assert verdicts(report) == {"compile": "not tried"} and report.overrides == {}
+    assert "seconds=130" in report.findings[0].why and machine.opened == [{}]
+
+
+def test_a_change_that_saves_something_else_may_cost_a_little():
+    cheap = Question("compress?", "compress", lambda s: Proposal(True, None, "memory is short", needs=0.9))
+    assert verdicts(advise(Machine({("compress", True): 0.95}, noise=0.01), cheap)) == {"compress": "advised"}
+    assert verdicts(advise(Machine({("compress", True): 0.85}, noise=0.01), cheap)) == {"compress": "withdrawn"}
+
+
+def test_a_change_that_breaks_while_it_runs_is_withdrawn(monkeypatch):
+    machine = Machine()
+    plain = machine.open
+
+    def broken(overrides):
+        run = plain(overrides)
+        if overrides:
+            run.run = lambda seconds: 1 / 0
+        return run
+
+    machine.open = broken
+    report = advise(machine, PIPELINE)
+    assert verdicts(report) == {"pipeline": "withdrawn"} and "division by zero" in report.findings[0].why
+
+
+def test_a_question_may_answer_by_itself():
+    answer = Finding("how often to save?", "save_interval", 10, 100, "advised", "a save takes 2 s")
+    report = advise(Machine(), Question("how often to save?", "save_interval", lambda s: answer))
+    assert report.findings == [answer] and report.overrides == {"save_interval": 100}
+
+
+def test_everything_that_was_opened_is_closed():
+    machine = Machine({("pipeline", True): 1.5, ("level", 1): 0.5, ("size", 2): 1.5})
+    advise(machine, LEVEL, PIPELINE, SIZE)
+    assert machine.is_open == 0
+
+
+def test_it_stays_within_its_time():
+    machine = Machine({("pipeline", True): 1.5, ("size", 2): 1.6, ("size", 4): 2.0}, noise=0.02)
+    report = advise(machine, PIPELINE, LEVEL, SIZE, seconds=60)
+    assert report.seconds <= 61
+
+
+def test_the_report_is_plain_data():
+    import json
+
+    report = advise(Machine({("pipeline", True): 1.5}, noise=0.02), PIPELINE, LEVEL)
+    data = json.loads(json.dumps(report.as_dict()))
+    assert data["overrides"] == {"pipeline": True} and data["findings"][0]["gain"]["pairs"] == 8
+    assert data["bottleneck"] == "the learning itself: 60 % of an iteration"
+
+
+def test_the_bottleneck_is_what_takes_most():
+    assert bottleneck({"collect": 0.7, "other": 0.1}).startswith("collect: the learner stands still for it 70 %")
+    assert bottleneck({}).startswith("the learning itself: 100 %")
+
+
+def test_the_interval_lies_between_ratios_and_narrows_with_many():
+    assert (gain_of([1.0, 2.0, 3.0]).low, gain_of([1.0, 2.0, 3.0]).high) == (1.0, 3.0)
+    many = gain_of([float(i) for i in range(20)])
+    assert (many.low, many.ratio, many.high) == (4.0, 9.5, 15.0)  # 1 - 2 P(at most 4 of 20 heads) = 0.988
+
+
+def test_turns_cancel_a_drift():
+    speed = [1.0]
+
+    def run():
+        speed[0] *= 1.05
+        return speed[0]
+
+    assert in_turns(run, run).ratio == pytest.approx(1.0, abs=0.01)
+
+
+def test_no_time_at_all_is_refused():
+    with pytest.raises(ValueError, match="must be positive"):
+        Advisor(Machine(), [], 0)
