@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from slipstream.exploration import ExplorationType, set_exploration_type
     from slipstream.monitor import Advisor, PerformanceMonitor
     from slipstream.store import DictReplayBuffer, HindsightSampler, PrefixSum, PrioritizedSampler, ReplayBuffer, sample_batch
+    from slipstream.store.rollouts import RolloutStorage
 
 __all__ = [
     "DQN",
@@ -39,6 +40,7 @@ __all__ = [
     "PrefixSum",
     "PrioritizedSampler",
     "ReplayBuffer",
+    "RolloutStorage",
     "SyncDataCollector",
     "TensorEnv",
     "ZeroReward",
@@ -70,6 +72,7 @@ _HOMES = {
     "exploration": ("ExplorationType", "set_exploration_type"),
     "monitor": ("Advisor", "PerformanceMonitor"),
     "store": ("DictReplayBuffer", "HindsightSampler", "PrefixSum", "PrioritizedSampler", "ReplayBuffer", "sample_batch"),
+    "store.rollouts": ("RolloutStorage",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -45,12 +45,10 @@ class Geometry:
         if not frames or not frame_bytes:
             return cls(frames, frame_bytes, itemsize, 1, 1, 1)
         span = max(1, ROW_BYTES // frame_bytes)
-        row_bytes = span * frame_bytes
-        group = max(1, GROUP_BYTES // row_bytes)
-        if span == 1 and steps <= group:
-            group = group // steps * steps
-        elif span == 1:
-            group = next((g for g in range(group, group // 2, -1) if steps % g == 0), group)
+        together = max(1, GROUP_BYTES // frame_bytes)  # frames of a group
+        together = together // steps * steps if steps <= together else _divisor(steps, together)
+        span = _divisor(together, span)
+        group, row_bytes = max(1, together // span), span * frame_bytes
         rows = -(-frames // span)
         block_rows = max(1, min(BLOCK_BYTES // row_bytes, rows) // group) * group
         return cls(frames, frame_bytes, itemsize, span, group, block_rows)
@@ -73,6 +71,11 @@ class Geometry:
     def coder(self) -> BlockCoder:
         """What codes and opens its blocks."""
         return BlockCoder(self.row_bytes, self.itemsize, self.group, self.block_rows)
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest divisor of `number` up to `most`; `most` itself where that would be less than half of it."""
+    return next((d for d in range(most, most // 2, -1) if number % d == 0), most)
 
 
 def effort(level: int) -> int:

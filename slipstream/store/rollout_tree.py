@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from tensordict import NonTensorStack, TensorDict, is_non_tensor, is_tensor_collection
 from torch import Tensor
 
@@ -30,14 +29,20 @@ def take_apart(data: Any) -> tuple[dict[str, Any], Leaves, list[Key]]:
                 stacked = isinstance(value, NonTensorStack)
                 return {"stack" if stacked else "value": _plain(value.tolist() if stacked else value.data, key)}
             value = value if hasattr(value, "keys") else value.to_tensordict()
-            items = [[_plain(name, key), walk(value.get(name), (*key, name))] for name in value.keys()]  # noqa: SIM118
+            items = [[name, walk(value.get(name), (*key, name))] for name in value.keys()]  # noqa: SIM118
             return {"tensordict": items, "batch_size": list(value.batch_size)}
         if isinstance(value, Mapping):
-            return {"dict": [[_plain(name, key), walk(child, (*key, name))] for name, child in value.items()]}
+            for name in value:
+                if type(name) not in (str, int):
+                    raise TypeError(f"{show(key) if key else 'the batch'} has the key {name!r}: use names or numbers")
+            return {"dict": [[name, walk(child, (*key, name))] for name, child in value.items()]}
         if isinstance(value, Tensor | np.ndarray):
             if isinstance(value, np.ndarray):
                 leaves.arrays.append(len(keys))
-            leaves.data.append(value.detach().as_subclass(Tensor) if isinstance(value, Tensor) else value)
+            if isinstance(value, Tensor):  # whatever kind: its numbers are kept
+                value = value.detach()
+                value = value if type(value) is Tensor else value.as_subclass(Tensor)
+            leaves.data.append(value)
             leaves.names.append(".".join(map(str, key)))
             keys.append(key)
             return {"tensor": len(keys) - 1}
@@ -86,10 +91,9 @@ def put_together(
         if "value" in node:
             return _value(node["value"])
         if "stack" in node:
-            stack = NonTensorStack.from_list(_value(node["stack"]))
-            return stack if take is None else _taken(stack, take)
+            return NonTensorStack.from_list(_taken(_value(node["stack"]), take or ()))
         items = node.get("dict", node.get("tensordict"))
-        built = {_value(name): made for name, child in items if (made := walk(child)) is not _LEFT_OUT}
+        built = {name: made for name, child in items if (made := walk(child)) is not _LEFT_OUT}
         if not every and not built and node is not tree:
             return _LEFT_OUT
         if "dict" in node:
@@ -122,10 +126,9 @@ def wanted(keys: list[Key], asked: Iterable[Any] | None) -> set[int]:
     return found
 
 
-def _taken(stack: Any, take: tuple[Any, ...]) -> Any:
-    for axis, index in enumerate(take[: stack.ndim]):
-        stack = torch.stack([stack.select(axis, int(i)) for i in index], axis) if len(index) else stack.narrow(axis, 0, 0)
-    return stack
+def _taken(nested: list[Any], take: tuple[Any, ...]) -> list[Any]:
+    """Those members of nested lists, one index a level."""
+    return [_taken(nested[int(i)], take[1:]) for i in take[0]] if take and isinstance(nested, list) else nested
 
 
 # -- plain values ----------------------------------------------------------------------------------------------------
