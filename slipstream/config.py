@@ -20,6 +20,7 @@ from slipstream.algo.dqn import DQNConfig
 from slipstream.algo.ppo import PPOConfig
 from slipstream.algo.sac import SACConfig
 from slipstream.algo.td3 import TD3Config
+from slipstream.collect.config import CollectConfig
 from slipstream.envs.aircombat import AirCombatEnv
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationEnv
@@ -33,6 +34,8 @@ TASKS: dict[str, type[TensorEnv] | str] = {"navigation": NavigationEnv, "aircomb
 ALGORITHMS: dict[str, type[Any]] = {"ppo": PPOConfig, "dqn": DQNConfig, "sac": SACConfig, "td3": TD3Config}
 
 PATHS = ("checkpoint", "compare", "resume", "init", "root", "name", "out", "red", "blue", "env.opponent")
+
+CHOSEN_BY_MEASURING = ("env.num_envs", "algo.minibatches")  # and device=auto with them: slipstream/tuning/sizing.py
 
 # What people who come from elsewhere type, and what it is called here. Flags are names too: --num-envs 256 is num_envs=256.
 OLD_NAMES = {
@@ -98,6 +101,7 @@ class TrainConfig:
     env: Any = None  # the task's own Config
     model: ModelConfig = field(default_factory=ModelConfig)
     algo: Any = field(default_factory=PPOConfig)  # of the algorithm that algo=NAME chooses
+    collect: CollectConfig = field(default_factory=CollectConfig)
     eval: EvalConfig = field(default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303]))  # not those that `eval` judges on
     league: LeagueConfig = field(default_factory=LeagueConfig)
     wandb: WandbConfig = field(default_factory=WandbConfig)
@@ -120,6 +124,7 @@ class TrainConfig:
     init: str | None = None  # weights to start from, ours or NavRL's
     headless: bool = True  # accepted for NavRL's sake; there is no window
     threads: int = 0  # CPU threads; 0 takes all
+    auto: list[str] = field(default_factory=list)  # keys to choose by measuring; env.num_envs=auto and algo.minibatches=auto say it too
     quiet: bool = False  # print nothing while training
 
     def __post_init__(self) -> None:
@@ -172,7 +177,7 @@ SET_BY_EVAL: dict[str, dict[str, str]] = {
 
 def load_train(overrides: Iterable[str] = (), config_name: str = "train") -> TrainConfig:
     """The configuration of a training run from `key=value` overrides; with resume=RUN they change that run's own."""
-    overrides = plain_overrides(overrides)
+    overrides = _auto_apart(plain_overrides(overrides))
     resume = value_of("resume", overrides)
     base = _saved_config(resume) | {"init": None} if resume else {}  # its weights are its own by now
     return _compose(config_name, TrainConfig, overrides, base)
@@ -189,8 +194,11 @@ def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | N
 
 
 def plain_overrides(words: Iterable[str]) -> list[str]:
-    """What was typed as `key=value`, under the names used here: `--num-envs 256` and `num_envs=256` are `env.num_envs=256`."""
-    overrides, rest = [], list(words)
+    """What was typed as `key=value`, under the names used here: `--num-envs 256` and `num_envs=256` are `env.num_envs=256`.
+
+    `@FILE` stands for the lines of a file, as `slipstream advise --apply FILE` writes it.
+    """
+    overrides, rest = [], [line for word in words for line in (_lines_of(word[1:]) if word.startswith("@") else [word])]
     while rest:
         word = rest.pop(0)
         if word.startswith("--"):
@@ -369,6 +377,23 @@ def _renamed(text: str) -> str:
     if not eq:
         raise ConfigError(f"'{text}' is not an override: write key=value, as in env.num_envs=1024 (see slipstream train --help)")
     return f"{key}={value}"
+
+
+def _lines_of(file: str) -> list[str]:
+    """The overrides in a file, one a line; what follows a # is a remark."""
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"@{file}: cannot be read ({error.strerror}); it names a file with a key=value on each line") from error
+    return [text for line in lines if (text := re.sub(r"(^|\s)#.*", "", line).strip())]
+
+
+def _auto_apart(overrides: list[str]) -> list[str]:
+    """`key=auto` of a key that can be chosen by measuring, said as `auto=[key]`; of several values of a key the last one counts."""
+    asked = [key for key in CHOSEN_BY_MEASURING if value_of(key, overrides) == "auto"]
+    overtaken = [f"{key}=auto" for key in CHOSEN_BY_MEASURING]
+    kept = [text for text in overrides if text.partition("=")[0] not in asked and text not in overtaken]
+    return [*kept, f"auto=[{','.join(asked)}]"] if asked else kept
 
 
 def _chosen_algorithm(overrides: list[str], base: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from torch import Tensor
 from slipstream.algo.capture import capture_training
 from slipstream.algo.ppo import PPO
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
-from slipstream.collect import SyncDataCollector
+from slipstream.collect import PipelinedDataCollector, SyncDataCollector
 from slipstream.config import ConfigError, TrainConfig, env_class, from_dict, to_dict
 from slipstream.devices import resolve_device, set_threads
 from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv
@@ -41,7 +41,7 @@ from slipstream.seeding import derive_seed
 # What a resumed run may change: how long it goes on, where it runs and what it shows, not what it computes.
 FREE_TO_CHANGE = (
     *("total_frames", "max_time_s", "save_minutes", "device", "compile", "quiet", "threads"),
-    *("resume", "root", "name", "init", "wandb.mode", "checkpoint_full_every"),
+    *("resume", "root", "name", "init", "wandb.mode", "checkpoint_full_every", "collect.prefetch_count", "collect.threads"),
 )
 
 LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 240  # from here on compiled kernels pay on a GPU: they cost a minute of start-up
@@ -49,7 +49,7 @@ LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 240  # from here on compiled kernels 
 
 def run(cfg: TrainConfig) -> RunFolder:
     """Trains until `total_frames`, `max_time_s` or a signal; everything it leaves is in the run folder it returns."""
-    cfg, state = take_up(cfg) if cfg.resume else (cfg, None)
+    cfg, state = take_up(cfg) if cfg.resume else (with_sizes(cfg), None)
     job, wandb = build(replace(cfg, resume=None)), wandb_settings(cfg)  # what cannot be built leaves no run folder behind
     start = job.load_state_dict(state) if state else 0
     folder = RunFolder.open(cfg.resume) if cfg.resume else RunFolder.create(cfg.root, cfg.name, to_dict(cfg))
@@ -65,6 +65,7 @@ def run(cfg: TrainConfig) -> RunFolder:
         ) as saver,
         RunLog(folder, wandb, start) as log,
         LiveView(*totals(job), title(cfg, job), console=Console(quiet=cfg.quiet)) as view,
+        job.collector,
     ):
         saver.install_signal_handlers(tell_stop)
         monitor.gauge("queue/checkpoint", lambda: saver.get_stats()["queue_size"])
@@ -79,6 +80,7 @@ def run(cfg: TrainConfig) -> RunFolder:
                 batch = collect()
             with monitor.timer("learn", job.env.device):
                 losses = learn(batch, job.progress(it, clock))
+            job.publish()
             readings.send((it, *losses), job.reading(losses))
             done = it + 1 == job.iterations or clock.is_up()
             last = done or saver.stop_requested
@@ -128,7 +130,7 @@ class Job:
     cfg: TrainConfig
     env: TensorEnv
     policy: Policy
-    collector: SyncDataCollector
+    collector: SyncDataCollector | PipelinedDataCollector
     algo: PPO | ReplayLearner
     league: League | None = None  # chooses the opponents of a duel, where there is one
     best: float = -math.inf
@@ -164,8 +166,15 @@ class Job:
         long = self.cfg.total_frames >= LONG_RUN_FRAMES and (not self.cfg.max_time_s or self.cfg.max_time_s >= LONG_RUN_S)
         return "compiled" if long else "graphs"
 
+    def publish(self) -> None:
+        """The weights are final for this iteration: a collector that works beside the learner may take them."""
+        if isinstance(self.collector, PipelinedDataCollector):
+            self.collector.publish()
+
     def evaluate(self) -> dict[str, float]:
         """Deterministic flights on maps not trained on, as `eval/*` metrics. The global random state is left as it was."""
+        if isinstance(self.collector, PipelinedDataCollector):
+            self.collector.settle()  # the flights use all threads, the sensors' and torch's, and the random numbers of the process
         with torch.random.fork_rng(devices=[self.env.device] if self.env.device.type == "cuda" else []):
             torch.manual_seed(derive_seed(self.cfg.seed, "evaluation"))  # for envs that draw from torch itself
             return self._evaluate()
@@ -195,7 +204,8 @@ class Job:
 
     def reading(self, losses: dict[str, Tensor]) -> Tensor:
         """All that the host reads of an iteration, one tensor still on the device: losses, bad actions, finished episodes."""
-        scalars = torch.stack([*losses.values(), self.env.bad_actions.any()])
+        scalars = torch.stack([*losses.values(), self.collector.bad_actions])
+        assert self.collector.episodes is not None
         return torch.cat((scalars.double(), self.collector.episodes.take()))
 
     def metrics(self, numbers: list[float], names: list[str]) -> dict[str, float]:
@@ -210,6 +220,7 @@ class Job:
                 "finite. If the env is sound, start a new run from a checkpoint with a lower rate: "
                 f"slipstream train init=RUN/checkpoints/ckpt_N.pt algo.learning_rate={self.cfg.algo.learning_rate / 3:.1e}"
             )
+        assert self.collector.episodes is not None
         episodes = self.collector.episodes.means(numbers[len(names) + 1 :])
         return metrics | {f"episode/{name}": value for name, value in episodes.items()}
 
@@ -269,7 +280,46 @@ def build(cfg: TrainConfig) -> Job:
         algo.check_batch(frames)
     elif cfg.compile == "on":
         raise ConfigError(f"compile=on compiles the update of algo=ppo; leave it out for algo={cfg.algo.name}")
-    return Job(cfg, env, policy, SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1), algo, league)
+    return Job(cfg, env, policy, build_collector(cfg, env, policy, frames, algo), algo, league)
+
+
+def build_collector(
+    cfg: TrainConfig, env: TensorEnv, policy: Policy, frames: int, algo: PPO | ReplayLearner
+) -> SyncDataCollector | PipelinedDataCollector:
+    """What collects: in turn with the learner, or beside it (`collect.pipeline`)."""
+    settings = cfg.collect
+    if settings.pipeline == "off":
+        return SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1)
+    if cfg.league.enabled:
+        raise ConfigError("a league changes the env's opponents between iterations: leave collect.pipeline=off with league.enabled=true")
+    on_gpu = env.device.type == "cuda"
+    if isinstance(algo, PPO):  # draws beside the rollout, so not from the generator that the rollout draws from
+        algo.generator = torch.Generator(env.device).manual_seed(derive_seed(cfg.seed, "minibatches"))
+    threads = 0
+    if not on_gpu:
+        total = torch.get_num_threads()
+        threads = settings.threads or max(1, total // 2)
+        set_threads(max(1, total - threads))
+    on_policy = settings.pipeline == "on_policy"
+    ahead = 1 if on_policy else settings.max_staleness + 1
+    return PipelinedDataCollector(
+        SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1 if on_gpu else ahead + 1),
+        prefetch_count=settings.prefetch_count,
+        on_policy=on_policy,
+        max_staleness=settings.max_staleness,
+        threads=threads,
+        seed=derive_seed(cfg.seed, "collect"),
+        fixed_memory=on_gpu,
+    )
+
+
+def with_sizes(cfg: TrainConfig) -> TrainConfig:
+    """The configuration with numbers for `=auto`, found by short trainings."""
+    if not cfg.auto:
+        return cfg
+    from slipstream.tuning import choose_sizes  # which itself trains
+
+    return choose_sizes(cfg)
 
 
 def build_league(cfg: TrainConfig, env: TensorEnv, policy: Policy) -> League:

@@ -6,6 +6,7 @@ All of it is wrapped around collector and algorithm here, from outside: what use
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -27,7 +28,12 @@ FORMS = ("plain", "graphs", "compiled")
 class Collector(Protocol):
     """What capture needs of a collector: `SyncDataCollector` has it."""
 
-    policy: Any
+    @property
+    def acting(self) -> Any:
+        """The policy whose weights act: the one that learns, or its copy."""
+
+    def act_with(self, policy: Any) -> None:
+        """Lets `policy`, another form of `acting`, act."""
 
     def rollout(self, check: bool = True) -> TensorDictBase:
         """The next batch."""
@@ -45,6 +51,7 @@ def capture_training(
     """`collect()` and `learn(batch, progress)`: plain, as CUDA graphs, or as CUDA graphs of compiled kernels.
 
     The collector must write every batch to the same memory (`return_same_td=True, ring_size=1`), from which the update reads.
+    One that collects beside the update (`PipelinedDataCollector`) needs an algorithm with a generator of its own (`algo.generator`).
     Where there is no GPU, `compiled` compiles the update and captures nothing, unless `capture` says how.
     """
     if form not in FORMS:
@@ -58,9 +65,10 @@ def capture_training(
 
     if form == "plain" or (algo.device.type != "cuda" and capture is None):
         return collect, algo.update
+    captured_update = capture or partial(Captured, generator=algo.generator)
     capture = capture or Captured
-    acting = RolloutCopy(algo.policy)
-    collector.policy = acting
+    acting = RolloutCopy(collector.acting)
+    collector.act_with(acting)
     tries: list[dict[str, Any] | None] = [*TRIES, None] if form == "compiled" else [None]
     _compile_step(collector, tries.pop(0))
 
@@ -73,7 +81,7 @@ def capture_training(
 
     collector.capture_with(lambda fill: capture(with_present_weights(fill), "the rollout", tell))
     current: dict[str, Any] = {}
-    update = capture(lambda: algo.learn(algo.prepare(current["batch"])), "the update", tell)
+    update = captured_update(lambda: algo.learn(algo.prepare(current["batch"])), "the update", tell)
 
     def collect_again() -> TensorDictBase:
         while True:  # a rollout that is broken off half way begins anew: the collector resets the env

@@ -20,10 +20,14 @@ WARM_UP = 2  # plain calls before the capture: libraries set themselves up in th
 class Captured:
     """`fn`, captured as a CUDA graph after its first calls; called plainly for good where that cannot be."""
 
-    def __init__(self, fn: Callable[[], Any], name: str, tell: Callable[[str], None] = print) -> None:
+    def __init__(
+        self, fn: Callable[[], Any], name: str, tell: Callable[[str], None] = print, generator: torch.Generator | None = None
+    ) -> None:
+        """`generator`: one of its own that `fn` draws from. Graphs that run side by side must not share one: replays write its state."""
         self._fn = fn
         self._name = name
         self._tell = tell
+        self._generator = generator
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._result: Any = None
@@ -66,6 +70,8 @@ class Captured:
     def _capture(self) -> Any:
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
+        if self._generator is not None:
+            graph.register_generator_state(self._generator)
         with torch.cuda.graph(graph, stream=self._stream):
             self._result = self._fn()
         self._graph = graph

@@ -1,5 +1,9 @@
 """Clipped PPO over batches [N, T] with a `valid` mask. The defaults are NavRL's.
 
+A batch that was collected with older weights (`PipelinedDataCollector`) is learned from by decoupled PPO (Hilton, Cobbe and Schulman,
+2021): the clip is around the weights that the update begins with, not around those that acted, which an update has left behind already,
+and the ratio of the two weighs the frame.
+
 Nothing here waits for the device: losses come back as tensors, the KL limit gates the optimiser on the device, and the
 learning rate is a tensor that the schedule writes.
 """
@@ -20,6 +24,7 @@ from slipstream.algo.compiled import compiled
 from slipstream.algo.returns import gae
 from slipstream.models.policy import ActorCritic
 
+MAX_IMPORTANCE = 5.0  # of a frame whose action has become so much likelier since it was taken
 SCHEDULES = ("constant", "linear", "cosine", "adaptive")
 
 
@@ -77,6 +82,7 @@ class PPO:
         self._stop = torch.zeros((), device=self.device)
         self.optimizer.found_inf = self._stop  # type: ignore[attr-defined]
         self.optimizer.grad_scale = None  # type: ignore[attr-defined]
+        self.generator: torch.Generator | None = None  # what minibatches are drawn from; None: torch's global one
         self._actor_weight = config.actor_weight if config.actor_weight is not None else float(policy.actor.dims)
         names = [name for name, _ in policy.named_parameters()]
         self._heads = [[i for i, name in enumerate(names) if name.startswith(head)] for head in ("actor.", "critic.")]
@@ -105,11 +111,15 @@ class PPO:
         """The batch as flat tensors [T * N, ...] with normalised advantages and returns."""
         time_major = lambda key: batch.get(key).transpose(0, 1)  # noqa: E731  (free: collectors store time-major)
         norm, config = self.policy.value_norm, self.config
-        value, valid = time_major("value"), time_major("valid")
+        value, next_value, valid = time_major("value"), time_major(("next", "value")), time_major("valid")
+        late = batch.get("value_std", None) is not None  # by weights of the past: their values are units of other returns than the present
+        if late:
+            mean, std = time_major("value_mean"), time_major("value_std")
+            value, next_value = norm.normalise(value * std + mean), norm.normalise(next_value * std + mean)
         advantage = gae(
             time_major("reward"),
             norm.denormalise(value),
-            norm.denormalise(time_major(("next", "value"))),
+            norm.denormalise(next_value),
             time_major("terminated"),
             time_major("truncated"),
             valid,
@@ -122,7 +132,7 @@ class PPO:
         mean = _mean(advantage, weight)
         deviation = _mean((advantage - mean).square(), weight).sqrt()
         observation = {name: x.transpose(0, 1).flatten(0, 1) for name, x in batch.get("observation").items()}
-        return {
+        data = {
             "observation": observation,
             "action": time_major("action").flatten(0, 1),
             "log_prob": time_major("log_prob").flatten(0, 1),
@@ -131,6 +141,16 @@ class PPO:
             "returns": norm.normalise(returns).flatten(0, 1),
             "weight": weight.flatten(0, 1),
         }
+        return self._brought_up_to_date(data) if late else data
+
+    def _brought_up_to_date(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Log probabilities by the present weights, in place of those that acted, whose ratio goes into the advantages."""
+        parts = []
+        for rows in _cut(data, self.config.minibatches, self.policy.keys):
+            parts.append(self.policy.evaluate(rows["observation"], rows["action"])[0])
+        present = torch.cat(parts)
+        log_ratio = torch.where(data["weight"] > 0, present - data["log_prob"], 0.0)
+        return data | {"log_prob": present, "advantage": data["advantage"] * log_ratio.exp().clamp(max=MAX_IMPORTANCE)}
 
     def learn(self, data: dict[str, Any]) -> dict[str, Tensor]:
         """All epochs and minibatches over prepared data."""
@@ -151,12 +171,10 @@ class PPO:
         """The frames in a new random order, cut into minibatches. Shuffled as a whole: one gather a key, not one a minibatch."""
         frames, count = len(data["weight"]), self.config.minibatches
         self.check_batch(frames)
-        order = torch.rand(frames, device=self.device).argsort()
-        used = [name for name in data["observation"] if name in self.policy.keys]
-        rows = {name: x.index_select(0, order).chunk(count) for name, x in data.items() if name != "observation"}
-        seen = {name: data["observation"][name].index_select(0, order).chunk(count) for name in used}
-        for i in range(count):
-            yield {name: parts[i] for name, parts in rows.items()} | {"observation": {name: parts[i] for name, parts in seen.items()}}
+        order = torch.rand(frames, device=self.device, generator=self.generator).argsort()
+        seen = {name: x.index_select(0, order) for name, x in data["observation"].items() if name in self.policy.keys}
+        rows = {name: x.index_select(0, order) for name, x in data.items() if name != "observation"}
+        yield from _cut(rows | {"observation": seen}, count, self.policy.keys)
 
     def _step(self, rows: dict[str, Any]) -> Tensor:
         """One gradient step; diagnostics as one tensor."""
@@ -216,17 +234,20 @@ class PPO:
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, value statistics, optimiser and learning rate."""
+        """Weights, value statistics, optimiser, learning rate and, where it has its own, its random numbers."""
         return {
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict()["state"],
             "learning_rate": self.learning_rate.clone(),
+            **({} if self.generator is None else {"generator": self.generator.get_state()}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from `state`."""
         self.policy.load_state_dict(state["policy"])
         self.learning_rate.copy_(state["learning_rate"])
+        if self.generator is not None:
+            self.generator.set_state(state["generator"].cpu())
         held = self.optimizer.state_dict()
         if held["state"].keys() == state["optimizer"].keys():  # in place: a captured update holds on to these tensors
             for i, moments in state["optimizer"].items():
@@ -237,6 +258,14 @@ class PPO:
         self.optimizer.load_state_dict({"state": copies, "param_groups": held["param_groups"]})  # it would adopt the caller's tensors
         for group in self.optimizer.param_groups:  # load_state_dict copies the groups; the rate must stay this one tensor
             group["lr"] = self.learning_rate
+
+
+def _cut(data: dict[str, Any], count: int, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """The frames in their order, in `count` parts, with those observations that are used."""
+    rows = {name: x.chunk(count) for name, x in data.items() if name != "observation"}
+    seen = {name: x.chunk(count) for name, x in data["observation"].items() if name in keys}
+    for i in range(count):
+        yield {name: parts[i] for name, parts in rows.items()} | {"observation": {name: parts[i] for name, parts in seen.items()}}
 
 
 def _clip(gradients: list[Tensor], limit: float) -> tuple[tuple[Tensor, ...], Tensor]:

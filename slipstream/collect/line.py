@@ -38,24 +38,25 @@ class Line(ABC):
     def __init__(
         self,
         handover: Handover | None,
-        version_of: Callable[[int], int],
+        staleness: int,
         courier: Courier | None,
         postproc: Callable[[Any], Any] | None,
         stream: torch.cuda.Stream | None,
     ) -> None:
         self.handover = handover
-        self._version_of = version_of
+        self._staleness = staleness
         self._courier = courier
         self._postproc = postproc
         self._stream = stream  # to copy on; None: where the caller is
 
     def make(self, number: int) -> Item:
         """Batch `number`, by weights of the version that is its own."""
+        version = version_of(number, self._staleness)
         if self.handover is not None:
-            self.handover.take_over(self._version_of(number))
+            self.handover.take_over(version)
         item = self._collect(number)
         if self.handover is not None:
-            item.batch["policy_version"] = _version(self._version_of(number), item.batch)
+            self._stamp(item.batch, version, self.handover.acting)
         if self._postproc is not None:
             item.batch = self._postproc(item.batch)
         if self._stream is None:
@@ -65,6 +66,15 @@ class Line(ABC):
                 self._move(item)
                 item.arrived = self._stream.record_event()
         return item
+
+    def _stamp(self, batch: Any, version: int, policy: Any) -> None:
+        """Notes with what a batch was collected: one number for all its frames, which takes no memory."""
+        device = getattr(batch, "device", None)
+        stamps = {"policy_version": torch.tensor(version, device=device)}
+        if self._staleness and callable(getattr(policy, "stamps", None)):
+            stamps |= {name: x.clone() for name, x in policy.stamps().items()}  # of this version, which the acting copy will leave
+        for name, x in stamps.items():
+            batch[name] = x.expand(batch.batch_size)
 
     @abstractmethod
     def _collect(self, number: int) -> Item:
@@ -145,6 +155,11 @@ class IterableLine(Line):
         return Item(batch, frames=self._frames)
 
 
+def version_of(number: int, staleness: int) -> int:
+    """The version of the weights that batch `number`, counted from 1, is collected with."""
+    return max(0, number - 1 - staleness)
+
+
 class DeliveredEpisodes:
     """As `EpisodeStatistics`, of the batches that the learner was given: those in flight do not count yet."""
 
@@ -176,8 +191,3 @@ class DeliveredEpisodes:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from `state`."""
         self._sums = state["sums"].clone() if "sums" in state else None
-
-
-def _version(version: int, batch: Any) -> Tensor:
-    """One number, seen by every frame of the batch: no memory."""
-    return torch.tensor(version, device=getattr(batch, "device", None)).expand(batch.batch_size)

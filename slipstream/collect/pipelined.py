@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.collect.handover import Handover
-from slipstream.collect.line import CollectorLine, DeliveredEpisodes, Item, IterableLine
+from slipstream.collect.line import CollectorLine, DeliveredEpisodes, Item, IterableLine, version_of
 from slipstream.collect.stream import StreamLane
 from slipstream.collect.sync import SyncDataCollector
 from slipstream.collect.transfer import Courier
@@ -28,7 +28,9 @@ class PipelinedDataCollector:
     updates. Batch k is collected with version k - 1 (`on_policy=True`: exactly on-policy; it is begun when that version is published)
     or with version k - 1 - `max_staleness` (`on_policy=False`: older by exactly so many updates, except the first ones, version 0).
     `publish()` says so earlier, right after the update: collecting then runs beside logging, evaluating and saving as well.
-    A batch bears its version as `batch["policy_version"]`, int64 [N, T]; `log_prob` and `value` are of that version.
+    A batch bears its version as `batch["policy_version"]`, int64 [N, T]; `log_prob` and `value` are of that version. Where data are
+    older than the weights that learn and the policy has a method `stamps()`, the [] tensors it gives are noted likewise: an
+    `ActorCritic` says what its values are units of.
 
     - `base_collector`: our SyncDataCollector, whose policy acts as a copy from now on; or TorchRL's collectors or any iterable of
       TensorDicts, which is simply read ahead, unless `policy` names the module that learns: then the base, which must act with a copy
@@ -127,12 +129,19 @@ class PipelinedDataCollector:
     @property
     def bad_actions(self) -> Tensor:
         """Whether [] there were bad actions in the last batch, still on the device."""
-        return torch.zeros((), dtype=torch.bool) if self._bad is None else self._bad
+        if self._bad is not None:
+            return self._bad
+        return torch.zeros((), dtype=torch.bool, device=None if self._ours is None else self._ours.env.device)
 
     @property
     def frames(self) -> int:
         """Frames given to the learner so far."""
         return self._frames
+
+    @property
+    def frames_per_batch(self) -> int:
+        """As the base's."""
+        return self._own("asked for its frames_per_batch").frames_per_batch
 
     @property
     def fps(self) -> float:
@@ -290,8 +299,7 @@ class PipelinedDataCollector:
         elif moves and self.device is not None and self.device.type == "cuda":
             lane_stream = torch.cuda.Stream(self.device)
         courier = Courier(self.device) if moves and beside is None and self.device is not None else None
-        version = functools.partial(version_of, staleness=self.staleness)
-        rest = (handover, version, courier, postproc, lane_stream)
+        rest = (handover, self.staleness, courier, postproc, lane_stream)
         if ours is None:
             self._line: Any = IterableLine(self.base, *rest)
         else:
@@ -320,11 +328,6 @@ class PipelinedDataCollector:
     def _raise_if_closed(self) -> None:
         if self._lane.stopped:
             raise RuntimeError("this collector was shut down: build a new PipelinedDataCollector")
-
-
-def version_of(number: int, staleness: int) -> int:
-    """The version of the weights that batch `number`, counted from 1, is collected with."""
-    return max(0, number - 1 - staleness)
 
 
 def _prepare_thread(threads: int, device: torch.device | None) -> None:

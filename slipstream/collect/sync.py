@@ -140,6 +140,15 @@ class SyncDataCollector:
     def _fps(self) -> float:  # the documents' name
         return self.fps
 
+    @property
+    def acting(self) -> Policy:
+        """The policy that acts."""
+        return self.policy
+
+    def act_with(self, policy: Policy) -> None:
+        """Lets another policy act from the next rollout on."""
+        self.policy = policy
+
     def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Lets `capture` wrap the device's work of a rollout, a function of tensors that stay where they are (a CUDA graph)."""
         self._fills = [capture(partial(self._fill, slot)) for slot in range(self._num_slots)]

@@ -77,6 +77,11 @@ class ActorCritic(nn.Module):
             action = self.actor.mean(parameters) if kind is ExplorationType.MEAN else self.actor.mode(parameters)
         return {"action": action, "log_prob": self.actor.log_prob(parameters, action), "value": self.critic(features)[:, 0]}
 
+    def stamps(self) -> dict[str, Tensor]:
+        """What the values of a batch, collected with these weights, mean: mean and deviation [] of the returns they are units of."""
+        mean, std = self.value_norm.statistics()
+        return {"value_mean": mean, "value_std": std}
+
     def evaluate(self, observation: Observation, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log probability, entropy and normalised value, each [N], of actions taken earlier."""
         features = self.features(observation)

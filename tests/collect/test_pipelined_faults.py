@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import subprocess
@@ -174,10 +175,8 @@ def test_a_collector_that_is_dropped_while_its_thread_collects_is_not_held_by_it
 def test_a_dropped_loop_after_an_error_does_not_keep_the_collector(pipeline):
     collector = pipeline()
     fail_at(collector, 1, ZeroDivisionError, "once")
-    try:
+    with contextlib.suppress(ZeroDivisionError):  # pytest.raises would keep the error
         collector.rollout()
-    except ZeroDivisionError:
-        pass
     reference = weakref.ref(collector)
     del collector
     gc.collect()
