@@ -1,4 +1,4 @@
-"""The command line: slipstream train | eval | demo | bench | export | ckpt."""
+"""The command line: slipstream train | eval | demo | bench | advise | export | ckpt."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ COMMANDS = {
     "eval": "fly a policy over unseen maps: slipstream eval checkpoint=runs/NAME 'eval.map_seeds=[101,102,103]'",
     "demo": "train, evaluate and draw a small world on this machine's CPU (about 4 minutes)",
     "bench": "measure:                       slipstream bench env | train",
+    "advise": "what would make it faster:   slipstream advise preset=demo --apply advice.txt",
     "export": "write a policy for others:    slipstream export checkpoint=runs/NAME --to onnx",
     "ckpt": "look into checkpoints:         slipstream ckpt info | verify | diff | squash | export | repair",
 }
@@ -45,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "eval": _evaluate,
         "demo": _demo,
         "bench": _bench,
+        "advise": _advise,
         "export": _export,
         "ckpt": _checkpoint,
     }
@@ -102,6 +104,15 @@ def _bench(argv: list[str]) -> int:
         print(bench.help_text(argv))
         return 0
     return bench.run(argv)
+
+
+def _advise(argv: list[str]) -> int:
+    from slipstream import advise
+
+    if _wants_help(argv):
+        print(advise.__doc__)
+        return 0
+    return advise.run(argv)
 
 
 def _export(argv: list[str]) -> int:

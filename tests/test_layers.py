@@ -31,7 +31,7 @@ ALLOWED = {
     "collect": {"envs", "exploration", "specs", "store", "codec", "devices"},
     "algo": {"models", "exploration", "specs"},
 }
-COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "league", "learner"}
+COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "league", "learner", "tuning", "advise"}
 
 
 def part_of(module: str) -> str:

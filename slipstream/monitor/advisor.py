@@ -95,6 +95,7 @@ class Finding:
     gain: Gain | None = None
     learning: str = ""
     also: Mapping[str, Any] = field(default_factory=dict)
+    batches: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -112,6 +113,8 @@ class Question:
     learning: str = ""  # what the change does to what is learned; empty: nothing
     set_up_s: float = 0.0  # known to take this long before the first iteration
     again: bool = False  # ask once more after a yes
+    batches: bool = False  # it changes the batches: tried last, since more frames a second are not yet better learning
+    late: bool = False  # ask when nothing else is left to try: it measures by itself
 
 
 @dataclass
@@ -144,8 +147,9 @@ class Report:
 class Advisor:
     """Answers `questions` about what `probe` opens, in about `seconds`.
 
-    The most promising change is tried first: it and the present state run in turns, and it stands only if the whole interval
-    of the measured gain lies above 1 and the gain is worth it. What stands becomes the present state.
+    The most promising change is tried first, those that change the batches last. It and the present state run in turns, and it
+    stands only if the whole interval of the measured gain lies above 1 and the gain is worth it. What stands becomes the present
+    state.
     """
 
     def __init__(
@@ -166,6 +170,7 @@ class Advisor:
         self._tell = tell
         self._held: dict[str, Any] = {}
         self._set_up_s = 0.0  # the last set-up's
+        self._run_s = self.stretch_s  # what a stretch takes: longer, where a few iterations do
 
     def advise(self) -> Report:
         """Profiles, proposes, tries; the report."""
@@ -174,7 +179,7 @@ class Advisor:
         self._held = {}
         base = self._open({})
         try:
-            first = base.run(max(PROFILE * self.seconds - (self._clock() - began), self.stretch_s))
+            first = merged([self._run(base) for _ in range(max(int(PROFILE * self.seconds / self.stretch_s) // 2, 2))])
             self._tell(f"as it is: {first.rate:,.0f} frames/s")
             base, findings = self._ask(base, first)
             together = self._together(base, findings)
@@ -189,19 +194,17 @@ class Advisor:
     def _ask(self, base: Trial, sample: Sample) -> tuple[Trial, list[Finding]]:
         """Asks until no question is open; the state that came out of it, and the answers."""
         findings: list[Finding] = []
-        open_questions = list(self.questions)
+        open_questions = [question for question in self.questions if not question.late]
         times_asked: dict[str, int] = {}
-        while open_questions:
+        while True:
             situation = self._situation(sample, base)
             answers = [(question, question.propose(situation)) for question in open_questions]
-            findings += [answer for _, answer in answers if isinstance(answer, Finding)]
-            answers = [(question, answer) for question, answer in answers if not isinstance(answer, Finding)]
-            open_questions = [question for question, _ in answers]
             worth = [(q, p) for q, p in answers if isinstance(p, Proposal) and (p.gain is None or p.gain >= WORTH or p.needs < 1)]
             if not worth:
-                findings += [self._kept(q, p) for q, p in answers if q.key not in times_asked and not isinstance(p, Finding)]
+                answers += [(question, question.propose(situation)) for question in self.questions if question.late]
+                findings += [self._kept(q, p) for q, p in answers if q.key not in times_asked]
                 break
-            question, proposal = max(worth, key=lambda pair: pair[1].gain or 0.0)
+            question, proposal = max(worth, key=lambda pair: (not pair[0].batches, pair[1].gain or 0.0))
             open_questions.remove(question)
             finding, trial, seen = self._try(question, proposal, base)
             findings.append(finding)
@@ -227,10 +230,12 @@ class Advisor:
             None,
             question.learning,
             proposal.also,
+            question.batches,
         )
         pairs = self._pairs_left(question.set_up_s)
         if pairs < FEWEST_PAIRS:
-            finding.why += f"; no time was left to try it: give seconds={2 * self.seconds + question.set_up_s:.0f}"
+            more = max(question.set_up_s, self.seconds)
+            finding.why += f"; no time was left to try it: give seconds={self.seconds + 1.5 * more:.0f}"
             return finding, None, None
         self._tell(f"trying {question.key}={proposal.value}: {proposal.why}")
         try:
@@ -242,11 +247,11 @@ class Advisor:
         seen: list[Sample] = []
 
         def run_new() -> float:
-            seen.append(trial.run(self.stretch_s))
+            seen.append(self._run(trial))
             return seen[-1].rate
 
         try:
-            finding.gain = in_turns(lambda: base.run(self.stretch_s).rate, run_new, pairs, min(proposal.needs, 1.0))
+            finding.gain = in_turns(lambda: self._run(base).rate, run_new, pairs, min(proposal.needs, 1.0))
         except Exception as error:
             trial.close()
             finding.verdict, finding.why = WITHDRAWN, f"fails while running: {str(error).splitlines()[0] if str(error) else repr(error)}"
@@ -270,9 +275,14 @@ class Advisor:
             return None
         as_it_was = self._open({})
         try:
-            return in_turns(lambda: as_it_was.run(self.stretch_s).rate, lambda: base.run(self.stretch_s).rate, pairs)
+            return in_turns(lambda: self._run(as_it_was).rate, lambda: self._run(base).rate, pairs)
         finally:
             as_it_was.close()
+
+    def _run(self, trial: Trial) -> Sample:
+        sample = trial.run(self.stretch_s)
+        self._run_s = 0.8 * self._run_s + 0.2 * sample.seconds
+        return sample
 
     def _open(self, overrides: Mapping[str, Any]) -> Trial:
         began = self._clock()
@@ -283,7 +293,7 @@ class Advisor:
     def _pairs_left(self, set_up_s: float) -> int:
         """How many pairs fit into the time left, at most as many as are wanted."""
         left = self._end_s - self._clock() - max(set_up_s, self._set_up_s)
-        return min(PAIRS, int(left / (2 * self.stretch_s)))
+        return min(PAIRS, int(left / (2 * self._run_s)))
 
     def _situation(self, sample: Sample, trial: Trial) -> Situation:
         return Situation(sample.exposed, sample.rate, self._value, self.probe.facts(), sample.seconds / sample.iterations, trial)
@@ -291,8 +301,10 @@ class Advisor:
     def _value(self, key: str) -> Any:
         return self._held[key] if key in self._held else self.probe.setting(key)
 
-    def _kept(self, question: Question, answer: Proposal | str) -> Finding:
+    def _kept(self, question: Question, answer: Proposal | Finding | str) -> Finding:
         now = self._value(question.key)
+        if isinstance(answer, Finding):
+            return answer
         if isinstance(answer, str):
             return Finding(question.text, question.key, now, now, KEEP, answer)
         why = f"{answer.why}; could gain a factor of {answer.gain:.3f} at most"

@@ -22,6 +22,8 @@ class Gain:
     pairs: int
 
     def __str__(self) -> str:
+        if self.pairs <= GIVEN_UP:
+            return f"{self.ratio:.2f} ×"
         return f"{self.ratio:.2f} × ({self.low:.2f} … {self.high:.2f})"
 
 

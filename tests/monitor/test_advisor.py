@@ -136,7 +136,7 @@ def test_without_time_a_change_is_shown_as_not_tried_with_the_time_it_needs():
     machine = Machine({("compile", "on"): 2.0})
     report = advise(machine, slow, seconds=40)
     assert verdicts(report) == {"compile": "not tried"} and report.overrides == {}
-    assert "seconds=130" in report.findings[0].why and machine.opened == [{}]
+    assert "seconds=115" in report.findings[0].why and machine.opened == [{}]
 
 
 def test_a_change_that_saves_something_else_may_cost_a_little():
@@ -162,7 +162,7 @@ def test_a_change_that_breaks_while_it_runs_is_withdrawn(monkeypatch):
 
 def test_a_question_may_answer_by_itself():
     answer = Finding("how often to save?", "save_interval", 10, 100, "advised", "a save takes 2 s")
-    report = advise(Machine(), Question("how often to save?", "save_interval", lambda s: answer))
+    report = advise(Machine(), Question("how often to save?", "save_interval", lambda s: answer, late=True))
     assert report.findings == [answer] and report.overrides == {"save_interval": 100}
 
 

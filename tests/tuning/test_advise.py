@@ -1,0 +1,178 @@
+"""slipstream advise: its questions over hand-made situations, and the whole command at a tiny size."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slipstream.advise import apply_text, closing, table
+from slipstream.cli import main
+from slipstream.config import ConfigError, load_train
+from slipstream.monitor.advisor import Finding, Proposal, Report, Situation
+from slipstream.monitor.comparing import Gain
+from slipstream.tuning.probe import SaveCost, TrainingProbe
+from slipstream.tuning.questions import training_questions
+from slipstream.tuning.saving import judge_interval, judge_level
+
+TINY = [
+    *("env.num_envs=8", "env.num_obstacles=0", "env.dyn.num_obstacles=0", "algo.training_frame_num=4", "algo.minibatches=8"),
+    *("algo.epochs=1", "model.encoder=dict", "model.part=8", "model.trunk=[8]", "device=cpu", "threads=1"),
+]
+
+CPU = {"device": "cpu", "cores": 2, "threads": 2, "free_mb": 8000.0, "all_mb": 16000.0, "bf16": False}
+GPU = {"device": "cuda", "cores": 8, "threads": 8, "free_mb": 20000.0, "all_mb": 24000.0, "bf16": True}
+SETTINGS = {
+    "collect.pipeline": "off",
+    "env.num_envs": 512,
+    "algo.minibatches": 16,
+    "algo.name": "ppo",
+    "algo.bf16": False,
+    "compile": "auto",
+    "threads": 0,
+    "save_interval": 100,
+    "save_minutes": 0.0,
+    "save_compression_level": 9,
+    "compress_checkpoint": True,
+}
+
+
+def situation(exposed, facts=CPU, iteration_s=0.1, **changed):
+    settings = SETTINGS | {key.replace("__", "."): value for key, value in changed.items()}
+    return Situation(exposed, 1e5, settings.get, facts, iteration_s, None)
+
+
+def answer(text, s, **more):
+    (question,) = [q for q in training_questions(**more) if q.text == text]
+    return question.propose(s)
+
+
+def test_two_that_run_side_by_side_take_as_long_as_the_longer():
+    assert answer("collect beside the learning?", situation({"collect": 0.4})).gain == pytest.approx(1 / 0.6)
+    assert answer("collect beside the learning?", situation({"collect": 0.8})).gain == pytest.approx(1 / 0.8)
+
+
+def test_collecting_cannot_run_ahead_of_a_league_nor_on_one_core():
+    assert "league" in answer("collect beside the learning?", situation({"collect": 0.4}, league__enabled=True))
+    assert "one core" in answer("collect beside the learning?", situation({"collect": 0.4}, CPU | {"cores": 1}))
+    assert answer("collect beside the learning?", situation({"collect": 0.4}, collect__pipeline="on")) == "it is on (on)"
+
+
+def test_what_the_next_doubling_can_bring_follows_from_the_last():
+    s = situation({"collect": 0.4})
+    proposal = answer("more environments?", s, gain_over_half=lambda trial: 1.5)  # t = a + n with a = n: 2 x 2 / 3
+    assert proposal.value == 1024 and proposal.gain == pytest.approx(4 / 3)
+    assert answer("more environments?", s, gain_over_half=lambda trial: 0.97).gain == pytest.approx(1.0)
+    assert isinstance(answer("more environments?", s, gain_over_half=lambda trial: None), str)
+
+
+def test_minibatches_are_halved_down_to_four():
+    s = situation({"collect": 0.2})
+    why = "learning takes 80 % of an iteration, in 16 steps an epoch"
+    assert answer("larger minibatches?", s) == Proposal(8, pytest.approx(1 / 0.6), why)
+    assert isinstance(answer("larger minibatches?", situation({}, algo__minibatches=4)), str)
+    assert isinstance(answer("larger minibatches?", situation({}, algo__minibatches=None)), str)
+
+
+def test_bf16_and_graphs_of_compiled_kernels_are_for_gpus():
+    assert "CPU" in answer("bf16?", situation({"collect": 0.2}))
+    assert answer("bf16?", situation({"collect": 0.2}, GPU)).gain == pytest.approx(1 / 0.6)
+    assert answer("compile?", situation({"collect": 0.2}, GPU)).value == "on"
+    assert "algo=ppo only" in answer("compile?", situation({}, algo__name="sac"))
+
+
+def test_observations_are_compressed_only_where_memory_is_short():
+    full = CPU | {"free_mb": 1000.0}
+    assert "not short" in answer("keep observations compressed?", situation({}, collect__compress=False))
+    assert answer("keep observations compressed?", situation({}, full, collect__compress=False)).needs == 0.8
+
+
+def test_saves_that_cost_little_are_kept_and_dear_ones_come_less_often():
+    cheap = judge_interval(situation({}), SaveCost(lost_s=0.01, write_s=1.0, bytes=10**6))  # 0.1 % of 10 s
+    assert (cheap.verdict, cheap.value) == ("keep", 100)
+    dear = judge_interval(situation({}), SaveCost(lost_s=0.5, write_s=2.0, bytes=10**9))  # 5 %: needs 100 s
+    assert (dear.verdict, dear.value) == ("advised", 1000) and dear.gain.ratio == pytest.approx(1.05 / 1.005)
+    slow = judge_interval(situation({}), SaveCost(lost_s=0.01, write_s=20.0, bytes=10**9))
+    assert slow.value == 300 and "cannot keep up" in slow.why
+
+
+def test_a_minutes_limit_is_lengthened_with_the_interval():
+    dear = judge_interval(situation({}, save_minutes=0.1), SaveCost(lost_s=0.5, write_s=2.0, bytes=10**9))
+    assert dear.also == {"save_minutes": 1.67}
+
+
+def test_a_level_is_changed_where_it_saves_bytes_for_nothing():
+    costs = {9: SaveCost(0.01, 0.1, 1000), 12: SaveCost(0.01, 0.4, 800)}
+    assert judge_level(situation({}), costs.get).value == 12
+    assert judge_level(situation({}), {9: costs[9], 12: SaveCost(0.01, 0.4, 990)}.get).verdict == "keep"
+    assert judge_level(situation({}), {9: costs[9], 12: SaveCost(9.0, 0.4, 800)}.get).verdict == "keep"
+    assert judge_level(situation({}, compress_checkpoint=False), costs.get).why == "checkpoints are not compressed"
+
+
+def findings():
+    gain = Gain(1.5, 1.4, 1.6, 8)
+    return [
+        Finding("a?", "collect.pipeline", "off", "on", "advised", "why", 1.7, gain, "older data"),
+        Finding("b?", "env.num_envs", 8, 16, "advised", "why", 1.7, gain, "larger batches", batches=True),
+        Finding("c?", "threads", 0, 1, "withdrawn", "why", None, Gain(0.8, 0.7, 0.9, 3)),
+    ]
+
+
+def test_the_file_of_apply_is_read_by_train_and_leaves_batches_as_remarks(tmp_path):
+    report = Report(1000.0, {"collect": 0.4}, "the learning itself", findings(), Gain(2.2, 2.0, 2.4, 8))
+    file = tmp_path / "advice.txt"
+    file.write_text(apply_text(report, TINY))
+    config = load_train([*TINY, f"@{file}"])
+    assert config.collect.pipeline == "on" and config.env.num_envs == 8
+    assert "# env.num_envs=16" in file.read_text()
+    assert load_train([*TINY, f"@{file}", "collect.pipeline=off"]).collect.pipeline == "off"  # the last word counts
+    text = table(report, "2 CPU threads")
+    assert "withdrawn" in text and "1.50 × (1.40 …" in text
+    assert "collect.pipeline=on env.num_envs=16" in closing(report) and "2.20 ×" in closing(report)
+
+
+def test_a_file_of_overrides_that_is_not_there_is_told():
+    with pytest.raises(ConfigError, match="@nowhere.txt: cannot be read"):
+        load_train(["@nowhere.txt"])
+
+
+def test_the_whole_command_at_a_tiny_size(tmp_path, capsys):
+    file = tmp_path / "advice.txt"
+    assert main(["advise", *TINY, "seconds=2", "--json", "--apply", str(file)]) == 0
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    keys = {finding["key"] for finding in report["findings"]}
+    assert {"collect.pipeline", "env.num_envs", "algo.minibatches", "threads", "algo.bf16", "compile"} <= keys
+    assert {"save_interval", "save_compression_level"} <= keys
+    assert {finding["verdict"] for finding in report["findings"]} <= {"advised", "withdrawn", "not tried", "keep"}
+    assert report["rate"] > 0 and "collect" in report["exposed"]
+    load_train([*TINY, f"@{file}"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["seconds=soon"], "seconds=60"),
+        (["--apply"], "--apply needs the name"),
+        (["resume=x"], "not resume=RUN"),
+        (["env.num_env=3"], "did you mean 'env.num_envs'?"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(capsys, words, told):
+    assert main(["advise", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("slipstream advise: ") and told in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_a_trial_trains_and_says_for_what_the_learner_stood_still(algo):
+    actions = ["env.actions=discrete", "algo.batch_size=16", "algo.updates=2"] if algo == "dqn" else []
+    words = [word for word in TINY if algo == "ppo" or not word.startswith(("algo.minibatches", "algo.epochs"))]
+    probe = TrainingProbe([*words, f"algo={algo}", *actions])
+    trial = probe.open({})
+    try:
+        sample = trial.run(0.0)
+        assert sample.iterations == 2 and sample.frames == 64 and 0 < sample.exposed["collect"] < 1
+        assert sum(sample.exposed.values()) < 1
+    finally:
+        trial.close()
+        probe.close()
