@@ -132,7 +132,7 @@ class CrankAgent(ShootingAgent):
     OFF_NOSE_RAD = math.radians(50)
 
     def __init__(
-        self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.6, crank_s: float = 12.0, danger_s: float = 3.0
+        self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.6, crank_s: float = 12.0, danger_s: float = 6.0
     ) -> None:
         super().__init__(num_envs, device)
         self.share, self.crank_s, self.danger_s = share, crank_s, danger_s
