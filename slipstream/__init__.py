@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from slipstream.algo.td3 import TD3
     from slipstream.checkpoint import AsyncCheckpointSaver, format_checkpoint_name, get_model_size, load_checkpoint, print_model_info
     from slipstream.codec.images import compress_image, compress_image_seq, decompress_image, decompress_image_seq
-    from slipstream.collect import SyncDataCollector
+    from slipstream.collect import CompressedDataCollector, CompressedLidarTransform, PipelinedDataCollector, SyncDataCollector
     from slipstream.envs.agents import BaseAgent, PlaceholderAgent
     from slipstream.envs.aircombat import AirCombatEnv
     from slipstream.envs.base import TensorEnv
@@ -31,11 +31,14 @@ __all__ = [
     "AsyncCheckpointSaver",
     "BaseAgent",
     "BaseReward",
+    "CompressedDataCollector",
+    "CompressedLidarTransform",
     "DictReplayBuffer",
     "ExplorationType",
     "HindsightSampler",
     "NavigationEnv",
     "PerformanceMonitor",
+    "PipelinedDataCollector",
     "PlaceholderAgent",
     "PrefixSum",
     "PrioritizedSampler",
@@ -63,7 +66,7 @@ _HOMES = {
     "algo.td3": ("TD3",),
     "checkpoint": ("AsyncCheckpointSaver", "format_checkpoint_name", "get_model_size", "load_checkpoint", "print_model_info"),
     "codec.images": ("compress_image", "compress_image_seq", "decompress_image", "decompress_image_seq"),
-    "collect": ("SyncDataCollector",),
+    "collect": ("CompressedDataCollector", "CompressedLidarTransform", "PipelinedDataCollector", "SyncDataCollector"),
     "envs.agents": ("BaseAgent", "PlaceholderAgent"),
     "envs.aircombat": ("AirCombatEnv",),
     "envs.base": ("TensorEnv",),

@@ -21,7 +21,8 @@ from torch import Tensor
 from slipstream.algo.capture import capture_training
 from slipstream.algo.ppo import PPO
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
-from slipstream.collect import PipelinedDataCollector, SyncDataCollector
+from slipstream.collect import CompressedDataCollector, PipelinedDataCollector, SyncDataCollector
+from slipstream.collect.compressed import CompressedBatch, Compressor
 from slipstream.config import ConfigError, TrainConfig, env_class, from_dict, to_dict
 from slipstream.devices import resolve_device, set_threads
 from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv
@@ -37,11 +38,13 @@ from slipstream.policies import latest_checkpoint, load_policy
 from slipstream.readback import ReadBack
 from slipstream.runs import LiveView, RunFolder, RunLog
 from slipstream.seeding import derive_seed
+from slipstream.store.rollouts import RolloutStorage
 
 # What a resumed run may change: how long it goes on, where it runs and what it shows, not what it computes.
 FREE_TO_CHANGE = (
     *("total_frames", "max_time_s", "save_minutes", "device", "compile", "quiet", "threads"),
     *("resume", "root", "name", "init", "wandb.mode", "checkpoint_full_every", "collect.prefetch_count", "collect.threads"),
+    *("rollout_save_interval", "rollout_compression_level"),
 )
 
 LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 240  # from here on compiled kernels pay on a GPU: they cost a minute of start-up
@@ -63,6 +66,7 @@ def run(cfg: TrainConfig) -> RunFolder:
             keep_last=cfg.keep_checkpoints,
             links=True,
         ) as saver,
+        RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level) as rollouts,
         RunLog(folder, wandb, start) as log,
         LiveView(*totals(job), title(cfg, job), console=Console(quiet=cfg.quiet)) as view,
         job.collector,
@@ -80,6 +84,9 @@ def run(cfg: TrainConfig) -> RunFolder:
                 batch = collect()
             with monitor.timer("learn", job.env.device):
                 losses = learn(batch, job.progress(it, clock))
+            if is_due(cfg.rollout_save_interval, it, False):
+                with monitor.timer("rollout_save"):
+                    rollouts.save(plain_batch(batch), it, note={"frames": job.collector.frames})
             job.publish()
             readings.send((it, *losses), job.reading(losses))
             done = it + 1 == job.iterations or clock.is_up()
@@ -130,7 +137,7 @@ class Job:
     cfg: TrainConfig
     env: TensorEnv
     policy: Policy
-    collector: SyncDataCollector | PipelinedDataCollector
+    collector: SyncDataCollector | PipelinedDataCollector | CompressedDataCollector
     algo: PPO | ReplayLearner
     league: League | None = None  # chooses the opponents of a duel, where there is one
     best: float = -math.inf
@@ -285,9 +292,19 @@ def build(cfg: TrainConfig) -> Job:
 
 def build_collector(
     cfg: TrainConfig, env: TensorEnv, policy: Policy, frames: int, algo: PPO | ReplayLearner
-) -> SyncDataCollector | PipelinedDataCollector:
-    """What collects: in turn with the learner, or beside it (`collect.pipeline`)."""
+) -> SyncDataCollector | PipelinedDataCollector | CompressedDataCollector:
+    """What collects: in turn with the learner or beside it (`collect.pipeline`), batches as they are or compressed (`collect.compress`)."""
     settings = cfg.collect
+    compressor = None
+    if settings.compress != "off":
+        if not isinstance(algo, PPO) or (env.device.type == "cuda" and cfg.compile != "off"):
+            raise ConfigError("collect.compress is for algo=ppo, on a GPU with compile=off: compressed batches are opened by the host")
+        compressor = Compressor(settings.compression_level, settings.compressed_keys())
+    if settings.pipeline == "off" and compressor:
+        if env.num_envs * settings.pieces > frames or frames % (env.num_envs * settings.pieces):
+            raise ConfigError(f"collect.pieces={settings.pieces} must divide algo.training_frame_num={frames // env.num_envs}")
+        base = SyncDataCollector(env, policy, frames // settings.pieces, return_same_td=True, ring_size=1)
+        return CompressedDataCollector(base, compressor.level, keys=compressor.keys, pieces=settings.pieces)
     if settings.pipeline == "off":
         return SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1)
     if cfg.league.enabled:
@@ -309,7 +326,8 @@ def build_collector(
         max_staleness=settings.max_staleness,
         threads=threads,
         seed=derive_seed(cfg.seed, "collect"),
-        fixed_memory=on_gpu,
+        postproc=compressor,
+        fixed_memory=on_gpu and compressor is None,
     )
 
 
@@ -401,6 +419,11 @@ class Clock:
         gone = time.perf_counter() - began
         self._start += gone
         self._lap += gone
+
+
+def plain_batch(batch: Any) -> Any:
+    """The batch as a TensorDict, opened where it was collected compressed."""
+    return batch.decode() if isinstance(batch, CompressedBatch) else batch
 
 
 def is_due(interval: int, it: int, last: bool) -> bool:

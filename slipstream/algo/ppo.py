@@ -131,7 +131,10 @@ class PPO:
         weight = valid.float()
         mean = _mean(advantage, weight)
         deviation = _mean((advantage - mean).square(), weight).sqrt()
-        observation = {name: x.transpose(0, 1).flatten(0, 1) for name, x in batch.get("observation").items()}
+        seen = batch.get("observation")
+        # A compressed batch opens its observations itself, a minibatch at a time.
+        compressed = hasattr(seen, "rows")
+        observation = seen if compressed else {name: x.transpose(0, 1).flatten(0, 1) for name, x in seen.items()}
         data = {
             "observation": observation,
             "action": time_major("action").flatten(0, 1),
@@ -146,7 +149,8 @@ class PPO:
     def _brought_up_to_date(self, data: dict[str, Any]) -> dict[str, Any]:
         """Log probabilities by the present weights, in place of those that acted, whose ratio goes into the advantages."""
         parts = []
-        for rows in _cut(data, self.config.minibatches, self.policy.keys):
+        order = torch.arange(len(data["weight"]), device=self.device)
+        for rows in _cut(data, self.config.minibatches, self.policy.keys, order):
             parts.append(self.policy.evaluate(rows["observation"], rows["action"])[0])
         present = torch.cat(parts)
         log_ratio = torch.where(data["weight"] > 0, present - data["log_prob"], 0.0)
@@ -172,9 +176,11 @@ class PPO:
         frames, count = len(data["weight"]), self.config.minibatches
         self.check_batch(frames)
         order = torch.rand(frames, device=self.device, generator=self.generator).argsort()
-        seen = {name: x.index_select(0, order) for name, x in data["observation"].items() if name in self.policy.keys}
         rows = {name: x.index_select(0, order) for name, x in data.items() if name != "observation"}
-        yield from _cut(rows | {"observation": seen}, count, self.policy.keys)
+        seen = data["observation"]
+        if isinstance(seen, dict):
+            seen = {name: x.index_select(0, order) for name, x in seen.items() if name in self.policy.keys}
+        yield from _cut(rows | {"observation": seen}, count, self.policy.keys, order)
 
     def _step(self, rows: dict[str, Any]) -> Tensor:
         """One gradient step; diagnostics as one tensor."""
@@ -260,12 +266,14 @@ class PPO:
             group["lr"] = self.learning_rate
 
 
-def _cut(data: dict[str, Any], count: int, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """The frames in their order, in `count` parts, with those observations that are used."""
+def _cut(data: dict[str, Any], count: int, keys: tuple[str, ...], order: Tensor) -> Iterator[dict[str, Any]]:
+    """The frames in `count` parts, with those observations that are used: cut as they lie or, if compressed, opened in `order`."""
     rows = {name: x.chunk(count) for name, x in data.items() if name != "observation"}
-    seen = {name: x.chunk(count) for name, x in data["observation"].items() if name in keys}
-    for i in range(count):
-        yield {name: parts[i] for name, parts in rows.items()} | {"observation": {name: parts[i] for name, parts in seen.items()}}
+    observation = data["observation"]
+    seen = {name: x.chunk(count) for name, x in observation.items() if name in keys} if isinstance(observation, dict) else None
+    for i, part in enumerate(order.chunk(count)):
+        opened = observation.rows(part, keys) if seen is None else {name: parts[i] for name, parts in seen.items()}
+        yield {name: parts[i] for name, parts in rows.items()} | {"observation": opened}
 
 
 def _clip(gradients: list[Tensor], limit: float) -> tuple[tuple[Tensor, ...], Tensor]:
