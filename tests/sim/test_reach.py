@@ -63,6 +63,7 @@ def test_targets_inside_the_no_escape_range_are_hit_whatever_else_they_fly():
     shares, count = hold_escapes(80)
     assert count > 25
     assert sum(shares.values()) / len(shares) >= 0.95, shares
+    assert min(shares.values()) >= 0.9, shares  # each family alone is held to 0.95 in full, where one shot does not decide
 
 
 @pytest.mark.soak
@@ -74,7 +75,7 @@ def test_every_straight_flyer_inside_is_hit_and_none_beyond_in_full():
 def test_targets_inside_the_no_escape_range_are_hit_in_full():
     shares, count = hold_escapes(4000)
     print(count, shares)
-    assert sum(shares.values()) / len(shares) >= 0.95, shares
+    assert min(shares.values()) >= 0.95, shares
 
 
 def test_a_launch_and_its_mirror_image_reach_as_far():
