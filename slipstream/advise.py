@@ -6,8 +6,8 @@
     slipstream advise --json                         the last line is one JSON object
 
 Every advice names its key, what it can gain at most (Amdahl's law over the shares of an iteration for which the learner stands
-still), and what it gained when it was tried: both states in turns, the median of eight pairs and an interval that 98 % of such
-intervals hold. What does not hold is shown as withdrawn.
+still), and what it gained when it was tried: both states in turns, the median of ten pairs and a 97.5 % interval of it. What
+does not hold is shown as withdrawn.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from slipstream.monitor.comparing import PAIRS, Gain, in_turns
 WORTH = 1.02  # a smaller gain is not worth a change
 PROFILE = 0.1  # of the time, for the first look
 REPEATS = 3  # a question that was answered with yes is asked again this often: twice as many, and twice again
-FEWEST_PAIRS = 7  # with fewer the interval says nothing
+FEWEST_PAIRS = 8  # with fewer the interval says too little
 
 ADVISED, WITHDRAWN, NOT_TRIED, KEEP = "advised", "withdrawn", "not tried", "keep"
 
@@ -165,7 +165,7 @@ class Advisor:
         self.probe = probe
         self.questions = list(questions)
         self.seconds = seconds
-        self.stretch_s = seconds / 120  # of one run: a change is tried in 16 of them, an eighth of the time
+        self.stretch_s = seconds / 120  # of one run: a change is tried in 20 of them, a sixth of the time
         self._clock = clock
         self._tell = tell
         self._held: dict[str, Any] = {}

@@ -22,6 +22,8 @@ def training_questions(gain_over_half: Callable[[Trial], float | None] = lambda 
         Question("collect beside the learning?", "collect.pipeline", _pipeline, "data are one update old"),
         Question("hide the transfer only?", "collect.pipeline", _pipeline_on_policy),
         Question("keep observations compressed?", "collect.compress", _compress),
+        Question("compress observations less?", "collect.compression_level", _observation_level),
+        Question("a raw replay buffer?", "algo.codec", _replay),
         Question("more environments?", "env.num_envs", sizes.propose, "larger batches: fewer updates a frame", again=True, batches=True),
         Question("larger minibatches?", "algo.minibatches", _minibatches, "fewer, larger gradient steps", again=True, batches=True),
         Question("how many CPU threads?", "threads", _threads),
@@ -64,14 +66,34 @@ def _pipeline_on_policy(s: Situation) -> Proposal | str:
 def _compress(s: Situation) -> Proposal | str:
     now = s.settings("collect.compress")
     if now is None:
-        return "batches are used once and thrown away: this version keeps none compressed while it trains"
-    if now is True or now == "on":
-        return "it is on"
+        return "this version keeps none compressed while it trains"
+    if now != "off":
+        return f"it is on ({now})"
     used = 1 - s.facts["free_mb"] / s.facts["all_mb"]
     if used < SHORT_OF_MEMORY:
         return f"memory is not short: {100 * used:.0f} % of {s.facts['all_mb'] / 1024:.0f} GB is in use"
-    value = True if isinstance(now, bool) else "on"
-    return Proposal(value, None, f"memory is short: {100 * used:.0f} % in use", needs=LOSS_FOR_MEMORY)
+    on_gpu = s.facts["device"] == "cuda"  # the host opens compressed batches: nothing can be captured
+    also = {"compile": "off"} if on_gpu else {}
+    return Proposal("all", None, f"memory is short: {100 * used:.0f} % in use", needs=LOSS_FOR_MEMORY, also=also)
+
+
+def _observation_level(s: Situation) -> Proposal | str:
+    if s.settings("collect.compress") in (None, "off"):
+        return "observations are not compressed"
+    now = s.settings("collect.compression_level")
+    return Proposal(1, None, f"level {now} compresses harder, and slower") if now > 1 else f"level {now} is the fastest"
+
+
+def _replay(s: Situation) -> Proposal | str:
+    now = s.settings("algo.codec")
+    if now is None:
+        return "PPO has no replay buffer"
+    if now != "auto" or s.facts["device"] == "cuda":
+        return f"it is {now}" if now != "auto" else "on a GPU the buffer is raw"
+    used = 1 - s.facts["free_mb"] / s.facts["all_mb"]
+    if used > SHORT_OF_MEMORY:
+        return f"memory is short: {100 * used:.0f} % in use"
+    return Proposal("raw", None, "drawing from raw steps needs no decoding")
 
 
 class _NumEnvs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -129,8 +130,11 @@ def _measure(config: TrainConfig, size: int, open_trial: Callable[[TrainConfig],
     before = used_memory_mb(device)
     trial = open_trial(replace(config, total_frames=1_000_000, max_time_s=0.0, quiet=True, init=None))
     try:
-        rates = sorted(trial.run(STRETCH_S / 3).rate for _ in range(3))
-        return Measured(size, rates[1], max(used_memory_mb(device) - before, 0.0))
+        samples = [trial.run(STRETCH_S / 3)]
+        while len(samples) < 3 and sum(sample.seconds for sample in samples) < 2 * STRETCH_S:
+            samples.append(trial.run(STRETCH_S / 3))
+        rate = statistics.median(sample.rate for sample in samples)
+        return Measured(size, rate, max(used_memory_mb(device) - before, 0.0))
     finally:
         trial.close()
 

@@ -98,7 +98,7 @@ def test_noise_does_not_produce_advice():
     for seed in range(300):
         report = advise(Machine(noise=0.1, seed=seed), PIPELINE, LEVEL)
         advised += list(verdicts(report).values()).count("advised")
-    assert advised <= 8  # of 600: each has a chance of 1 in 256
+    assert advised <= 12  # of 600: each has a chance of 1 in 93
 
 
 def test_a_real_gain_is_found_under_noise():
@@ -183,7 +183,7 @@ def test_the_report_is_plain_data():
 
     report = advise(Machine({("pipeline", True): 1.5}, noise=0.02), PIPELINE, LEVEL)
     data = json.loads(json.dumps(report.as_dict()))
-    assert data["overrides"] == {"pipeline": True} and data["findings"][0]["gain"]["pairs"] == 8
+    assert data["overrides"] == {"pipeline": True} and data["findings"][0]["gain"]["pairs"] == 10
     assert data["bottleneck"] == "the learning itself: 60 % of an iteration"
 
 

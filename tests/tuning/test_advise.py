@@ -83,8 +83,20 @@ def test_bf16_and_graphs_of_compiled_kernels_are_for_gpus():
 
 def test_observations_are_compressed_only_where_memory_is_short():
     full = CPU | {"free_mb": 1000.0}
-    assert "not short" in answer("keep observations compressed?", situation({}, collect__compress=False))
-    assert answer("keep observations compressed?", situation({}, full, collect__compress=False)).needs == 0.8
+    assert "not short" in answer("keep observations compressed?", situation({}, collect__compress="off"))
+    short = answer("keep observations compressed?", situation({}, full, collect__compress="off"))
+    assert (short.value, short.needs, short.also) == ("all", 0.8, {})
+    on_gpu = answer("keep observations compressed?", situation({}, GPU | {"free_mb": 1000.0}, collect__compress="off"))
+    assert on_gpu.also == {"compile": "off"}
+    assert "on (lidar)" in answer("keep observations compressed?", situation({}, full, collect__compress="lidar"))
+
+
+def test_codecs_are_asked_about_where_they_are_used():
+    assert answer("compress observations less?", situation({}, collect__compress="all", collect__compression_level=6)).value == 1
+    assert isinstance(answer("compress observations less?", situation({}, collect__compress="off")), str)
+    assert answer("a raw replay buffer?", situation({}, algo__codec="auto")).value == "raw"
+    assert "short" in answer("a raw replay buffer?", situation({}, CPU | {"free_mb": 100.0}, algo__codec="auto"))
+    assert isinstance(answer("a raw replay buffer?", situation({})), str)
 
 
 def test_saves_that_cost_little_are_kept_and_dear_ones_come_less_often():
