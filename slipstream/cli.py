@@ -1,4 +1,4 @@
-"""The command line: slipstream train | eval | demo | bench | advise | export | ckpt."""
+"""The command line: slipstream train | eval | demo | bench | advise | export | ckpt | rollouts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ COMMANDS = {
     "advise": "what would make it faster:   slipstream advise preset=demo --apply advice.txt",
     "export": "write a policy for others:    slipstream export checkpoint=runs/NAME --to onnx",
     "ckpt": "look into checkpoints:         slipstream ckpt info | verify | diff | squash | export | repair",
+    "rollouts": "look into saved batches:  slipstream rollouts ls | show | verify | export",
 }
 
 
@@ -49,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "advise": _advise,
         "export": _export,
         "ckpt": _checkpoint,
+        "rollouts": _rollouts,
     }
     from slipstream.checkpoint.errors import CheckpointError
 
@@ -63,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _overview() -> str:
-    lines = "\n".join(f"  {name:6} {what}" for name, what in COMMANDS.items())
+    lines = "\n".join(f"  {name:8} {what}" for name, what in COMMANDS.items())
     return f"usage: slipstream COMMAND [key=value ...]\n\n{lines}\n\nslipstream COMMAND --help lists its keys and their defaults."
 
 
@@ -128,6 +130,12 @@ def _checkpoint(argv: list[str]) -> int:
     from slipstream.checkpoint import cli
 
     return cli.main(argv)
+
+
+def _rollouts(argv: list[str]) -> int:
+    from slipstream import rollouts
+
+    return rollouts.main(argv)
 
 
 def _wants_help(argv: list[str]) -> bool:

@@ -118,6 +118,8 @@ class TrainConfig:
     save_compression_level: int = 9
     keep_checkpoints: int = 5  # the last ones; the best stays as well
     checkpoint_full_every: int = 1  # 10: every tenth checkpoint is whole, those between hold what changed since
+    rollout_save_interval: int = 0  # iterations; 100: every hundredth batch goes to RUN/rollouts; 0 is never
+    rollout_compression_level: int = 9
     root: str = "runs"
     name: str | None = None  # of the run folder; date, time and task by default
     resume: str | None = None  # a run folder: go on where it stopped
@@ -134,10 +136,11 @@ class TrainConfig:
             raise ValueError("save_interval and keep_checkpoints must be at least 1, eval_interval not negative")
         if min(self.total_frames, self.async_checkpoint_queue_size, self.checkpoint_full_every) < 1:
             raise ValueError("total_frames, async_checkpoint_queue_size and checkpoint_full_every must be at least 1")
-        if min(self.threads, self.max_time_s, self.save_minutes) < 0:
-            raise ValueError("threads, max_time_s and save_minutes must not be negative")
-        if not 0 <= self.save_compression_level <= 16:
-            raise ValueError(f"save_compression_level must lie in 0 … 16, not {self.save_compression_level}")
+        if min(self.threads, self.max_time_s, self.save_minutes, self.rollout_save_interval) < 0:
+            raise ValueError("threads, max_time_s, save_minutes and rollout_save_interval must not be negative")
+        for name in ("save_compression_level", "rollout_compression_level"):
+            if not 0 <= getattr(self, name) <= 16:
+                raise ValueError(f"{name} must lie in 0 … 16, not {getattr(self, name)}")
         if self.resume and self.init:
             raise ValueError("resume=RUN goes on with that run's own weights: leave init out, or start a new run from init=PATH")
 

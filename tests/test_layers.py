@@ -31,7 +31,8 @@ ALLOWED = {
     "collect": {"envs", "exploration", "specs", "store", "codec", "devices"},
     "algo": {"models", "exploration", "specs"},
 }
-COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "league", "learner", "tuning", "advise"}
+COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "rollouts"}
+COMPOSE |= {"league", "learner", "tuning", "advise"}
 
 
 def part_of(module: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,13 @@ def flight_paths(
     widths: NDArray[Any] | None = None,
     title: str = "",
     map_half_m: float = 20.0,
+    labels: Mapping[int, str] | None = None,
 ) -> Path:
     """Draws N flights as a PNG.
 
     boxes: [M, 5] x, y of the centre, half width in x and y, height, in m. paths: [T, N, 3] positions, NaN after the end.
     outcome: [N] 0 timeout, 1 success, 2 collision. goals: [N, 2]. movers: [T, K, 3] with their widths [K], in m.
+    labels: other words for the outcomes.
     """
     boxes, paths, outcome, goals = (np.asarray(a, dtype=np.float64) for a in (boxes, paths, outcome, goals))
     _check_shapes(boxes, paths, outcome, goals, movers, widths)
@@ -50,8 +53,8 @@ def flight_paths(
         _draw_movers(axes, np.asarray(movers, dtype=np.float64), np.asarray(widths, dtype=np.float64))
     _draw_goals(axes, goals)
     _draw_paths(axes, paths, outcome)
-    _write_header(figure, title, outcome, has_movers=movers is not None and bool(np.size(movers)))
-    _write_footer(figure, axes, half_m, heights)
+    _write_header(figure, title, outcome, has_movers=movers is not None and bool(np.size(movers)), labels=labels or {})
+    _write_footer(figure, axes, half_m, heights if len(boxes) else None)
     return save_figure(figure, path)
 
 
@@ -169,7 +172,7 @@ def _thinned(line: NDArray[Any]) -> NDArray[Any]:
     return line[np.linspace(0, len(line) - 1, POINTS_PER_PATH).round().astype(int)]
 
 
-def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bool) -> None:
+def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bool, labels: Mapping[int, str]) -> None:
     from matplotlib.lines import Line2D
 
     figure.text(0.04, 0.967, title, color=INK, fontsize=min(16.0, 16.0 * 52 / max(len(title), 1)), fontweight="bold", va="center")
@@ -177,7 +180,7 @@ def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bo
     for kind, label, colour in OUTCOMES:
         count = int((outcome == kind).sum())
         end = {SUCCESS: "", COLLISION: "x", TIMEOUT: "s"}[kind]
-        text = f"{label}  {count}  ({100 * count / number:.0f} %)"
+        text = f"{labels.get(kind, label)}  {count}  ({100 * count / number:.0f} %)"
         handles.append(Line2D([], [], color=colour, linewidth=2.4, marker=end, markersize=6, markeredgewidth=1.8, label=text))
     if has_movers:
         handles.append(Line2D([], [], color=MOVER, linestyle="", marker="o", markersize=8, label="moving"))
@@ -186,7 +189,7 @@ def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bo
 
 
 def _write_footer(figure: Any, axes: Any, half_m: float, heights: Any) -> None:
-    """A scale on the left, the colours of the heights on the right."""
+    """A scale on the left, the colours of the heights, where there are any, on the right."""
     step_m = _round_step(half_m / 3)
     width = 0.94 * step_m / (2 * half_m)
     scale = figure.add_axes((0.04, 0.03, width, 0.008))
@@ -194,6 +197,8 @@ def _write_footer(figure: Any, axes: Any, half_m: float, heights: Any) -> None:
     scale.set(xlim=(0, 1), ylim=(0, 1))
     scale.plot([0, 0, 1, 1], [1, 0, 0, 1], color=MUTED, linewidth=1.4, clip_on=False)
     figure.text(0.04 + width + 0.012, 0.033, f"{step_m:g} m", color=MUTED, fontsize=10.5, va="center")
+    if heights is None:
+        return
     bar = figure.colorbar(heights, cax=figure.add_axes((0.76, 0.026, 0.16, 0.014)), orientation="horizontal")
     bar.outline.set_visible(False)
     bar.set_ticks([])

@@ -15,10 +15,15 @@ CHOOSE_AFTER = (4, 32, 256)  # blocks after which the codec is looked at again; 
 
 
 class CodecChoice:
-    """The codec of the next block. `seals`: blocks are coded again in the background, which then also chooses. `weight`: see `choose`."""
+    """The codec of the next block. `seals`: blocks are coded again in the background, which then also chooses.
 
-    def __init__(self, codec: str, coder: BlockCoder, level: int, seals: bool, weight: float | None = None) -> None:
-        self._coder, self._level, self._seals, self._weight = coder, level, seals, weight
+    weight: see `choose`. patience: blocks after which one that came out clearly larger than the sample lets it look again.
+    """
+
+    def __init__(
+        self, codec: str, coder: BlockCoder, level: int, seals: bool, weight: float | None = None, patience: int = CHOOSE_AFTER[0]
+    ) -> None:
+        self._coder, self._level, self._seals, self._weight, self._patience = coder, level, seals, weight, patience
         self._auto = codec == "auto"
         self._codec: int | None = None if self._auto else parse_codec(codec)
         self._ratio = 1.0  # of the sample, when it was chosen
@@ -36,7 +41,7 @@ class CodecChoice:
         if not self._auto or (self._seals and not slow):  # whoever appends does not try codecs: LZ4 until the background has chosen
             return LZ4 if self._codec is None else self._codec
         with self._lock:
-            if self._until <= 0 or (self._drifted and self._since >= CHOOSE_AFTER[0]):
+            if self._until <= 0 or (self._drifted and self._since >= self._patience):
                 size_of = functools.partial(self._coder.coded_bytes, level=self._level if slow else QUICK)
                 self._codec, self._ratio = choose(frames, self._coder.group, self._coder.width, size_of, self._weight)
                 self._until = CHOOSE_AFTER[min(self._choices, len(CHOOSE_AFTER) - 1)]
@@ -50,6 +55,11 @@ class CodecChoice:
     def coded(self, ratio: float, slow: bool) -> None:
         """A block took `ratio` of its raw bytes."""
         self._drifted |= slow == self._seals and ratio > 1.3 * self._ratio + 0.02
+
+    @property
+    def drifted(self) -> bool:
+        """Whether a block has come out clearly larger than the sample since the codec was chosen."""
+        return self._auto and self._drifted
 
     def after_fork(self) -> None:
         """In a child: whoever was choosing is not there."""

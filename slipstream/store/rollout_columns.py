@@ -91,7 +91,7 @@ class ColumnCoder:
     def __init__(self, geometry: Geometry, level: int) -> None:
         self.geometry, self._level, self._slow = geometry, effort(level), level > 9
         self._coder = geometry.coder()
-        self._choice = CodecChoice("raw" if level == 0 else "auto", self._coder, self._level, self._slow, OPENING_WEIGHT)
+        self._choice = CodecChoice("raw" if level == 0 else "auto", self._coder, self._level, self._slow, OPENING_WEIGHT, patience=1)
 
     def encode(self, number: int, frames: Callable[[int, int], np.ndarray]) -> np.ndarray:
         """Block `number`, its frames [a, b) given by `frames(a, b)` as contiguous uint8 [b - a, frame_bytes]; a copy of its bytes."""
@@ -103,6 +103,13 @@ class ColumnCoder:
         if missing:  # the last row is filled up with zeros
             data = np.concatenate([data, np.zeros(missing, np.uint8)])
         rows = data.reshape(last - first, g.row_bytes)
+        block = self._code(rows, first)
+        if self._choice.drifted:  # a batch has few blocks of a key: better this one twice than the whole batch large
+            again = self._code(rows, first)
+            block = min(block, again, key=len)
+        return block
+
+    def _code(self, rows: np.ndarray, first: int) -> np.ndarray:
         codec = self._choice.pick(rows, self._slow)
         block = self._coder.encode(rows, first, codec, self._level, self._slow or not codec & (LZ4 | ZSTD)).copy()
         self._choice.coded(int(block[AT_CODED : AT_CODED + 4].view("<u4")[0]) / rows.nbytes, self._slow)

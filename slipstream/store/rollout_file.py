@@ -137,9 +137,9 @@ class RolloutWriter:
         masks = {}
         for i, column in enumerate(columns):
             base = place.get(column.key[1:]) if len(column.key) > 1 and column.key[0] == "next" else None
-            if base is None or columns[base].geometry != column.geometry or not (column.steps and columns[base].steps):
+            if base is None or not column.steps or not column.geometry.rows or columns[base].follows is not None:
                 continue
-            if columns[base].follows is not None or columns[base].dtype != column.dtype or not column.geometry.rows:
+            if (columns[base].shape, columns[base].dtype) != (column.shape, column.dtype):
                 continue
             views = batch.layout.views
             mask = _differing(bits[base], bits[i], views[base], views[i], len(batch.lead) - 1)

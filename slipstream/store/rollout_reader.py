@@ -104,7 +104,7 @@ class RolloutFile:
     def read(self, keys: Iterable[Any] | None = None, device: torch.device | str | None = None) -> Any:
         """The batch as it was saved; `keys` leaves out all other tensors."""
         picked = wanted(self.keys, keys)
-        frames = {i: self._all(i) for i in sorted(picked) if self.columns[i].follows is None}
+        frames = {i: self.all(i) for i in sorted(picked) if self.columns[i].follows is None}
         for i in sorted(picked - set(frames)):
             frames[i] = self._following(i, frames.get(self.columns[i].follows))  # type: ignore[arg-type]
         return put_together(self.tree, {i: self.tensor(i, f, self.columns[i].shape, device) for i, f in frames.items()}, keys is None)
@@ -125,7 +125,7 @@ class RolloutFile:
                 shape = (*(len(index) for index in take), *column.shape[len(self.lead) :])
                 tensors[i] = self.tensor(i, self.take(i, frames), shape, device)
             else:
-                tensors[i] = self.tensor(i, self._all(i), column.shape, device)
+                tensors[i] = self.tensor(i, self.all(i), column.shape, device)
         return put_together(self.tree, tensors, keys is None, self.lead, take)
 
     def take(self, i: int, frames: np.ndarray) -> np.ndarray:
@@ -142,7 +142,8 @@ class RolloutFile:
                 out[own] = self._reader(i).take(rank[frames[own]])
         return out
 
-    def _all(self, i: int) -> np.ndarray:
+    def all(self, i: int) -> np.ndarray:
+        """Every frame that column i holds itself, uint8 [n, frame_bytes]."""
         with self._naming(i):
             return self._reader(i).all()
 
@@ -152,7 +153,7 @@ class RolloutFile:
             return self.take(i, np.arange(self.envs * self.steps))
         out = np.empty_like(base)
         out[:-1] = base[1:]
-        out[self._rank(i)[0]] = self._all(i)
+        out[self._rank(i)[0]] = self.all(i)
         return out
 
     def _reader(self, i: int) -> ColumnReader:
