@@ -104,7 +104,8 @@ def test_the_lidar_becomes_smaller_and_the_count_of_bytes_is_right():
 def test_what_does_not_gain_stays_plain_from_the_second_batch_on():
     g = torch.Generator().manual_seed(0)
     noise = torch.rand(6, 64, 50, generator=g)
-    batch = TensorDict({"observation": {"n": noise[:5].transpose(0, 1)}, "next": {"observation": {"n": noise[1:].transpose(0, 1)}}}, [64, 5])
+    now, later = noise[:5].transpose(0, 1), noise[1:].transpose(0, 1)
+    batch = TensorDict({"observation": {"n": now}, "next": {"observation": {"n": later}}}, [64, 5])
     compressor = Compressor()
     first, second = compressor(batch), compressor(batch)
     assert isinstance(first.observations.frames["n"], CompressedFrames)
