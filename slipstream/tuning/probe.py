@@ -146,6 +146,9 @@ class TrainingTrial:
         """Ends its threads and gives its memory back."""
         if isinstance(self.job.collector, PipelinedDataCollector):
             self.job.collector.shutdown()
+        buffer = getattr(self.job.algo, "buffer", None)
+        if buffer is not None:
+            buffer.close()
         compiled = self.form == "compiled"
         del self.job, self._collect, self._learn
         if compiled:
