@@ -27,6 +27,7 @@ from slipstream.monitor.gauges import memory_gauges
 from slipstream.readback import ReadBack
 
 FEWEST = 2  # iterations of a stretch
+FEWEST_PIPELINED = 6  # the standstill at the end costs such a stretch part of one batch
 WARM_UP = {"plain": 1, "graphs": 4, "compiled": 4}  # iterations: set-up, rehearsals, the capture
 SHORT = 1_000_000  # frames: what is tried is a short run, which `compile=auto` does not compile kernels for
 
@@ -108,13 +109,17 @@ class TrainingTrial:
         self._settle()
 
     def run(self, seconds: float) -> Sample:
-        """Trains for about that long, from a standstill to a standstill: a batch begun beforehand does not count as free."""
+        """Trains for about that long, from a standstill to a standstill: a batch begun beforehand does not count as free.
+
+        So the gain of a pipeline is rather told too small than too large.
+        """
         set_threads(self._threads)
+        fewest = FEWEST_PIPELINED if isinstance(self.job.collector, PipelinedDataCollector) else FEWEST
         self._monitor.reset()
         self._monitor.tick()
         began = time.perf_counter()
         iterations = 0
-        while iterations < FEWEST or time.perf_counter() - began < seconds:
+        while iterations < fewest or time.perf_counter() - began < seconds:
             self._iterate(1)
             iterations += 1
         self._settle()
