@@ -1,0 +1,260 @@
+"""What collecting beside the learner gains and costs, TorchRL's collectors in the same run.
+
+    python benchmarks/pipeline.py                      # an env as slow as the learner; the overhead when there is nothing to overlap
+    python benchmarks/pipeline.py --device cuda        # captured navigation training, pipelined and not
+    python benchmarks/pipeline.py --learn --out DIR    # does PPO learn as well from data one update old? minutes a run, resumable
+    python benchmarks/pipeline.py --schemes            # batches plain, with compressed lidar, all compressed: memory and frames/s
+
+The synthetic env and learner each burn the same CPU time in matrix products on one thread, which release the GIL as a simulator in native
+code does. Contenders take turns, a few iterations each; a ratio is the median over the rounds of (unpipelined / contender) in one round.
+`--schemes` runs each scheme in a process of its own, so that its peak memory is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import functools
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+from typing import Any
+
+import pipeline_runs
+import torch
+from torch import Tensor, nn
+
+from slipstream.collect import PipelinedDataCollector, SyncDataCollector
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.envs.navigation import NavigationEnv
+from slipstream.models.policy import build_policy
+from slipstream.specs import Box, Observation
+
+NUM_ENVS, STEPS = 64, 16
+
+
+class Burner:
+    """Burns CPU time in matrix products: `count` of them took `seconds` when this process began."""
+
+    def __init__(self, seconds: float, size: int = 192) -> None:
+        self._x = torch.randn(size, size)
+        for _ in range(50):
+            self._x @ self._x
+        began = time.perf_counter()
+        for _ in range(200):
+            self._x @ self._x
+        self.count = max(1, round(seconds / ((time.perf_counter() - began) / 200)))
+
+    def __call__(self) -> None:
+        for _ in range(self.count):
+            self._x @ self._x
+
+
+class SlowEnv(TensorEnv):
+    """Each step burns CPU time, all else is next to nothing."""
+
+    observation_spec = {"x": Box((8,))}
+    action_spec = Box((2,), -1.0, 1.0)
+    state_names = ("x",)
+
+    def __init__(self, burner: Burner) -> None:
+        super().__init__(NUM_ENVS)
+        self.x = torch.zeros(NUM_ENVS, 8)
+        self._burner = burner
+
+    def _reset(self, mask: Tensor) -> None:
+        self.x.masked_fill_(mask.unsqueeze(1), 0.0)
+
+    def _advance(self, action: Tensor) -> None:
+        self._burner()
+        self.x.add_(action.mean(1, keepdim=True))
+
+    def _observe(self) -> Observation:
+        return {"x": self.x}
+
+    def _outcome(self) -> Outcome:
+        never = torch.zeros(NUM_ENVS, dtype=torch.bool)
+        return Outcome(self.x[:, 0], never, never, {})
+
+
+class Learner:
+    """An update that burns as much as a rollout, and changes the weights."""
+
+    def __init__(self, policy: nn.Module, burner: Burner) -> None:
+        self._policy, self._burner = policy, burner
+
+    @torch.no_grad()
+    def __call__(self, batch: Any) -> None:
+        for _ in range(STEPS):
+            self._burner()
+        for weight in self._policy.parameters():
+            weight.mul_(0.999)
+
+
+def torchrl_env(seconds: float) -> Any:
+    """For TorchRL's worker processes: calibrated there, since the time of a product is the process's own."""
+    from slipstream.envs.adapters.torchrl_env import TorchRLEnv
+
+    torch.set_num_threads(1)
+    return TorchRLEnv(SlowEnv(Burner(seconds)))
+
+
+class Act(nn.Module):
+    """A policy of ours, as TorchRL calls one."""
+
+    def __init__(self, policy: nn.Module) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.policy({"x": x})["action"]
+
+
+def torchrl_policy(policy: nn.Module) -> nn.Module:
+    from tensordict.nn import TensorDictModule
+
+    return TensorDictModule(Act(policy), in_keys=[("observation", "x")], out_keys=["action"])
+
+
+def plain_policy() -> nn.Module:
+    return build_policy(SlowEnv.observation_spec, SlowEnv.action_spec)
+
+
+def loop(batches: Iterator[Any], learn: Callable[[Any], None]) -> Callable[[], None]:
+    """One iteration: a batch, an update."""
+
+    def iteration() -> None:
+        learn(next(batches))
+
+    return iteration
+
+
+def overlap_contenders(step_s: float, peers: bool) -> tuple[dict[str, Callable[[], None]], list[Callable[[], None]]]:
+    """Iterations of each contender, and what ends them."""
+    burner = Burner(step_s)
+    found: dict[str, Callable[[], None]] = {}
+    ends: list[Callable[[], None]] = []
+
+    def add(name: str, collector: Any, learn: Callable[[Any], None]) -> None:
+        found[name] = loop(iter(collector), learn)
+        ends.append(collector.shutdown)
+
+    def ours() -> tuple[SyncDataCollector, nn.Module]:
+        policy = plain_policy()
+        return SyncDataCollector(SlowEnv(burner), policy, NUM_ENVS * STEPS), policy
+
+    base, policy = ours()
+    add("unpipelined (SyncDataCollector)", base, Learner(policy, burner))
+    for name, settings in (("pipelined, on_policy=False", {}), ("pipelined, on_policy=True", {"on_policy": True})):
+        base, policy = ours()
+        add(name, PipelinedDataCollector(base, threads=1, **settings), Learner(policy, burner))
+    if peers:
+        from torchrl.collectors import Collector, MultiAsyncCollector, MultiSyncCollector
+
+        make = functools.partial(torchrl_env, step_s)
+        settings = {"frames_per_batch": NUM_ENVS * STEPS, "total_frames": -1}
+        policy = plain_policy()
+        add("TorchRL Collector", Collector(make(), torchrl_policy(policy), **settings), Learner(policy, burner))
+        policy = plain_policy()
+        acting = torchrl_policy(copy.deepcopy(policy))
+        name = "pipelined around TorchRL's Collector, on_policy=False"
+        trained = torchrl_policy(policy)
+        add(name, PipelinedDataCollector(Collector(make(), acting, **settings), policy=trained, threads=1), Learner(policy, burner))
+        for kind in (MultiSyncCollector, MultiAsyncCollector):
+            policy = plain_policy()
+            collector = kind([make], torchrl_policy(policy), **settings)
+            learner = Learner(policy, burner)
+
+            def learn(batch: Any, collector: Any = collector, learner: Learner = learner) -> None:
+                learner(batch)
+                collector.update_policy_weights_()
+
+            add(f"TorchRL {kind.__name__}, 1 process", collector, learn)
+    return found, ends
+
+
+def in_turns(contenders: dict[str, Callable[[], None]], rounds: int, each: int) -> dict[str, list[float]]:
+    """Seconds an iteration, round by round; the first iteration of a turn, which another contender disturbed, is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for i in range(rounds + 1):
+        for name, iteration in contenders.items():
+            iteration()
+            began = time.perf_counter()
+            for _ in range(each):
+                iteration()
+            if i:
+                seconds[name].append((time.perf_counter() - began) / each)
+    return seconds
+
+
+def overlap(rounds: int, step_s: float, peers: bool) -> None:
+    contenders, ends = overlap_contenders(step_s, peers)
+    seconds = in_turns(contenders, rounds, 6)
+    for end in ends:
+        end()
+    first = next(iter(seconds.values()))
+    print(f"\nAn env as slow as the learner: {STEPS} steps of {1e3 * step_s:.0f} ms and an update of as much, one thread each\n")
+    print("| collector | ms an iteration | throughput to unpipelined (rounds) |\n|---|---|---|")
+    for name, times in seconds.items():
+        ratios = [a / b for a, b in zip(first, times, strict=True)]
+        spread = f"{min(ratios):.2f} … {max(ratios):.2f}"
+        print(f"| {name} | {1e3 * statistics.median(times):.1f} | {statistics.median(ratios):.2f} ({spread}) |")
+
+
+def overhead(rounds: int) -> None:
+    """Nothing to overlap: the learner takes no time, and on-policy data cannot be collected before they are asked for."""
+    contenders: dict[str, Callable[[], None]] = {}
+    ends = []
+    for name, settings in (("unpipelined", None), ("pipelined, on_policy=True", {"on_policy": True}), ("pipelined, on_policy=False", {})):
+        torch.manual_seed(0)
+        env = NavigationEnv(NUM_ENVS)
+        base = SyncDataCollector(env, build_policy(env.observation_spec, env.action_spec), NUM_ENVS * 32)
+        collector: Any = base if settings is None else PipelinedDataCollector(base, **settings)
+        ends.append(collector.shutdown)
+        contenders[name] = loop(iter(collector), lambda batch: None)
+    seconds = in_turns(contenders, rounds, 8)
+    for end in ends:
+        end()
+    first = next(iter(seconds.values()))
+    print(f"\nNothing to overlap: {NUM_ENVS} drones x 32 steps, a learner that does nothing\n")
+    print("| collector | ms a batch | time to unpipelined (rounds) |\n|---|---|---|")
+    for name, times in seconds.items():
+        ratios = [b / a for a, b in zip(first, times, strict=True)]
+        spread = f"{min(ratios):.3f} … {max(ratios):.3f}"
+        print(f"| {name} | {1e3 * statistics.median(times):.1f} | {statistics.median(ratios):.3f} ({spread}) |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--step-ms", type=float, default=5.0)
+    parser.add_argument("--no-peers", action="store_true", help="leave TorchRL's collectors out")
+    parser.add_argument("--learn", action="store_true")
+    parser.add_argument("--schemes", action="store_true")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--frames", type=int, default=0, help="of each run of --learn; by default as long as preset=demo")
+    parser.add_argument("--num-envs", type=int, default=1024, help="of --schemes and --device cuda")
+    parser.add_argument("--iterations", type=int, default=4, help="timed, of --schemes; 10 times as many on a GPU")
+    parser.add_argument("--out", default="pipeline-runs", help="where --learn keeps its runs")
+    parser.add_argument("--scheme", help=argparse.SUPPRESS)  # one scheme, in its own process
+    args = parser.parse_args()
+    if args.scheme:
+        pipeline_runs.run_scheme(args.scheme, args.num_envs, args.iterations, args.device)
+        return
+    print(f"{date.today()}, torch {torch.__version__}, {args.device}")
+    if args.learn:
+        pipeline_runs.learn(args.seeds, args.frames, args.out, args.device)
+    elif args.schemes:
+        pipeline_runs.schemes(args.num_envs, args.iterations, args.device, __file__)
+    elif args.device != "cpu":
+        pipeline_runs.captured(args.num_envs, 10 * args.iterations, args.device, args.rounds)
+    else:
+        torch.set_num_threads(1)
+        overlap(args.rounds, args.step_ms / 1e3, not args.no_peers)
+        overhead(args.rounds)
+
+
+if __name__ == "__main__":
+    main()
