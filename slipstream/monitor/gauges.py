@@ -28,6 +28,15 @@ class Gauge:
         self.times_s: list[float] = []
         self.values: list[float] = []
         self._every_s = READ_S
+        self._judged: tuple[float, Leak | None] | None = None  # when its last sample was taken, and what was found then
+
+    def leak(self, name: str) -> Leak | None:
+        """Whether it grows steadily; looked at anew only where there is a new sample."""
+        if self.leak_floor is None or not self.times_s:
+            return None
+        if self._judged is None or self._judged[0] != self.times_s[-1]:
+            self._judged = (self.times_s[-1], find_leak(name, self.times_s, self.values, self.leak_floor))
+        return self._judged[1]
 
     def sample(self, now_s: float) -> None:
         """Reads it; one that fails is read no more, and says why: a gauge must not end a training."""
@@ -50,7 +59,7 @@ class Gauge:
 
     def forget(self) -> None:
         """Drops what was read."""
-        self.value = self.most = self.error = None
+        self.value = self.most = self.error = self._judged = None
         self.times_s.clear()
         self.values.clear()
         self._every_s = READ_S
@@ -86,8 +95,7 @@ class Gauges:
 
     def leaks(self) -> list[Leak]:
         """Gauges that grow steadily."""
-        watched = [(name, gauge) for name, gauge in list(self.by_name.items()) if gauge.leak_floor is not None]
-        found = [find_leak(name, list(gauge.times_s), list(gauge.values), gauge.leak_floor or 0.0) for name, gauge in watched]
+        found = [gauge.leak(name) for name, gauge in list(self.by_name.items())]
         return [leak for leak in found if leak is not None]
 
     def forget(self) -> None:

@@ -37,10 +37,12 @@ def describe(newest_first_ms: list[float], count: int, total_ms: float) -> dict[
     mean = sum(ordered) / n
     return {
         "mean": mean,
-        "std": math.sqrt(sum([(x - mean) ** 2 for x in ordered]) / n),
+        "std": math.dist(ordered, [mean] * n) / math.sqrt(n),
         "min": ordered[0],
         "max": ordered[-1],
-        **{f"p{q}": percentile(ordered, q / 100) for q in PERCENTILES},
+        "p50": percentile(ordered, 0.50),
+        "p90": percentile(ordered, 0.90),
+        "p99": percentile(ordered, 0.99),
         "last": newest_first_ms[0],
         "count": count,
         "total": total_ms,

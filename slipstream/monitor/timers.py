@@ -160,12 +160,13 @@ class PerformanceMonitor(Ledger):
     def metrics(self, window: int = 100, stats: dict[str, dict[str, float]] | None = None) -> dict[str, float]:
         """Numbers for a log, once an iteration: the mean of each timer; once a second also percentiles, exposed waits, gauges, overhead.
 
+        These come from the second tick on, when there is a whole iteration.
         `stats` is what `get_stats` gave, where it was called anyway.
         """
         stats = self.get_stats(window) if stats is None else stats
         found = {name: s["mean"] for name, s in stats.items()}
         now = self.clock()
-        if self._told_s is not None and now - self._told_s < METRICS_S:
+        if not self.iterations.count or (self._told_s is not None and now - self._told_s < METRICS_S):
             return found
         self._told_s = now
         found |= report.percentiles(stats)

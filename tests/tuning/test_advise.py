@@ -175,6 +175,17 @@ def test_mistakes_are_told_in_one_line(capsys, words, told):
     assert error.startswith("slipstream advise: ") and told in error and error.count("\n") == 1
 
 
+def test_a_training_logs_waits_memory_and_queues_as_perf(tmp_path):
+    from slipstream import train
+    from slipstream.runs.log import read_metrics
+
+    words = [*TINY, "total_frames=192", "eval_interval=0", "quiet=true", "wandb.mode=disabled", f"root={tmp_path}"]
+    told = {name: value for row in read_metrics(train.run(load_train(words)).path) for name, value in row.items()}
+    names = ("collect", "collect_p99", "wait/collect", "frames_per_s", "rss_mb", "queue/checkpoint", "leaks", "overhead")
+    assert [name for name in names if f"perf/{name}" not in told] == []
+    assert 0 < told["perf/wait/collect"] < 1 and told["perf/rss_mb"] > 100 and told["perf/leaks"] == 0
+
+
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_a_trial_trains_and_says_for_what_the_learner_stood_still(algo):
     actions = ["env.actions=discrete", "algo.batch_size=16", "algo.updates=2"] if algo == "dqn" else []
