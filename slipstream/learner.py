@@ -43,6 +43,9 @@ class ReplayLearner:
         """Keeps a batch [N, T] and makes the iteration's gradient steps, none before the warm-up is over."""
         config, algo = self.config, self.algo
         self.buffer.extend(batch)
+        if config.prioritised:  # what the priorities distort is undone in full by the end
+            exponent = config.importance_exponent + (1 - config.importance_exponent) * progress
+            self.buffer.sampler.beta = exponent  # type: ignore[attr-defined]  # a PrioritizedSampler
         self._warm = self._warm or len(self.buffer) >= max(config.warmup, 1)
         told: list[dict[str, Tensor]] = []
         left = config.updates if self._warm else 0

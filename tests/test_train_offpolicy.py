@@ -184,3 +184,25 @@ def test_names_from_sb3_are_understood():
 def test_every_algorithm_has_settings_for_the_demo_and_for_gym(algo, choice):
     cfg = load_train([choice, f"algo={algo}"])
     assert cfg.algo.name == algo
+
+
+def test_the_importance_exponent_grows_to_one():
+    job = train.build(load_train(words_of("dqn")))
+    seen = []
+    for progress in (0.0, 0.5, 1.0):
+        job.algo.update(job.collector.rollout(), progress)
+        seen.append(job.algo.buffer.sampler.beta)
+    assert seen == pytest.approx([0.4, 0.7, 1.0])
+
+
+def test_loading_a_state_leaves_it_to_its_owner():
+    jobs = [train.build(load_train(words_of("dqn"))) for _ in range(2)]
+    for _ in range(4):
+        jobs[0].algo.update(jobs[0].collector.rollout())
+    state = jobs[0].algo.state_dict()
+    before = torch.cat([v.clone().flatten() for s in state["optimizers"].values() for m in s.values() for v in m.values() if v.ndim])
+    jobs[1].algo.load_state_dict(state)
+    jobs[1].algo._warm = True
+    jobs[1].algo.update(jobs[1].collector.rollout())
+    after = torch.cat([v.flatten() for s in state["optimizers"].values() for m in s.values() for v in m.values() if v.ndim])
+    assert torch.equal(before, after)

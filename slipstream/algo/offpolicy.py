@@ -35,7 +35,7 @@ class OffPolicyConfig:
     n_step: int = 1  # rewards summed before the value that follows
     prioritised: bool = False  # draw steps by their last error, and weigh them accordingly
     priority_exponent: float = 0.6  # 0: all alike
-    importance_exponent: float = 0.4  # 1: the weights undo the priorities in full
+    importance_exponent: float = 0.4  # at the start, 1 at the end of the run: the weights then undo the priorities in full
     gamma: float = 0.99
     learning_rate: float = 3e-4
     final_rate: float = 1.0  # share of the learning rate at the end of the run; it falls in a straight line
@@ -193,7 +193,8 @@ class OffPolicy(ABC):
             network.load_state_dict(state[name])
         for name, optimizer in self.optimizers.items():
             groups = optimizer.state_dict()["param_groups"]
-            optimizer.load_state_dict({"state": state["optimizers"][name], "param_groups": groups})
+            copies = {i: {k: v.clone() if isinstance(v, Tensor) else v for k, v in s.items()} for i, s in state["optimizers"][name].items()}
+            optimizer.load_state_dict({"state": copies, "param_groups": groups})  # it would adopt the caller's tensors
         self._set_learning_rate(state["learning_rate"])  # the groups are copies by now, and a GPU's rate must be this one tensor
         self.updates, self.random_warmup = state["updates"], state["random_warmup"]
 
