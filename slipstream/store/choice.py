@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 
 from slipstream.codec.blockcode import QUICK, BlockCoder
-from slipstream.codec.choose import choose
+from slipstream.codec.choose import CANDIDATES, choose
 from slipstream.codec.frameformat import LZ4, codec_name, parse_codec
 
 CHOOSE_AFTER = (4, 32, 256)  # blocks after which the codec is looked at again; the last one repeats
@@ -17,13 +18,21 @@ CHOOSE_AFTER = (4, 32, 256)  # blocks after which the codec is looked at again; 
 class CodecChoice:
     """The codec of the next block. `seals`: blocks are coded again in the background, which then also chooses.
 
-    weight: see `choose`. patience: blocks after which one that came out clearly larger than the sample lets it look again.
+    weight, candidates: see `choose`. patience: blocks after which one that came out clearly larger than the sample lets it look again.
     """
 
     def __init__(
-        self, codec: str, coder: BlockCoder, level: int, seals: bool, weight: float | None = None, patience: int = CHOOSE_AFTER[0]
+        self,
+        codec: str,
+        coder: BlockCoder,
+        level: int,
+        seals: bool,
+        weight: float | None = None,
+        patience: int = CHOOSE_AFTER[0],
+        candidates: Sequence[int] = CANDIDATES,
     ) -> None:
         self._coder, self._level, self._seals, self._weight, self._patience = coder, level, seals, weight, patience
+        self._candidates = candidates
         self._auto = codec == "auto"
         self._codec: int | None = None if self._auto else parse_codec(codec)
         self._ratio = 1.0  # of the sample, when it was chosen
@@ -43,7 +52,7 @@ class CodecChoice:
         with self._lock:
             if self._until <= 0 or (self._drifted and self._since >= self._patience):
                 size_of = functools.partial(self._coder.coded_bytes, level=self._level if slow else QUICK)
-                self._codec, self._ratio = choose(frames, self._coder.group, self._coder.width, size_of, self._weight)
+                self._codec, self._ratio = choose(frames, self._coder.group, self._coder.width, size_of, self._weight, self._candidates)
                 self._until = CHOOSE_AFTER[min(self._choices, len(CHOOSE_AFTER) - 1)]
                 self._choices += 1
                 self._since, self._drifted = 0, False

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from slipstream.codec.blockcode import QUICK, BlockCoder
 from slipstream.codec.chunk import CodecError
-from slipstream.codec.frameformat import AT_CODED, LZ4, ZSTD, read_header
+from slipstream.codec.frameformat import AT_CODED, DELTA, LZ4, MASK, PALETTE, SHUFFLE, ZSTD, read_header
 from slipstream.store.choice import CodecChoice
 
 ROW_BYTES = 1 << 10  # smaller frames share a row
@@ -79,10 +79,15 @@ def _divisor(number: int, most: int) -> int:
 
 
 def effort(level: int) -> int:
-    """The documents' 0-16: 0 raw; to 9 LZ4's fast compressor behind our filters, which beats level 9 without them; above, LZ4-HC's."""
+    """The documents' 0-16: 0 raw; to 9 LZ4's fast compressor behind our filters, which beats its level 9 without them; above, zstd's."""
     if not 0 <= level <= 16:
         raise ValueError(f"compression_level is {level}: use 0 (none) to 16")
-    return QUICK if level <= 9 else min(level, 12)
+    return QUICK if level <= 9 else 3 if level <= 12 else 9
+
+
+def _candidates(width: int, last: int) -> list[int]:
+    """What is tried. A palette only of bytes, which has room for all: of wider numbers the next group may have too many."""
+    return [MASK, *(steps | last for steps in (0, MASK, SHUFFLE, DELTA | MASK, DELTA | SHUFFLE, *([PALETTE] if width == 1 else [])))]
 
 
 class ColumnCoder:
@@ -91,7 +96,8 @@ class ColumnCoder:
     def __init__(self, geometry: Geometry, level: int) -> None:
         self.geometry, self._level, self._slow = geometry, effort(level), level > 9
         self._coder = geometry.coder()
-        self._choice = CodecChoice("raw" if level == 0 else "auto", self._coder, self._level, self._slow, OPENING_WEIGHT, patience=1)
+        candidates = _candidates(self._coder.width, ZSTD if self._slow else LZ4)
+        self._choice = CodecChoice("raw" if level == 0 else "auto", self._coder, self._level, self._slow, OPENING_WEIGHT, 1, candidates)
 
     def encode(self, number: int, frames: Callable[[int, int], np.ndarray]) -> np.ndarray:
         """Block `number`, its frames [a, b) given by `frames(a, b)` as contiguous uint8 [b - a, frame_bytes]; a copy of its bytes."""
