@@ -2,12 +2,14 @@
 
     python benchmarks/replay_clients.py                 # DQN on CartPole-v1, SAC on Pendulum-v1, 3 seeds each: an hour on two cores
     python benchmarks/replay_clients.py --only sac --seeds 1
+    python benchmarks/replay_clients.py --same-draws    # ours drawing the steps that SB3's own would draw: the same returns, to the digit
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +18,22 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.evaluation import evaluate_policy
 
 from slipstream.store.adapters_sb3 import SlipstreamReplayBuffer
+from slipstream.store.samplers import Sampler
 
-BUFFERS = {"SB3's own": ReplayBuffer, "ours": SlipstreamReplayBuffer}
+
+class Sb3Draws(Sampler):
+    """Draws as SB3's own buffer does, from NumPy's global generator."""
+
+    def draw(self, number: int, head: int, tail: int) -> tuple[np.ndarray, None]:
+        steps = head + np.random.randint(0, tail - head, size=number)
+        np.random.randint(0, high=1, size=(number,))  # it draws the environment, too
+        return steps, None
+
+
+Buffer = tuple[type, dict[str, Any]]
+OWN: dict[str, Buffer] = {"SB3's own": (ReplayBuffer, {})}
+OURS: dict[str, Buffer] = {"ours": (SlipstreamReplayBuffer, {})}
+SAME: dict[str, Buffer] = {"ours, SB3's draws": (SlipstreamReplayBuffer, {"sampler": Sb3Draws(), "seed": 0})}
 # DQN as in rl-zoo's tuned CartPole settings; SAC with SB3's defaults
 CLIENTS = {
     "dqn": (
@@ -41,10 +57,10 @@ CLIENTS = {
 }
 
 
-def train(name: str, buffer: type, seed: int) -> tuple[float, float]:
+def train(name: str, buffer: Buffer, seed: int) -> tuple[float, float]:
     """(mean return over 20 deterministic episodes, seconds of training)."""
     algorithm, env, steps, settings = CLIENTS[name]
-    model = algorithm("MlpPolicy", env, seed=seed, replay_buffer_class=buffer, device="cpu", **settings)
+    model = algorithm("MlpPolicy", env, seed=seed, replay_buffer_class=buffer[0], replay_buffer_kwargs=buffer[1], device="cpu", **settings)
     begin = time.perf_counter()
     model.learn(steps)
     seconds = time.perf_counter() - begin
@@ -56,14 +72,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=list(CLIENTS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--same-draws", action="store_true")
     arguments = parser.parse_args()
+    buffers = OWN | (SAME if arguments.same_draws else OURS)
     torch.set_num_threads(1)
     print("| client | steps | buffer | return of each seed | mean | seconds of each seed |")
     print("|---|---|---|---|---|---|")
     for name in [arguments.only] if arguments.only else CLIENTS:
-        results: dict[str, list[tuple[float, float]]] = {label: [] for label in BUFFERS}
+        results: dict[str, list[tuple[float, float]]] = {label: [] for label in buffers}
         for seed in range(arguments.seeds):
-            for label, buffer in BUFFERS.items():  # in turns: whatever else the machine does meets both
+            for label, buffer in buffers.items():  # in turns: whatever else the machine does meets both
                 results[label].append(train(name, buffer, seed))
         for label, runs in results.items():
             returns, seconds = zip(*runs, strict=True)

@@ -43,7 +43,7 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
         self.optimize_memory_usage = False  # observations are kept once anyhow, timeouts included
         self.handle_timeout_termination = handle_timeout_termination
         self.n_steps, self.gamma = n_steps, gamma
-        self._settings = {"seed": int(np.random.randint(2**31)), **settings}
+        self._settings = settings if "seed" in settings else {"seed": int(np.random.randint(2**31)), **settings}
         self.buffer = ReplayBuffer(self.buffer_size * n_envs, **self._settings)
         self._waiting: list[dict[tuple[str, ...], np.ndarray]] = []  # steps since the last draw: adding many at once is cheaper
         self._names = list(observation_space.spaces) if isinstance(observation_space, spaces.Dict) else None

@@ -20,6 +20,7 @@ from torchrl.data.replay_buffers.samplers import PrioritizedSampler, RandomSampl
 
 from slipstream.store.adapters_sb3 import SlipstreamReplayBuffer  # noqa: E402
 from slipstream.store.adapters_torchrl import SlipstreamStorage  # noqa: E402
+from slipstream.store.samplers import Sampler  # noqa: E402
 
 
 def transitions(number, seed):
@@ -169,3 +170,25 @@ def test_sb3_n_step_returns_come_with_their_discounts():
     drawn = buffer.sample(200)
     assert set(np.round(drawn.discounts.unique().numpy(), 4)) <= {np.float32(0.9), np.float32(0.81), np.float32(0.729), np.float32(1.0)}
     assert (drawn.discounts[drawn.dones == 1] == 1).all()
+
+
+class Sb3Draws(Sampler):
+    """Draws as SB3's own buffer does, from NumPy's global generator."""
+
+    def draw(self, number, head, tail):
+        steps = head + np.random.randint(0, tail - head, size=number)
+        np.random.randint(0, high=1, size=(number,))  # it draws the environment, too
+        return steps, None
+
+
+@pytest.mark.parametrize(("algorithm", "env", "steps"), [(DQN, "CartPole-v1", 1200), (SAC, "Pendulum-v1", 500), (TD3, "Pendulum-v1", 500)])
+def test_sb3_with_the_same_draws_learns_the_same_weights_on_our_buffer_as_on_its_own(algorithm, env, steps):
+    settings = {"learning_starts": 150, "buffer_size": 5000, "policy_kwargs": {"net_arch": [16]}, "device": "cpu", "seed": 3}
+    found = []
+    for kind in ({}, {"replay_buffer_class": SlipstreamReplayBuffer, "replay_buffer_kwargs": {"sampler": Sb3Draws(), "seed": 0}}):
+        model = algorithm("MlpPolicy", env, **settings, **kind)
+        before = torch.cat([p.detach().flatten() for p in model.policy.parameters()])
+        model.learn(steps)
+        found.append(torch.cat([p.detach().flatten() for p in model.policy.parameters()]))
+        assert not torch.equal(before, found[-1])
+    assert torch.equal(*found)
