@@ -29,6 +29,7 @@ bench: $(VENV)/.installed-dev  ## the benchmark tables (minutes; keep the machin
 	$(BIN)/python benchmarks/collector.py
 	$(BIN)/python benchmarks/checkpoint.py
 	$(BIN)/python benchmarks/replay.py
+	$(BIN)/python benchmarks/rollouts.py
 
 soak: $(VENV)/.installed-dev  ## the fault and concurrency tests at full count
 	$(BIN)/pytest -m soak
