@@ -29,8 +29,8 @@ def set_threads(count: int) -> None:
     """Lets `count` CPU threads work, torch's and the sensors' alike; 0 leaves both as they are."""
     if not count:
         return
-    torch.set_num_threads(count)
     if importlib.util.find_spec("numba"):
         import numba
 
         numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+    torch.set_num_threads(count)  # last: numba, when it starts its own threads, sets OpenMP's number, which is torch's too
