@@ -16,6 +16,7 @@ import argparse
 import copy
 import functools
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -32,6 +33,16 @@ from slipstream.models.policy import build_policy
 from slipstream.specs import Box, Observation
 
 NUM_ENVS, STEPS = 64, 16
+
+
+class Waiter:
+    """Waits, as for a simulator or an accelerator elsewhere."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __call__(self) -> None:
+        time.sleep(self._seconds)
 
 
 class Burner:
@@ -58,7 +69,7 @@ class SlowEnv(TensorEnv):
     action_spec = Box((2,), -1.0, 1.0)
     state_names = ("x",)
 
-    def __init__(self, burner: Burner) -> None:
+    def __init__(self, burner: Callable[[], None]) -> None:
         super().__init__(NUM_ENVS)
         self.x = torch.zeros(NUM_ENVS, 8)
         self._burner = burner
@@ -81,7 +92,7 @@ class SlowEnv(TensorEnv):
 class Learner:
     """An update that burns as much as a rollout, and changes the weights."""
 
-    def __init__(self, policy: nn.Module, burner: Burner) -> None:
+    def __init__(self, policy: nn.Module, burner: Callable[[], None]) -> None:
         self._policy, self._burner = policy, burner
 
     @torch.no_grad()
@@ -92,12 +103,12 @@ class Learner:
             weight.mul_(0.999)
 
 
-def torchrl_env(seconds: float) -> Any:
+def torchrl_env(kind: type[Waiter] | type[Burner], seconds: float) -> Any:
     """For TorchRL's worker processes: calibrated there, since the time of a product is the process's own."""
     from slipstream.envs.adapters.torchrl_env import TorchRLEnv
 
     torch.set_num_threads(1)
-    return TorchRLEnv(SlowEnv(Burner(seconds)))
+    return TorchRLEnv(SlowEnv(kind(seconds)))
 
 
 class Act(nn.Module):
@@ -121,6 +132,19 @@ def plain_policy() -> nn.Module:
     return build_policy(SlowEnv.observation_spec, SlowEnv.action_spec)
 
 
+def side_by_side(burner: Callable[[], None]) -> None:
+    """What a rollout and an update burn, at once: no pipeline can be faster."""
+
+    def burn() -> None:
+        for _ in range(STEPS):
+            burner()
+
+    other = threading.Thread(target=burn)
+    other.start()
+    burn()
+    other.join()
+
+
 def loop(batches: Iterator[Any], learn: Callable[[Any], None]) -> Callable[[], None]:
     """One iteration: a batch, an update."""
 
@@ -130,9 +154,9 @@ def loop(batches: Iterator[Any], learn: Callable[[Any], None]) -> Callable[[], N
     return iteration
 
 
-def overlap_contenders(step_s: float, peers: bool) -> tuple[dict[str, Callable[[], None]], list[Callable[[], None]]]:
+def overlap_contenders(kind: type[Waiter] | type[Burner], step_s: float, peers: bool) -> tuple[dict[str, Callable[[], None]], list[Callable[[], None]]]:
     """Iterations of each contender, and what ends them."""
-    burner = Burner(step_s)
+    burner = kind(step_s)
     found: dict[str, Callable[[], None]] = {}
     ends: list[Callable[[], None]] = []
 
@@ -146,13 +170,14 @@ def overlap_contenders(step_s: float, peers: bool) -> tuple[dict[str, Callable[[
 
     base, policy = ours()
     add("unpipelined (SyncDataCollector)", base, Learner(policy, burner))
+    found["the machine's limit: both burned in two threads, no collector"] = functools.partial(side_by_side, burner)
     for name, settings in (("pipelined, on_policy=False", {}), ("pipelined, on_policy=True", {"on_policy": True})):
         base, policy = ours()
         add(name, PipelinedDataCollector(base, threads=1, **settings), Learner(policy, burner))
     if peers:
         from torchrl.collectors import Collector, MultiAsyncCollector, MultiSyncCollector
 
-        make = functools.partial(torchrl_env, step_s)
+        make = functools.partial(torchrl_env, kind, step_s)
         settings = {"frames_per_batch": NUM_ENVS * STEPS, "total_frames": -1}
         policy = plain_policy()
         add("TorchRL Collector", Collector(make(), torchrl_policy(policy), **settings), Learner(policy, burner))
@@ -161,16 +186,16 @@ def overlap_contenders(step_s: float, peers: bool) -> tuple[dict[str, Callable[[
         name = "pipelined around TorchRL's Collector, on_policy=False"
         trained = torchrl_policy(policy)
         add(name, PipelinedDataCollector(Collector(make(), acting, **settings), policy=trained, threads=1), Learner(policy, burner))
-        for kind in (MultiSyncCollector, MultiAsyncCollector):
+        for many in (MultiSyncCollector, MultiAsyncCollector):
             policy = plain_policy()
-            collector = kind([make], torchrl_policy(policy), **settings)
+            collector = many([make], torchrl_policy(policy), **settings)
             learner = Learner(policy, burner)
 
             def learn(batch: Any, collector: Any = collector, learner: Learner = learner) -> None:
                 learner(batch)
                 collector.update_policy_weights_()
 
-            add(f"TorchRL {kind.__name__}, 1 process", collector, learn)
+            add(f"TorchRL {many.__name__}, 1 process", collector, learn)
     return found, ends
 
 
@@ -188,13 +213,13 @@ def in_turns(contenders: dict[str, Callable[[], None]], rounds: int, each: int) 
     return seconds
 
 
-def overlap(rounds: int, step_s: float, peers: bool) -> None:
-    contenders, ends = overlap_contenders(step_s, peers)
+def overlap(kind: type[Waiter] | type[Burner], rounds: int, step_s: float, peers: bool) -> None:
+    contenders, ends = overlap_contenders(kind, step_s, peers)
     seconds = in_turns(contenders, rounds, 6)
     for end in ends:
         end()
     first = next(iter(seconds.values()))
-    print(f"\nAn env as slow as the learner: {STEPS} steps of {1e3 * step_s:.0f} ms and an update of as much, one thread each\n")
+    print(f"\nAn env as slow as the learner: {STEPS} steps of {1e3 * step_s:.0f} ms and an update of as much, {'waiting' if kind is Waiter else 'one thread each'}\n")
     print("| collector | ms an iteration | throughput to unpipelined (rounds) |\n|---|---|---|")
     for name, times in seconds.items():
         ratios = [a / b for a, b in zip(first, times, strict=True)]
@@ -203,26 +228,32 @@ def overlap(rounds: int, step_s: float, peers: bool) -> None:
 
 
 def overhead(rounds: int) -> None:
-    """Nothing to overlap: the learner takes no time, and on-policy data cannot be collected before they are asked for."""
+    """Nothing to overlap: the learner takes no time, and on-policy data are not collected before they are asked for."""
     contenders: dict[str, Callable[[], None]] = {}
     ends = []
-    for name, settings in (("unpipelined", None), ("pipelined, on_policy=True", {"on_policy": True}), ("pipelined, on_policy=False", {})):
+    for name, settings in (("unpipelined", None), ("pipelined, on_policy=True", {"on_policy": True})):
         torch.manual_seed(0)
         env = NavigationEnv(NUM_ENVS)
         base = SyncDataCollector(env, build_policy(env.observation_spec, env.action_spec), NUM_ENVS * 32)
         collector: Any = base if settings is None else PipelinedDataCollector(base, **settings)
         ends.append(collector.shutdown)
         contenders[name] = loop(iter(collector), lambda batch: None)
-    seconds = in_turns(contenders, rounds, 8)
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for i in range(10 * rounds + 3):  # batch by batch in turns: the shorter a turn, the less the machine changes within it
+        for name, batch in contenders.items():
+            began = time.perf_counter()
+            batch()
+            if i >= 3:
+                seconds[name].append(time.perf_counter() - began)
     for end in ends:
         end()
     first = next(iter(seconds.values()))
     print(f"\nNothing to overlap: {NUM_ENVS} drones x 32 steps, a learner that does nothing\n")
-    print("| collector | ms a batch | time to unpipelined (rounds) |\n|---|---|---|")
+    print("| collector | ms a batch | time to unpipelined, batch by batch: median (quartiles) |\n|---|---|---|")
     for name, times in seconds.items():
         ratios = [b / a for a, b in zip(first, times, strict=True)]
-        spread = f"{min(ratios):.3f} … {max(ratios):.3f}"
-        print(f"| {name} | {1e3 * statistics.median(times):.1f} | {statistics.median(ratios):.3f} ({spread}) |")
+        low, median, high = statistics.quantiles(ratios, n=4)
+        print(f"| {name} | {1e3 * statistics.median(times):.1f} | {median:.3f} ({low:.3f} … {high:.3f}) |")
 
 
 def main() -> None:
@@ -230,6 +261,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--step-ms", type=float, default=5.0)
+    parser.add_argument("--wait", action="store_true", help="env and learner wait instead of burning CPU time: needs no second core")
     parser.add_argument("--no-peers", action="store_true", help="leave TorchRL's collectors out")
     parser.add_argument("--learn", action="store_true")
     parser.add_argument("--schemes", action="store_true")
@@ -252,7 +284,7 @@ def main() -> None:
         pipeline_runs.captured(args.num_envs, 10 * args.iterations, args.device, args.rounds)
     else:
         torch.set_num_threads(1)
-        overlap(args.rounds, args.step_ms / 1e3, not args.no_peers)
+        overlap(Waiter if args.wait else Burner, args.rounds, args.step_ms / 1e3, not args.no_peers)
         overhead(args.rounds)
 
 
