@@ -5,6 +5,7 @@ import sys
 CODE = """
 import torch
 torch.set_num_threads(2)
+torch.get_num_threads()  # only then numba finds something to change
 from slipstream.devices import set_threads
 set_threads(1)
 import numba
