@@ -124,7 +124,9 @@ class TrainingTrial:
             iterations += 1
         self._settle()
         gone = time.perf_counter() - began
-        exposed = {name: wait["share"] for name, wait in self._monitor.get_exposed(iterations).items()}
+        if self.device.type == "cuda":  # only now have the last iterations' device times arrived
+            self._monitor.tick()
+        exposed = {name: wait["share"] for name, wait in self._monitor.get_exposed(iterations + 1).items()}
         return Sample(iterations * self.job.frames_per_batch, gone, exposed, iterations)
 
     def cost_of_a_save(self, level: int, compress: bool | str, rounds: int = 2) -> SaveCost:
