@@ -14,7 +14,7 @@ COMMANDS = {
     "advise": "what would make it faster:   slipstream advise preset=demo --apply advice.txt",
     "export": "write a policy for others:    slipstream export checkpoint=runs/NAME --to onnx",
     "ckpt": "look into checkpoints:         slipstream ckpt info | verify | diff | squash | export | repair",
-    "rollouts": "look into saved batches:  slipstream rollouts ls | show | verify | export",
+    "rollouts": "look into saved batches:       slipstream rollouts ls | show | verify | export",
 }
 
 
