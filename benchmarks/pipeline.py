@@ -62,6 +62,9 @@ class Burner:
             self._x @ self._x
 
 
+Kind = type[Waiter] | type[Burner]
+
+
 class SlowEnv(TensorEnv):
     """Each step burns CPU time, all else is next to nothing."""
 
@@ -103,7 +106,7 @@ class Learner:
             weight.mul_(0.999)
 
 
-def torchrl_env(kind: type[Waiter] | type[Burner], seconds: float) -> Any:
+def torchrl_env(kind: Kind, seconds: float) -> Any:
     """For TorchRL's worker processes: calibrated there, since the time of a product is the process's own."""
     from slipstream.envs.adapters.torchrl_env import TorchRLEnv
 
@@ -154,7 +157,7 @@ def loop(batches: Iterator[Any], learn: Callable[[Any], None]) -> Callable[[], N
     return iteration
 
 
-def overlap_contenders(kind: type[Waiter] | type[Burner], step_s: float, peers: bool) -> tuple[dict[str, Callable[[], None]], list[Callable[[], None]]]:
+def overlap_contenders(kind: Kind, step_s: float, peers: bool) -> tuple[dict[str, Callable[[], None]], list[Callable[[], None]]]:
     """Iterations of each contender, and what ends them."""
     burner = kind(step_s)
     found: dict[str, Callable[[], None]] = {}
@@ -213,13 +216,14 @@ def in_turns(contenders: dict[str, Callable[[], None]], rounds: int, each: int) 
     return seconds
 
 
-def overlap(kind: type[Waiter] | type[Burner], rounds: int, step_s: float, peers: bool) -> None:
+def overlap(kind: Kind, rounds: int, step_s: float, peers: bool) -> None:
     contenders, ends = overlap_contenders(kind, step_s, peers)
     seconds = in_turns(contenders, rounds, 6)
     for end in ends:
         end()
     first = next(iter(seconds.values()))
-    print(f"\nAn env as slow as the learner: {STEPS} steps of {1e3 * step_s:.0f} ms and an update of as much, {'waiting' if kind is Waiter else 'one thread each'}\n")
+    how = "waiting" if kind is Waiter else "one thread each"
+    print(f"\nAn env as slow as the learner: {STEPS} steps of {1e3 * step_s:.0f} ms and an update of as much, {how}\n")
     print("| collector | ms an iteration | throughput to unpipelined (rounds) |\n|---|---|---|")
     for name, times in seconds.items():
         ratios = [a / b for a, b in zip(first, times, strict=True)]
@@ -260,7 +264,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--step-ms", type=float, default=5.0)
+    parser.add_argument("--step-ms", type=float, default=10.0)
     parser.add_argument("--wait", action="store_true", help="env and learner wait instead of burning CPU time: needs no second core")
     parser.add_argument("--no-peers", action="store_true", help="leave TorchRL's collectors out")
     parser.add_argument("--learn", action="store_true")
