@@ -152,7 +152,6 @@ def main() -> None:
     parser.add_argument("--cpu-time", action="store_true", help="time by the processor's clock: for busy machines, with --threads 1")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    os.environ["SLIPSTREAM_GATHER_THREADS"] = str(args.threads)
     if args.cpu_time:
         global clock, add_clock
         clock, add_clock = time.process_time, time.thread_time  # adding: what the adding thread itself spends

@@ -26,7 +26,6 @@ from slipstream.codec.frameformat import (
 )
 
 QUICK = -1  # level: LZ4's fast compressor
-_SHARE_BYTES = 1 << 20  # below 1 MiB a batch is decoded before a second thread has woken and gone
 _local = threading.local()
 
 
@@ -101,7 +100,7 @@ class BlockCoder:
         self, table: np.ndarray, first_block: int, low: int, high: int, rows: np.ndarray, out: np.ndarray, verify: bool
     ) -> tuple[int, int]:
         count = len(rows)
-        share = count > 1 and out.nbytes >= _SHARE_BYTES
+        share = count > 1 and out.nbytes >= self._pool.least_bytes
         members = self._pool.threads if share else 1
         # requests of one group lie side by side, so that it is opened once
         order = np.argsort(rows) if self.group > 1 else _identity(count)

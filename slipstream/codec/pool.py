@@ -1,8 +1,10 @@
-"""Threads that wait in native code for a batch to decode: woken by a semaphore, never touching the GIL.
+"""Threads that open a batch together: torch's own where they can be had, else helpers that wait in native code, never touching the GIL.
 
-A numba `prange` will not do: its default layer may not be entered by two Python threads at once. Waking a Python thread
-costs more than decoding a small batch. The caller works as well, and waits only for threads that really began, so a busy machine costs
-nothing; when another thread has the helpers, the caller decodes alone.
+After every operation torch's OpenMP threads look for more work for a while, and stand in the way of any others; to them a batch is one
+more operation. Where there are none (no libgomp, a forked child, which has lost them), helpers of our own are woken by a semaphore: the
+caller works as well, and waits only for helpers that really began, so a busy machine costs nothing; when another thread has the
+helpers, the caller decodes alone. A numba `prange` will not do: its default layer may not be entered by two Python threads at once, and
+waking a Python thread costs more than decoding a small batch.
 """
 
 # mypy: ignore-errors
@@ -12,6 +14,8 @@ import ctypes
 import os
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import numba as nb
 import numpy as np
@@ -66,22 +70,55 @@ def _entries(stamp):
                 _sched_yield()
             active = atomic_add(pool + _ACTIVE, 0)
 
-    return serve, share
+    @nb.cfunc(nb.void(nb.int64), cache=True)
+    def part(job):
+        """What every thread of a team does."""
+        if stamp >= 0:
+            gather_part(job)
+
+    return serve, share, part
 
 
-_serve, _share = _entries(source_stamp())
+_serve, _share, _part = _entries(source_stamp())
+
+
+def torch_team() -> Callable[[int, int, int, int], None] | None:
+    """libgomp's `GOMP_parallel` as torch has it loaded: (function, its argument, threads or 0 for as many as torch uses, 0)."""
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return None
+    for library in sorted({line.split()[-1] for line in maps.splitlines() if "/torch/lib/" in line and "/libgomp" in line}):
+        function = getattr(ctypes.CDLL(library), "GOMP_parallel", None)
+        if function is not None:
+            function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
+            return function
+    return None
 
 
 class GatherPool:
-    """`threads` - 1 helpers and the caller. One for the process is enough."""
+    """At most `threads`, the caller among them. One for the process is enough."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, team: Callable[[int, int, int, int], None] | None = None) -> None:
         self.threads = threads if HAS_THREADS else 1
+        self._team, self._team_pid = team, os.getpid()
         self._lock = threading.Lock()
         self._pid = 0
 
+    @property
+    def least_bytes(self) -> int:
+        """A batch of fewer bytes is decoded before a second thread has come and gone."""
+        return 1 << 16 if self._has_team() else 1 << 20
+
+    def _has_team(self) -> bool:
+        return self._team is not None and self._team_pid == os.getpid()
+
     def run(self, job: int, share: bool) -> None:
         """Decode the batch at `job`; `share`: it is large enough for several threads."""
+        if share and self.threads > 1 and self._has_team():
+            # 0: as many as torch's operations use. With any other number the team would be taken apart and made anew at each turn
+            self._team(_part.address, job, 0, 0)
+            return
         if not share or self.threads == 1 or not self._lock.acquire(blocking=False):
             gather_batch(job)
             return
@@ -110,10 +147,11 @@ _pool_lock = threading.Lock()
 
 
 def gather_pool() -> GatherPool:
-    """The process's pool: as many threads as it may use cores, at most 8; SLIPSTREAM_GATHER_THREADS says otherwise."""
+    """The process's pool: torch's threads, at most 8 of them; SLIPSTREAM_GATHER_THREADS=n gives it n of its own."""
     global _pool
     with _pool_lock:
         if _pool is None:
             cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            _pool = GatherPool(int(os.environ.get("SLIPSTREAM_GATHER_THREADS", min(8, cores))))
+            own = os.environ.get("SLIPSTREAM_GATHER_THREADS")
+            _pool = GatherPool(int(own)) if own else GatherPool(min(8, cores), torch_team())
         return _pool
