@@ -128,6 +128,7 @@ def schemes(num_envs: int, iterations: int, device: str, script: str) -> None:
 def run_scheme(name: str, num_envs: int, iterations: int, device: str) -> None:
     """Prints what one scheme took, as JSON."""
     words = [f"env.num_envs={num_envs}", "env.num_obstacles=350", "env.dyn.num_obstacles=80", f"device={device}", "compile=off", *QUIET]
+    words.append("threads=1")  # a second one that others keep from running makes both wait, which says nothing of the schemes
     # weights that fly: the lidar of drones that hover outside of the map would compress too well
     words += [f"collect.compress={SCHEMES[name]}", f"collect.pieces={4 if 'pieces' in name else 1}", f"init={FLIES}"]
     job = train.build(load_train(words))
