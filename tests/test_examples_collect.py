@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def test_the_example_runs_and_is_short(name, said, needs):
     if needs:
         pytest.importorskip(needs)
-    env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     path = EXAMPLES / f"{name}.py"
     out = subprocess.run([sys.executable, "-W", "ignore", str(path), "3"], check=True, env=env, timeout=300, capture_output=True, text=True)
     assert said in out.stdout
