@@ -87,7 +87,9 @@ def _learned(out: Path, seed: int, mode: str, frames: int, device: str) -> dict[
         words += ["eval_interval=1000000", f"total_frames={frames or 6_000_000}", f"root={out}", f"name={mode}-{seed}"]
         started = path.exists() and any((path / "checkpoints").glob("*"))
         began = time.perf_counter()
-        train.run(load_train([f"resume={path}"] if started else words))
+        # a process of its own, as a user starts it: it tells OpenMP's threads not to spin before torch is loaded
+        asked = [f"resume={path}"] if started else words
+        subprocess.run([sys.executable, "-m", "slipstream.cli", "train", *asked], check=True, stdout=subprocess.DEVNULL)
         rows = read_metrics(path)
         ends = [row["episode/return"] for row in rows[-20:] if "episode/return" in row]
         facts = {"success": rows[-1]["eval/success"], "return": statistics.mean(ends), "frames": rows[-1]["frames"]}
