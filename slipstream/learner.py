@@ -36,7 +36,8 @@ class ReplayLearner:
         self.buffer = buffer
         self.config = algo.config
         self.device = algo.device
-        self._warm = False  # enough is stored; asked until it is so, since a buffer on a GPU must be waited for
+        self._collected = 0  # frames
+        self._warm = False  # asked until it is so, since a buffer on a GPU must be waited for
         algo.set_progress(0.0)
 
     def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
@@ -46,7 +47,8 @@ class ReplayLearner:
         if config.prioritised:  # what the priorities distort is undone in full by the end
             exponent = config.importance_exponent + (1 - config.importance_exponent) * progress
             self.buffer.sampler.beta = exponent  # type: ignore[attr-defined]  # a PrioritizedSampler
-        self._warm = self._warm or len(self.buffer) >= max(config.warmup, 1)
+        self._collected += batch.numel()
+        self._warm = self._warm or (self._collected >= config.warmup and len(self.buffer) > 0)
         told: list[dict[str, Tensor]] = []
         left = config.updates if self._warm else 0
         while left:
@@ -62,7 +64,7 @@ class ReplayLearner:
 
     def state_dict(self) -> dict[str, Any]:
         """Networks and optimisers; the buffer where `algo.save_replay` says so."""
-        state = self.algo.state_dict() | {"warm": self._warm}
+        state = self.algo.state_dict() | {"warm": self._warm, "collected": self._collected}
         keep = self.config.save_replay
         if keep == "on" or (keep == "auto" and self.buffer.nbytes <= SMALL_BYTES):
             state["replay"] = self.buffer.state_dict()
@@ -73,7 +75,7 @@ class ReplayLearner:
         self.algo.load_state_dict(state)
         if "replay" in state:
             self.buffer.load_state_dict(state["replay"])
-            self._warm = state["warm"]
+            self._warm, self._collected = state["warm"], state["collected"]
 
 
 def build_network(settings: Mapping[str, Any], observation_spec: Mapping[str, Spec], action_spec: Spec, model: ModelConfig) -> Policy:

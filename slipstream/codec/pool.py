@@ -24,6 +24,7 @@ from slipstream.codec.groups import gather_batch, gather_part
 from slipstream.codec.machine import atomic_add, atomic_swap_if, load64, store64
 from slipstream.codec.native import register, source_stamp
 
+_PID = os.getpid()  # forked children have lost torch's threads
 _CLOSED = 1 << 32
 _JOB, _ACTIVE, _WAKE = 0, 64, 128  # byte offsets in the pool's memory, each on its own cache line
 
@@ -153,5 +154,6 @@ def gather_pool() -> GatherPool:
         if _pool is None:
             cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
             own = os.environ.get("SLIPSTREAM_GATHER_THREADS")
-            _pool = GatherPool(int(own)) if own else GatherPool(min(8, cores), torch_team())
+            team = torch_team() if os.getpid() == _PID else None
+            _pool = GatherPool(int(own)) if own else GatherPool(min(8, cores), team)
         return _pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import torch
 
 _HEADER = struct.Struct("<8sqqqI")  # magic, first row, rows, bytes a row, checksum of the rows
 _MAGIC = b"SLIPRAW1"
+_PID = os.getpid()
 _PARALLEL_BYTES = 1 << 19  # from here on torch's threads gather faster than NumPy's one
 
 
@@ -58,6 +60,11 @@ class Column(Protocol):
         """Memory taken."""
         ...
 
+    @property
+    def settled_bytes(self) -> int:
+        """Memory that its rows will take when background work is done."""
+        ...
+
 
 class RawHeader(NamedTuple):
     """What stands before a run of raw rows in a file."""
@@ -73,9 +80,11 @@ class RawColumn:
     `gather` may run in many threads beside one `append`; it must not run beside `evict` of the rows it reads.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, capacity: int = 1024) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: Any, capacity: int = 1024, slack: float = 0.5) -> None:
+        """`slack`: how much larger than needed a ring that must grow becomes."""
         self.head = self.tail = 0
         self.ring = np.empty((max(16, capacity), *shape), dtype)  # row r lies in slot r % len(ring)
+        self._slack = slack
 
     def append(self, frames: np.ndarray) -> int:
         """Adds [n, *shape]; the number of the first new row."""
@@ -145,6 +154,11 @@ class RawColumn:
         """Memory reserved, whether written yet or not."""
         return self.ring.nbytes
 
+    @property
+    def settled_bytes(self) -> int:
+        """What its rows need, room to grow included."""
+        return int((self.tail - self.head) * (1 + self._slack)) * (self.ring.nbytes // len(self.ring))
+
     def stats(self) -> dict[str, Any]:
         """Codec, rows and bytes."""
         row_bytes = self.ring.nbytes // len(self.ring)
@@ -161,7 +175,7 @@ class RawColumn:
 
     def _grow(self, rows: int) -> None:
         """A larger ring, the old one left as it is for whoever reads it."""
-        ring = np.empty((max(rows, len(self.ring) + len(self.ring) // 2), *self.ring.shape[1:]), self.ring.dtype)
+        ring = np.empty((max(rows, int(len(self.ring) * (1 + self._slack))), *self.ring.shape[1:]), self.ring.dtype)
         live = np.arange(self.head, self.tail)
         for part in np.array_split(live, max(1, len(live) >> 16)):
             ring[part % len(ring)] = self.ring[part % len(self.ring)]
@@ -170,7 +184,8 @@ class RawColumn:
 
 def take(ring: np.ndarray, slots: np.ndarray, out: np.ndarray) -> None:
     """Copies ring[slots] into `out`; by torch's threads where it is much."""
-    if out.nbytes < _PARALLEL_BYTES or ring.dtype.kind not in "iufb" or ring.dtype.name in ("uint16", "uint32", "uint64"):
+    forked = os.getpid() != _PID  # a child has lost torch's threads, and would wait for them
+    if forked or out.nbytes < _PARALLEL_BYTES or ring.dtype.kind not in "iufb" or ring.dtype.name in ("uint16", "uint32", "uint64"):
         ring.take(slots, axis=0, out=out, mode="clip")
     else:
         torch.index_select(torch.from_numpy(ring), 0, torch.from_numpy(slots), out=torch.from_numpy(out))

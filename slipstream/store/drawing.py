@@ -35,6 +35,7 @@ class Drawing:
             raise ValueError(f"n_step is {n_step}: take 1 or more")
         with memory.gate.reading:
             with memory.lock:
+                self._check_open()
                 index, weights = memory.index, None
                 if steps is None:
                     self._check(number)
@@ -52,11 +53,12 @@ class Drawing:
             slot = self._take((number,))
             try:
                 self._read(slot, both, waiting, streams, pending)
-                if n_step > 1:
-                    self._read_n_step(slot, rows, gamma)
+                total = self._read_n_step(slot, rows, gamma) if n_step > 1 else None
                 if goals is not None:
                     memory.sampler.relabel(slot.arrays, goals, lambda key, r: self._rows_of(key, r, pending))
                 tensors = self._tensors(slot)
+                if total is not None:
+                    tensors["reward",] = torch.from_numpy(total)
             finally:
                 self._pool.give_back(slot)
         if goals is not None and ("terminated",) in slot.arrays:  # may have been relabelled
@@ -88,6 +90,7 @@ class Drawing:
             raise ValueError(f"length is {length} and burn_in {burn_in}: take at least 1 and 0")
         with memory.gate.reading:
             with memory.lock:
+                self._check_open()
                 self._check(number)
                 index, ring = memory.index, memory.ends.ring
                 steps, weights = memory.sampler.draw(number, index.head_step, index.tail_step)
@@ -101,6 +104,7 @@ class Drawing:
         memory = self._memory
         with memory.gate.reading:
             with memory.lock:
+                self._check_open()
                 self._check(number)
                 index = memory.index
                 firsts = index.first_steps(memory.whole.draw(number, index.head, memory.sampler.rng))
@@ -109,6 +113,14 @@ class Drawing:
                 found = index.follow(firsts, limits, nothing, int(limits.max()), memory.ends.ring, through=True)
                 pending = memory.pending
             return self._padded(*found, pending, None)
+
+    def forget_batches(self) -> None:
+        """What is held may have other shapes from now on."""
+        self._pool.clear()
+
+    def _check_open(self) -> None:
+        if self._memory.closed:
+            raise RuntimeError("the replay buffer is closed")
 
     def _check(self, number: int) -> None:
         if number < 1:
@@ -164,7 +176,8 @@ class Drawing:
             if wanted > number and len(waiting):
                 out[number + waiting] = pending[key][streams]
 
-    def _read_n_step(self, slot: Slot, rows: np.ndarray, gamma: float) -> None:
+    def _read_n_step(self, slot: Slot, rows: np.ndarray, gamma: float) -> np.ndarray | None:
+        """Sums the rewards and puts what ends an episode in place; gives back the sums where the key holds whole numbers: they are none."""
         columns = self._memory.columns
         inside = rows >= 0
         last = rows[np.arange(len(rows)), inside.sum(1) - 1]
@@ -179,7 +192,11 @@ class Drawing:
         each = each.reshape(*rows.shape, -1)
         weights = np.where(inside, gamma ** np.arange(rows.shape[1]), 0.0)[:, :, None]
         total = np.where(inside[:, :, None], each, 0) * weights  # what lies outside, NaN even, does not matter
-        reward[...] = total.sum(1).reshape(reward.shape)
+        summed = total.sum(1).reshape(reward.shape)
+        if reward.dtype.kind != "f":
+            return summed.astype(np.float32)
+        reward[...] = summed
+        return None
 
     def _rows_of(self, key: Key, rows: np.ndarray, pending: dict[Key, np.ndarray]) -> np.ndarray:
         """Rows of one observation, also pending ones."""

@@ -63,6 +63,10 @@ class HindsightSampler(Sampler):
                 raise KeyError(f"hindsight needs the key {show(key)}, which this buffer does not have")
         if arrays[self.achieved].shape[:1] != (2,) or self.achieved == self.goal:
             raise KeyError(f"hindsight needs what followed each step: {show(self.achieved)} must be an observation with its successor")
+        if arrays["reward",].dtype.kind != "f":
+            raise TypeError(f"hindsight writes new rewards, and 'reward' is {arrays['reward',].dtype}: add it as float32")
+        if self.terminated_fn is not None and ("terminated",) not in arrays:
+            raise KeyError("terminated_fn needs the key 'terminated', which this buffer does not have")
         chosen, rows = goals
         new = rows_of(self.achieved, rows)
         goal, reached = arrays[self.goal], arrays[self.achieved][1, chosen]

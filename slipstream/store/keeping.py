@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +46,17 @@ class Keeping:
             self._writing.sealed_piece = self._memory.index.tail
 
     def load(self, path: Path, recover: bool) -> None:
-        """Replaces the contents by those of a folder."""
+        """Replaces the contents by those of a folder; what cannot be read whole leaves them as they are."""
         with self._memory.writing:
-            self._memory.reset()
-            folder = Folder(path)
-            with self._empty_on_error():
-                folder.load(self._memory, recover, self._leave_in_file if self._budget is not None else lambda *_: None)
-            self._folders[path.absolute()] = folder
+            folder, twin = Folder(path), self._memory.empty_twin()
+
+            def leave_in_file(key: Key, first_row: int, block: np.ndarray) -> None:
+                if self._budget is not None:
+                    _leave_in_file(twin, key, first_row, block)
+
+            folder.load(twin, recover, leave_in_file)
+            self._memory.take_over(twin)
+            self._folders = {path.absolute(): folder}
             self._writing.sealed_piece = self._memory.index.tail
             self._writing.make_room(0)
             self._after_spill = self._memory.nbytes
@@ -69,24 +72,16 @@ class Keeping:
         """Replaces the contents by those of a state dict."""
         rows, small = (state[name].detach().cpu().contiguous().numpy() for name in ("rows", "state"))
         with self._memory.writing:
-            self._memory.reset()
+            twin = self._memory.empty_twin()
+            files = [read_rows(rows, "the state dict")] if len(rows) else []
+            read = read_state(small, "the state dict")
+            restore(twin, files, read, lambda *_: None)
+            if not files:
+                twin.sampler.load_state_dict(read["sampler"])
+            self._memory.take_over(twin)
             self._folders.clear()
-            with self._empty_on_error():
-                files = [read_rows(rows, "the state dict")] if len(rows) else []
-                read = read_state(small, "the state dict")
-                restore(self._memory, files, read, lambda *_: None)
-                if not files:
-                    self._memory.sampler.load_state_dict(read["sampler"])
+            self._writing.sealed_piece = 0
             self._writing.make_room(0)
-
-    @contextlib.contextmanager
-    def _empty_on_error(self) -> Iterator[None]:
-        """What could be read only in part is not kept."""
-        try:
-            yield
-        except BaseException:
-            self._memory.reset()
-            raise
 
     # spilling
 
@@ -152,11 +147,7 @@ class Keeping:
         """From now on these blocks are read from the file."""
         mapped = np.memmap(path, np.uint8, mode="r")
         for place in places:
-            self._leave_in_file(place.key, place.first_row, mapped[place.offset : place.offset + place.nbytes])
-
-    def _leave_in_file(self, key: Key, first_row: int, block: np.ndarray) -> None:
-        column: Any = self._memory.columns[key]
-        column.relocate(first_row, block)
+            _leave_in_file(self._memory, place.key, place.first_row, mapped[place.offset : place.offset + place.nbytes])
 
     def _folder(self, path: Path) -> Folder:
         return self._folders.setdefault(path.absolute(), Folder(path))
@@ -165,6 +156,12 @@ class Keeping:
         if self._error is not None:
             error, self._error = self._error, None
             raise RuntimeError("spilling to disk failed; nothing is lost, the blocks are still in memory") from error
+
+
+def _leave_in_file(memory: Memory, key: Key, first_row: int, block: np.ndarray) -> None:
+    """The block is read from there from now on."""
+    column: Any = memory.columns[key]
+    column.relocate(first_row, block)
 
 
 def _joined(parts: list[Any]) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class ColumnSettings:
 
     codec: str | Mapping[Any, str] = "auto"
     group: int | Mapping[Any, int] = 1
-    capacity: int | None = None  # steps
+    capacity: int | None = None  # steps; None: bytes are the limit
     spills: bool = False
 
     def new(self, spec: KeySpec) -> Column:
@@ -35,7 +36,13 @@ class ColumnSettings:
         codec = self.codec_of(spec.key)
         if spec.row_bytes >= _SMALL_ROW and (codec != "raw" or self.spills):
             return BlockColumn(spec.shape, spec.dtype, codec, _choice(self.group, spec.key, 1))
-        return RawColumn(spec.shape, spec.dtype, 1024 if self.capacity is None else self.capacity + self.capacity // 64 + 64)
+        return self.plain(spec)
+
+    def plain(self, spec: KeySpec) -> RawColumn:
+        """A column of rows as they are. Where bytes count, it grows in small steps: little lies idle."""
+        if self.capacity is None:
+            return RawColumn(spec.shape, spec.dtype, 64, slack=1 / 8)
+        return RawColumn(spec.shape, spec.dtype, self.capacity + self.capacity // 64 + 64)
 
     def codec_of(self, key: Key) -> str:
         """The codec asked for."""
@@ -70,6 +77,13 @@ class Memory:
         self.writing = threading.RLock()
         self.lock = threading.Lock()
         self.gate = Gate()
+        self.closed = False
+
+    @property
+    def settled_bytes(self) -> int:
+        """Bytes that what is held needs: without rows that have left and blocks that the background will make smaller."""
+        columns = sum(column.settled_bytes for column in (*self.columns.values(), self.ends))
+        return columns + self.index.nbytes + self.sampler.nbytes + sum(a.nbytes for a in self.pending.values())
 
     @property
     def nbytes(self) -> int:
@@ -102,26 +116,33 @@ class Memory:
                 column.evict(row)
 
     def streams(self, writer: Any, number: int) -> Streams:
-        """The streams of a writer, made when it first writes."""
+        """The streams of a writer; those of a new one are kept once it has written (`register`)."""
         known = self.writers.get(writer)
         if known is None:
-            known = self.writers[writer] = Streams.begin(sum(len(s.done) for s in self.writers.values()), number)
+            return Streams.begin(sum(len(s.done) for s in self.writers.values()), number)
         if len(known.done) != number:
             raise ValueError(f"stream {writer!r} had {len(known.done)} environments and now has {number}: give another stream")
         return known
 
-    def reset(self) -> None:
-        """Empty again, as at the start; the sampler keeps its seed."""
+    def empty_twin(self) -> Memory:
+        """One to load into: the same settings and sampler, nothing in it."""
+        sampler = copy.deepcopy(self.sampler)
+        sampler.restart()
+        return Memory(Schema(ragged=self.schema.ragged), sampler, self.settings)
+
+    def take_over(self, twin: Memory) -> None:
+        """Holds what `twin` holds from now on, once nobody reads any more; what was here goes."""
         with self.gate.removing(), self.lock:
             for column in self.columns.values():
                 column.close()
-            self.sampler.evicted(self.index.head_step, self.index.tail_step)
-            self.columns, self.pending, self.writers = {}, {}, {}
-            self.ends, self.index, self.whole = RawColumn((), np.uint8), StepIndex(), WholeEpisodes()
-            self.schema.specs = {}
+            self.columns, self.pending, self.writers = twin.columns, twin.pending, twin.writers
+            self.ends, self.index, self.whole = twin.ends, twin.index, twin.whole
+            self.schema.specs = twin.schema.specs
+            self.sampler.__dict__.update(twin.sampler.__dict__)  # the object stays: it may be the user's
 
     def close(self) -> None:
         """Lets the columns go, once nobody reads or writes."""
         with self.writing, self.gate.removing():
+            self.closed = True
             for column in self.columns.values():
                 column.close()

@@ -31,6 +31,10 @@ class PrioritizedSampler(Sampler):
         """See `Sampler`."""
         return self._tree.nbytes
 
+    def restart(self) -> None:
+        """See `Sampler`."""
+        self._tree, self._head, self._tail = SumTree(1024), 0, 0
+
     def draw(self, number: int, head: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
         """See `Sampler`. Stratified: one draw from each of `number` equal shares of the priorities."""
         tree = self._tree

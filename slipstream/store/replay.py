@@ -166,6 +166,7 @@ class ReplayBuffer:
         """
         self._check_open()
         self._keeping.load(Path(folder), recover)
+        self._drawing.forget_batches()
         return self
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -177,6 +178,7 @@ class ReplayBuffer:
         """Takes over what `state_dict` gave, in place of what is here."""
         self._check_open()
         self._keeping.load_state_dict(state)
+        self._drawing.forget_batches()
 
     # facts
 

@@ -26,6 +26,9 @@ class Sampler:
         """The state of a new buffer with this seed."""
         self.rng = np.random.default_rng(seed)
 
+    def restart(self) -> None:
+        """The buffer is empty and its step numbers begin anew; the generator goes on."""
+
     def draw(self, number: int, head: int, tail: int) -> tuple[np.ndarray, np.ndarray | None]:
         """(steps int64 [number], weights float32 [number] or None)."""
         raise NotImplementedError
@@ -77,12 +80,16 @@ class WithoutReplacementSampler(Sampler):
         self._head = self._size = self._position = 0  # of the round: the first step, how many, how many places were used
         self._key = 0
 
+    def restart(self) -> None:
+        """See `Sampler`."""
+        self._head = self._size = self._position = 0
+
     def draw(self, number: int, head: int, tail: int) -> tuple[np.ndarray, None]:
         """See `Sampler`. A batch larger than what is left of a round takes the rest and begins the next one."""
         steps = np.empty(number, np.int64)
         filled = 0
         while filled < number:
-            if self._position >= self._size or self._head + self._size <= head:
+            if self._position >= self._size or not head < self._head + self._size <= tail:
                 self._head, self._size, self._position = head, tail - head, 0
                 self._key = int(self.rng.integers(0, 2**63))
             places = np.arange(self._position, min(self._position + number - filled, self._size))

@@ -182,7 +182,7 @@ def _fill_column(memory: Memory, spec: KeySpec, as_blocks: bool, blocks: dict[in
     """A column from its blocks; the first row whose block is not full yet."""
     rows = sorted(blocks)
     if not as_blocks:
-        column = memory.columns[spec.key] = RawColumn(spec.shape, spec.dtype)
+        column = memory.columns[spec.key] = memory.settings.plain(spec)
         for row in rows:
             column.add_block(blocks[row])
         return column.tail

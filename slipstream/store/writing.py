@@ -47,6 +47,7 @@ class Writing:
                 ends = np.concatenate([np.zeros(len(stopped), np.uint8), ends])
             self._memory.append(parts, ends)
             with self._memory.lock:
+                self._memory.writers[stream] = streams
                 self._publish(plan, streams, stopped, read)
             self.fit_bytes()
 
@@ -137,11 +138,11 @@ class Writing:
             self._memory.evict(self._memory.index.piece_for(self.capacity - steps))
 
     def fit_bytes(self) -> None:
-        """Whole episodes leave until the memory is within `capacity_bytes`; the newest stays."""
+        """Whole episodes leave until what is held needs at most `capacity_bytes`; the newest stays."""
         if self.capacity_bytes is None:
             return
         index = self._memory.index
-        while self._memory.nbytes > self.capacity_bytes and (piece := index.unit_from(index.head + 1)) < index.tail:
+        while self._memory.settled_bytes > self.capacity_bytes and (piece := index.unit_from(index.head + 1)) < index.tail:
             self._memory.evict(piece)
 
 
