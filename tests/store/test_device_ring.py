@@ -84,7 +84,7 @@ def test_every_drawable_step_comes_equally_often():
 
 def test_priorities_decide_on_a_device_too():
     buffer, _ = filled(1, sampler=PrioritizedSampler(alpha=1.0, beta=1.0))
-    index = buffer.get(torch.arange(int(buffer._head), int(buffer._tail)))["index"]
+    index = buffer.get(torch.arange(int(buffer._frames.head), int(buffer._frames.tail)))["index"]
     priority = torch.linspace(0.5, 3, len(index), dtype=torch.float64)
     buffer.update_priority(index, priority)
     batch = buffer.sample(200 * len(index))
