@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import torch
 from replay_worlds import Worlds
 
 from slipstream.store import PrioritizedSampler, ReplayBuffer
+from slipstream.store.device_frames import FrameRing, Turns, _Census
 from slipstream.store.device_ring import DeviceReplayBuffer
 
 
@@ -139,6 +142,245 @@ def test_what_a_ring_on_a_device_cannot_do_is_said():
         ring(100).extend(batch)
 
 
+def counting(first, number, length, device="cpu", width=1):
+    """A [N, T] batch of one endless episode an environment: x = time + 1e6 * environment = reward, in all `width` columns."""
+    x = torch.arange(first, first + length + 1, dtype=torch.float64).unsqueeze(1) + 1e6 * torch.arange(number)
+    x = x.unsqueeze(2).expand(-1, -1, width).contiguous().to(device).transpose(0, 1)
+    ends = torch.zeros(number, length, dtype=torch.bool, device=device)
+    tree = {"observation": {"x": x[:, :-1]}, "next": {"observation": {"x": x[:, 1:]}}, "reward": x[:, :-1, 0]}
+    return tree | {"terminated": ends, "truncated": ends.clone(), "valid": ~ends}
+
+
+def torn(batch):
+    """Rows of `counting` that are no transition."""
+    x, after = batch["observation", "x"], batch["next", "observation", "x"]
+    return int(((after - x != 1).any(1) | (x != x[:, :1]).any(1) | (batch["reward"] != x[:, 0])).sum())
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9])
+def test_batches_as_long_as_the_ring_leave_no_wrong_steps(length):
+    buffer = ring(2 * 8)
+    for k in range(20):
+        buffer.extend(counting(k * length, 2, length))
+        if k:
+            assert torn(buffer.get(torch.arange(int(buffer._frames.head), int(buffer._frames.tail)))) == 0
+            assert len(buffer) <= 16
+    assert len(buffer) == 16
+    with pytest.raises(ValueError, match=r"\[2, 10\] does not fit a ring of \[2, 9\]"):
+        buffer.extend(counting(0, 2, 10))
+
+
+def test_a_capacity_that_environments_do_not_divide_is_not_exceeded():
+    buffer = ring(20)
+    for k in range(20):
+        buffer.extend(counting(4 * k, 3, 4))
+    assert len(buffer) == 18
+    with pytest.raises(ValueError, match="give at least 3"):
+        ring(2).extend(counting(0, 3, 1))
+
+
+def test_a_write_waits_until_a_draw_has_read_its_rows(monkeypatch):
+    buffer = ring(4 * 16)
+    buffer.extend(counting(0, 4, 16))
+    locate, writers = FrameRing.locate, []
+
+    def interrupted(frames, steps):
+        found = locate(frames, steps)
+        writers.append(threading.Thread(target=lambda: buffer.extend(counting(16, 4, 16))))
+        writers[-1].start()
+        writers[-1].join(0.3)  # without turns it is through by then, and the rows found are others
+        return found
+
+    monkeypatch.setattr(FrameRing, "locate", interrupted)
+    drawn = [buffer.sample(64), buffer.sample_slices(64, 1)[:, 0]]
+    for writer in writers:
+        writer.join()
+    assert [torn(batch) for batch in drawn] == [0, 0]
+    assert drawn[0]["reward"].remainder(1e6).max() < 16
+
+
+def test_prefetched_rows_are_whole_beside_a_writer():
+    buffer, first = ring(4 * 64), 80
+    for k in range(10):
+        buffer.extend(counting(8 * k, 4, 8, width=64))
+    with buffer.prefetch(64) as batches:
+        for _ in range(100):
+            for _ in range(5):
+                buffer.extend(counting(first, 4, 8, width=64))
+                first += 8
+            assert torn(next(batches)) == 0
+
+
+class FakeStream:
+    """Of CUDA, what it is told to wait for."""
+
+    def __init__(self, name):
+        self.cuda_stream, self.waits = name, []
+
+    def wait_event(self, event):
+        self.waits.append(event.recorded_on)
+
+
+class FakeEvent:
+    """Of CUDA, on which stream it was recorded, and whether it has come."""
+
+    recorded_on, come = None, False
+
+    def record(self, stream):
+        self.recorded_on, self.come = stream.cuda_stream, False
+
+    def query(self):
+        return self.come
+
+    def synchronize(self):
+        self.come = True
+
+
+def test_streams_wait_for_writes_and_writes_for_draws(monkeypatch):
+    streams = {name: FakeStream(name) for name in (1, 2, 3)}
+    turns = Turns(torch.device("cuda"))
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+
+    def on(name, turn):
+        streams[name].waits = []
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: streams[name])
+        with turn():
+            return sorted(streams[name].waits)
+
+    assert on(1, turns.writing) == []
+    assert on(2, turns.drawing) == [1] == on(3, turns.drawing)
+    assert on(1, turns.drawing) == []
+    assert on(1, turns.writing) == [2, 3]
+    assert on(1, turns.writing) == []  # in the order of its own stream
+    assert on(2, turns.writing) == [1]
+    assert on(3, turns.drawing) == [2]
+
+
+def test_what_is_known_without_waiting_is_a_lower_bound(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: FakeStream(1))
+    census = _Census(torch.device("cpu"))
+    census._sent = sent = FakeEvent()
+    nothing = torch.tensor(0)
+    census.ask(torch.tensor(10))
+    census.evicted(4)
+    assert census._least == 0 and not sent.come
+    assert census.some(nothing) and sent.come and census._least == 6  # nothing was known: it waited
+    census.ask(torch.tensor(20))
+    census.evicted(5)
+    assert census.some(nothing) and not sent.come and census._least == 1  # one is known: it did not
+    census.evicted(5)
+    sent.come = True
+    assert census.some(nothing) and census._least == 10
+    census.evicted(10)
+    assert not census.some(nothing)
+
+
+def test_a_truncation_is_no_termination_whatever_keys_are_kept():
+    for terminated, discounts in ((False, [0.5, 0.5, 0.5]), (True, [0.5, 0.5, 0.0])):
+        for make in (ReplayBuffer, ring):
+            buffer = make(100, keys=["observation", "reward"])
+            batch = counting(0, 1, 5)
+            batch["terminated" if terminated else "truncated"][0, 2] = True
+            batch["valid"][0, 3] = False
+            buffer.extend(batch)
+            assert buffer.get(torch.arange(3), gamma=0.5)["discount"].tolist() == discounts
+
+
+def test_done_alone_counts_as_terminated():
+    batch = counting(0, 1, 5)
+    del batch["terminated"], batch["truncated"]
+    batch["done"] = torch.tensor([[False, True, False, False, False]])
+    batch["valid"][0, 2] = False
+    buffer = ring(100)
+    buffer.extend(batch)
+    assert buffer.get(torch.arange(2), gamma=0.5)["discount"].tolist() == [0.5, 0.0]
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
+@pytest.mark.parametrize("number", [1, 64])
+def test_capacity_in_bytes_holds_to_the_byte(sampler, number):
+    batch = counting(0, number, 1)
+    row = 8 + 8 + 1 + 1 + 3 + 16 + 8 * (sampler == "prioritized")  # x, reward, two flags kept, three own, step and place, priority
+    fixed = 8 * (4 + (sampler == "prioritized"))
+    for spare, slots in ((0, 10), (row * number - 1, 10), (-1, 9)):
+        given = 10 * row * number + fixed + spare
+        buffer = DeviceReplayBuffer(capacity_bytes=given, storage="cpu", sampler=sampler)
+        buffer.extend(batch)
+        assert buffer.nbytes == slots * row * number + fixed <= given
+    least = 3 * row * number + fixed
+    with pytest.raises(ValueError, match=f"give at least {least}"):
+        DeviceReplayBuffer(capacity_bytes=least - 1, storage="cpu", sampler=sampler).extend(batch)
+
+
+@pytest.mark.parametrize("nothing", [{"capacity": 0}, {"capacity_bytes": 0}, {"capacity": -1}])
+def test_no_capacity_is_refused(nothing):
+    with pytest.raises(ValueError, match="must be at least 1"):
+        DeviceReplayBuffer(**nothing, storage="cpu")
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
+def test_a_ring_of_frames_but_no_steps_is_empty(sampler):
+    buffer = ring(100, sampler=sampler)
+    batch = counting(0, 2, 4)
+    batch["valid"][:, :3] = False
+    buffer.extend(batch)
+    for draw in (lambda: buffer.sample(3), lambda: buffer.sample_slices(3, 2), lambda: buffer.get(torch.arange(1))):
+        with pytest.raises(ValueError, match="empty"):
+            draw()
+    buffer.extend(counting(4, 2, 1))
+    assert set(buffer.sample(20)["reward"].tolist()) == {3.0, 1e6 + 3}
+
+
+def test_steps_of_slices_have_the_numbers_that_get_takes():
+    buffer, _ = filled(3, sampler="prioritized")
+    drawn = buffer.sample_slices(64, 5, burn_in=3)
+    mask = drawn["mask"]
+    assert not mask.all() and (drawn["index"][~mask] == -1).all()
+    assert torch.equal(buffer.get(drawn["index"][mask])["action"], drawn["action"][mask])
+    buffer.update_priority(drawn["index"], torch.ones(64, 8))  # -1 is passed over
+
+
+def test_a_state_keeps_how_priorities_are_used(tmp_path):
+    buffer, _ = filled(1, sampler=PrioritizedSampler(alpha=0.9, beta=0.7, eps=0.01))
+    state = buffer.state_dict()
+    buffer.save(tmp_path)
+    for load in (lambda other: other.load_state_dict(state), lambda other: other.load(tmp_path)):
+        other = ring(200, sampler="prioritized")
+        load(other)
+        assert (other.sampler.alpha, other.sampler.beta, other.sampler.eps) == (0.9, 0.7, 0.01)
+    with pytest.raises(ValueError, match="is of a PrioritizedSampler"):
+        ring(200).load_state_dict(state)
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    buffer, other = filled(1)[0], filled(2, capacity=100)[0]
+    before = other.state_dict()
+    with pytest.raises(ValueError, match="the same capacity"):
+        other.load_state_dict(buffer.state_dict())
+    after = other.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items() if name in ("frames", "step", "ring/action", "rng"))
+
+
+def test_sums_of_integer_rewards_are_float32():
+    batch = counting(0, 1, 6)
+    batch["reward"] = torch.tensor([[1, 1, 0, 3, 0, 0]])
+    buffer = ring(100)
+    buffer.extend(batch)
+    drawn = buffer.get(torch.arange(3), n_step=3, gamma=0.5)["reward"]
+    assert drawn.dtype == torch.float32 and drawn.tolist() == [1.5, 1.75, 1.5]
+    assert buffer.get(torch.arange(3))["reward"].dtype == torch.int64
+
+
+def test_priorities_that_are_not_finite_change_nothing():
+    buffer, _ = filled(1, sampler="prioritized")
+    before = buffer.state_dict()
+    buffer.update_priority(buffer.sample(3)["index"], torch.tensor([torch.nan, torch.inf, -torch.inf]))
+    after = buffer.state_dict()
+    assert torch.equal(before["priority"][:-1], after["priority"][:-1]) and torch.equal(before["largest"], after["largest"])
+    with pytest.raises(ValueError, match="give one for each"):
+        buffer.update_priority(torch.arange(3), torch.ones(2))
+
+
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
@@ -189,3 +431,57 @@ def test_compressed_storage_puts_its_batches_on_the_gpu():
         index = batch["index"].cpu().numpy()
         assert np.array_equal(batch["observation"].cpu().numpy(), x[index])
         assert np.array_equal(batch["next", "observation"].cpu().numpy(), x[index + 1])
+
+
+@pytest.mark.gpu
+@on_gpu
+def test_on_a_gpu_streams_wait_for_each_other():
+    buffer = ReplayBuffer(4 * 512, storage="cuda", device="cuda")  # large enough that the host need not ask whether it is empty
+    side = torch.cuda.Stream()
+    batches = [counting(32 * k, 4, 32, "cuda", width=64) for k in range(28)]
+    for batch in batches[:17]:
+        buffer.extend(batch)
+    buffer.sample(256)
+    torch.cuda.synchronize()
+    drawn = []
+    for k in range(17, 28):
+        torch.cuda._sleep(20_000_000)  # the write comes late: a draw that does not wait finds the frames of before
+        buffer.extend(batches[k])
+        with torch.cuda.stream(side):
+            drawn.append((k, buffer.sample(256)))
+            torch.cuda._sleep(20_000_000)  # and this one late: a write that does not wait takes its frames away
+            drawn.append((k, buffer.sample(256)))
+    torch.cuda.synchronize()
+    for k, batch in drawn:
+        time = batch["reward"].remainder(1e6)
+        assert torn(batch) == 0
+        assert 32 * (k + 1) - 513 <= time.min() and 32 * k <= time.max() < 32 * (k + 1) - 1
+
+
+@pytest.mark.gpu
+@on_gpu
+def test_on_a_gpu_prefetched_rows_are_whole_beside_a_writer():
+    buffer = ReplayBuffer(4 * 64, storage="cuda", device="cuda")
+    for k in range(10):
+        buffer.extend(counting(8 * k, 4, 8, "cuda", width=64))
+    wrong = torch.zeros((), device="cuda")
+    with buffer.prefetch(64) as batches:
+        for k in range(10, 1010):
+            buffer.extend(counting(8 * k, 4, 8, "cuda", width=64))
+            batch = next(batches)
+            wrong += (batch["next", "observation", "x"] - batch["observation", "x"] != 1).sum()
+            wrong += (batch["observation", "x"][:, 0] != batch["reward"]).sum()
+    assert wrong.item() == 0
+
+
+@pytest.mark.gpu
+@on_gpu
+def test_on_a_gpu_a_ring_without_steps_is_empty():
+    buffer = ReplayBuffer(100, storage="cuda", device="cuda")
+    batch = counting(0, 2, 4, "cuda")
+    batch["valid"][:, :3] = False
+    buffer.extend(batch)
+    with pytest.raises(ValueError, match="empty"):
+        buffer.sample(3)
+    buffer.extend(counting(4, 2, 1, "cuda"))
+    assert set(buffer.sample(20)["reward"].tolist()) == {3.0, 1e6 + 3}
