@@ -11,8 +11,8 @@ README = (ROOT / "README.md").read_text()
 
 def test_the_python_example_runs(tmp_path, monkeypatch):
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert "256 * 32 * 10" in code
-    code = code.replace("256 * 32 * 10", "32 * 8").replace("num_envs=256", "num_envs=32").replace("256 * 32", "32 * 8")
+    assert "64 * 32 * 10" in code
+    code = code.replace("64 * 32 * 10", "32 * 8").replace("num_envs=64", "num_envs=32").replace("64 * 32", "32 * 8")
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["ckpt_0.pt.slip"]

@@ -183,7 +183,7 @@ class Compressor:
     def _check_keys(self, there: Mapping[str, Tensor]) -> None:
         missing = sorted(set(self.keys or ()) - set(there))
         if missing:
-            raise KeyError(f"there is no observation {missing[0]!r} to compress: the batch has {', '.join(sorted(there))}")
+            raise ValueError(f"there is no observation {missing[0]!r} to compress: the batch has {', '.join(sorted(there))}")
 
 
 class CompressedDataCollector:

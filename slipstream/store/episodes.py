@@ -13,6 +13,7 @@ from slipstream.store.compare import rows_differ
 from slipstream.store.schema import Key, Schema, as_array, flatten, pad, show, sizes_key
 
 DONE, TERMINATED = 1, 2  # bits of a row's end flags
+_OF_A_STEP = (*((name,) for name in ("action", "reward", "terminated", "truncated", "done")),)  # one row a step, never one more
 
 
 @dataclass
@@ -30,19 +31,20 @@ def read_episode(episode: Mapping[Any, Any], schema: Schema, keys: set[str] | No
 
     Every array has L rows. An observation's successors come as `next_K`, or ("next", K), or as row L + 1 of K itself.
     """
+    if not hasattr(episode, "items"):
+        raise TypeError(f"an episode is a mapping of arrays by key, not a {type(episode).__name__}")
     arrays, dtypes = _arrays(episode, schema, keys)
     if not arrays:
         raise ValueError("an episode without keys")
-    length = min(len(a) for a in arrays.values())
-    if length < 1:
-        raise ValueError("an episode of no steps")
+    length = _steps_of(arrays)
     nexts = _successors(arrays, dtypes, schema, length)
     finals = {key: array for key, array in nexts.items()}
     for key, array in arrays.items():
-        if key not in nexts and len(array) == length + 1:  # the final observation stands at its end
+        if key not in nexts and len(array) == length + 1 and key not in _OF_A_STEP:  # the final observation stands at its end
             finals[key], arrays[key] = array[1:], array[:length]
         elif len(array) != length:
-            raise ValueError(f"{show(key)} has {len(array)} rows, the episode has {length} steps: give {length}, or one more")
+            more = "" if key in _OF_A_STEP else ", or one more"
+            raise ValueError(f"{show(key)} has {len(array)} rows, the episode has {length} steps: give {length}{more}")
     if not schema.specs:
         schema.fix(arrays, dtypes, {key: _next_name(key, arrays, episode) for key in finals})
     schema.check(arrays, dtypes)
@@ -52,6 +54,17 @@ def read_episode(episode: Mapping[Any, Any], schema: Schema, keys: set[str] | No
         if spec.next_key is None and key in finals:
             raise KeyError(f"{show(key)} comes with its successors, at the first add it did not")
     return _lay_out(arrays, finals, length)
+
+
+def _steps_of(arrays: Mapping[Key, np.ndarray]) -> int:
+    """How many steps the episode has: as many as most keys have rows, those that may have one more left out where others are there."""
+    lengths = [len(a) for key, a in arrays.items() if key in _OF_A_STEP] or [len(a) for a in arrays.values()]
+    length = min(lengths)
+    if length < max(lengths):  # one of them is wrong: the one that the others outvote is named by the caller
+        length = max(set(lengths), key=lengths.count)
+    if min(len(a) for a in arrays.values()) < 1:
+        raise ValueError("an episode of no steps")
+    return length
 
 
 def _arrays(episode: Mapping[Any, Any], schema: Schema, keys: set[str] | None) -> tuple[dict[Key, np.ndarray], dict[Key, torch.dtype]]:

@@ -55,6 +55,7 @@ class Keeping:
                     _leave_in_file(twin, key, first_row, block)
 
             folder.load(twin, recover, leave_in_file)
+            self._check_room(twin)
             self._memory.take_over(twin)
             self._folders = {path.absolute(): folder}
             self._writing.sealed_piece = self._memory.index.tail
@@ -78,10 +79,17 @@ class Keeping:
             restore(twin, files, read, lambda *_: None)
             if not files:
                 twin.sampler.load_state_dict(read["sampler"])
+            self._check_room(twin)
             self._memory.take_over(twin)
             self._folders.clear()
             self._writing.sealed_piece = 0
             self._writing.make_room(0)
+
+    def _check_room(self, twin: Memory) -> None:
+        """Whole episodes leave where the capacity is smaller than what was saved; that they all do is nobody's wish."""
+        capacity, index = self._writing.capacity, twin.index
+        if capacity is not None and len(index) and index.piece_for(capacity) == index.tail:
+            raise ValueError(f"no episode of the {len(index)} saved steps fits a capacity of {capacity}: give the buffer a larger one")
 
     # spilling
 

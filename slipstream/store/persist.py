@@ -80,6 +80,8 @@ class Folder:
         if listed is None or recover:
             files, state = self._scan(), None
             if not files:
+                if listed is not None or any(self.path.glob("rows-*")):
+                    raise DamagedFileError(f"{self.path}: no file of rows is whole: nothing can be recovered")
                 raise FileNotFoundError(f"{self.path} holds no replay buffer")
             if listed is not None and listed["files"] and files[-1].head["last_piece"] == listed["files"][-1]["last_piece"]:
                 with contextlib.suppress(OSError, DamagedFileError):

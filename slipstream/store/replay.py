@@ -11,6 +11,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from slipstream.codec.frameformat import parse_codec
 from slipstream.store.batches import BatchPool
 from slipstream.store.drawing import Drawing
 from slipstream.store.keeping import Keeping
@@ -67,6 +68,9 @@ class ReplayBuffer:
             raise ValueError("the capacity must be at least 1")
         if (spill_dir is None) != (memory_budget is None):
             raise ValueError("give spill_dir and memory_budget together: where to spill, and past how many bytes")
+        for name in codec.values() if isinstance(codec, Mapping) else (codec,):
+            if name != "auto":
+                parse_codec(name)  # a wrong name is told now, not when the first large frame comes
         self.device = torch.device(device)
         self.sampler = sampler_from(sampler)
         self.sampler.start(seed)
@@ -219,6 +223,12 @@ class ReplayBuffer:
             self._keeping.close()
         finally:
             self._memory.close()
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return "ReplayBuffer(closed)"
+        limit = f"of {self.capacity:,}" if self.capacity is not None else "limited in bytes"
+        return f"ReplayBuffer({len(self):,} steps {limit}, {self.nbytes / 1e6:.1f} MB, {type(self.sampler).__name__})"
 
     def __enter__(self) -> Self:
         return self

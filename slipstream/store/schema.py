@@ -121,6 +121,8 @@ def as_array(key: Key, value: Any) -> tuple[np.ndarray, torch.dtype]:
     if isinstance(value, (bytes, bytearray)) or (isinstance(value, list) and value and isinstance(value[0], (bytes, bytearray))):
         raise TypeError(f"{show(key)} holds compressed bytes: give the arrays themselves, the buffer compresses them")
     array = np.asarray(value)
+    if array.ndim < 1:
+        raise ValueError(f"{show(key)} is a single number: give one row a step")
     if array.dtype.hasobject:
         raise TypeError(f"{show(key)} has arrays of varying sizes: give ragged={{{show(key)}: (largest size, ...)}} to the buffer")
     try:

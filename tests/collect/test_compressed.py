@@ -135,7 +135,7 @@ def test_batches_of_envs_that_reset_within_a_step_are_refused():
 
 
 def test_a_key_that_is_not_there_is_named():
-    with pytest.raises(KeyError, match="'radar'"):
+    with pytest.raises(ValueError, match="'radar'"):
         Compressor(keys=["radar"])(make_batch())
     with pytest.raises(ValueError, match="0 … 16"):
         CompressedDataCollector([], 17)

@@ -109,7 +109,7 @@ def test_graphs_of_varying_size_come_padded_with_masks():
         ({"extra": np.zeros(10)}, KeyError, "'extra' is new"),
         ({"action": None}, KeyError, "'action' is missing"),
         ({"next_gridmap_inputs": None}, KeyError, "'next_gridmap_inputs' is missing"),
-        ({"action": np.zeros(8, np.int64)}, ValueError, "the episode has 8 steps"),
+        ({"action": np.zeros(8, np.int64)}, ValueError, "'action' has 8 rows, the episode has 10 steps"),
         ({"gridmap_inputs": [b"a", b"b"]}, TypeError, "'gridmap_inputs' holds compressed bytes: give the arrays"),
     ],
 )

@@ -145,3 +145,35 @@ def test_a_warm_up_as_long_as_the_buffer_ends():
         ends = {"terminated": torch.zeros(7, 8, dtype=torch.bool), "truncated": torch.zeros(7, 8, dtype=torch.bool)}
         learner.update(TensorDict({"observation": x, "reward": x[..., 0], **ends, "next": {"observation": x}}, [7, 8]))
     assert learner.algo.updates == 9
+
+
+def test_what_does_not_fit_at_all_is_not_loaded(tmp_path):
+    saved, small = ReplayBuffer(100), ReplayBuffer(10)
+    saved.add(episode(0, 20))
+    saved.save(tmp_path)
+    small.add(episode(0, 5))
+    with pytest.raises(ValueError, match="larger"):
+        small.load(tmp_path)
+    assert len(small) == 5
+    for file in tmp_path.glob("rows-*"):
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+    with pytest.raises(ValueError, match="nothing can be recovered"):
+        ReplayBuffer(100).load(tmp_path, recover=True)
+
+
+def test_wrong_input_is_told_by_its_name():
+    with pytest.raises(ValueError, match="zip"):
+        ReplayBuffer(10, codec="zip")
+    buffer = ReplayBuffer(100)
+    with pytest.raises(TypeError, match="mapping"):
+        buffer.add([1, 2, 3])
+    with pytest.raises(ValueError, match="single number"):
+        buffer.add({"observation": 3.0})
+    with pytest.raises(ValueError, match="'reward' has 18 rows"):
+        buffer.add({**episode(0, 20), "reward": np.zeros(18, np.float32), "terminated": np.zeros(20, bool)})
+    with pytest.raises(ValueError, match="'reward' has 21 rows"):
+        buffer.add({**episode(0, 20), "reward": np.zeros(21, np.float32), "terminated": np.zeros(20, bool)})
+    buffer.add(episode(0, 20))
+    assert "20 steps" in repr(buffer)
