@@ -368,6 +368,7 @@ def test_sums_of_integer_rewards_are_float32():
     buffer.extend(batch)
     drawn = buffer.get(torch.arange(3), n_step=3, gamma=0.5)["reward"]
     assert drawn.dtype == torch.float32 and drawn.tolist() == [1.5, 1.75, 1.5]
+    assert buffer.get(torch.arange(3), n_step=3, gamma=1)["reward"].dtype == torch.float32  # also where gamma is an integer
     assert buffer.get(torch.arange(3))["reward"].dtype == torch.int64
 
 
