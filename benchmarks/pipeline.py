@@ -139,6 +139,7 @@ def side_by_side(burner: Callable[[], None]) -> None:
     """What a rollout and an update burn, at once: no pipeline can be faster."""
 
     def burn() -> None:
+        torch.set_num_threads(1)  # holds for the thread that calls it alone
         for _ in range(STEPS):
             burner()
 
