@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from slipstream.store.compare import rows_differ
 from slipstream.store.schema import Key, Schema, as_array, flatten, pad, show, sizes_key
 
 DONE, TERMINATED = 1, 2  # bits of a row's end flags
-_OF_A_STEP = (*((name,) for name in ("action", "reward", "terminated", "truncated", "done")),)  # one row a step, never one more
+_OF_A_STEP = (("action",), ("reward",), ("terminated",), ("truncated",), ("done",))  # one row a step, never one more
 
 
 @dataclass
@@ -57,14 +58,11 @@ def read_episode(episode: Mapping[Any, Any], schema: Schema, keys: set[str] | No
 
 
 def _steps_of(arrays: Mapping[Key, np.ndarray]) -> int:
-    """How many steps the episode has: as many as most keys have rows, those that may have one more left out where others are there."""
-    lengths = [len(a) for key, a in arrays.items() if key in _OF_A_STEP] or [len(a) for a in arrays.values()]
-    length = min(lengths)
-    if length < max(lengths):  # one of them is wrong: the one that the others outvote is named by the caller
-        length = max(set(lengths), key=lengths.count)
+    """How many steps the episode has: what most of the keys that have one row a step say; without any, the fewest rows of a key."""
     if min(len(a) for a in arrays.values()) < 1:
         raise ValueError("an episode of no steps")
-    return length
+    votes = Counter(len(a) for key, a in arrays.items() if key in _OF_A_STEP)
+    return max(votes, key=lambda rows: (votes[rows], rows)) if votes else min(len(a) for a in arrays.values())
 
 
 def _arrays(episode: Mapping[Any, Any], schema: Schema, keys: set[str] | None) -> tuple[dict[Key, np.ndarray], dict[Key, torch.dtype]]:

@@ -177,3 +177,9 @@ def test_wrong_input_is_told_by_its_name():
         buffer.add({**episode(0, 20), "reward": np.zeros(21, np.float32), "terminated": np.zeros(20, bool)})
     buffer.add(episode(0, 20))
     assert "20 steps" in repr(buffer)
+
+
+def test_final_rows_of_several_observations_do_not_outvote_a_key_of_a_users_own():
+    buffer = ReplayBuffer(100)
+    buffer.add({"nodes": np.zeros((21, 3), np.float32), "edges": np.zeros((21, 4), np.float32), "score": np.arange(20)})
+    assert len(buffer) == 20
