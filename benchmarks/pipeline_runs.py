@@ -13,16 +13,17 @@ from pathlib import Path
 
 import torch
 
-from slipstream import train
+import slipstream
 from slipstream.algo.capture import capture_training
 from slipstream.config import load_train
 from slipstream.devices import resolve_device
+from slipstream.job import Job, build
 from slipstream.runs.log import read_metrics
 
 QUIET = ["quiet=true", "wandb.mode=disabled"]
 MODES = ("off", "on", "on_policy")
 SCHEMES = {"A: none": "off", "B: lidar": "lidar", "C: all": "all", "C: all, in 4 pieces": "all"}
-FLIES = Path(train.__file__).parent / "weights" / "navigation.pt"
+FLIES = Path(slipstream.__file__).parent / "weights" / "navigation.pt"
 STUDENT_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
 
@@ -38,10 +39,10 @@ def captured(num_envs: int, iterations: int, device: str, rounds: int) -> None:
         first = 0.0
         for mode in MODES:
             cfg = load_train([f"env.num_envs={num_envs}", f"device={device}", f"collect.pipeline={mode}", *QUIET])
-            job = train.build(cfg)
+            job = build(cfg)
             collect, learn = capture_training(job.collector, job.algo, form, print)  # type: ignore[arg-type]
 
-            def iterate(count: int, job: train.Job = job, collect=collect, learn=learn) -> float:  # type: ignore[no-untyped-def]
+            def iterate(count: int, job: Job = job, collect=collect, learn=learn) -> float:  # type: ignore[no-untyped-def]
                 torch.cuda.synchronize()
                 began = time.perf_counter()
                 for _ in range(count):
@@ -133,7 +134,7 @@ def run_scheme(name: str, num_envs: int, iterations: int, device: str) -> None:
     words.append("threads=1")  # a second one that others keep from running makes both wait, which says nothing of the schemes
     # weights that fly: the lidar of drones that hover outside of the map would compress too well
     words += [f"collect.compress={SCHEMES[name]}", f"collect.pieces={4 if 'pieces' in name else 1}", f"init={FLIES}"]
-    job = train.build(load_train(words))
+    job = build(load_train(words))
     collect_s, update_s = [], []
     facts = {"ratio": 1.0, "lidar_ratio": 1.0, "batch_mb": 0.0}
     for i in range(iterations + 1):

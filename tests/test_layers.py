@@ -19,6 +19,7 @@ ALLOWED = {
     "devices": set(),
     "readback": set(),
     "keys": set(),
+    "clock": set(),
     "sim": {"seeding"},
     "codec": set(),
     "monitor": set(),
@@ -31,7 +32,7 @@ ALLOWED = {
     "collect": {"envs", "exploration", "specs", "store", "codec", "devices"},
     "algo": {"models", "exploration", "specs"},
 }
-COMPOSE = {"__init__", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "rollouts"}
+COMPOSE = {"__init__", "job", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "rollouts"}
 COMPOSE |= {"league", "learner", "tuning", "advise"}
 
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 
-from slipstream import train
 from slipstream.algo.capture import capture_training
 from slipstream.checkpoint import AsyncCheckpointSaver
+from slipstream.clock import Clock
 from slipstream.collect import PipelinedDataCollector
 from slipstream.config import TrainConfig, load_train
 from slipstream.devices import resolve_device, set_threads
+from slipstream.job import build
 from slipstream.monitor import PerformanceMonitor
 from slipstream.monitor.advisor import Sample, Trial
 from slipstream.monitor.comparing import in_turns
@@ -98,7 +99,7 @@ class TrainingTrial:
     """One training. What it runs is the loop of `train.run`, without its logs."""
 
     def __init__(self, config: TrainConfig, tell: Callable[[str], None] = lambda text: None) -> None:
-        self.job = train.build(config)
+        self.job = build(config)
         self.device = self.job.env.device
         self._threads = torch.get_num_threads()  # a collector beside the learner has taken its share
         self.form = self.job.form()
@@ -136,7 +137,7 @@ class TrainingTrial:
         with tempfile.TemporaryDirectory() as folder, AsyncCheckpointSaver(compression_level=level) as saver:
             for number in range(rounds + 1):  # the first one makes the buffers
                 began, iterations = time.perf_counter(), 0
-                saver.save_async(self.job.state_dict(number, train.Clock(0.0)), Path(folder) / f"{number}.pt", compress, step=number)
+                saver.save_async(self.job.state_dict(number, Clock(0.0)), Path(folder) / f"{number}.pt", compress, step=number)
                 while iterations < 1 or saver.get_stats()["total_saved"] <= number:
                     self._iterate(1)
                     iterations += 1
