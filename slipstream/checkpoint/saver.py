@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import time
@@ -24,8 +23,8 @@ from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.writer import Base, SlipWriter, make_image
 from slipstream.codec import Workers
 from slipstream.codec.chunk import zstandard_module
-from slipstream.saving.files import FileSystem, stale_files
-from slipstream.saving.queue import NICE, SaveQueue, timings
+from slipstream.saving.files import FileSystem, enter_folder
+from slipstream.saving.queue import NICE, SaveQueue, close_after, timings
 from slipstream.saving.staging import Buffer, Staging
 
 _SUFFIX = {"slip": ".slip", "lz4": ".lz4", "pt": ""}
@@ -138,7 +137,7 @@ class AsyncCheckpointSaver:
         self._queue.check()
         folder = os.path.dirname(name)
         if folder not in self._folders:
-            self._enter_folder(target.parent)
+            enter_folder(target.parent)
             self._folders.add(folder)
         self._queue.make_room()
         structure, leaves = tree.freeze(checkpoint)
@@ -190,19 +189,7 @@ class AsyncCheckpointSaver:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            self.shutdown()
-        except CheckpointError as failure:
-            if error is None:
-                raise
-            error.add_note(f"and: {failure}")  # the block's own error comes first
-
-    def _enter_folder(self, folder: Path) -> None:
-        """Make the folder at the first save into it, and clear away what a killed process left half written."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in stale_files(folder):
-            with contextlib.suppress(OSError):
-                path.unlink()
+        close_after(self.shutdown, CheckpointError, error)
 
     def _release(self, job: _Job) -> None:
         if job.buffer is not self._base_buffer:

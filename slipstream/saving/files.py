@@ -169,6 +169,14 @@ def stale_files(folder: Path, every_host: bool = False) -> list[Path]:
     return found
 
 
+def enter_folder(folder: Path) -> None:
+    """Make the folder, before the first file goes into it, and clear away what a killed process left half written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in stale_files(folder):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

@@ -163,6 +163,16 @@ class SaveQueue(Generic[Job]):
             self._on_exit()
 
 
+def close_after(close: Callable[[], None], failure: type[Exception], error: BaseException | None) -> None:
+    """Close at the end of a `with` block that may have ended in `error`: that comes first, and a failure to save is noted with it."""
+    try:
+        close()
+    except failure as failed:
+        if error is None:
+            raise
+        error.add_note(f"and: {failed}")
+
+
 def timings(blocking_ms: deque[float], background_ms: deque[float]) -> dict[str, Any]:
     """What saves cost, for `get_stats`: median and 99th percentile of either list."""
     import numpy as np

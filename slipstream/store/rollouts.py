@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 import re
 import threading
@@ -16,8 +15,8 @@ from typing import Any
 import torch
 
 from slipstream.codec import Workers
-from slipstream.saving.files import FileSystem, stale_files
-from slipstream.saving.queue import NICE, SaveQueue, timings
+from slipstream.saving.files import FileSystem, enter_folder
+from slipstream.saving.queue import NICE, SaveQueue, close_after, timings
 from slipstream.saving.staging import Buffer, Staging
 from slipstream.store.rollout_columns import effort
 from slipstream.store.rollout_file import Batch, RolloutWriter
@@ -134,12 +133,7 @@ class RolloutStorage:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            self.close()
-        except RolloutError as failure:
-            if error is None:
-                raise
-            error.add_note(f"and: {failure}")  # the block's own error comes first
+        close_after(self.close, RolloutError, error)
 
     def get_stats(self) -> dict[str, Any]:
         """What was saved and what it cost. Times in milliseconds, over the last 1,000 saves."""
@@ -225,14 +219,11 @@ class RolloutStorage:
         if self._queue is None:
             if self._closed:
                 raise RolloutError("this storage is shut down: make a new one")
-            self.save_dir.mkdir(parents=True, exist_ok=True)
+            enter_folder(self.save_dir)
             try:
                 self._lock.take()
             except BlockingIOError as error:
                 raise RolloutError(str(error)) from error
-            for path in stale_files(self.save_dir):
-                with contextlib.suppress(OSError):
-                    path.unlink()
             size, policy = self._settings
             self._queue = SaveQueue(
                 self._write,
