@@ -247,7 +247,7 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable
     if len(cfg.eval.map_seeds) < 16:
         tell(f"({len(cfg.eval.map_seeds)} maps; take at least 16 for a claim: 'eval.map_seeds=[{_range_hint(cfg.eval.map_seeds)}]')")
     if cfg.eval.picture:
-        result["picture"] = str(draw(flights, env, _picture_path(cfg, trained)))
+        result["picture"] = str(draw(flights, env, Path(cfg.out) if cfg.out else trained.beside("eval.png")))
         tell(f"paths over map {flights.map_seeds[0]}: {result['picture']}")
     if cfg.json:
         print(json_module.dumps(result), flush=True)
@@ -299,17 +299,6 @@ def _run_custom(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device
     if cfg.json:
         print(json_module.dumps(result), flush=True)
     return result
-
-
-def _picture_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
-    from slipstream.runs import RunFolder
-
-    if cfg.out:
-        return Path(cfg.out)
-    try:
-        return RunFolder.open(trained.path.parent).path / "eval.png"
-    except FileNotFoundError:  # a file that lies in no run
-        return Path("eval.png")
 
 
 def _range_hint(seeds: list[int]) -> str:

@@ -33,6 +33,13 @@ class LoadedPolicy:
         folder = self.path.parent.parent if self.path.parent.name == "checkpoints" else self.path.parent
         return f"{folder.name}/{self.path.name}" if (folder / "config.yaml").is_file() else self.path.name
 
+    def beside(self, name: str) -> Path:
+        """Where what is drawn of it goes by itself: into its run's folder, or here for a file that lies in no run."""
+        try:
+            return RunFolder.open(self.path.parent).path / name
+        except FileNotFoundError:
+            return Path(name)
+
     @property
     def trained_env(self) -> dict[str, Any] | None:
         """The `env` section of its training, where the file holds one."""

@@ -53,7 +53,8 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: 
     if film:
         recorder, index, title = film
         with progress_bar("drawing a game") as progress:
-            result |= draw_game(recorder.states(index), 1 + index % 2, _film_path(cfg, trained), title, progress)
+            film_path = Path(cfg.out) if cfg.out else trained.beside("eval.gif")
+            result |= draw_game(recorder.states(index), 1 + index % 2, film_path, title, progress)
         tell(f"a game as red saw it: {result['picture']}, {result['animation']}")
     if cfg.json:
         print(json_module.dumps(result), flush=True)
@@ -85,18 +86,6 @@ def facts(score: Score) -> dict[str, Any]:
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
-
-
-def _film_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
-    """Beside the checkpoint's run, or here."""
-    from slipstream.runs import RunFolder
-
-    if cfg.out:
-        return Path(cfg.out)
-    try:
-        return RunFolder.open(trained.path.parent).path / "eval.gif"
-    except FileNotFoundError:  # a file that lies in no run
-        return Path("eval.gif")
 
 
 def _names(text: str) -> list[str]:

@@ -39,13 +39,8 @@ def _learning(s: Situation) -> float:
 
 
 def _pipeline(s: Situation) -> Proposal | str:
-    now = s.settings("collect.pipeline")
-    if now is None:
-        return "this version has no pipelined collector"
-    if now != "off":
-        return f"it is on ({now})"
-    if s.settings("league.enabled"):
-        return "a league changes the opponents between iterations: collecting cannot run ahead"
+    if why := _not_pipelined(s):
+        return why
     if s.facts["device"] == "cpu" and s.facts["cores"] < 2:
         return "one core: nothing can run beside the learning"
     collecting = s.exposed.get("collect", 0.0)
@@ -54,19 +49,22 @@ def _pipeline(s: Situation) -> Proposal | str:
 
 
 def _pipeline_on_policy(s: Situation) -> Proposal | str:
-    now = s.settings("collect.pipeline")
-    if now is None or now != "off":
-        return "this version has no pipelined collector" if now is None else f"it is on ({now})"
-    if s.settings("league.enabled"):
-        return "a league changes the opponents between iterations"
+    if why := _not_pipelined(s):
+        return why
     aside = sum(share for name, share in s.exposed.items() if name != "collect")
     return Proposal("on_policy", 1 / max(1 - aside, 1e-3), f"logging, saving and reading take {100 * aside:.1f} % of an iteration")
 
 
+def _not_pipelined(s: Situation) -> str:
+    """Why collecting beside the learner is no question here; empty where it is one."""
+    now = s.settings("collect.pipeline")
+    if now != "off":
+        return f"it is on ({now})"
+    return "a league changes the opponents between iterations: collecting cannot run ahead" if s.settings("league.enabled") else ""
+
+
 def _compress(s: Situation) -> Proposal | str:
     now = s.settings("collect.compress")
-    if now is None:
-        return "this version keeps none compressed while it trains"
     if now != "off":
         return f"it is on ({now})"
     used = 1 - s.facts["free_mb"] / s.facts["all_mb"]
@@ -78,7 +76,7 @@ def _compress(s: Situation) -> Proposal | str:
 
 
 def _observation_level(s: Situation) -> Proposal | str:
-    if s.settings("collect.compress") in (None, "off"):
+    if s.settings("collect.compress") == "off":
         return "observations are not compressed"
     now = s.settings("collect.compression_level")
     return Proposal(1, None, f"level {now} compresses harder, and slower") if now > 1 else f"level {now} is the fastest"
