@@ -8,6 +8,7 @@ by the next call.
 from __future__ import annotations
 
 import traceback
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from typing import Any
 import torch
 
 WARM_UP = 2  # plain calls before the capture: libraries set themselves up in them
+
+# Side streams, by device, whose last owner is gone. cuBLAS keeps a workspace (66 MB on an H200) for every stream it has ever seen, and a
+# graph goes on using that of the stream it was captured on: two living graphs must not share a stream, and new streams must be rare.
+_free_streams: dict[int, list[Any]] = {}
 
 
 class Captured:
@@ -31,7 +36,7 @@ class Captured:
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._result: Any = None
-        self._stream = torch.cuda.Stream()
+        self._stream = self._own_stream()
         self.plain = False  # given up
 
     def __call__(self) -> Any:
@@ -47,6 +52,15 @@ class Captured:
         if self._calls <= WARM_UP + 1:
             return self._rehearse()
         return self._capture()
+
+    def _own_stream(self) -> Any:
+        """A stream that no other living object has; given back when this one goes."""
+        free = _free_streams.setdefault(torch.cuda.current_device(), [])
+        if free:
+            torch.cuda.synchronize()  # its last owner's graph may still be running, with the stream's workspace
+        stream = free.pop() if free else torch.cuda.Stream()
+        weakref.finalize(self, free.append, stream).atexit = False
+        return stream
 
     def _rehearse(self) -> Any:
         """A plain call on a side stream, as capture needs it, that refuses to wait for the device."""

@@ -63,9 +63,8 @@ class BetaHead(Head):
 
     def sample(self, parameters: Parameters) -> Tensor:
         """A random action [N, dims]."""
-        alpha, beta = parameters
-        generator = sampling_generator()
-        x, y = torch._standard_gamma(alpha, generator), torch._standard_gamma(beta, generator)
+        # One draw for both: of two, a compiler may choose which comes first.
+        x, y = torch._standard_gamma(torch.stack(parameters), sampling_generator()).unbind()
         return self._scaled((x / (x + y)).clamp(self.EDGE, 1 - self.EDGE))
 
     def mean(self, parameters: Parameters) -> Tensor:

@@ -5,6 +5,7 @@ import torch
 
 from slipstream import train
 from slipstream.algo.capture import capture_training
+from slipstream.algo.graphs import Captured
 from slipstream.algo.ppo import PPO, PPOConfig
 from slipstream.collect import SyncDataCollector
 from slipstream.config import load_train
@@ -114,10 +115,16 @@ def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_
     iterate(parts, 5)
     clock = train.Clock(0)
     state = torch.utils._pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, job.state_dict(5, clock))
-    mine = iterate(parts, 1)
+    batch = parts[0]()
+    seen = batch.clone()
+    mine = {name: float(value) for name, value in parts[1](batch, 0.0).items()}
     twin = build(device)
     twin.load_state_dict(state)
-    theirs = iterate(capture_training(twin.collector, twin.algo, "plain", print), 1)
+    plain = capture_training(twin.collector, twin.algo, "plain", print)
+    theirs_seen = plain[0]()
+    for key in ("action", "log_prob", "value", "reward", "done"):  # a difference is told where it begins, not where it ends
+        torch.testing.assert_close(seen[key], theirs_seen[key], atol=1e-4, rtol=1e-3, msg=lambda text, key=key: f"{key}: {text}")
+    theirs = {name: float(value) for name, value in plain[1](theirs_seen, 0.0).items()}
     close(mine, theirs)
     torch.testing.assert_close(weights(job), weights(twin), atol=5e-5, rtol=2e-3)
     # and the captured one goes on from a state it is given, as if it had just been built
@@ -127,7 +134,36 @@ def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_
     torch.testing.assert_close(weights(job), weights(twin), atol=5e-5, rtol=2e-3)
 
 
+def test_a_captured_function_has_a_stream_of_its_own_and_gives_it_back(monkeypatch):
+    made = []
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: made.append(object()) or made[-1])
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 99)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    first, second = Captured(lambda: None, "a"), Captured(lambda: None, "b")
+    assert first._stream is not second._stream
+    stream = first._stream
+    del first
+    third = Captured(lambda: None, "c")
+    assert third._stream is stream and len(made) == 2
+    assert third._stream is not second._stream
+
+
 # -- on a GPU ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_capturing_again_and_again_keeps_no_memory():
+    weight = torch.randn(256, 256, device="cuda")
+    held = []
+    for _ in range(6):
+        captured = Captured(lambda: weight @ weight, "a product")
+        for _ in range(5):
+            captured()
+        del captured
+        torch.cuda.synchronize()
+        held.append(torch.cuda.memory_allocated())
+    assert held[1] == held[-1]
 
 
 @pytest.mark.gpu
