@@ -12,6 +12,7 @@ from slipstream.monitor.trend import Leak, find_leak
 MOST = 240  # samples kept; at that many every second one goes, and half as many come
 READ_S = 1.0  # how often gauges are read at most
 LEAK_FLOOR_MB = 16.0  # over the window: less is not called a leak
+JUDGED_ANEW = 1.05  # a leak is looked for again when the run is this much longer: two milliseconds each time while there is one
 
 Read = Callable[[], float]
 
@@ -28,14 +29,15 @@ class Gauge:
         self.times_s: list[float] = []
         self.values: list[float] = []
         self._every_s = READ_S
-        self._judged: tuple[float, Leak | None] | None = None  # when its last sample was taken, and what was found then
+        self._judged: tuple[float, Leak | None] | None = None  # how long the run was, and what was found then
 
     def leak(self, name: str) -> Leak | None:
-        """Whether it grows steadily; looked at anew only where there is a new sample."""
+        """Whether it grows steadily; looked at anew only where the run has grown by a twentieth."""
         if self.leak_floor is None or not self.times_s:
             return None
-        if self._judged is None or self._judged[0] != self.times_s[-1]:
-            self._judged = (self.times_s[-1], find_leak(name, self.times_s, self.values, self.leak_floor))
+        span_s = self.times_s[-1] - self.times_s[0]
+        if self._judged is None or span_s >= JUDGED_ANEW * self._judged[0]:
+            self._judged = (span_s, find_leak(name, self.times_s, self.values, self.leak_floor))
         return self._judged[1]
 
     def sample(self, now_s: float) -> None:
