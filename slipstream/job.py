@@ -136,6 +136,11 @@ class Job:
         self.best = max(self.best, score)
         return better
 
+    def honours(self, metrics: dict[str, float]) -> list[str]:
+        """The names under which the policy just judged is kept: `best`, and that of the league's stage that it has ended."""
+        ended = [self.league.ended] if self.league and self.league.ended else []
+        return (["best"] if self.is_best(metrics) else []) + ended
+
     def policy_state(self) -> dict[str, Any]:
         """Weights and configuration: all that flying needs."""
         return {"config": to_dict(self.cfg), "policy": self.policy.state_dict()}

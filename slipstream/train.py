@@ -82,8 +82,8 @@ def run(cfg: TrainConfig) -> RunFolder:
             if evaluates:
                 with monitor.timer("evaluate"), clock.paused():
                     found = job.evaluate()
-                if job.is_best(found):
-                    saver.save_async(job.policy_state(), folder.path / "best.pt", compress=False)
+                for name in job.honours(found):
+                    saver.save_async(job.policy_state(), folder.path / f"{name}.pt", compress=False)
             fps = job.frames_per_batch * len(read) / clock.lap() if read else 0.0
             stats = monitor.get_stats()
             perf = {f"perf/{name}": value for name, value in monitor.metrics(stats=stats).items()}

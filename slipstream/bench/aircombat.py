@@ -24,13 +24,14 @@ SETTLED_S = 6.0  # of game time flown before anything is measured: by then most 
 HEADER = ["duels", "sub-steps a decision", "form", "µs a decision", "sub-steps/s", "times the plain form"]
 
 
-def bench_aircombat(config: AirCombatConfig, device: torch.device) -> list[list[str]]:
+def bench_aircombat(config: AirCombatConfig, device: torch.device, progress: Callable[[float], None]) -> list[list[str]]:
     """The rows of the table: both forms at 1,024 duels for some time scales, then from 256 to 262,144 duels at the config's own."""
+    runs = [(MAIN, scale, REPEATS) for scale in SCALES]
+    runs += [(duels, config.time_scale, 3) for duels in GROWTH if (duels, config.time_scale, REPEATS) not in runs]
     rows = []
-    for scale in SCALES:
-        rows += both_forms(dataclasses.replace(config, time_scale=scale), MAIN, device, REPEATS)
-    for duels in GROWTH:
-        rows += both_forms(config, duels, device, 3)
+    for k, (duels, scale, repeats) in enumerate(runs):
+        rows += both_forms(dataclasses.replace(config, time_scale=scale), duels, device, repeats)
+        progress((k + 1) / len(runs))
     return rows
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from slipstream.config import ConfigError, load_train
 from slipstream.devices import resolve_device, set_threads
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv
-from slipstream.runs.console import render
+from slipstream.runs.console import progress_bar, render
 
 MAIN = 1024
 GROWTH = (64, 256, 1024, 4096, 16384)
@@ -38,12 +38,16 @@ def run(argv: list[str]) -> int:
     device = resolve_device(cfg.device)
     set_threads(cfg.threads)
     if cfg.task == "navigation":
-        header, rows = ["drones", "form", "ms a step", "frames/s", "times the plain form"], bench_env(cfg.env, device)
+        header = ["drones", "form", "ms a step", "frames/s", "times the plain form"]
+        with progress_bar("measuring") as progress:
+            rows = bench_env(cfg.env, device, progress)
         what = f"NavigationEnv.step on {describe(device)}: {cfg.env.num_obstacles} + {cfg.env.dyn.num_obstacles} obstacles, LiDAR and all"
     elif cfg.task == "aircombat":
         from slipstream.bench import aircombat
 
-        header, rows = aircombat.HEADER, aircombat.bench_aircombat(cfg.env, device)
+        header = aircombat.HEADER
+        with progress_bar("measuring") as progress:
+            rows = aircombat.bench_aircombat(cfg.env, device, progress)
         what = f"AirCombatEnv.step on {describe(device)}: both sides random, fire and resets included"
     else:
         raise ConfigError(f"slipstream bench env measures task=navigation and task=aircombat, not {cfg.task}")
@@ -59,19 +63,22 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def bench_env(config: NavigationConfig, device: torch.device) -> list[list[str]]:
+def bench_env(config: NavigationConfig, device: torch.device, progress: Callable[[float], None]) -> list[list[str]]:
     """The rows of the table: at 1,024 drones both forms, measured in turns; then ours from 64 to 16,384."""
+    parts = REPEATS + len(GROWTH)
     ours, plain = stepper(config, MAIN, device, "auto"), stepper(config, MAIN, device, "torch")
     times: dict[str, list[float]] = {"ours": [], "plain": []}
-    for _ in range(REPEATS):  # in turns: what else the machine does hits both
+    for repeat in range(REPEATS):  # in turns: what else the machine does hits both
         times["ours"].append(seconds_per_call(ours, device))
         times["plain"].append(seconds_per_call(plain, device))
+        progress((repeat + 1) / parts)
     ours_s, plain_s = (statistics.median(times[name]) for name in ("ours", "plain"))
     ratio = statistics.median(p / o for p, o in zip(times["plain"], times["ours"], strict=True))
     rows = [row(MAIN, "plain eager PyTorch", plain_s, "1.0"), row(MAIN, "ours", ours_s, f"{ratio:.1f}")]
-    for drones in GROWTH:
+    for k, drones in enumerate(GROWTH):
         step = stepper(config, drones, device, "auto")
         rows.append(row(drones, "ours", statistics.median(seconds_per_call(step, device) for _ in range(3)), ""))
+        progress((REPEATS + k + 1) / parts)
     return rows
 
 

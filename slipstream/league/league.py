@@ -36,6 +36,7 @@ class League:
         self.members: list[str | None] = [None] * config.pool  # the name of each past self
         self.results: dict[tuple[str, str], Score] = {}  # of all players but the learner, who changes
         self.evaluations = 0
+        self.ended: str | None = None  # the stage that the last evaluation ended
         self.opponent = SeatedOpponent(config.scripted, self.pool, config.seats, env.num_envs, sampled=True)
         self._judged = SeatedOpponent(config.rated, self.pool, len(config.rated) + config.pool, self._games(), sampled=False)
         judging = replace(env.config, num_envs=self._games(), sides=2, reward="zero")
@@ -60,8 +61,9 @@ class League:
         told |= {f"league/{name}/elo": ratings[name].elo for name in scores if name in self.config.rated}
         promoted = self.curriculum.judge(scores)
         self.evaluations += 1
-        if promoted:
-            self.keep(f"stage{stage + 1}", scores)
+        self.ended = f"stage{stage + 1}" if promoted else None
+        if self.ended:
+            self.keep(self.ended, scores)
         elif self.curriculum.is_last and self.curriculum.evaluations % self.config.snapshot_every == 0:
             self.keep(f"self{self.evaluations}", scores)
         self._seat([scores.get(name, Score()) for name in self.members if name is not None])

@@ -54,6 +54,18 @@ def test_the_pool_keeps_the_stages_champions_and_lets_others_go(whole):
     assert all({row["red"], row["blue"]} <= {*names, "placeholder", "pursuit", "crank", "evade"} for row in state["results"])
 
 
+def test_each_stages_champion_lies_beside_the_best_and_flies_by_its_path(whole):
+    pool = load_checkpoint(latest_checkpoint(whole.checkpoints))["league"]
+    for stage in (1, 2, 3):
+        champion = load_checkpoint(whole.path / f"stage{stage}.pt")["policy"]
+        place = pool["members"].index(f"stage{stage}")
+        assert all(torch.equal(x[place], champion[name]) for name, x in pool["pool"].items())
+    assert not (whole.path / "stage4.pt").exists()
+    words = [f"red={whole.path}", f"blue={whole.path}/stage1.pt", "games=2", "device=cpu", "eval.picture=false"]
+    result = evaluate.run(*evaluate.configure(words))
+    assert result["pairs"][0]["games"] == 2
+
+
 def test_a_run_that_was_stopped_and_resumed_is_the_run_that_never_was(whole, tmp_path):
     part = run_tiny(tmp_path, "part", "total_frames=320")
     resumed = train.run(load_train([f"resume={part.path}", "total_frames=512"]))
