@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+SAME_S = 0.5  # signals this close are one: `timeout -s INT` and schedulers send it to the process and to its group
 
 
 class StopFlag:
@@ -16,6 +18,7 @@ class StopFlag:
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._came_s = 0.0
         self._previous: dict[int, Any] = {}
         self._on_stop: Callable[[int], None] | None = None
 
@@ -40,10 +43,10 @@ class StopFlag:
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         if self.requested:
-            if signum == signal.SIGINT:  # files appear whole or not at all, so leaving here loses only what was still queued
+            if signum == signal.SIGINT and time.monotonic() - self._came_s > SAME_S:  # files appear whole or not at all, so leaving here loses only what was still queued
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 os.kill(os.getpid(), signal.SIGINT)
             return
-        self.signal = signum
+        self.signal, self._came_s = signum, time.monotonic()
         if self._on_stop is not None:
             self._on_stop(signum)

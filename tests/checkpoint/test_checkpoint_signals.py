@@ -2,11 +2,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+from slipstream.checkpoint.signals import SAME_S, StopFlag
 
 LOOP = """
 import sys
@@ -47,10 +49,28 @@ def test_a_second_interrupt_leaves_at_once(tmp_path):
     process = start(tmp_path, "ignore")
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "stopping\n"
+    time.sleep(1.2 * SAME_S)
     process.send_signal(signal.SIGTERM)  # only SIGINT is impatient
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
+
+
+def test_an_interrupt_that_comes_twice_at_once_is_one(monkeypatch):
+    """As `timeout -s INT` sends it: to the process, and to its group."""
+    killed, now = [], [100.0]
+    monkeypatch.setattr("slipstream.checkpoint.signals.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("slipstream.checkpoint.signals.os.kill", lambda *args: killed.append(args))
+    before = signal.getsignal(signal.SIGINT)
+    flag = StopFlag()
+    flag._handle(signal.SIGINT, None)
+    now[0] += 0.9 * SAME_S
+    flag._handle(signal.SIGINT, None)
+    assert flag.requested and not killed
+    now[0] += 0.2 * SAME_S
+    flag._handle(signal.SIGINT, None)
+    signal.signal(signal.SIGINT, before)
+    assert killed == [(os.getpid(), signal.SIGINT)]
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
