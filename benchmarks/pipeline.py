@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.collect import PipelinedDataCollector, SyncDataCollector
+from slipstream.devices import set_threads
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.navigation import NavigationEnv
 from slipstream.models.policy import build_policy
@@ -233,7 +234,10 @@ def overlap(kind: Kind, rounds: int, step_s: float, peers: bool) -> None:
 
 
 def overhead(rounds: int) -> None:
-    """Nothing to overlap: the learner takes no time, and on-policy data are not collected before they are asked for."""
+    """Nothing to overlap: the learner takes no time, and on-policy data are not collected before they are asked for.
+
+    Both collect with one CPU thread: the pipeline's takes over the number of whoever builds it.
+    """
     contenders: dict[str, Callable[[], None]] = {}
     ends = []
     for name, settings in (("unpipelined", None), ("pipelined, on_policy=True", {"on_policy": True})):
@@ -243,22 +247,26 @@ def overhead(rounds: int) -> None:
         collector: Any = base if settings is None else PipelinedDataCollector(base, **settings)
         ends.append(collector.shutdown)
         contenders[name] = loop(iter(collector), lambda batch: None)
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    clocks = {"time": time.perf_counter, "processor time": time.process_time}  # the latter is blind to other work on the machine
+    spent: dict[str, dict[str, list[float]]] = {name: {clock: [] for clock in clocks} for name in contenders}
     for i in range(10 * rounds + 3):  # batch by batch in turns: the shorter a turn, the less the machine changes within it
         for name, batch in contenders.items():
-            began = time.perf_counter()
+            began = {clock: now() for clock, now in clocks.items()}
             batch()
-            if i >= 3:
-                seconds[name].append(time.perf_counter() - began)
+            for clock, now in clocks.items():
+                if i >= 3:
+                    spent[name][clock].append(now() - began[clock])
     for end in ends:
         end()
-    first = next(iter(seconds.values()))
-    print(f"\nNothing to overlap: {NUM_ENVS} drones x 32 steps, a learner that does nothing\n")
-    print("| collector | ms a batch | time to unpipelined, batch by batch: median (quartiles) |\n|---|---|---|")
-    for name, times in seconds.items():
-        ratios = [b / a for a, b in zip(first, times, strict=True)]
-        low, median, high = statistics.quantiles(ratios, n=4)
-        print(f"| {name} | {1e3 * statistics.median(times):.1f} | {median:.3f} ({low:.3f} … {high:.3f}) |")
+    first = next(iter(spent.values()))
+    print(f"\nNothing to overlap: {NUM_ENVS} drones x 32 steps, a learner that does nothing; to unpipelined, batch by batch: median (quartiles)\n")
+    print("| collector | ms a batch | time | processor time |\n|---|---|---|---|")
+    for name, by_clock in spent.items():
+        cells = [f"{1e3 * statistics.median(by_clock['time']):.1f}"]
+        for clock, times in by_clock.items():
+            low, median, high = statistics.quantiles([b / a for a, b in zip(first[clock], times, strict=True)], n=4)
+            cells.append(f"{median:.3f} ({low:.3f} … {high:.3f})")
+        print(f"| {name} | {' | '.join(cells)} |")
 
 
 def main() -> None:
@@ -268,6 +276,7 @@ def main() -> None:
     parser.add_argument("--step-ms", type=float, default=10.0)
     parser.add_argument("--wait", action="store_true", help="env and learner wait instead of burning CPU time: needs no second core")
     parser.add_argument("--no-peers", action="store_true", help="leave TorchRL's collectors out")
+    parser.add_argument("--overhead", action="store_true", help="only what the pipeline costs where there is nothing to overlap")
     parser.add_argument("--learn", action="store_true")
     parser.add_argument("--schemes", action="store_true")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -288,8 +297,9 @@ def main() -> None:
     elif args.device != "cpu":
         pipeline_runs.captured(args.num_envs, 10 * args.iterations, args.device, args.rounds)
     else:
-        torch.set_num_threads(1)
-        overlap(Waiter if args.wait else Burner, args.rounds, args.step_ms / 1e3, not args.no_peers)
+        set_threads(1)  # numba's as well, which when it starts its own would set torch's again
+        if not args.overhead:
+            overlap(Waiter if args.wait else Burner, args.rounds, args.step_ms / 1e3, not args.no_peers)
         overhead(args.rounds)
 
 

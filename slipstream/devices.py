@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
+from collections.abc import Callable
 
 import torch
 
@@ -34,3 +36,19 @@ def set_threads(count: int) -> None:
 
         numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     torch.set_num_threads(count)  # last: numba, when it starts its own threads, sets OpenMP's number, which is torch's too
+
+
+def threads_here() -> Callable[[], None]:
+    """What gives another Python thread as many CPU threads as this one has now: both torch and numba count them by Python thread."""
+    torchs = torch.get_num_threads()
+    numba = sys.modules.get("numba")
+    numbas = numba.get_num_threads() if numba else 0
+    if numba:
+        torch.set_num_threads(torchs)  # as in set_threads: numba may just have started its own
+
+    def give() -> None:
+        if numba:
+            numba.set_num_threads(numbas)
+        torch.set_num_threads(torchs)
+
+    return give

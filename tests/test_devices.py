@@ -2,7 +2,7 @@ import os
 import subprocess
 import sys
 
-CODE = """
+STARTING = """
 import torch
 torch.set_num_threads(2)
 torch.get_num_threads()  # only then numba finds something to change
@@ -21,7 +21,32 @@ print(torch.get_num_threads(), numba.get_num_threads())
 """
 
 
-def test_numba_starting_its_threads_does_not_change_torchs():
+BESIDE = """
+import threading
+import numba
+import torch
+from slipstream.devices import set_threads, threads_here
+set_threads(1)
+give = threads_here()
+
+def look():
+    give()
+    print(torch.get_num_threads(), numba.get_num_threads())
+
+thread = threading.Thread(target=look)
+thread.start()
+thread.join()
+"""
+
+
+def run(code: str) -> list[str]:
     env = {**os.environ, "OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
-    done = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.split() == ["1", "1"]
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=True).stdout.split()
+
+
+def test_numba_starting_its_threads_does_not_change_torchs():
+    assert run(STARTING) == ["1", "1"]
+
+
+def test_a_thread_is_given_as_many_cpu_threads_as_the_one_that_starts_it():
+    assert run(BESIDE) == ["1", "1"]

@@ -43,7 +43,8 @@ class StopFlag:
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         if self.requested:
-            if signum == signal.SIGINT and time.monotonic() - self._came_s > SAME_S:  # files appear whole or not at all, so leaving here loses only what was still queued
+            if signum == signal.SIGINT and time.monotonic() - self._came_s > SAME_S:
+                # files appear whole or not at all, so leaving here loses only what was still queued
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 os.kill(os.getpid(), signal.SIGINT)
             return

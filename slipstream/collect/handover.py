@@ -15,10 +15,14 @@ class Handover:
 
     `publish` is the learner's, `take_over` the collector's. A version is a copy that nobody writes to, so the learner may go on at once,
     and the acting copy changes at no other time than in `take_over`. Versions are kept until `forget`.
+
+    With `direct` nothing may act between a version's `forget` and the next one's `publish`, as on-policy: then the acting copy itself
+    holds the version, and the weights are copied once instead of twice.
     """
 
-    def __init__(self, policy: nn.Module, acting: nn.Module | None = None) -> None:
+    def __init__(self, policy: nn.Module, acting: nn.Module | None = None, direct: bool = False) -> None:
         self.policy = policy
+        self.direct = direct
         self.acting = copy.deepcopy(policy).requires_grad_(False) if acting is None else acting
         self._theirs, self._mine = tensors(policy), tensors(self.acting)
         if acting is not None:
@@ -29,33 +33,48 @@ class Handover:
     @torch.no_grad()
     def publish(self, version: int) -> None:
         """The learner's present weights are `version`."""
-        held = self._spare.pop() if self._spare else [torch.empty_like(x) for x in self._theirs.values()]
+        held = self._room()
         _copy(held, list(self._theirs.values()))
         self._versions[version] = held  # one store: the other thread sees the version whole or not at all
 
     @torch.no_grad()
     def take_over(self, version: int) -> None:
         """The acting copy acts as `version` from now on."""
-        _copy(list(self._mine.values()), self._versions[version])
+        held = self._versions[version]
+        if not self.direct:
+            _copy(list(self._mine.values()), held)
+
+    def _room(self) -> list[Tensor]:
+        """Memory for one more version."""
+        if self.direct:
+            if self._versions:
+                raise RuntimeError(f"version {min(self._versions)} acts still: forget it before the next one is published")
+            return list(self._mine.values())
+        return self._spare.pop() if self._spare else [torch.empty_like(x) for x in self._theirs.values()]
 
     def forget(self, before: int) -> None:
         """Versions below `before` are needed no more."""
         for version in [v for v in self._versions if v < before]:
-            self._spare.append(self._versions.pop(version))
+            held = self._versions.pop(version)
+            if not self.direct:
+                self._spare.append(held)
 
     def state_dict(self) -> dict[str, Any]:
         """The versions held, as copies."""
         names = list(self._theirs)
         return {str(v): {n: x.clone() for n, x in zip(names, held, strict=True)} for v, held in self._versions.items()}
 
+    @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Holds these versions and no others."""
         for version, saved in state.items():
             if saved.keys() != self._theirs.keys():
                 raise ValueError(f"version {version} of the saved weights is of another policy: build it as it was saved")
-        self._versions = {
-            int(version): [saved[name].to(x.device, copy=True) for name, x in self._theirs.items()] for version, saved in state.items()
-        }
+        self._versions = {}
+        for version, saved in state.items():
+            held = self._room()
+            _copy(held, [saved[name].to(x.device) for name, x in self._theirs.items()])
+            self._versions[int(version)] = held
 
 
 def tensors(module: nn.Module) -> dict[str, Tensor]:

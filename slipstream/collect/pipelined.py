@@ -11,6 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from slipstream import devices
 from slipstream.collect.handover import Handover
 from slipstream.collect.line import CollectorLine, DeliveredEpisodes, Item, IterableLine, version_of
 from slipstream.collect.stream import StreamLane
@@ -38,7 +39,7 @@ class PipelinedDataCollector:
     - `device`: where the batches are to be; None leaves them where the base gives them.
     - `prefetch_count`: batches that may wait for the learner. It bounds memory; the versions bound collecting ahead.
     - `lane`: "thread", or "stream": the caller's thread queues rollouts on a CUDA stream; "auto": stream where the env lives on a GPU.
-    - `threads`: CPU threads of the collecting thread; 0 leaves them as they are.
+    - `threads`: CPU threads of the collecting thread; 0: as many as the thread that builds this has.
     - `seed`: of the collecting thread's own random numbers; None draws one from torch's global generator.
     - `postproc`: applied to every batch, beside the learner.
     - `fixed_memory`: every batch lies in the same memory on the GPU, for an update that is captured as a graph (stream lane only).
@@ -220,7 +221,8 @@ class PipelinedDataCollector:
         self._lane.restart(state["taken"] + 1)
         self._line.load_state_dict(dict(state))
         if self._handover is not None:
-            self._handover.load_state_dict(state["weights"])
+            oldest = version_of(state["taken"] + 1, self.staleness)  # a state saved with older data holds more
+            self._handover.load_state_dict({v: weights for v, weights in state["weights"].items() if int(v) >= oldest})
         if self.episodes is not None:
             self.episodes.load_state_dict(state["episodes"])
         self._taken, self._version, self._frames = state["taken"], state["version"], state["frames"]
@@ -316,7 +318,8 @@ class PipelinedDataCollector:
             self._lane: Any = StreamLane(self._line.make, self._ours.env.device)
         else:
             device = self.device if self._ours is None else torch.device(self._ours.env.device)
-            self._lane = Worker(self._line.make, depth, "slipstream-collect", functools.partial(_prepare_thread, threads, device))
+            set_threads = functools.partial(devices.set_threads, threads) if threads else devices.threads_here()
+            self._lane = Worker(self._line.make, depth, "slipstream-collect", functools.partial(_prepare_thread, set_threads, device))
         # The thread holds the lane and the line, neither of which holds the collector: dropped, it ends them.
         self._finalizer: Callable[[], Any] = weakref.finalize(self, self._lane.stop)
 
@@ -330,13 +333,10 @@ class PipelinedDataCollector:
             raise RuntimeError("this collector was shut down: build a new PipelinedDataCollector")
 
 
-def _prepare_thread(threads: int, device: torch.device | None) -> None:
+def _prepare_thread(set_threads: Callable[[], None], device: torch.device | None) -> None:
     if device is not None and device.type == "cuda":
         torch.cuda.set_device(device)  # threads begin on device 0
-    if threads:
-        from slipstream.devices import set_threads
-
-        set_threads(threads)
+    set_threads()
 
 
 def _handover(base: Any, policy: nn.Module | None, on_policy: bool) -> Handover | None:
@@ -344,11 +344,11 @@ def _handover(base: Any, policy: nn.Module | None, on_policy: bool) -> Handover 
     if isinstance(base, SyncDataCollector):
         if policy is not None and policy is not acting:
             raise ValueError("policy= is for other collectors than slipstream's own: this one's policy is known")
-        return Handover(acting) if isinstance(acting, nn.Module) else None
+        return Handover(acting, direct=on_policy) if isinstance(acting, nn.Module) else None
     if policy is not None:
         if not isinstance(acting, nn.Module):
             raise ValueError("policy= needs a base collector with an attribute `policy`, a module that acts")
-        return Handover(policy, acting)
+        return Handover(policy, acting, direct=on_policy)
     if isinstance(acting, nn.Module) and not on_policy:
         warnings.warn(
             "the base collector has a policy, and is read ahead: if that module is the one you train, it acts while its weights are "

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.collect import PipelinedDataCollector, SyncDataCollector
+from slipstream.collect.handover import tensors
 from slipstream.models.policy import build_policy
 
 
@@ -94,6 +95,39 @@ def test_every_step_of_a_batch_acts_with_the_whole_weights_of_its_version(pipeli
                 for weight in policy.weights:
                     weight.sub_(2.0)
                 policy.share.sub_(2.0)
+
+
+def test_on_policy_weights_published_early_may_be_written_while_they_collect(pipeline):
+    policy = Told(pause_s=0.0005)
+    collector = pipeline(policy, on_policy=True)
+    for number in range(4):
+        batch = collector.rollout()
+        assert torch.equal(batch["low"], batch["policy_version"].float()) and torch.equal(batch["high"], batch["low"])
+        assert int(batch["policy_version"][0, 0]) == number
+        learn(policy)
+        collector.publish()
+        learn(policy)  # beside the rollout
+        with torch.no_grad():
+            for weight in policy.weights:
+                weight.sub_(1.0)
+
+
+def test_on_policy_weights_are_copied_once(pipeline):
+    collector = pipeline(Told(), on_policy=True)
+    collector.rollout()
+    collector.publish()
+    collector.settle()
+    held = collector._handover._versions[1]
+    assert {x.data_ptr() for x in held} == {x.data_ptr() for x in tensors(collector.acting).values()}
+
+
+def test_a_state_of_older_data_goes_on_on_policy(pipeline):
+    policy = Told()
+    collector = pipeline(policy)
+    versions(collector, 3, lambda: learn(policy))
+    twin = pipeline(policy, on_policy=True)
+    twin.load_state_dict(collector.state_dict())
+    assert versions(twin, 3, lambda: learn(policy)) == [3, 4, 5]
 
 
 def test_publish_lets_the_next_batch_begin_with_the_weights_of_that_moment(pipeline):
