@@ -259,7 +259,8 @@ def overhead(rounds: int) -> None:
     for end in ends:
         end()
     first = next(iter(spent.values()))
-    print(f"\nNothing to overlap: {NUM_ENVS} drones x 32 steps, a learner that does nothing; to unpipelined, batch by batch: median (quartiles)\n")
+    print(f"\nNothing to overlap: {NUM_ENVS} drones x 32 steps, a learner that does nothing, one CPU thread;")
+    print("to unpipelined, batch by batch: median (quartiles)\n")
     print("| collector | ms a batch | time | processor time |\n|---|---|---|---|")
     for name, by_clock in spent.items():
         cells = [f"{1e3 * statistics.median(by_clock['time']):.1f}"]
