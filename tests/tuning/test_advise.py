@@ -9,7 +9,7 @@ import pytest
 from slipstream.advise import apply_text, closing, table
 from slipstream.cli import main
 from slipstream.config import ConfigError, load_train
-from slipstream.monitor.advisor import Finding, Proposal, Report, Situation
+from slipstream.monitor.advisor import Advisor, Finding, Proposal, Report, Sample, Situation
 from slipstream.monitor.comparing import Gain
 from slipstream.tuning.probe import SaveCost, TrainingProbe
 from slipstream.tuning.questions import training_questions
@@ -50,6 +50,65 @@ def answer(text, s, **more):
 def test_two_that_run_side_by_side_take_as_long_as_the_longer():
     assert answer("collect beside the learning?", situation({"collect": 0.4})).gain == pytest.approx(1 / 0.6)
     assert answer("collect beside the learning?", situation({"collect": 0.8})).gain == pytest.approx(1 / 0.8)
+
+
+class SharedGPU:
+    """A captured training of a GPU: `gains` says by what factor each `collect.pipeline` changes its frames/s. Time is only counted."""
+
+    def __init__(self, gains, set_up_s=2.0):
+        self.gains, self.set_up_s, self.now_s, self.opened = gains, set_up_s, 0.0, []
+
+    def clock(self):
+        return self.now_s
+
+    def facts(self):
+        return GPU
+
+    def setting(self, key):
+        return SETTINGS.get(key)
+
+    def open(self, overrides):
+        self.now_s += self.set_up_s
+        mode = overrides.get("collect.pipeline", "off")
+        self.opened.append(mode)
+        return SharedGPURun(self, self.gains[mode])
+
+
+class SharedGPURun:
+    def __init__(self, machine, gain):
+        self.machine, self.gain = machine, gain
+
+    def run(self, seconds):
+        self.machine.now_s += seconds
+        return Sample(415_364 * self.gain * seconds, seconds, {"collect": 0.12, "read back": 0.03}, 10)
+
+    def close(self):
+        pass
+
+
+def asked_of(machine):
+    questions = [question for question in training_questions() if question.key == "collect.pipeline"]
+    return Advisor(machine, questions, 60.0, machine.clock).advise()
+
+
+def test_a_pipeline_that_costs_on_a_shared_gpu_is_tried_withdrawn_and_the_reason_named():
+    machine = SharedGPU({"off": 1.0, "on": 0.950, "on_policy": 0.972})  # as measured on an H200, captured as graphs
+    report = asked_of(machine)
+    assert machine.opened == ["off", "on", "on_policy"]
+    assert [(finding.value, finding.verdict) for finding in report.findings] == [("on", "withdrawn"), ("on_policy", "withdrawn")]
+    assert [finding.gain.ratio for finding in report.findings] == pytest.approx([0.950, 0.972])
+    assert all("share one GPU" in finding.why for finding in report.findings)
+    assert report.overrides == {}
+
+
+def test_a_pipeline_that_pays_on_a_gpu_is_advised():
+    assert asked_of(SharedGPU({"off": 1.0, "on": 1.08, "on_policy": 1.0})).overrides == {"collect.pipeline": "on"}
+
+
+def test_a_pipeline_that_there_is_no_time_to_try_on_a_gpu_is_not_advised():
+    report = asked_of(SharedGPU({"off": 1.0, "on": 1.08, "on_policy": 1.0}, set_up_s=50.0))
+    assert {finding.verdict for finding in report.findings} == {"not tried"} and report.overrides == {}
+    assert all("share one GPU" in finding.why for finding in report.findings)
 
 
 def test_collecting_cannot_run_ahead_of_a_league_nor_on_one_core():
