@@ -22,6 +22,7 @@ from slipstream.evaluate import evaluation_env, fly, fly_episodes, summarise
 from slipstream.league.league import League
 from slipstream.learner import Policy, ReplayLearner, build_learner, build_network
 from slipstream.models.policy import ActorCritic
+from slipstream.monitor import PerformanceMonitor
 from slipstream.policies import load_policy
 from slipstream.seeding import derive_seed
 
@@ -55,6 +56,13 @@ class Job:
     def last_iteration(self) -> int:
         """Where this start ends by frames; 0 where an earlier one used up the time."""
         return 0 if 0 < self.cfg.max_time_s <= self.trained_s else self.iterations
+
+    def watch(self, monitor: PerformanceMonitor) -> None:
+        """Lets `monitor` watch the memory; a replay buffer that fills up is no leak."""
+        monitor.watch_memory(self.env.device)
+        if isinstance(self.algo, ReplayLearner):
+            buffer = self.algo.buffer
+            monitor.store("replay_mb", lambda: buffer.host_bytes / 2**20)
 
     def progress(self, it: int, clock: Clock) -> float:
         """The share of the run that is done, by frames or by time, whichever ends it sooner."""
@@ -138,7 +146,7 @@ class Job:
 
     def honours(self, metrics: dict[str, float]) -> list[str]:
         """The names under which the policy just judged is kept: `best`, and that of the league's stage that it has ended."""
-        ended = [self.league.ended] if self.league and self.league.ended else []
+        ended = [f"{self.league.ended}-champion"] if self.league and self.league.ended else []  # a number last would make a series of them
         return (["best"] if self.is_best(metrics) else []) + ended
 
     def policy_state(self) -> dict[str, Any]:

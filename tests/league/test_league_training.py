@@ -57,11 +57,11 @@ def test_the_pool_keeps_the_stages_champions_and_lets_others_go(whole):
 def test_each_stages_champion_lies_beside_the_best_and_flies_by_its_path(whole):
     pool = load_checkpoint(latest_checkpoint(whole.checkpoints))["league"]
     for stage in (1, 2, 3):
-        champion = load_checkpoint(whole.path / f"stage{stage}.pt")["policy"]
+        champion = load_checkpoint(whole.path / f"stage{stage}-champion.pt")["policy"]
         place = pool["members"].index(f"stage{stage}")
         assert all(torch.equal(x[place], champion[name]) for name, x in pool["pool"].items())
-    assert not (whole.path / "stage4.pt").exists()
-    words = [f"red={whole.path}", f"blue={whole.path}/stage1.pt", "games=2", "device=cpu", "eval.picture=false"]
+    assert not (whole.path / "stage4-champion.pt").exists() and not (whole.path / "latest.pt").exists()
+    words = [f"red={whole.path}", f"blue={whole.path}/stage1-champion.pt", "games=2", "device=cpu", "eval.picture=false"]
     result = evaluate.run(*evaluate.configure(words))
     assert result["pairs"][0]["games"] == 2
 
