@@ -40,7 +40,7 @@ def run(cfg: TrainConfig) -> RunFolder:
     start = job.load_state_dict(state) if state else 0
     folder = RunFolder.open(cfg.resume) if cfg.resume else RunFolder.create(cfg.root, cfg.name, to_dict(cfg))
     monitor = PerformanceMonitor()
-    monitor.watch_memory(job.env.device)
+    job.watch(monitor)
     with (
         AsyncCheckpointSaver(
             cfg.async_checkpoint_queue_size,

@@ -12,6 +12,7 @@ from slipstream.monitor.trend import Leak, find_leak
 MOST = 240  # samples kept; at that many every second one goes, and half as many come
 READ_S = 1.0  # how often gauges are read at most
 LEAK_FLOOR_MB = 16.0  # over the window: less is not called a leak
+WELL_KNOWN = 0.05  # what is meant to grow is known to within this share of it: allocators round up, indices are added
 JUDGED_ANEW = 1.05  # a leak is looked for again when the run is this much longer: two milliseconds each time while there is one
 
 Read = Callable[[], float]
@@ -28,6 +29,7 @@ class Gauge:
         self.error: str | None = None  # why it is read no more
         self.times_s: list[float] = []
         self.values: list[float] = []
+        self.expected: list[float] = []  # of each value, what is meant to be there
         self._every_s = READ_S
         self._judged: tuple[float, Leak | None] | None = None  # how long the run was, and what was found then
 
@@ -37,11 +39,13 @@ class Gauge:
             return None
         span_s = self.times_s[-1] - self.times_s[0]
         if self._judged is None or span_s >= JUDGED_ANEW * self._judged[0]:
-            self._judged = (span_s, find_leak(name, self.times_s, self.values, self.leak_floor))
+            rest = [value - expected for value, expected in zip(self.values, self.expected, strict=True)]
+            doubt = WELL_KNOWN * (max(self.expected) - min(self.expected))
+            self._judged = (span_s, find_leak(name, self.times_s, rest, self.leak_floor + doubt))
         return self._judged[1]
 
-    def sample(self, now_s: float) -> None:
-        """Reads it; one that fails is read no more, and says why: a gauge must not end a training."""
+    def sample(self, now_s: float, expected: float = 0.0) -> None:
+        """Reads it, `expected` of it being no leak; one that fails is read no more, and says why: a gauge must not end a training."""
         if self.error is not None:
             return
         try:
@@ -55,8 +59,9 @@ class Gauge:
             return
         self.times_s.append(now_s)
         self.values.append(value)
+        self.expected.append(expected)
         if len(self.values) >= MOST:
-            del self.times_s[1::2], self.values[1::2]
+            del self.times_s[1::2], self.values[1::2], self.expected[1::2]
             self._every_s *= 2
 
     def forget(self) -> None:
@@ -64,6 +69,7 @@ class Gauge:
         self.value = self.most = self.error = self._judged = None
         self.times_s.clear()
         self.values.clear()
+        self.expected.clear()
         self._every_s = READ_S
 
 
@@ -72,6 +78,7 @@ class Gauges:
 
     def __init__(self) -> None:
         self.by_name: dict[str, Gauge] = {}
+        self.parts: dict[str, set[str]] = {}  # of a gauge: others whose growth is meant to be
         self._read_s: float | None = None
 
     def add(self, name: str, read: Read, leak_floor: float | None = None) -> None:
@@ -83,8 +90,12 @@ class Gauges:
         if not self.by_name or (self._read_s is not None and now_s - self._read_s < READ_S):
             return False
         self._read_s = now_s
-        for gauge in list(self.by_name.values()):
-            gauge.sample(now_s)
+        whole = {name: self.parts[name] & self.by_name.keys() for name in self.by_name.keys() & self.parts.keys()}
+        for name, gauge in list(self.by_name.items()):
+            if name not in whole:
+                gauge.sample(now_s)
+        for name, parts in whole.items():  # read last, when their parts are known
+            self.by_name[name].sample(now_s, sum(self.by_name[part].value or 0.0 for part in parts))
         return True
 
     def values(self) -> dict[str, float]:

@@ -111,6 +111,14 @@ class PerformanceMonitor(Ledger):
         for name, read in memory_gauges(device).items():
             self.gauge(name, read, LEAK_FLOOR_MB)
 
+    def store(self, name: str, read: Read, of: str = "rss_mb") -> None:
+        """A gauge of memory that is meant to grow until it is full, as a replay buffer's: taken off the gauge `of` before that is judged.
+
+        `read()` gives what is held by now, in the unit of that gauge.
+        """
+        self.gauge(name, read)
+        self.gauges.parts.setdefault(of, set()).add(name)
+
     def leaks(self) -> list[Leak]:
         """Watched gauges that grow steadily, over all of the run but its first fifth."""
         return self.gauges.leaks()

@@ -222,6 +222,11 @@ class BlockColumn:
         return self._table.nbytes
 
     @property
+    def written_bytes(self) -> int:
+        """All of it: arenas count the pages they have used."""
+        return self.nbytes
+
+    @property
     def settled_bytes(self) -> int:
         """Memory without what waits to be sealed, which is counted as small as blocks before it became."""
         with self._lock:

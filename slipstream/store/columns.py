@@ -61,6 +61,11 @@ class Column(Protocol):
         ...
 
     @property
+    def written_bytes(self) -> int:
+        """Memory written to: of what is only reserved the system has given none yet."""
+        ...
+
+    @property
     def settled_bytes(self) -> int:
         """Memory that its rows will take when background work is done."""
         ...
@@ -85,6 +90,7 @@ class RawColumn:
         self.head = self.tail = 0
         self.ring = np.empty((max(16, capacity), *shape), dtype)  # row r lies in slot r % len(ring)
         self._slack = slack
+        self._first = 0  # the first row that was written to this ring
 
     def append(self, frames: np.ndarray) -> int:
         """Adds [n, *shape]; the number of the first new row."""
@@ -127,7 +133,7 @@ class RawColumn:
         if zlib.crc32(data) != crc:
             raise ValueError(f"the rows from {header.first_row} on are damaged: their checksum does not hold")
         if self.head == self.tail:
-            self.head = self.tail = header.first_row
+            self.head = self.tail = self._first = header.first_row
         if header.first_row != self.tail:
             raise ValueError(f"rows from {header.first_row} on were given where {self.tail} comes next")
         self.append(np.frombuffer(data, self.ring.dtype).reshape(header.rows, *self.ring.shape[1:]))
@@ -155,6 +161,11 @@ class RawColumn:
         return self.ring.nbytes
 
     @property
+    def written_bytes(self) -> int:
+        """Memory of the slots that were written to."""
+        return min(self.tail - self._first, len(self.ring)) * (self.ring.nbytes // len(self.ring))
+
+    @property
     def settled_bytes(self) -> int:
         """What its rows need, room to grow included."""
         return int((self.tail - self.head) * (1 + self._slack)) * (self.ring.nbytes // len(self.ring))
@@ -171,7 +182,7 @@ class RawColumn:
     def close(self) -> None:
         """Lets the memory go."""
         self.evict(self.tail)
-        self.ring = self.ring[:16].copy()
+        self.ring, self._first = self.ring[:16].copy(), self.tail
 
     def _grow(self, rows: int) -> None:
         """A larger ring, the old one left as it is for whoever reads it."""
@@ -179,7 +190,7 @@ class RawColumn:
         live = np.arange(self.head, self.tail)
         for part in np.array_split(live, max(1, len(live) >> 16)):
             ring[part % len(ring)] = self.ring[part % len(self.ring)]
-        self.ring = ring
+        self.ring, self._first = ring, self.head
 
 
 def take(ring: np.ndarray, slots: np.ndarray, out: np.ndarray) -> None:

@@ -273,6 +273,11 @@ class DeviceReplayBuffer(ReplayBuffer):
         """Memory of the ring on the device."""
         return 0 if self._frames is None else sum(tensor.nbytes for tensor in self._frames.tensors().values())
 
+    @property
+    def host_bytes(self) -> int:
+        """None: the ring lies on the device, taken at once."""
+        return 0
+
     def stats(self) -> dict[str, Any]:
         """Steps, frames and bytes."""
         with self._turns.drawing():

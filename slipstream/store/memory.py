@@ -82,14 +82,22 @@ class Memory:
     @property
     def settled_bytes(self) -> int:
         """Bytes that what is held needs: without rows that have left and blocks that the background will make smaller."""
-        columns = sum(column.settled_bytes for column in (*self.columns.values(), self.ends))
-        return columns + self.index.nbytes + self.sampler.nbytes + sum(a.nbytes for a in self.pending.values())
+        return sum(column.settled_bytes for column in (*self.columns.values(), self.ends)) + self._rest
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory, all of it."""
-        columns = sum(column.nbytes for column in list(self.columns.values()))
-        return columns + self.ends.nbytes + self.index.nbytes + self.sampler.nbytes + sum(a.nbytes for a in self.pending.values())
+        return sum(column.nbytes for column in list(self.columns.values())) + self.ends.nbytes + self._rest
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of memory that were written to: what the system has given so far."""
+        return sum(column.written_bytes for column in list(self.columns.values())) + self.ends.written_bytes + self._rest
+
+    @property
+    def _rest(self) -> int:
+        """Bytes of all but the columns."""
+        return self.index.nbytes + self.sampler.nbytes + sum(a.nbytes for a in self.pending.values())
 
     def append(self, parts: Mapping[Key, list[np.ndarray]], ends: np.ndarray) -> None:
         """Rows for all columns; nobody sees them before the index counts them."""

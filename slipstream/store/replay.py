@@ -195,6 +195,11 @@ class ReplayBuffer:
         """Memory taken, all of it: columns, index, sampler, pending observations; not what lies in files, nor batches handed out."""
         return self._memory.nbytes
 
+    @property
+    def host_bytes(self) -> int:
+        """What of it the process holds by now: `nbytes` without what is reserved and not written yet. It grows until the buffer is full."""
+        return self._memory.written_bytes
+
     def stats(self) -> dict[str, Any]:
         """Steps, episodes, rows, bytes, and what each column says of itself."""
         memory = self._memory

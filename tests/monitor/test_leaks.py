@@ -107,6 +107,37 @@ def test_a_monitor_reads_its_gauges_once_a_second_and_tells_the_leak():
     assert monitor.leaks() == []
 
 
+def leaks_of(held_mb, told_mb):
+    """Which gauges a monitor calls leaks when memory is `held_mb(second)`, of which a store says that `told_mb(second)` are its own."""
+    clock = Clock()
+    monitor = PerformanceMonitor(clock=clock)
+    monitor.store("replay_mb", lambda: told_mb(clock.now_s), of="held_mb")
+    monitor.gauge("held_mb", lambda: held_mb(clock.now_s), leak_floor=16)
+    for _ in range(300):
+        clock.now_s += 1
+        monitor.tick()
+    shown = monitor.metrics()
+    assert (shown["replay_mb"], shown["held_mb"]) == (told_mb(300), held_mb(300))  # as they are
+    return [leak.name for leak in monitor.leaks()]
+
+
+def test_a_buffer_that_fills_up_is_no_leak_where_it_tells_what_it_holds():
+    assert leaks_of(lambda s: 500 + 4 * s, lambda s: 0.0) == ["held_mb"]
+    assert leaks_of(lambda s: 500 + 4 * s, lambda s: 4 * s) == []
+    assert leaks_of(lambda s: 500 + 4.1 * s, lambda s: 4 * s) == []  # an allocator's rounding
+
+
+def test_a_leak_beside_a_buffer_that_fills_up_is_found():
+    assert leaks_of(lambda s: 500 + 5 * s, lambda s: 4 * s) == ["held_mb"]
+
+
+def test_a_store_that_says_nothing_of_a_gauge_leaves_it_alone():
+    monitor = PerformanceMonitor(clock=Clock())
+    monitor.store("replay_mb", lambda: 1.0)  # of resident memory, which is not watched here
+    monitor.tick()
+    assert monitor.leaks() == []
+
+
 def test_a_gauge_that_fails_is_read_no_more_and_says_why():
     clock = Clock()
     monitor = PerformanceMonitor(clock=clock)

@@ -8,7 +8,11 @@ import torch
 from tensordict import TensorDict
 
 from slipstream.algo.offpolicy import OffPolicyConfig
+from slipstream.config import load_train
+from slipstream.job import build
 from slipstream.learner import ReplayLearner
+from slipstream.monitor import PerformanceMonitor
+from slipstream.monitor.gauges import memory_gauges
 from slipstream.store import HindsightSampler, ReplayBuffer
 
 
@@ -183,3 +187,30 @@ def test_final_rows_of_several_observations_do_not_outvote_a_key_of_a_users_own(
     buffer = ReplayBuffer(100)
     buffer.add({"nodes": np.zeros((21, 3), np.float32), "edges": np.zeros((21, 4), np.float32), "score": np.arange(20)})
     assert len(buffer) == 20
+
+
+@pytest.mark.parametrize("codec", ["raw", "auto"])
+def test_what_a_filling_buffer_says_it_holds_is_what_the_process_has_grown_by(codec):
+    read = memory_gauges().get("rss_mb") or pytest.skip("this system does not tell")
+    noise = np.random.default_rng(0).integers(0, 256, (2001, 16384), np.uint8)  # 32 MB an episode that do not compress
+    steps = np.zeros(2000, np.float32)
+    with ReplayBuffer(8000, codec=codec) as buffer:
+        seen = []
+        for _ in range(5):
+            buffer.add({"observation": noise, "reward": steps})
+            seen.append((read(), buffer.host_bytes / 2**20))
+        (first_rss, first_held), (rss, held) = seen[0], seen[3]
+        assert 80 < held - first_held < 110 and rss - first_rss == pytest.approx(held - first_held, rel=0.25)
+        assert seen[4][1] - held < 40  # full: what comes takes the place of what leaves
+        assert buffer.host_bytes <= buffer.nbytes
+
+
+def test_a_training_tells_the_monitor_what_its_replay_buffer_holds():
+    job = build(load_train(["algo=td3", "task=gym", "env.id=Pendulum-v1", "env.num_envs=8", "device=cpu", "wandb.mode=disabled"]))
+    monitor = PerformanceMonitor()
+    job.watch(monitor)
+    job.algo.buffer.add(episode(0, 50))
+    monitor.tick()
+    monitor.tick()
+    assert monitor.metrics()["replay_mb"] == job.algo.buffer.host_bytes / 2**20 > 0
+    assert monitor.gauges.parts == {"rss_mb": {"replay_mb"}}
