@@ -69,7 +69,7 @@ def run(cfg: TrainConfig) -> RunFolder:
                 losses = learn(batch, job.progress(it, clock))
             if is_due(cfg.rollout_save_interval, it, False):
                 with monitor.timer("rollout_save"):
-                    rollouts.save(plain_batch(batch), it, note={"frames": job.collector.frames})
+                    rollouts.save(plain_batch(batch), it + 1, note={"frames": job.collector.frames})
             job.publish()
             readings.send((it, *losses), job.reading(losses))
             done = it + 1 == job.iterations or clock.is_up()
@@ -90,8 +90,8 @@ def run(cfg: TrainConfig) -> RunFolder:
             for past, metrics in read:
                 metrics |= (found if past == it else {}) | {"fps": fps}
                 frames = job.collector.frames - (it - past) * job.frames_per_batch
-                log.write(past, frames, metrics | perf)
-                view.update(past, frames, metrics, stats, job.progress(it + 1, clock))
+                log.write(past + 1, frames, metrics | perf)
+                view.update(past + 1, frames, metrics, stats, job.progress(it + 1, clock))
             if it % 100 == 99:
                 view.print(summary(monitor, saver))
             if saves:

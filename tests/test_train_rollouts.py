@@ -7,6 +7,7 @@ from slipstream import RolloutStorage
 from slipstream.checkpoint import load_checkpoint
 from slipstream.config import ConfigError, load_train
 from slipstream.policies import latest_checkpoint
+from slipstream.runs.log import read_metrics
 from slipstream.store.rollout_episodes import find_episodes
 from slipstream.train import run
 
@@ -19,11 +20,13 @@ def test_every_nth_batch_is_saved_and_nothing_else_changes(tmp_path):
     saved = run(load_train([*SMALL, f"root={tmp_path}", "name=saved", "rollout_save_interval=2"]))
     assert not (plain.path / "rollouts").exists()
     with RolloutStorage(saved.path / "rollouts") as storage:
-        assert storage.iterations() == [1, 3, 5]
-        batch = storage.load(5)
-        assert batch.batch_size == (32, 8) and storage.file(5).note == {"frames": 1536}
+        assert storage.iterations() == [2, 4, 6]
+        batch = storage.load(6)
+        assert batch.batch_size == (32, 8) and storage.file(6).note == {"frames": 1536}
         assert torch.equal(batch["observation", "lidar"][:, 1:], batch["next", "observation", "lidar"][:, :-1])
         assert sum(len(e) for e in find_episodes(storage)) == int(sum(b["valid"].sum() for _, b in storage))
+    assert [row["iteration"] for row in read_metrics(saved.path)] == [1, 2, 3, 4, 5, 6]  # one convention: iterations done
+    assert latest_checkpoint(saved.checkpoints).name.startswith("ckpt_000006.pt")
     weights = [load_checkpoint(latest_checkpoint(folder.checkpoints))["algo"]["policy"] for folder in (plain, saved)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 

@@ -70,7 +70,7 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     def checkpoint_path(self, iteration: int) -> Path:
-        """Where the checkpoint of `iteration` goes: checkpoints/ckpt_000123.pt."""
+        """Where the checkpoint after `iteration` iterations goes: checkpoints/ckpt_000123.pt."""
         return self.checkpoints / f"ckpt_{iteration:06d}.pt"
 
     def config(self) -> dict[str, Any]:

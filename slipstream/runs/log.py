@@ -24,7 +24,8 @@ OWN_KEYS = ("iteration", "frames", "time_s")  # written by the log itself; time_
 class RunLog:
     """Writes one row an iteration; a `with` block is the normal way in.
 
-    A log opened at `start_iteration` first forgets the rows from there on: a run that died after its last checkpoint and
+    Rows bear the number of iterations done, as checkpoints, rollouts and the screen do: the first is 1.
+    A log opened after `done` iterations first forgets the rows of later ones: a run that died after its last checkpoint and
     flies those iterations again has the log of a run that never died. (W&B cannot forget: it keeps the first flight's.)
     """
 
@@ -32,7 +33,7 @@ class RunLog:
         self,
         run: RunFolder,
         wandb: Mapping[str, Any] | None = None,
-        start_iteration: int = 0,
+        done: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         wandb = dict(wandb or {})
@@ -40,7 +41,7 @@ class RunLog:
         if mode not in WANDB_MODES:
             raise ValueError(f"wandb.mode must be one of {', '.join(WANDB_MODES)}, not {mode!r}")
         wandb_module = _import_wandb(mode) if mode != "disabled" else None  # before the log is touched: it may refuse
-        kept = _drop_rows_from(start_iteration, run.metrics_path)
+        kept = _drop_rows_after(done, run.metrics_path)
         self._run = run
         self._clock = clock
         self._start_s = clock() - (kept[-1]["time_s"] if kept else 0.0)
@@ -51,7 +52,7 @@ class RunLog:
         self._tensorboard_tried = False
 
     def write(self, iteration: int, frames: int, metrics: Mapping[str, float]) -> None:
-        """Adds the row of `iteration` (0-based), after which `frames` frames have been flown in all."""
+        """Adds the row of `iteration`, counted from 1, after which `frames` frames have been flown in all."""
         taken = [key for key in OWN_KEYS if key in metrics]
         if taken:
             raise ValueError(f"the log writes {', '.join(taken)} itself: leave it out of the metrics, or name it otherwise")
@@ -115,11 +116,11 @@ def read_metrics(path: str | PathLike[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _drop_rows_from(iteration: int, path: Path) -> list[dict[str, Any]]:
-    """Removes the rows at or after `iteration` and returns those that stay."""
+def _drop_rows_after(iteration: int, path: Path) -> list[dict[str, Any]]:
+    """Removes the rows after `iteration` and returns those that stay."""
     if not path.exists():
         return []
-    kept = [row for row in read_metrics(path) if row["iteration"] < iteration]
+    kept = [row for row in read_metrics(path) if row["iteration"] <= iteration]
     write_whole(path, "".join(json.dumps(row) + "\n" for row in kept).encode())
     return kept
 

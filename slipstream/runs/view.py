@@ -88,12 +88,12 @@ class LiveView:
     def update(
         self, iteration: int, frames: int, metrics: Mapping[str, float], stats: Stats | None = None, share: float | None = None
     ) -> None:
-        """Takes the state after `iteration` (0-based) and `frames` frames in all; `stats` is `PerformanceMonitor.get_stats()`.
+        """Takes the state after `iteration`, counted from 1, and `frames` frames in all; `stats` is `PerformanceMonitor.get_stats()`.
 
         `share` is how much of the run is done, where something else than frames ends it (a time limit).
         """
         now_s = self._clock()
-        self._done = (iteration + 1, frames)
+        self._done = (iteration, frames)
         self._share = self._share_by_count() if share is None else min(share, 1.0)
         if self._first is None:
             self._first = (now_s, self._share)
