@@ -1,6 +1,6 @@
 """slipstream advise: profiles your own configuration, and tries what could make it faster.
 
-    slipstream advise [key=value ...]                any key of `slipstream train`, presets too
+    slipstream advise [key=value ...]                any key of `slipstream train --help`, presets too
     slipstream advise preset=demo --apply FILE       writes what held; then: slipstream train preset=demo @FILE
     slipstream advise seconds=180                    how long it may take (60); what no time is left for is listed as not tried
     slipstream advise --json                         the last line is one JSON object
@@ -20,12 +20,14 @@ from typing import Any
 from rich.table import Table
 
 from slipstream.atomic import write_whole
-from slipstream.config import ConfigError, load_train, plain_overrides, value_of
+from slipstream.config import ConfigError, UnknownKeyError, load_train, plain_overrides, value_of
 from slipstream.monitor import Advisor
-from slipstream.monitor.advisor import ADVISED, Finding, Report
+from slipstream.monitor.advisor import ADVISED, NOT_TRIED, Finding, Report
 from slipstream.runs.console import render
 from slipstream.tuning import TrainingProbe, choose_sizes, training_questions
 from slipstream.tuning.probe import as_word
+
+OWN_WORDS = ("seconds", "--apply", "--json")  # besides the keys of a training
 
 
 def run(argv: list[str]) -> int:
@@ -36,7 +38,10 @@ def run(argv: list[str]) -> int:
     if value_of("resume", words):
         raise ConfigError("advice is for a new run: give the run's settings, not resume=RUN")
     tell: Callable[[str], None] = (lambda text: None) if as_json else print
-    config = load_train(words)
+    try:
+        config = load_train(words)
+    except UnknownKeyError as error:
+        raise UnknownKeyError(error.key, [*OWN_WORDS, *error.keys], "advise") from None
     if config.auto:
         found = choose_sizes(config, tell)
         chosen = {"env.num_envs": found.env.num_envs, "algo.minibatches": getattr(found.algo, "minibatches", None)}
@@ -79,11 +84,21 @@ def closing(report: Report) -> str:
     """What to do, in a sentence or two."""
     held = [finding for finding in report.findings if finding.verdict == ADVISED]
     if not held:
-        return "nothing that was tried made it faster: keep it as it is"
+        return _nothing_held(report)
     words = " ".join(f"{key}={as_word(value)}" for key, value in report.overrides.items())
     together = f" (all together {report.together})" if report.together and len(held) > 1 else ""
     changed = "; ".join(dict.fromkeys(f"{finding.key}: {finding.learning}" for finding in held if finding.learning))
     return f"advice{together}: {words}" + (f"\nwhat is learned changes: {changed}" if changed else "")
+
+
+def _nothing_held(report: Report) -> str:
+    """Why there is no advice: what was tried did not help, or there was no time, or nothing to try."""
+    tried = any(finding.gain is not None for finding in report.findings)
+    left = [finding.key for finding in report.findings if finding.verdict == NOT_TRIED]
+    more = f"; no time was left for {', '.join(dict.fromkeys(left))}: give a larger seconds=" if left else ""
+    if tried:
+        return f"nothing that was tried made it faster: keep it as it is{more}"
+    return f"nothing was tried{more or ': nothing that is asked about could make it faster; keep it as it is'}"
 
 
 def apply_text(report: Report, words: list[str]) -> str:

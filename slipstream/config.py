@@ -61,6 +61,14 @@ class ConfigError(ValueError):
     """A key or value that cannot be; the message says what can."""
 
 
+class UnknownKeyError(ConfigError):
+    """A key that nobody reads; says which of the known `keys` of `command` is nearest."""
+
+    def __init__(self, key: str, keys: Iterable[str], command: str) -> None:
+        self.key, self.keys = key, list(keys)
+        super().__init__(f"unknown key '{key}'{nearest(key, self.keys)} (all keys: slipstream {command} --help)")
+
+
 @dataclass
 class WandbConfig:
     """The settings of `wandb.*` (an extra: pip install 'slipstream-rl[wandb]')."""
@@ -439,7 +447,7 @@ def _check_keys(overrides: list[str], kind: type[Any], settable_keys: dict[str, 
     for text in overrides:
         key = text.partition("=")[0].lstrip("+~")
         if key not in keys:
-            raise ConfigError(f"unknown key '{key}'{nearest(key, keys)} (all keys: slipstream {command} --help)")
+            raise UnknownKeyError(key, keys, command)
 
 
 def _explain(error: Exception) -> str:

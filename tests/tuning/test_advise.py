@@ -219,6 +219,29 @@ def test_the_whole_command_at_a_tiny_size(tmp_path, capsys):
     load_train([*TINY, f"@{file}"])
 
 
+def found(key, verdict, gain=None):
+    return Finding("?", key, "off", "on", verdict, "", 1.5, gain)
+
+
+def test_without_advice_it_says_whether_anything_was_tried():
+    lost = Gain(0.9, 0.8, 0.95, 3)
+    said = [
+        closing(Report(1.0, {}, "", findings))
+        for findings in (
+            [found("a", "keep")],
+            [found("a", "not tried"), found("b", "keep")],
+            [found("a", "withdrawn", lost)],
+            [found("a", "withdrawn", lost), found("b", "not tried")],
+        )
+    ]
+    assert said == [
+        "nothing was tried: nothing that is asked about could make it faster; keep it as it is",
+        "nothing was tried; no time was left for a: give a larger seconds=",
+        "nothing that was tried made it faster: keep it as it is",
+        "nothing that was tried made it faster: keep it as it is; no time was left for b: give a larger seconds=",
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -226,6 +249,8 @@ def test_the_whole_command_at_a_tiny_size(tmp_path, capsys):
         (["--apply"], "--apply needs the name"),
         (["resume=x"], "not resume=RUN"),
         (["env.num_env=3"], "did you mean 'env.num_envs'?"),
+        (["secnds=3"], "did you mean 'seconds'? (all keys: slipstream advise --help)"),
+        (["--aply", "file"], "did you mean '--apply'?"),
     ],
 )
 def test_mistakes_are_told_in_one_line(capsys, words, told):
