@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 
@@ -18,14 +19,41 @@ COMMANDS = {
 }
 
 
+READER_GONE = 141  # 128 + SIGPIPE: the status of any command whose reader has gone away
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; errors of the user's making are told in one line, with the remedy."""
+    """Runs one command; its exit code. A reader who goes away (`| head`) ends it quietly."""
+    try:
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            sys.stdout.flush()  # here, where a reader who has gone can still be met
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter, when it leaves, would try again
+        return READER_GONE
+
+
+def _reader_is_gone() -> bool:
+    """Whether it is our own output that nobody reads, and not some other pipe."""
+    if not hasattr(select, "poll"):
+        return True
+    try:
+        output = sys.stdout.fileno()
+    except OSError:  # none that the system knows
+        return False
+    poll = select.poll()
+    poll.register(output, select.POLLERR)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+def _run(argv: list[str]) -> int:
+    """One command; errors of the user's making are told in one line, with the remedy."""
     # Threads that wait by spinning (libgomp's default: for milliseconds) make a training beside one other busy process 25 times
     # slower; threads that sleep at once lose a third of the speed on a quiet machine. A spin of some microseconds loses neither.
     # It must be said before torch is imported; OMP_WAIT_POLICY or GOMP_SPINCOUNT of one's own stay as they are.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    argv = list(sys.argv[1:] if argv is None else argv)
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(_overview())
         return 0
@@ -57,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return handlers[name](rest)
     except (ValueError, FloatingPointError, OSError, ImportError, CheckpointError) as error:
+        if isinstance(error, BrokenPipeError) and _reader_is_gone():
+            raise
         print(f"slipstream {name}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

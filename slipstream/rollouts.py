@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,14 @@ from slipstream.store.rollout_episodes import EpisodeRef, find_episodes, outcome
 from slipstream.store.rollout_export import FORMATS, export
 from slipstream.store.rollout_reader import RolloutFile
 from slipstream.store.rollouts import RolloutError, RolloutStorage, iteration_of, rollout_files
+from slipstream.subcommands import run_command
 
 MOST_EPISODES = 96  # drawn, unless they are named
 
 
 def main(argv: list[str]) -> int:
     """Run one `slipstream rollouts` command; the exit code: 0 good, 1 broken, 2 could not be done."""
-    args = _parser().parse_args(argv)
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    try:
-        return int(args.command(args, console))
-    except (RolloutError, DamagedFileError, OSError, KeyError, ValueError, ImportError) as error:
-        console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        return 2
+    return run_command(_parser(), argv, (RolloutError, DamagedFileError, OSError, KeyError, ValueError, ImportError))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("iteration", type=int, nargs="?", help="which batch (default: the last)")
     show.add_argument("--picture", type=Path, metavar="PNG", help="draw episodes: flown paths of navigation, curves of any other task")
     show.add_argument("--episodes", help="which of them, as numbers and ranges: 0,3,10-20 (default: the first 96, or 6 as curves)")
-    show.add_argument("--all", action="store_true", help="episodes of all batches, joined where one goes on in the next")
+    show.add_argument("--all", action="store_true", help="count and draw the episodes of all batches, joined where one goes on in the next")
     show.add_argument("--keys", help="keys to draw as curves, by commas: reward,observation.state")
     show.add_argument("--curves", action="store_true", help="curves for navigation too")
     add("verify", _verify, "check every byte of a file or folder; names each broken file, the key and the place")
@@ -97,19 +91,22 @@ def _ls(args: argparse.Namespace, console: Console) -> int:
     for column in ("iteration", "envs x steps", "keys", "file MB", "tensors MB", "ratio", "saved at", "note"):
         table.add_column(column, justify="left" if column in ("saved at", "note") else "right")
     files = [storage.path_of(i) for i in iterations]
+    broken = 0
     for path in files:
-        table.add_row(*_row(path))
+        try:
+            table.add_row(*_row(path, RolloutFile(path)))
+        except DamagedFileError as error:
+            broken += 1
+            size = f"{path.stat().st_size / 1e6:.2f}"
+            table.add_row(str(iteration_of(path)), "", "", size, "", "", "", f"[red]broken[/red]: {escape(str(error))}")
     console.print(table)
-    console.print(f"{len(files)} batches, {sum(path.stat().st_size for path in files) / 1e6:.2f} MB")
+    of = f" ({broken} of them broken)" if broken else ""
+    console.print(f"{len(files)} batches{of}, {sum(path.stat().st_size for path in files) / 1e6:.2f} MB")
     return 0
 
 
-def _row(path: Path) -> list[str]:
+def _row(path: Path, file: RolloutFile) -> list[str]:
     number, size = str(iteration_of(path)), path.stat().st_size
-    try:
-        file = RolloutFile(path)
-    except DamagedFileError as error:
-        return [number, "", "", f"{size / 1e6:.2f}", "", "", "", f"[red]broken[/red]: {escape(str(error))}"]
     lead = f"{file.envs:,} x {file.steps:,}" if file.lead else "-"
     raw = file.tensor_bytes
     saved = datetime.fromtimestamp(file.saved).strftime("%m-%d %H:%M:%S")
@@ -134,7 +131,7 @@ def _show(args: argparse.Namespace, console: Console) -> int:
     console.print(table)
     episodes = find_episodes(storage, iterations if args.all else [iteration]) if file.lead else []
     if episodes:
-        console.print(_episode_line(storage, episodes))
+        console.print(_episode_line(episodes, len(iterations) if args.all else 1))
     if args.picture is not None:
         console.print(f"drew {_picture(args, storage, episodes, file)}")
     return 0
@@ -152,9 +149,10 @@ def _codecs(file: RolloutFile, i: int) -> str:
     return ", ".join(sorted(names, key=lambda name: -names[name]))
 
 
-def _episode_line(storage: RolloutStorage, episodes: list[EpisodeRef]) -> str:
+def _episode_line(episodes: list[EpisodeRef], batches: int) -> str:
     ended = [e for e in episodes if e.ended]
-    text = f"{len(episodes):,} episodes, {len(ended):,} of them to their end ({sum(e.terminated for e in ended):,} terminated), "
+    where = "in this batch" if batches == 1 else f"in all {batches:,} batches, joined where one goes on in the next"
+    text = f"{len(episodes):,} episodes {where}: {len(ended):,} to their end ({sum(e.terminated for e in ended):,} terminated), "
     return text + f"{np.mean([len(e) for e in episodes]):.1f} steps on the average"
 
 

@@ -10,8 +10,6 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Console
-
 from slipstream.algo.capture import capture_training
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.clock import Clock
@@ -24,6 +22,7 @@ from slipstream.policies import latest_checkpoint
 from slipstream.readback import ReadBack
 from slipstream.runs import LiveView, RunFolder, RunLog
 from slipstream.store.rollouts import RolloutStorage
+from slipstream.subcommands import PipedConsole
 
 # What a resumed run may change: how long it goes on, where it runs and what it shows, not what it computes.
 FREE_TO_CHANGE = (
@@ -51,7 +50,7 @@ def run(cfg: TrainConfig) -> RunFolder:
         ) as saver,
         RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level) as rollouts,
         RunLog(folder, wandb, start) as log,
-        LiveView(*totals(job), title(cfg, job), console=Console(quiet=cfg.quiet)) as view,
+        LiveView(*totals(job), title(cfg, job), console=PipedConsole(quiet=cfg.quiet)) as view,
         job.collector,
     ):
         saver.install_signal_handlers(tell_stop)
@@ -93,7 +92,7 @@ def run(cfg: TrainConfig) -> RunFolder:
                 log.write(past + 1, frames, metrics | perf)
                 view.update(past + 1, frames, metrics, stats, job.progress(it + 1, clock))
             if it % 100 == 99:
-                view.print(summary(monitor, saver))
+                view.print(summary(monitor, saver, start))
             if saves:
                 with monitor.timer("checkpoint_save"):
                     state = job.state_dict(it + 1, clock)
@@ -178,11 +177,12 @@ def title(cfg: TrainConfig, job: Job) -> str:
     return f"{cfg.task}: {job.env.num_envs:,} environments on {job.env.device}, {weights:,} weights, seed {cfg.seed}"
 
 
-def summary(monitor: PerformanceMonitor, saver: AsyncCheckpointSaver) -> str:
-    """The documents' summary."""
+def summary(monitor: PerformanceMonitor, saver: AsyncCheckpointSaver, resumed_at: int = 0) -> str:
+    """The documents' summary; of a resumed run, of what it has done since."""
     stats = saver.get_stats()
+    since = f" since the resume after {resumed_at:,} iterations" if resumed_at else ""
     return (
-        f"{monitor.get_summary()}\n\n[Checkpoint Stats]\n  Total saved: {stats['total_saved']}\n"
+        f"{monitor.get_summary()}\n\n[Checkpoint Stats]\n  Total saved: {stats['total_saved']}{since}\n"
         f"  Compression ratio: {stats['compression_ratio']:.2f}x\n  Queue size: {stats['queue_size']}"
     )
 

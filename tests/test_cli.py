@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 import tomllib
@@ -10,7 +11,7 @@ import pytest
 
 import slipstream
 from slipstream import cli
-from slipstream.cli import COMMANDS, main
+from slipstream.cli import COMMANDS, READER_GONE, main
 
 ROOT = Path(__file__).parents[1]
 
@@ -102,3 +103,25 @@ def test_every_public_name_is_there_and_no_other():
     assert set(slipstream.__all__) == set(slipstream._HOME_OF) <= set(dir(slipstream))
     with pytest.raises(AttributeError, match="no attribute 'PPPO'"):
         slipstream.PPPO  # noqa: B018
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["ckpt", "--help"], ["ckpt", "info", "."], ["rollouts", "ls", "."]])
+def test_a_reader_who_goes_away_ends_it_quietly(words, tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        command = [sys.executable, "-m", "slipstream.cli", *words]
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}  # or argparse swallows it
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=env)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (READER_GONE, "")
+
+
+def test_another_pipe_that_breaks_is_an_error_as_any(monkeypatch, capsys):
+    def fail(argv):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(cli, "_bench", fail)
+    assert main(["bench", "env"]) == 2
+    assert "Broken pipe" in capsys.readouterr().err

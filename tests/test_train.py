@@ -138,8 +138,10 @@ def test_the_summary_reads_as_the_documents_have_it():
         pass
     with AsyncCheckpointSaver() as saver:
         text = train.summary(monitor, saver)
+        later = train.summary(monitor, saver, resumed_at=100)
     assert "=== Performance Summary ===" in text and "learn" in text
     assert "[Checkpoint Stats]\n  Total saved: 0\n  Compression ratio: 1.00x\n  Queue size: 0" in text
+    assert "Total saved: 0 since the resume after 100 iterations\n" in later
 
 
 def test_the_signals_are_given_back_after_a_run(tmp_path):

@@ -14,17 +14,12 @@ from slipstream.checkpoint import maintenance, tree
 from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint
 from slipstream.checkpoint.reader import SlipFile
+from slipstream.subcommands import run_command
 
 
 def main(argv: list[str]) -> int:
     """Run one `slipstream ckpt` command; the exit code: 0 good, 1 broken or different, 2 could not be done."""
-    args = _parser().parse_args(argv)
-    console = Console()
-    try:
-        return int(args.command(args, console))
-    except (CheckpointError, OSError, KeyError) as error:
-        console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        return 2
+    return run_command(_parser(), argv, (CheckpointError, OSError, KeyError))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -121,8 +121,17 @@ def test_ls_and_show_tell_what_is_there(folder, capsys):
     assert main(["show", str(folder), "1"]) == 0
     said = capsys.readouterr().out
     assert "6 environments x 16 steps" in said and "x one step on, but 6" in said and "observation.x" in said
-    assert "24 episodes, 18 of them to their end (18 terminated), 4.0 steps" in said
+    assert "24 episodes in this batch: 18 to their end (18 terminated), 4.0 steps" in said
     assert main(["show", str(folder / "rollout_000100.slip"), "100", "--all"]) == 0
+    capsys.readouterr()
+    assert main(["show", str(folder), "--all"]) == 0
+    assert "episodes in all 4 batches, joined where one goes on in the next: " in capsys.readouterr().out
+
+
+def test_a_key_that_is_not_there_is_told_without_quotes_around_it_all(folder, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    assert main(["export", str(folder), "--to", "parquet", "--out", str(tmp_path / "x.parquet"), "--keys", "rewards"]) == 2
+    assert capsys.readouterr().out.startswith("error: no 'rewards' here; there are ")
 
 
 def test_verify_finds_the_broken_file_and_its_place(folder, capsys):
@@ -139,7 +148,7 @@ def test_verify_finds_the_broken_file_and_its_place(folder, capsys):
     said = capsys.readouterr().out
     assert "3 good, 1 broken" in said and "'reward'" in said and "rollout_000001.slip" in said
     path.write_bytes(content[:1000])
-    assert main(["ls", str(folder)]) == 0 and "broken" in capsys.readouterr().out
+    assert main(["ls", str(folder)]) == 0 and "4 batches (1 of them broken)" in capsys.readouterr().out
 
 
 def test_pictures_of_paths_and_curves(folder, tmp_path, capsys):
