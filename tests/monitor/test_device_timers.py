@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from hand_clock import Clock
 
 from slipstream.monitor import PerformanceMonitor
 from slipstream.monitor.device_events import RING
@@ -43,21 +44,9 @@ class Event:
         return end.at_ms - self.at_ms
 
 
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 @pytest.fixture
 def device() -> Device:
     return Device()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

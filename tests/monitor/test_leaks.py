@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hand_clock import Clock
 
 from slipstream.monitor import PerformanceMonitor
 from slipstream.monitor.gauges import MOST, Gauge, memory_gauges
@@ -80,15 +81,7 @@ def test_a_gauge_thins_itself_out_and_still_spans_the_run():
     assert steps.max() == steps.min() == 16
 
 
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def test_a_monitor_reads_its_gauges_once_a_second_and_tells_the_leak():
-    clock = Clock()
+def test_a_monitor_reads_its_gauges_once_a_second_and_tells_the_leak(clock):
     monitor, held = PerformanceMonitor(clock=clock), [100.0]
     reads = []
     monitor.gauge("held_mb", lambda: reads.append(1) or held[0], leak_floor=16)
@@ -113,6 +106,7 @@ def leaks_of(held_mb, told_mb):
     monitor = PerformanceMonitor(clock=clock)
     monitor.store("replay_mb", lambda: told_mb(clock.now_s), of="held_mb")
     monitor.gauge("held_mb", lambda: held_mb(clock.now_s), leak_floor=16)
+    clock.now_s = 0.0
     for _ in range(300):
         clock.now_s += 1
         monitor.tick()
@@ -131,15 +125,14 @@ def test_a_leak_beside_a_buffer_that_fills_up_is_found():
     assert leaks_of(lambda s: 500 + 5 * s, lambda s: 4 * s) == ["held_mb"]
 
 
-def test_a_store_that_says_nothing_of_a_gauge_leaves_it_alone():
-    monitor = PerformanceMonitor(clock=Clock())
+def test_a_store_that_says_nothing_of_a_gauge_leaves_it_alone(clock):
+    monitor = PerformanceMonitor(clock=clock)
     monitor.store("replay_mb", lambda: 1.0)  # of resident memory, which is not watched here
     monitor.tick()
     assert monitor.leaks() == []
 
 
-def test_a_gauge_that_fails_is_read_no_more_and_says_why():
-    clock = Clock()
+def test_a_gauge_that_fails_is_read_no_more_and_says_why(clock):
     monitor = PerformanceMonitor(clock=clock)
     monitor.gauge("queue", lambda: 1 / 0)
     for _ in range(3):

@@ -5,26 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
+from hand_clock import Clock
 
 from slipstream.monitor import PerformanceMonitor
-
-
-class Clock:
-    """Seconds that pass only when told to."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-    def pass_ms(self, ms: float) -> None:
-        self.now_s += ms / 1e3
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
