@@ -7,6 +7,7 @@ The path of a checkpoint is a name as well: `slipstream.league` flies it.
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import os
 import sys
@@ -193,11 +194,12 @@ def command(rudder: Tensor, fire: Tensor) -> Tensor:
     return torch.stack((rudder, torch.ones_like(rudder), fire.to(rudder.dtype)), -1)
 
 
-AGENTS: dict[str, type[BaseAgent]] = {
+AGENTS: dict[str, type[BaseAgent] | str] = {
     "placeholder": PlaceholderAgent,
     "pursuit": PursuitAgent,
     "crank": CrankAgent,
     "evade": EvadeAgent,
+    "learned": "slipstream.league.learned:LearnedAgent",  # by its import path, as one of yours: envs know of no policies
 }
 
 
@@ -205,11 +207,11 @@ def make_agent(name: str, num_envs: int, device: torch.device | str = "cpu", **s
     """The agent of a name: one of AGENTS, `package.module:Class` of yours, or the path of a checkpoint or a run folder."""
     if is_checkpoint(name):
         settings["checkpoint"] = name
-    return agent_class(name)(num_envs=num_envs, device=device, **settings)
+    return built(agent_class(name), num_envs=num_envs, device=device, **settings)
 
 
 def agent_class(name: str) -> type[BaseAgent]:
-    """The class of an agent's name; of a checkpoint's path the one that `slipstream.league` adds as `learned`."""
+    """The class of an agent's name; of a checkpoint's path that of `learned`."""
     return named_class("learned" if is_checkpoint(name) else name, AGENTS, BaseAgent, "agent")
 
 
@@ -218,20 +220,47 @@ def is_checkpoint(name: str) -> bool:
     return name not in AGENTS and (os.sep in name or name.endswith(".pt") or os.path.exists(name))
 
 
+def action_of(agent: BaseAgent, observation: Observation) -> Tensor:
+    """What an agent does in each duel [N, 3]; other shapes are refused, which copying would spread over the columns."""
+    action = as_action(agent.act(observation))
+    wanted = (*observation["own"].shape[:-1], len(COMMANDS))
+    if action.shape != wanted:
+        who = f"{type(agent).__name__}.act"
+        raise ValueError(f"{who} gave actions of shape {list(action.shape)}, not {list(wanted)}: {', '.join(COMMANDS)}")
+    return action
+
+
 def as_action(given: Tensor | Mapping[str, Tensor]) -> Tensor:
-    """What an agent gave as one tensor [..., 3]."""
+    """What an agent gave as one tensor [..., 3], without its gradients."""
     if isinstance(given, Tensor):
-        return given
+        return given.detach()
+    if not isinstance(given, Mapping):
+        raise ValueError(f"an agent's act gives a tensor [N, 3] or a mapping of {', '.join(COMMANDS)}, not {type(given).__name__}")
     missing = [name for name in COMMANDS if name not in given]
     if missing:
         raise ValueError(f"an action needs {', '.join(COMMANDS)}; there is no {missing[0]} among {', '.join(given)}")
-    return torch.stack([given[name].to(torch.float32) for name in COMMANDS], -1)
+    shapes = {name: list(given[name].shape) for name in COMMANDS}
+    if len(set(map(str, shapes.values()))) > 1:
+        raise ValueError(f"{', '.join(COMMANDS)} of an action must be [N] each, not {', '.join(map(str, shapes.values()))}")
+    return torch.stack([given[name].detach().to(torch.float32) for name in COMMANDS], -1)
 
 
-def named_class(name: str, known: Mapping[str, type[Any]], base: type[Any], what: str) -> type[Any]:
+def built(kind: type[Any], **given: Any) -> Any:
+    """An object of a class that somebody named; a constructor that cannot take what it is given is told in one line."""
+    try:
+        inspect.signature(kind).bind(**given)
+    except TypeError as error:
+        who = f"{kind.__module__}:{kind.__name__}"
+        raise ValueError(f"{who} is built with {', '.join(given)} ({error}): let its __init__ take them") from None
+    return kind(**given)
+
+
+def named_class(name: str, known: Mapping[str, type[Any] | str], base: type[Any], what: str) -> type[Any]:
     """The class of a name: one of `known`, or `package.module:Class`, a subclass of `base`."""
-    if name in known:
-        return known[name]
+    listed = known.get(name, name)
+    if not isinstance(listed, str):
+        return listed
+    name = listed
     if ":" not in name:
         raise ValueError(f"unknown {what} '{name}': use one of {', '.join(known)}, or my_package.my_module:My{base.__name__[4:]}")
     module_name, _, class_name = name.partition(":")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipstream.envs.agents import BaseAgent, agent_class, as_action, make_agent, named_class
+from slipstream.envs.agents import BaseAgent, action_of, agent_class, built, make_agent, named_class
 from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
 from slipstream.envs.rewards import REWARDS, BaseReward
 from slipstream.sim.duel_engine import FACTS, DuelConfig, make_engine
@@ -103,7 +103,7 @@ class AirCombatEnv(TensorEnv):
             raise ValueError("with env.sides=2 both sides are yours: leave the opponent out, or use env.sides=1")
         self.engine = make_engine(n, config.duel(), seed, device, config.backend)
         self.opponent = opponent or (make_agent(config.opponent, n, device) if self.sides == 1 else None)
-        self.reward: BaseReward = reward or named_class(config.reward, REWARDS, BaseReward, "reward")(device=device)
+        self.reward: BaseReward = reward or built(named_class(config.reward, REWARDS, BaseReward, "reward"), device=device)
         self.returns = torch.zeros(self.batch_shape, device=device)  # of the running duels
         self._before = torch.zeros_like(self.engine.view) if self.reward.needs_before else self.engine.view
         self._command = torch.zeros(2, n, 3, device=device)
@@ -142,7 +142,11 @@ class AirCombatEnv(TensorEnv):
         facts = facts if self.sides == 2 else facts[:, 0]
         info = dict(zip(FACTS, facts.unbind(0), strict=True))
         command = self._command if self.sides == 2 else self._command[0]
-        return self.reward.compute(self._acting(self._before), self._acting(self.engine.view), command, over, info)
+        reward = self.reward.compute(self._acting(self._before), self._acting(self.engine.view), command, over, info)
+        if not isinstance(reward, Tensor) or reward.shape != self.batch_shape:
+            what = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
+            raise ValueError(f"{type(self.reward).__name__}.compute gave {what}, not a tensor of shape {list(self.batch_shape)}")
+        return reward.to(torch.float32)
 
     def check(self) -> None:
         """Raises if an action since the last check was not a number or out of bounds (the one read-back)."""
@@ -195,7 +199,7 @@ class AirCombatEnv(TensorEnv):
             self._command.copy_(action)
         else:
             self._command[0].copy_(action)
-            self._command[1].copy_(as_action(self.opponent.act(self._named(self.engine.view[1]))))
+            self._command[1].copy_(action_of(self.opponent, self._named(self.engine.view[1])))
         self.engine.step(self._command, resetting, self._ticks)
         if self.opponent is not None:
             self.opponent.reset(resetting)
@@ -206,7 +210,7 @@ class AirCombatEnv(TensorEnv):
         self._check_shape(action)
         if not action.is_floating_point():
             raise ValueError(f"this env takes {self.action_spec.dtype} actions, not {action.dtype}")
-        return action
+        return action.detach()
 
     def _observe(self) -> Observation:
         view = self._acting(self.engine.view)

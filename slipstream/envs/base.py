@@ -87,6 +87,8 @@ class TensorEnv(ABC):
         """Starts a new episode at once in the masked environments (all by default) and clears their pending resets."""
         if env_mask is None:
             env_mask = torch.ones_like(self._pending)
+        elif not isinstance(env_mask, Tensor):
+            raise ValueError(f"env_mask must be a bool tensor of shape [{self.num_envs}], not {type(env_mask).__name__}")
         elif env_mask.shape != (self.num_envs,) or env_mask.dtype != torch.bool:
             raise ValueError(f"env_mask must be bool of shape [{self.num_envs}], not {env_mask.dtype} {list(env_mask.shape)}")
         self._reset(env_mask)
@@ -200,6 +202,8 @@ class TensorEnv(ABC):
         return safe
 
     def _check_shape(self, action: Tensor) -> None:
+        if not isinstance(action, Tensor):
+            raise ValueError(f"action must be a torch tensor, not {type(action).__name__}: give torch.as_tensor(action)")
         if action.shape != (*self.batch_shape, *self.action_spec.shape):
             raise ValueError(f"action must have shape {[*self.batch_shape, *self.action_spec.shape]}, not {list(action.shape)}")
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from slipstream.algo.graphs import Captured, HostSynchronisation
-from slipstream.envs.agents import BaseAgent, as_action
+from slipstream.envs.agents import BaseAgent, action_of
 from slipstream.envs.aircombat import AirCombatEnv, SideView
 from slipstream.league.ratings import Score
 from slipstream.sim.duel_view import RANGE_SCALE_M
@@ -85,8 +85,8 @@ class Match:
     def _decide(self) -> None:
         """One decision of both sides; only tensors that live on are written."""
         one, two = self.env.views()
-        red = as_action(self.red.act(self._chosen(two, one)))
-        blue = as_action(self.blue.act(self._chosen(one, two)))
+        red = action_of(self.red, self._chosen(two, one))
+        blue = action_of(self.blue, self._chosen(one, two))
         swapped = self.swapped[:, None]
         record = self.env.step(torch.stack((torch.where(swapped, blue, red), torch.where(swapped, red, blue))))
         now = record.terminated[0] & (self._winner < 0)

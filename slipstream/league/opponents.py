@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from slipstream.envs.agents import BaseAgent, as_action, make_agent
+from slipstream.envs.agents import BaseAgent, action_of, make_agent
 from slipstream.league.pool import PolicyPool, SeatedPolicies
 from slipstream.specs import Observation
 
@@ -44,7 +44,7 @@ class SeatedOpponent(BaseAgent):
 
     def act(self, observation: Observation) -> Tensor:
         """The action of each duel [N, 3] by the agent of its seat."""
-        actions = [as_action(agent.act(observation)) for agent in self._scripted]
+        actions = [action_of(agent, observation) for agent in self._scripted]
         if self._asks_pool:
             actions.append(self._policies.act(observation, self.sampled))
         duels, width = actions[0].shape

@@ -265,6 +265,29 @@ class Range(BaseReward):
         return obs_before["enemy_range"] - obs_after["enemy_range"]
 
 
+class Given(BaseReward):
+    """Whatever it was told to give."""
+
+    def __init__(self, given):
+        super().__init__()
+        self.given = given
+
+    def compute(self, obs_before, obs_after, action, done, info):
+        return self.given
+
+
+@pytest.mark.parametrize("given", [torch.zeros(()), torch.zeros(3), torch.zeros(2, 1), 0.0])
+def test_a_reward_must_give_one_number_a_duel_and_side(given):
+    env = make(3, sides=2, reward_object=Given(given))
+    with pytest.raises(ValueError, match=r"Given.compute gave .* not a tensor of shape \[2, 3\]"):
+        env.step(torch.zeros(2, 3, 3))
+
+
+def test_rewards_of_other_types_reach_the_learner_as_float32():
+    env = make(3, reward_object=Given(torch.ones(3, dtype=torch.float64)))
+    assert env.step(torch.zeros(3, 3)).reward.dtype == torch.float32
+
+
 @pytest.mark.parametrize("sides", [1, 2])
 def test_a_reward_sees_the_step_from_its_beginning_to_its_end(sides):
     env = make(2, sides=sides, start="head_on", reward_object=Range(), time_scale=1.0)
@@ -322,6 +345,10 @@ def test_a_wrong_batch_is_refused_and_changes_nothing(action):
     before = env.engine.duels.pos.clone()
     with pytest.raises(ValueError, match="action"):
         env.step(action)
+    with pytest.raises(ValueError, match="action must be a torch tensor, not ndarray"):
+        env.step(action.numpy())
+    with pytest.raises(ValueError, match="env_mask must be a bool tensor"):
+        env.reset([True, False, True])
     assert torch.equal(env.engine.duels.pos, before)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 import torch
 
-from slipstream.envs.agents import AGENTS, CrankAgent, EvadeAgent, PursuitAgent, agent_class, make_agent
+from slipstream.envs.agents import AGENTS, BaseAgent, CrankAgent, EvadeAgent, PlaceholderAgent, PursuitAgent, agent_class, make_agent
 from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv, SideView
+from slipstream.league.matches import Match
 from slipstream.sim.duel_view import ABSENT
 
 LEFT_90, AHEAD, RIGHT_90, BEHIND = (math.radians(x) for x in (90, 0, -90, 180))
@@ -118,3 +122,62 @@ def test_an_unknown_agent_is_told_with_the_ones_there_are():
 @pytest.mark.parametrize("name", ["pursuit", "crank", "evade"])
 def test_agents_by_name_are_of_the_registry(name):
     assert type(make_agent(name, 4)) is AGENTS[name]
+
+
+def test_learned_is_a_name_without_the_league_having_been_imported():
+    code = "from slipstream.envs.aircombat import AirCombatConfig as Config; Config(opponent='learned'); Config(opponent='runs/a.pt')"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Giving(BaseAgent):
+    """Gives whatever it was told to."""
+
+    given: Any = None
+
+    def act(self, observation):
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (torch.zeros(4, 1), r"Giving.act gave actions of shape \[4, 1\], not \[4, 3\]"),  # copied, it would be rudder, throttle and fire
+        (torch.zeros(3), r"shape \[3\], not \[4, 3\]"),
+        (torch.zeros(5, 3), r"shape \[5, 3\], not \[4, 3\]"),
+        ({"rudder": torch.zeros(()), "throttle": torch.zeros(()), "fire": torch.zeros(())}, r"shape \[3\], not \[4, 3\]"),
+        ({"rudder": torch.zeros(4), "throttle": torch.zeros(4), "fire": torch.zeros(1)}, r"must be \[N\] each, not \[4\], \[4\], \[1\]"),
+        (None, r"gives a tensor \[N, 3\] or a mapping of rudder, throttle, fire, not NoneType"),
+    ],
+)
+def test_what_an_agent_gives_must_be_one_action_a_duel(given, message):
+    agent = Giving(4)
+    agent.given = given
+    env = AirCombatEnv(4, opponent=agent)
+    with pytest.raises(ValueError, match=message):
+        env.step(torch.zeros(4, 3))
+    two_sided = AirCombatEnv(4, config=AirCombatConfig(sides=2))
+    with pytest.raises(ValueError, match=message):
+        Match(two_sided, agent, PlaceholderAgent(4)).play()
+
+
+def test_an_agent_may_be_a_network_that_keeps_gradients():
+    agent = Giving(4)
+    agent.given = torch.full((4, 3), 0.5, requires_grad=True)
+    env = AirCombatEnv(4, opponent=agent)
+    env.step(torch.zeros(4, 3, requires_grad=True))
+    assert env.step(torch.zeros(4, 3)).valid.all()
+
+
+class Alone(BaseAgent):
+    """Knows nothing of duels and devices."""
+
+    def __init__(self):
+        super().__init__()
+
+    def act(self, observation):
+        return torch.zeros(1, 3)
+
+
+def test_an_agent_that_cannot_be_built_is_told_what_it_must_take():
+    with pytest.raises(ValueError, match="Alone is built with num_envs, device .*: let its __init__ take them"):
+        make_agent(f"{__name__}:Alone", 4)
