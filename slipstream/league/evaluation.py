@@ -31,6 +31,7 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: 
     if cfg.games < 2 or cfg.games % 2:
         raise ConfigError(f"games={cfg.games}: half of the games are flown with the colours changed, so give an even number")
     reds, blues = _names(cfg.red or str(trained.path)), _names(cfg.blue)
+    film_path = _film_path(cfg, trained)
     world = replace(cfg.env, num_envs=cfg.games, sides=2, opponent="placeholder", reward="zero")
     flying = [{name: _open(name, cfg, device, tell) for name in names} for names in (reds, blues)]  # a wrong name is told at once
     pairs: list[dict[str, Any]] = []
@@ -53,7 +54,6 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: 
     if film:
         recorder, index, title = film
         with progress_bar("drawing a game") as progress:
-            film_path = Path(cfg.out) if cfg.out else trained.beside("eval.gif")
             result |= draw_game(recorder.states(index), 1 + index % 2, film_path, title, progress)
         tell(f"a game as red saw it: {result['picture']}, {result['animation']}")
     if cfg.json:
@@ -93,6 +93,14 @@ def _names(text: str) -> list[str]:
     if not names:
         raise ConfigError("name an agent: red=runs/NAME blue=pursuit,crank,evade")
     return names
+
+
+def _film_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
+    """Where the animation goes; a form that cannot be written is told before a thousand games are flown."""
+    from slipstream.runs.animation import writable
+
+    path = Path(cfg.out) if cfg.out else trained.beside("eval.gif")
+    return writable(path) if cfg.eval.picture else path
 
 
 def _open(name: str, cfg: EvaluateConfig, device: torch.device, tell: Callable[[str], None]) -> BaseAgent:
@@ -142,6 +150,6 @@ def _parts_table(pairs: list[dict[str, Any]]) -> Table:
     for name in ("red", "blue", *parts):
         table.add_column(name, justify="left" if name in ("red", "blue") else "right", overflow="fold")
     for p in pairs:
-        shown = [f"{q['won_share']:.2f}/{q['draw_share']:.2f}/{q['lost_share']:.2f}" for q in p["parts"].values()]
+        shown = [f"{q['won_share']:.2f}/{q['draw_share']:.2f}/{q['lost_share']:.2f}" if q["games"] else "–" for q in p["parts"].values()]
         table.add_row(p["red"], p["blue"], *shown)
     return table

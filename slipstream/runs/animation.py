@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.atomic import write_whole
-from slipstream.runs.spacetime import Scene, draw_scene
+from slipstream.runs.spacetime import ESCAPE, GROUND, INK, MISSILE, OWN, SAFE, THREAT, Scene, draw_scene
 
 FORMS = (".gif", ".html", ".mp4")
 WIDTH_IN = 12.0  # of the spacetime diagram
+COLOURS = 128  # of a GIF
 
 
 def animate(
@@ -29,13 +30,9 @@ def animate(
 
     `progress` is called with the number of frames drawn so far. The last frame stays for two seconds.
     """
-    path = Path(path)
-    if path.suffix not in FORMS:
-        raise ValueError(f"{path.name}: an animation ends in {', '.join(FORMS)}")
+    path = writable(path)
     if not scenes:
         raise ValueError("nothing to draw: a game has at least one scene")
-    if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
-        raise ValueError(f"{path.name} needs ffmpeg on the PATH: install it, or write {path.stem}.gif or {path.stem}.html")
     frames = []
     for count, scene in enumerate(scenes, 1):
         frames.append(_picture(draw_scene(scene, title), width_px))
@@ -45,6 +42,16 @@ def animate(
     path.parent.mkdir(parents=True, exist_ok=True)
     write = {".gif": _gif, ".html": _html, ".mp4": _mp4}[path.suffix]
     write_whole(path, write(frames, fps))
+    return path
+
+
+def writable(path: str | Path) -> Path:
+    """The path of an animation, refused where its form is none of ours or cannot be written here: to be asked before a game is flown."""
+    path = Path(path)
+    if path.suffix not in FORMS:
+        raise ValueError(f"{path.name}: an animation ends in {', '.join(FORMS)}")
+    if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
+        raise ValueError(f"{path.name} needs ffmpeg on the PATH: install it, or write {path.stem}.gif or {path.stem}.html")
     return path
 
 
@@ -58,17 +65,33 @@ def _picture(figure: Any, width_px: int) -> Any:
 
 
 def _gif(frames: Sequence[Any], fps: float) -> bytes:
-    # One palette for all frames, from the busiest looking ones: colours do not flicker, and unchanged areas pack well.
+    from PIL import Image
+
+    palette = _palette(frames)
+    first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    buffer = io.BytesIO()
+    first.save(buffer, format="GIF", save_all=True, append_images=rest, duration=round(1000 / fps), loop=0, optimize=False)
+    return buffer.getvalue()
+
+
+def _palette(frames: Sequence[Any]) -> Any:
+    """One palette for all frames: colours do not flicker, and unchanged areas pack well.
+
+    Most of it by area, from three frames; the colours that mean something, which are thin lines and would be lost in their
+    neighbours', are put in by name, each also half faded, as the edges of lines are.
+    """
     from PIL import Image
 
     sample = Image.new("RGB", (frames[0].width, frames[0].height * 3))
     for k, index in enumerate((0, len(frames) // 2, len(frames) - 1)):
         sample.paste(frames[index], (0, k * frames[0].height))
-    palette = sample.quantize(128)
-    first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    buffer = io.BytesIO()
-    first.save(buffer, format="GIF", save_all=True, append_images=rest, duration=round(1000 / fps), loop=0, optimize=False)
-    return buffer.getvalue()
+    named = [tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in dict.fromkeys((OWN, THREAT, MISSILE, ESCAPE, SAFE, INK))]
+    ground = tuple(int(GROUND[i : i + 2], 16) for i in (1, 3, 5))
+    named += [tuple((a + b) // 2 for a, b in zip(colour, ground, strict=True)) for colour in named]
+    common = sample.quantize(COLOURS - len(named)).getpalette() or []
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([*common[: 3 * (COLOURS - len(named))], *(part for colour in named for part in colour)])
+    return palette
 
 
 def _mp4(frames: Sequence[Any], fps: float) -> bytes:

@@ -44,11 +44,16 @@ def draw_scene(scene: Scene, title: str = "", azimuth_deg: float = AZIMUTH_DEG) 
 
 
 def _corner_km(scene: Scene) -> NDArray[Any]:
-    """The lower left corner of the box: the field's own, or, where someone is outside, one around both, on the grid."""
+    """The lower left corner of the box: the field's own, or, where someone is outside, one around both, on the grid.
+
+    Those who are farther apart than the box is wide do not both fit: one's own side stays in.
+    """
     places = np.array([[scene[who]["x"], scene[who]["y"]] for who in ("own", "enemy")]) / 1000
     if (places >= 0).all() and (places <= BOX_KM).all():
         return np.zeros(2)
-    return np.round((places.mean(0) - BOX_KM / 2) / CELL_KM) * CELL_KM
+    corner = np.round((places.mean(0) - BOX_KM / 2) / CELL_KM) * CELL_KM
+    behind = np.floor(places[0] / CELL_KM) * CELL_KM  # the cell that one's own side is in
+    return np.clip(corner, behind + CELL_KM - BOX_KM, behind)
 
 
 # -- the box ---------------------------------------------------------------------------------------------------------
@@ -135,7 +140,8 @@ def _draw_reach(axes: Any, reach: Scene, shade: float, corner: NDArray[Any]) -> 
     seen = ((pieces[..., :2] >= corner) & (pieces[..., :2] <= corner + BOX_KM)).all((1, 2))
     strength = np.clip((np.minimum(mach[:-1], mach[1:]) - 0.55) / 0.45, 0.08, 1.0)
     colours = [to_rgba(THREAT, 0.9 * a) for a in strength[seen]]
-    axes.add_collection3d(Line3DCollection(pieces[seen], colors=colours, linewidths=1.3, zorder=2 + z / 10))
+    if seen.any():  # a set may fill the box, or only touch it: no edge lies inside
+        axes.add_collection3d(Line3DCollection(pieces[seen], colors=colours, linewidths=1.3, zorder=2 + z / 10))
 
 
 def _draw_path(axes: Any, path: NDArray[Any], times: NDArray[Any], corner: NDArray[Any], **style: Any) -> None:
@@ -294,11 +300,13 @@ def _write_legend(figure: Any) -> None:
         Line2D([], [], color=OWN, linewidth=2.6, label="own path, rudder held"),
         Line2D([], [], color=ESCAPE, linewidth=1.8, linestyle=(0, (4, 2)), label="turn and run"),
         Line2D([], [], color=MISSILE, linewidth=2.2, label="incoming missile"),
+        Line2D([], [], color=OWN, linewidth=1.6, linestyle=(0, (1, 1)), label="own missile"),
+        Line2D([], [], color=THREAT, linewidth=1.4, alpha=0.8, label="enemy's path"),
         Line2D([], [], color=THREAT, linewidth=6, alpha=0.35, label="reach of a missile launched now"),
         Line2D([], [], color=THREAT, linewidth=1.3, linestyle=(0, (5, 3)), label="R_max"),
         Line2D([], [], color=THREAT, linewidth=2.0, label="R_ne"),
-        Line2D([], [], color=THREAT, label="inside the reach then", **dots),
+        Line2D([], [], color=THREAT, label="in its reach then", **dots),
         Line2D([], [], color=SAFE, label="outside", **dots),
     ]
-    place = {"loc": "lower left", "bbox_to_anchor": (0.005, 0.0), "ncols": 4, "columnspacing": 1.6}
+    place = {"loc": "lower left", "bbox_to_anchor": (0.005, 0.0), "ncols": 5, "columnspacing": 1.1, "handlelength": 1.7}
     figure.legend(handles=handles, frameon=False, fontsize=9, labelcolor=INK, **place)

@@ -161,6 +161,14 @@ def test_eval_prints_a_matrix_whose_parts_sum_to_the_whole(whole, capsys):
     assert result["time_scale"] == 60  # as in red's training
 
 
+def test_a_start_range_without_games_shows_no_shares(whole, capsys):
+    words = ["red=crank", "blue=pursuit", "games=2", "threads=1", "device=cpu", "eval.picture=false", "env.starts.range_m=[15000,60000]"]
+    result = evaluate.run(*evaluate.configure([f"checkpoint={whole.path}", *words]))
+    empty = [name for name, part in result["pairs"][0]["parts"].items() if not part["games"]]
+    row = capsys.readouterr().out.splitlines()[-2]
+    assert empty and row.count("–") == len(empty) and "0.00/0.00/0.00" not in row
+
+
 def test_eval_draws_a_game(whole, capsys):
     words = [f"red={whole.path}", "blue=pursuit", "games=2", "threads=1", "device=cpu", "env.episode_s=4"]
     result = evaluate.run(*evaluate.configure(words))
@@ -182,9 +190,11 @@ def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
         (["games=7"], "give an even number"),
         (["compare=x.pt"], "compare= is for task=navigation"),
         (["blue=,"], "name an agent"),
+        (["out=game.bmp"], "an animation ends in .gif"),
     ],
 )
-def test_eval_refuses_what_cannot_be(whole, words, told):
+def test_eval_refuses_what_cannot_be_before_a_game_is_flown(whole, words, told, monkeypatch):
+    monkeypatch.setattr("slipstream.league.evaluation.Match", None)
     with pytest.raises(ValueError, match=told):
         evaluate.run(*evaluate.configure([f"red={whole.path}", "games=2", "device=cpu", *words]))
 

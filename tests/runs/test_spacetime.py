@@ -12,7 +12,7 @@ from PIL import Image
 
 from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv
 from slipstream.runs.animation import animate
-from slipstream.runs.spacetime import draw_scene, spacetime
+from slipstream.runs.spacetime import ESCAPE, MISSILE, OWN, THREAT, draw_scene, spacetime
 from slipstream.sim.scene import scene_of, scenes_of_game
 
 
@@ -116,6 +116,35 @@ def test_a_game_becomes_an_animation(tmp_path, form):
     else:
         page = path.read_text()
         assert page.count("data:image/jpeg;base64,") == 3 and "{{" not in page
+
+
+def test_a_gif_keeps_the_colours_that_mean_something(tmp_path):
+    """A palette by area alone has no yellow for the thin lines of missiles: they came out red, as the enemy."""
+    scenes = scenes_of_game(game(3))
+    path = animate(tmp_path / "game.gif", scenes, width_px=640)
+    with Image.open(path) as image:
+        pixels = np.asarray(image.convert("RGB")).reshape(-1, 3).astype(int)
+    for colour in (OWN, THREAT, MISSILE, ESCAPE):
+        wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+        assert (np.abs(pixels - wanted).max(1) <= 8).sum() > 20, colour
+
+
+def test_ones_own_side_is_in_the_picture_however_far_the_enemy():
+    state = game(0)[0]
+    near, far = (body | {"x": x, "y": 25_000.0} for body, x in zip(state["aircraft"], (-6_000.0, 54_000.0), strict=True))
+    for side in (1, 2):
+        axes = draw_scene(scene_of(state | {"aircraft": [near, far]}, side, exact=False)).axes
+        here = (-6.0, 54.0)[side - 1]
+        (low, high) = next(a for a in axes if hasattr(a, "get_zlim")).get_xlim()
+        assert low <= here <= high
+
+
+def test_a_reach_that_only_touches_the_box_can_be_drawn():
+    state = game(0)[0]
+    for apart_m in (78_000.0, 86_000.0, 118_000.0):  # two that flee from one another for a minute
+        bodies = [body | {"x": 25_000 + sign * apart_m / 2} for body, sign in zip(state["aircraft"], (-1, 1), strict=True)]
+        for side in (1, 2):
+            assert draw_scene(scene_of(state | {"aircraft": bodies}, side, exact=False))
 
 
 def test_an_animation_says_which_endings_it_knows(tmp_path):
