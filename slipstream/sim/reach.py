@@ -28,6 +28,8 @@ from slipstream.sim.shots import HOLD, time_of_hit
 FARTHEST_M = 95_000.0  # two at 550 m/s, nose to nose, are hit from 90 km
 ESCAPES = 25  # turns off the present heading, each 15 degrees to either side
 COARSE = 96  # launches over all ranges, each 7.5 % farther than the last: gaps wider than that are seen
+ROUGH, CLOSE = 4, 20  # where narrower ones may hide: so many places, each looked at with so many launches
+FRAYED = 1.15  # a gap's far end may be frayed, hits among misses, up to this far beyond the last miss seen
 FINE, ROUNDS = 8, 2  # launches between two of those, and again between two of these: the edges are right to 0.1 %
 ESCAPE_COARSE, ESCAPE_FINE = 20, 5  # the same for r_ne, each with all escapes: right to 0.5 %
 ESCAPE_FARTHEST_M = 30_000.0
@@ -114,19 +116,44 @@ def _straight(geometry: Geometry, backend: str) -> tuple[Tensor, Tensor]:
     """r_max and r_min: the last hit, and the last miss below it."""
     like = geometry.own_speed
 
-    def hits(distance: Tensor) -> Tensor:
+    def times(distance: Tensor) -> Tensor:
         zero = torch.zeros_like(distance)
-        return _fly(geometry, distance, zero, zero + HOLD, backend)
+        return _flight_times(geometry, distance, zero, zero + HOLD, backend)
+
+    def hits(distance: Tensor) -> Tensor:
+        return times(distance).isfinite()
 
     ranges = torch.logspace(math.log10(HIT_RADIUS_M), math.log10(FARTHEST_M), COARSE, dtype=like.dtype, device=like.device)
-    hit = hits(ranges.expand(len(like), -1))
-    last = _last(hit)
-    r_max, _ = _edge(hits, *_around(ranges.expand_as(hit), last))
+    ranges = ranges.expand(len(like), -1)
+    flight = times(ranges)
+    last = _last(flight.isfinite())
+    r_max, _ = _edge(hits, *_around(ranges, last))
+    close = _rough_places(ranges, flight)
+    ranges, order = torch.cat((ranges, close), 1).sort(1)
+    hit = torch.cat((flight.isfinite(), hits(close)), 1).gather(1, order)
     missed = _last(~hit & (ranges < SURE * r_max[:, None]))
-    _, r_min = _edge(lambda x: ~hits(x), *_around(ranges.expand_as(hit), missed))
+    _, r_min = _edge(lambda x: ~hits(x), *_around(ranges, missed))
+    beyond = r_min[:, None] * torch.linspace(1, FRAYED, CLOSE + 1, dtype=like.dtype, device=like.device)
+    frayed = _last(~hits(beyond) & (beyond < SURE * r_max[:, None]))
+    r_min = torch.where(frayed < 0, r_min, _around(beyond, frayed)[1])
     r_min = torch.where(missed < 0, HIT_RADIUS_M, r_min)
     none = last < 0
     return r_max.masked_fill(none, 0.0), torch.minimum(r_min, r_max).masked_fill(none, 0.0)
+
+
+def _rough_places(ranges: Tensor, flight: Tensor) -> Tensor:
+    """More launches [P, ROUGH * CLOSE] to try, where the time of flight bends down from one launch to the next.
+
+    From farther away a missile flies longer, and ever more so. Where that does not hold, it hits on another pass, or just after
+    burn-out; launches that miss hide there, in gaps of 3 % and more.
+    """
+    times = torch.where(flight.isfinite(), flight, 0.0)
+    seen = flight.isfinite().unfold(1, 3, 1).all(-1)
+    bend = torch.where(seen, times.diff(n=2, dim=1), torch.inf)
+    at = bend.topk(ROUGH, dim=1, largest=False).indices  # of the first of three launches
+    low, high = ranges.gather(1, at), ranges.gather(1, at + 2)
+    shares = torch.linspace(0, 1, CLOSE + 2, dtype=ranges.dtype, device=ranges.device)[1:-1]
+    return (low[..., None] + (high - low)[..., None] * shares).flatten(1)
 
 
 def _no_escape(geometry: Geometry, r_max: Tensor, backend: str) -> Tensor:

@@ -31,8 +31,8 @@ def picked(geometry, where):
     return Geometry(*(x[where] for x in (geometry.own_speed, geometry.target_speed, geometry.bearing, geometry.aspect)))
 
 
-def hold_straight(pairs, launches, speeds=SPEEDS):
-    geometry = drawn(pairs, seed=1, speeds=speeds)
+def hold_straight(pairs, launches, speeds=SPEEDS, seed=1):
+    geometry = drawn(pairs, seed, speeds)
     found = envelope(geometry)
     nearest, farthest = 1.05 * found.r_min, 0.95 * found.r_max
     some = farthest > nearest
@@ -67,8 +67,18 @@ def test_targets_inside_the_no_escape_range_are_hit_whatever_else_they_fly():
 
 
 @pytest.mark.soak
-def test_every_straight_flyer_inside_is_hit_and_none_beyond_in_full():
-    assert hold_straight(4000, 64) == (0, 0)
+@pytest.mark.parametrize("seed", [1, 12])  # 1 has gaps of 3 % far below r_max, 12 one with a frayed end
+def test_every_straight_flyer_inside_is_hit_and_none_beyond_in_full(seed):
+    assert hold_straight(4000, 64, seed=seed) == (0, 0)
+
+
+@pytest.mark.parametrize(("seed", "pair"), [(1, 2873), (1, 3420), (12, 2384)])
+def test_gaps_that_are_narrow_or_frayed_move_r_min(seed, pair):
+    geometry = picked(drawn(4000, seed), torch.tensor([pair]))
+    found = envelope(geometry)
+    nearest, farthest = 1.05 * found.r_min, 0.95 * found.r_max
+    assert keep_on(geometry, nearest + (farthest - nearest) * torch.linspace(0, 1, 3000)[None]).all()
+    assert not keep_on(geometry, torch.linspace(0.5, 1.0, 1000)[None] * found.r_min).all()  # there is a gap
 
 
 @pytest.mark.soak
