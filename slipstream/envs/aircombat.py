@@ -184,7 +184,7 @@ class AirCombatEnv(TensorEnv):
 
     def _reset(self, mask: Tensor) -> None:
         self.engine.begin(mask)
-        self.engine.refresh()
+        self.engine.refresh(where=mask)
         self.returns.masked_fill_(mask, 0.0)
         if self.opponent is not None:
             self.opponent.reset(mask)

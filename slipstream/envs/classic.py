@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -42,6 +43,8 @@ class ClassicView:
         Shots, hits and time are those of the last step.
         """
         env = self.env
+        self._check("done_mask", done_mask)
+        self._check("winner_mask", winner_mask)
         facts = env.engine.facts.clone()
         over = done_mask.to(torch.bool)
         for side in range(2):
@@ -69,16 +72,22 @@ class ClassicView:
             hint = "" if self.env.sides == 2 else " (the env flies p2 itself: use sides=2 to fly both)"
             raise ValueError(f"actions must be {', '.join(wanted)}; missing: {missing or 'none'}, unknown: {unknown or 'none'}{hint}")
         for key in wanted:
-            if actions[key].shape != (self.num_envs,):
-                raise ValueError(f"{key} must have shape [{self.num_envs}], not {list(actions[key].shape)}")
+            self._check(key, actions[key])
         rows = [torch.stack([actions[f"{player}_{name}"].to(torch.float32) for name in COMMANDS], -1) for player in players]
         return rows[0] if self.env.sides == 1 else torch.stack(rows)
+
+    def _check(self, name: str, x: Tensor) -> None:
+        if not isinstance(x, Tensor) or x.shape != (self.num_envs,):
+            what = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            raise ValueError(f"{name} must be a tensor of shape [{self.num_envs}], not {what}")
 
     def _ticks(self, dt: float | None) -> int | None:
         if dt is None:
             return None
+        if not (math.isfinite(dt) and dt > 0):
+            raise ValueError(f"dt must be a positive number of seconds, not {dt}")
         step = self.env.engine.rules.dt_s
-        ticks = round(dt / step) if dt > 0 else 0
+        ticks = round(dt / step)
         if ticks < 1 or abs(ticks * step - dt) > 1e-4 * step:
             scale = f"build the env with time_scale={dt * 60:g}"
             raise ValueError(f"dt must be a whole number of physics steps of {step:.6g} s, not {dt:.6g}: {scale}")

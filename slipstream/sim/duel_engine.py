@@ -111,9 +111,10 @@ class DuelEngine:
         self.duels.copy_(start, where=mask)
         self.episode.add_(mask)
 
-    def refresh(self, clock_before: Tensor | None = None) -> None:
-        """What the sides see, and the facts, from the state as it is."""
-        self.view.copy_(view_of_sides(self.duels, self.rules, self.table))
+    def refresh(self, clock_before: Tensor | None = None, where: Tensor | None = None) -> None:
+        """What the sides see, and the facts, from the state as it is; with `where` [N] only in those duels."""
+        view = view_of_sides(self.duels, self.rules, self.table)
+        self.view.copy_(view if where is None else torch.where(where[:, None], view, self.view))
         duels, dt_s = self.duels, self.rules.dt_s
         winner, ticks = duels.winner, duels.clock - (duels.clock if clock_before is None else clock_before)
         won = torch.stack((winner == 1, winner == 2))
@@ -134,7 +135,8 @@ class DuelEngine:
             hits.flip(0),
             duels.fired.T,
         )
-        self.facts.copy_(torch.stack([x.to(torch.float32) for x in facts]))
+        told = torch.stack([x.to(torch.float32) for x in facts])
+        self.facts.copy_(told if where is None else torch.where(where, told, self.facts))
 
 
 def make_engine(num: int, config: DuelConfig, seed: int, device: torch.device | str = "cpu", backend: str = "auto") -> DuelEngine:

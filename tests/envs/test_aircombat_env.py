@@ -119,6 +119,19 @@ def test_reset_with_a_mask_begins_only_those_and_clears_their_pending_resets():
     assert env.step(torch.zeros(3, 3)).valid.tolist() == [True, False, False]
 
 
+@pytest.mark.parametrize("backend", ["torch", "native"])
+def test_reset_with_a_mask_leaves_what_the_others_saw_and_were_told_to_the_bit(backend):
+    env = make(64, backend=backend, opponent="crank")
+    for action in random_actions(env, 40):
+        record = env.step(action)
+    mask = torch.arange(64) < 8
+    seen, told = ({name: x.clone() for name, x in facts.items()} for facts in (record.observation, record.info))
+    fresh = env.reset(mask)
+    assert all(torch.equal(fresh[name][~mask], x[~mask]) for name, x in seen.items())
+    assert all(torch.equal(record.info[name][~mask], x[~mask]) for name, x in told.items()) and told["step_s"][~mask].min() > 0
+    assert (fresh["time_left"][mask] == 1).all() and (fresh["time_left"][~mask] < 1).all()
+
+
 def test_observations_have_the_shapes_that_are_promised_and_names():
     for sides in (1, 2):
         env = make(5, sides=sides)

@@ -49,8 +49,20 @@ def test_dt_is_taken_in_physics_steps():
     assert env.step(actions(1))[3]["time"].item() == pytest.approx(5 / 60)
     with pytest.raises(ValueError, match="time_scale=2.5"):
         env.step(actions(1), dt=2.5 / 60)
-    with pytest.raises(ValueError, match="whole number of physics steps"):
-        env.step(actions(1), dt=0.0)
+
+
+@pytest.mark.parametrize("dt", [0.0, -1.0, math.nan, math.inf])
+def test_a_dt_that_is_no_time_is_refused(dt):
+    with pytest.raises(ValueError, match="dt must be a positive number of seconds"):
+        make(sides=2).classic().step(actions(), dt=dt)
+
+
+def test_single_numbers_and_other_lengths_are_refused():
+    env = make(sides=2).classic()
+    with pytest.raises(ValueError, match=r"p1_fire must be a tensor of shape \[3\], not float"):
+        env.step(actions() | {"p1_fire": 1.0})
+    with pytest.raises(ValueError, match=r"winner_mask must be a tensor of shape \[3\], not \[2\]"):
+        env.compute_rewards(torch.ones(3, dtype=torch.bool), torch.zeros(2))
 
 
 def test_rewards_of_an_end_that_one_asks_about():
@@ -66,7 +78,7 @@ def test_wrong_actions_are_named():
         both.step(actions(players=("p1",)))
     with pytest.raises(ValueError, match="the env flies p2 itself"):
         one.step(actions())
-    with pytest.raises(ValueError, match=r"p1_rudder must have shape \[3\]"):
+    with pytest.raises(ValueError, match=r"p1_rudder must be a tensor of shape \[3\]"):
         both.step(actions(num=2))
     one.step(actions(players=("p1",)))
 
