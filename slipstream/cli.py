@@ -175,8 +175,7 @@ def _wants_help(argv: list[str]) -> bool:
 def _keys_help(command: str, argv: list[str]) -> str:
     from slipstream.config import help_text
 
-    chosen = {key: next((word.removeprefix(f"{key}=") for word in argv if word.startswith(f"{key}=")), None) for key in ("task", "algo")}
-    text = help_text(command, chosen["task"] or "navigation", chosen["algo"] or "ppo")
+    text = help_text(command, argv)
     return f"usage: slipstream {command} [key=value ...]\n\n{text}"
 
 

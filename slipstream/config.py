@@ -221,16 +221,20 @@ def plain_overrides(words: Iterable[str]) -> list[str]:
     return overrides
 
 
-def help_text(command: str, task: str = "navigation", algo: str = "ppo") -> str:
-    """The keys of `slipstream train` or `slipstream eval`, with their defaults."""
-    algo = _chosen_algorithm([f"algo={algo}"], {})
-    sections = _sections(TrainConfig if command == "train" else EvaluateConfig, task, algo)
+def help_text(command: str, overrides: Iterable[str] = ()) -> str:
+    """The keys of `slipstream train` or `slipstream eval`, with what they are by default for the task, algo and preset chosen."""
+    words = plain_overrides(word for word in overrides if word not in ("-h", "--help"))
+    chosen = [text for text in words if text.startswith(("task=", "algo=", "preset="))]
     if command == "eval":
-        note = "  (the defaults of env.* are those of the checkpoint's own training; shown: NavRL's)\n"
-        return note + describe_keys(EvaluateConfig, sections, SET_BY_EVAL.get(task, ()))
+        task = value_of("task", chosen) or "navigation"
+        shown = "shown: the task's" if task != "navigation" else "shown: NavRL's"
+        note = f"  (the defaults of env.* are those of the checkpoint's own training; {shown})\n"
+        return note + describe_keys(EvaluateConfig(task=task, env=env_class(task).Config()), SET_BY_EVAL.get(task, ()))
+    config = load_train(chosen)
+    preset = value_of("preset", chosen) or "none"
     presets = ", ".join(sorted(file.stem for file in (CONF / "preset").glob("*.yaml") if file.stem != "none"))
-    choices = f"  {'preset=none':44} {presets}\n  {'algo=' + algo:44} {', '.join(ALGORITHMS)}: each with algo.* of its own\n"
-    return choices + describe_keys(TrainConfig, sections)
+    choices = {f"preset={preset}": presets, f"algo={config.algo.name}": f"{', '.join(ALGORITHMS)}: each with algo.* of its own"}
+    return "".join(f"  {key:44} {what}\n" for key, what in choices.items()) + describe_keys(config)
 
 
 def env_class(task: str) -> type[TensorEnv]:

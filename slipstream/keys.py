@@ -35,20 +35,20 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f": did you mean '{matches[0]}'?" if matches else ""
 
 
-def describe_keys(kind: type[Any], sections: dict[str, type[Any]], hidden: Iterable[str] = ()) -> str:
-    """Every key with its default and the comment that stands beside it in the code, for --help."""
+def describe_keys(config: Any, hidden: Iterable[str] = ()) -> str:
+    """Every key of a configuration with its value and the comment that stands beside it in the code, for --help."""
     lines: list[str] = []
 
     def walk(instance: Any, prefix: str) -> None:
         notes = _field_comments(type(instance))
         for f in fields(instance):
-            value = getattr(instance, f.name) if prefix or f.name not in sections else sections[f.name]()
+            value = getattr(instance, f.name)
             if is_dataclass(value):
                 walk(value, f"{prefix}{f.name}.")
             elif prefix + f.name not in hidden:
                 lines.append(f"  {prefix + f.name + '=' + _shown(value):44} {notes.get(f.name, '')}".rstrip())
 
-    walk(kind(), "")
+    walk(config, "")
     return "\n".join(lines)
 
 

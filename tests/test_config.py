@@ -262,8 +262,16 @@ def test_help_says_what_a_key_means():
     assert "my_package.my_module:MyEnv" in text
 
 
+@pytest.mark.parametrize("words", [["task=aircombat"], ["--task", "aircombat", "--help"], ["preset=aircombat"], ["task=gym", "algo=dqn"]])
+def test_help_shows_what_a_training_with_these_choices_would_take(words):
+    text, cfg = config.help_text("train", words), load_train([word for word in words if word != "--help"])
+    assert f"  task={cfg.task} " in text and f"  algo.gamma={cfg.algo.gamma}\n" in text
+    if cfg.task == "aircombat":
+        assert "  env.start=random " in text and f"  env.time_scale={cfg.env.time_scale} " in text
+
+
 def test_help_for_an_env_of_ones_own_lists_its_keys(own_task):
-    text = config.help_text("train", own_task.removeprefix("task=") + ":Own")
+    text = config.help_text("train", [f"{own_task}:Own"])
     assert "env.wind=0.5" in text and "m/s" in text and "env.inner.gain=2.0" in text
     assert "env.num_obstacles" not in text
 

@@ -36,7 +36,7 @@ class AirCombatConfig:
     time_scale: float = 1.0  # a decision takes time_scale/60 s of game time, in physics steps of at most 1/60 s
     coarse_dt: bool = False  # one big physics step a decision, as midrangeRL took it
     episode_s: float = 60.0  # then the duel is a draw
-    start: str = "head_on"  # or random, which training takes
+    start: str = "head_on"  # or random, which `slipstream train` takes unless told otherwise
     starts: StartConfig = field(default_factory=StartConfig)
     reach_features: bool = False  # observe the reach of both sides' missiles too
     backend: str = "auto"  # of the physics: torch (plain), native (CPU), triton (CUDA)
