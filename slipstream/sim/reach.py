@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -41,12 +41,22 @@ CHUNK = 4096  # pairs flown at once: 2 million missiles
 
 @dataclass
 class Geometry:
-    """Launches as the shooter sees them, each [P] (or broadcast to it): the shooter flies along x."""
+    """Launches as the shooter sees them, each [P], or one for all: the shooter flies along x."""
 
     own_speed: Tensor  # m/s
     target_speed: Tensor  # m/s
     bearing: Tensor  # rad, of the target off the shooter's nose, positive left
     aspect: Tensor  # rad, of the shooter off the target's nose, positive left; 0: it comes straight on
+
+    def __post_init__(self) -> None:
+        names = [f.name for f in fields(self)]
+        given = [getattr(self, name) for name in names]
+        lengths = {len(x) for x in given if isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point()} - {1}
+        if len(lengths) > 1 or not all(isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point() for x in given):
+            told = (f"{list(x.shape)} {x.dtype}" if isinstance(x, Tensor) else type(x).__name__ for x in given)
+            raise ValueError(f"{', '.join(names)} must be real tensors of one shape [P], or [1] for all, not {', '.join(told)}")
+        for name, x in zip(names, torch.broadcast_tensors(*given), strict=True):
+            setattr(self, name, x)
 
     def at(self, distance: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Positions and velocities [P, ..., 2] of shooter and target at ranges [P, ...]."""
@@ -84,7 +94,7 @@ class Envelope:
 
 
 def envelope(geometry: Geometry, backend: str = "auto") -> Envelope:
-    """r_max, r_min and r_ne of P launch geometries, flown."""
+    """r_max, r_min and r_ne of P launch geometries, flown; NaN where a geometry is not finite."""
     parts = [_envelope(geometry[p], backend) for p in _chunks(len(geometry.own_speed))]
     return Envelope(*(torch.cat([getattr(part, name) for part in parts]) for name in CHANNELS))
 
@@ -99,7 +109,9 @@ def make_table(own_speeds: int = 9, target_speeds: int = 9, bearings: int = 13, 
 
 def _envelope(geometry: Geometry, backend: str) -> Envelope:
     r_max, r_min = _straight(geometry, backend)
-    return Envelope(r_max, r_min, _no_escape(geometry, r_max, backend), *_times(geometry, r_max, backend))
+    found = (r_max, r_min, _no_escape(geometry, r_max, backend), *_times(geometry, r_max, backend))
+    known = (geometry.own_speed + geometry.target_speed + geometry.bearing + geometry.aspect).isfinite()
+    return Envelope(*(torch.where(known, x, torch.nan) for x in found))
 
 
 def _times(geometry: Geometry, r_max: Tensor, backend: str) -> tuple[Tensor, ...]:
@@ -211,7 +223,7 @@ def _edge(true: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, points: i
 
 
 def _chunks(count: int) -> Iterator[slice]:
-    return (slice(first, first + CHUNK) for first in range(0, count, CHUNK))
+    return (slice(first, first + CHUNK) for first in range(0, max(count, 1), CHUNK))
 
 
 def _polar(size: Tensor, angle: Tensor) -> Tensor:

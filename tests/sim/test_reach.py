@@ -111,6 +111,21 @@ def test_no_range_is_told_where_no_launch_hits():
     assert found == Envelope(*(torch.zeros(1) for _ in range(6)))
 
 
+def test_one_number_serves_all_launches_and_other_lengths_are_refused():
+    speed, ahead, aspects = torch.tensor([300.0]), torch.zeros(1), torch.tensor([0.0, 1.0, 2.0])
+    once, each = Geometry(speed, speed, ahead, aspects), Geometry(speed.repeat(3), speed.repeat(3), ahead.repeat(3), aspects)
+    assert torch.equal(envelope(once).r_max, envelope(each).r_max)
+    for wrong in (torch.zeros(2), torch.tensor(0.0), torch.zeros(3, dtype=torch.int64), 0.0):
+        with pytest.raises(ValueError, match=r"must be real tensors of one shape \[P\]"):
+            Geometry(speed.repeat(3), speed, wrong, aspects)
+
+
+def test_what_is_not_finite_has_no_reach_and_spoils_no_other():
+    geometry = Geometry(torch.tensor([300.0, math.nan, 300.0]), torch.full((3,), 300.0), torch.zeros(3), torch.tensor([0.0, 0.0, math.inf]))
+    found = envelope(geometry)
+    assert found.r_max.isnan().tolist() == found.r_ne.isnan().tolist() == [False, True, True]
+
+
 def test_the_geometry_of_a_pair_is_told_as_the_table_wants_it():
     pos, vel = torch.tensor([[1000.0, 2000.0]]), torch.tensor([[0.0, 300.0]])
     target, target_vel = torch.tensor([[-9000.0, 2000.0]]), torch.tensor([[200.0, 0.0]])  # to the left, coming straight on
