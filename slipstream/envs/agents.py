@@ -81,7 +81,7 @@ class PlaceholderAgent(BaseAgent):
 class ShootingAgent(BaseAgent):
     """An agent that knows how long ago it last launched a missile. It sees that by the missiles it has left."""
 
-    NEVER_S = 1e4
+    NEVER_S = math.inf
 
     def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu") -> None:
         super().__init__(num_envs, device)
