@@ -20,12 +20,14 @@ from typing import Any
 from rich.table import Table
 
 from slipstream.atomic import write_whole
-from slipstream.config import ConfigError, UnknownKeyError, load_train, plain_overrides, value_of
+from slipstream.config import load_train
+from slipstream.keys import ConfigError, UnknownKeyError
 from slipstream.monitor import Advisor
 from slipstream.monitor.advisor import ADVISED, NOT_TRIED, Finding, Report
 from slipstream.runs.console import render
 from slipstream.tuning import TrainingProbe, choose_sizes, training_questions
 from slipstream.tuning.probe import as_word
+from slipstream.words import plain_overrides, value_of
 
 OWN_WORDS = ("seconds", "--apply", "--json")  # besides the keys of a training
 

@@ -5,185 +5,19 @@ Defaults stand in the dataclasses, beside what they configure; conf/ holds only 
 
 from __future__ import annotations
 
-import importlib
-import re
-import sys
 from collections.abc import Iterable
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from slipstream.algo.dqn import DQNConfig
-from slipstream.algo.ppo import PPOConfig
-from slipstream.algo.sac import SACConfig
-from slipstream.algo.td3 import TD3Config
-from slipstream.collect.config import CollectConfig
-from slipstream.envs.aircombat import AirCombatEnv
-from slipstream.envs.base import TensorEnv
-from slipstream.envs.navigation import NavigationEnv
-from slipstream.keys import describe_keys, nearest, settable
-from slipstream.league.curriculum import LeagueConfig
-from slipstream.models.policy import ModelConfig
-from slipstream.runs.log import WANDB_MODES
+from slipstream.keys import ConfigError, UnknownKeyError, describe_keys, nearest, settable
+from slipstream.settings import ALGORITHMS, CHOSEN_BY_MEASURING, SET_BY_EVAL, TASKS, EvaluateConfig, TrainConfig, env_class
+from slipstream.words import plain_overrides, readable, value_of
 
 CONF = Path(__file__).parent / "conf"
-TASKS: dict[str, type[TensorEnv] | str] = {"navigation": NavigationEnv, "aircombat": AirCombatEnv, "gym": "slipstream.envs.gym:GymEnv"}
-ALGORITHMS: dict[str, type[Any]] = {"ppo": PPOConfig, "dqn": DQNConfig, "sac": SACConfig, "td3": TD3Config}
-
-PATHS = ("checkpoint", "compare", "resume", "init", "root", "name", "out", "red", "blue", "env.opponent")
-
-CHOSEN_BY_MEASURING = ("env.num_envs", "algo.minibatches")  # and device=auto with them: slipstream/tuning/sizing.py
-
-# What people who come from elsewhere type, and what it is called here. Flags are names too: --num-envs 256 is num_envs=256.
-OLD_NAMES = {
-    "agent": "algo",
-    "opponent": "env.opponent",
-    "reward": "env.reward",
-    "num_envs": "env.num_envs",
-    "time_scale": "env.time_scale",
-    "env_dyn": "env.dyn",
-    "algo.num_minibatches": "algo.minibatches",
-    "algo.training_epoch_num": "algo.epochs",
-    "algo.entropy_loss_coefficient": "algo.entropy",
-    "algo.learning_starts": "algo.warmup",
-    "algo.gradient_steps": "algo.updates",
-    "algo.train_freq": "algo.training_frame_num",
-    "algo.target_update_interval": "algo.target_interval",
-    "max_frame_num": "total_frames",
-    "checkpoint_dir": "root",
-}
-
-
-class ConfigError(ValueError):
-    """A key or value that cannot be; the message says what can."""
-
-
-class UnknownKeyError(ConfigError):
-    """A key that nobody reads; says which of the known `keys` of `command` is nearest."""
-
-    def __init__(self, key: str, keys: Iterable[str], command: str) -> None:
-        self.key, self.keys = key, list(keys)
-        super().__init__(f"unknown key '{key}'{nearest(key, self.keys)} (all keys: slipstream {command} --help)")
-
-
-@dataclass
-class WandbConfig:
-    """The settings of `wandb.*` (an extra: pip install 'slipstream-rl[wandb]')."""
-
-    mode: str = "auto"  # offline where wandb is installed; online, offline, disabled
-    project: str = "slipstream"
-    name: str | None = None
-    entity: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.mode not in ("auto", *WANDB_MODES):
-            raise ValueError(f"wandb.mode must be auto or one of {', '.join(WANDB_MODES)}, not '{self.mode}'")
-
-
-@dataclass
-class EvalConfig:
-    """The settings of `eval.*`: deterministic flights over maps not trained on."""
-
-    num_drones: int = 256  # a map
-    map_seeds: list[int] = field(default_factory=lambda: [101, 102, 103])
-    max_steps: int = 2200  # physics steps
-    static_too: bool = False  # in training: fly the maps without moving obstacles as well
-    picture: bool = True
-    bootstrap: int = 10_000  # resamples for the intervals
-
-    def __post_init__(self) -> None:
-        if self.num_drones < 1 or not self.map_seeds or self.max_steps < 1:
-            raise ValueError("eval.num_drones and eval.max_steps must be at least 1, and eval.map_seeds must name a map")
-        if self.bootstrap < 1:
-            raise ValueError(f"eval.bootstrap must be at least 1, not {self.bootstrap}")
-
-
-@dataclass
-class TrainConfig:
-    """Everything `slipstream train` can be told."""
-
-    task: str = "navigation"  # or my_package.my_module:MyEnv
-    env: Any = None  # the task's own Config
-    model: ModelConfig = field(default_factory=ModelConfig)
-    algo: Any = field(default_factory=PPOConfig)  # of the algorithm that algo=NAME chooses
-    collect: CollectConfig = field(default_factory=CollectConfig)
-    eval: EvalConfig = field(default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303]))  # not those that `eval` judges on
-    league: LeagueConfig = field(default_factory=LeagueConfig)
-    wandb: WandbConfig = field(default_factory=WandbConfig)
-    seed: int = 0
-    device: str = "auto"  # cpu, cuda, cuda:1
-    compile: str = "auto"  # on a GPU graphs, for a long run of compiled kernels; on: compiled, a CPU's update too; off: plain
-    total_frames: int = 1_200_000_000
-    max_time_s: float = 0.0  # stop after this much training; 0 is no limit
-    eval_interval: int = 500  # iterations; 0 is never
-    save_interval: int = 1000  # iterations
-    save_minutes: float = 5.0  # and at least this often; 0 is by iterations alone
-    compress_checkpoint: bool = True
-    async_checkpoint_queue_size: int = 3
-    save_compression_level: int = 9
-    keep_checkpoints: int = 5  # the last ones; the best stays as well
-    checkpoint_full_every: int = 1  # 10: every tenth checkpoint is whole, those between hold what changed since
-    rollout_save_interval: int = 0  # iterations; 100: every hundredth batch goes to RUN/rollouts; 0 is never
-    rollout_compression_level: int = 9
-    root: str = "runs"
-    name: str | None = None  # of the run folder; date, time and task by default
-    resume: str | None = None  # a run folder: go on where it stopped
-    init: str | None = None  # weights to start from, ours or NavRL's
-    headless: bool = True  # accepted for NavRL's sake; there is no window
-    threads: int = 0  # CPU threads; 0 takes all
-    auto: list[str] = field(default_factory=list)  # keys to choose by measuring; env.num_envs=auto and algo.minibatches=auto say it too
-    quiet: bool = False  # print nothing while training
-
-    def __post_init__(self) -> None:
-        if self.compile not in ("auto", "on", "off"):
-            raise ValueError(f"compile must be auto, on or off, not '{self.compile}'")
-        if self.save_interval < 1 or self.eval_interval < 0 or self.keep_checkpoints < 1:
-            raise ValueError("save_interval and keep_checkpoints must be at least 1, eval_interval not negative")
-        if min(self.total_frames, self.async_checkpoint_queue_size, self.checkpoint_full_every) < 1:
-            raise ValueError("total_frames, async_checkpoint_queue_size and checkpoint_full_every must be at least 1")
-        if min(self.threads, self.max_time_s, self.save_minutes, self.rollout_save_interval) < 0:
-            raise ValueError("threads, max_time_s, save_minutes and rollout_save_interval must not be negative")
-        for name in ("save_compression_level", "rollout_compression_level"):
-            if not 0 <= getattr(self, name) <= 16:
-                raise ValueError(f"{name} must lie in 0 … 16, not {getattr(self, name)}")
-        if self.resume and self.init:
-            raise ValueError("resume=RUN goes on with that run's own weights: leave init out, or start a new run from init=PATH")
-
-
-@dataclass
-class EvaluateConfig:
-    """Everything `slipstream eval` can be told."""
-
-    checkpoint: str | None = None  # ours or NavRL's; the policy that ships with the package by default
-    compare: str | None = None  # another one, flown over the same maps
-    task: str = "navigation"
-    red: str | None = None  # task=aircombat: agents by name or checkpoint, several by commas; the one that ships by default
-    blue: str = "pursuit,crank,evade"  # task=aircombat: whom red meets
-    games: int = 1000  # task=aircombat: of each pair, half with the colours changed
-    env: Any = None  # the world; by default that of the checkpoint's own training
-    eval: EvalConfig = field(default_factory=EvalConfig)
-    device: str = "auto"
-    seed: int = 0
-    json: bool = False  # the last line is one JSON object
-    out: str | None = None  # where the picture goes; beside the checkpoint's run, or eval.png here
-    threads: int = 0  # CPU threads; 0 takes all
-
-
-# What an evaluation decides itself: a row of drones on each of its maps, flown once; games of two agents.
-SET_BY_EVAL: dict[str, dict[str, str]] = {
-    "navigation": {
-        "env.num_envs": "eval.num_drones",
-        "env.num_worlds": "eval.map_seeds",
-        "env.world_seeds": "eval.map_seeds",
-        "env.max_episode_steps": "eval.max_steps",
-        "env.random_clock": "eval.max_steps",
-        "env.goal_ends_episode": "eval.max_steps",
-    },
-    "aircombat": {"env.num_envs": "games", "env.opponent": "blue", "env.sides": "red and blue"},
-}
 
 
 def load_train(overrides: Iterable[str] = (), config_name: str = "train") -> TrainConfig:
@@ -204,23 +38,6 @@ def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | N
     return _compose("eval", EvaluateConfig, overrides, {"env": trained_env} if trained_env else {})
 
 
-def plain_overrides(words: Iterable[str]) -> list[str]:
-    """What was typed as `key=value`, under the names used here: `--num-envs 256` and `num_envs=256` are `env.num_envs=256`.
-
-    `@FILE` stands for the lines of a file, as `slipstream advise --apply FILE` writes it.
-    """
-    overrides, rest = [], [line for word in words for line in (_lines_of(word[1:]) if word.startswith("@") else [word])]
-    while rest:
-        word = rest.pop(0)
-        if word.startswith("--"):
-            key, eq, value = word[2:].partition("=")
-            if not eq:  # the value is the next word; a flag without one is a switch
-                value = rest.pop(0) if rest and not rest[0].startswith("--") and "=" not in rest[0] else "true"
-            word = f"{key.replace('-', '_')}={value}"
-        overrides.append(_renamed(word))
-    return overrides
-
-
 def help_text(command: str, overrides: Iterable[str] = ()) -> str:
     """The keys of `slipstream train` or `slipstream eval`, with what they are by default for the task, algo and preset chosen."""
     words = plain_overrides(word for word in overrides if word not in ("-h", "--help"))
@@ -235,30 +52,6 @@ def help_text(command: str, overrides: Iterable[str] = ()) -> str:
     presets = ", ".join(sorted(file.stem for file in (CONF / "preset").glob("*.yaml") if file.stem != "none"))
     choices = {f"preset={preset}": presets, f"algo={config.algo.name}": f"{', '.join(ALGORITHMS)}: each with algo.* of its own"}
     return "".join(f"  {key:44} {what}\n" for key, what in choices.items()) + describe_keys(config)
-
-
-def env_class(task: str) -> type[TensorEnv]:
-    """The env of a task: a name of ours, or `package.module:Class` of yours."""
-    known = TASKS.get(task)
-    if isinstance(known, type):
-        return known
-    task = known or task
-    if ":" not in task:
-        raise ConfigError(f"unknown task '{task}'{nearest(task, TASKS)}; for an env of your own write task=my_package.my_module:MyEnv")
-    module_name, _, class_name = task.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` would: modules of the folder you stand in
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"task={task}: cannot import {module_name} ({error}); run from its folder or install it") from error
-    found = getattr(module, class_name, None)
-    if not (isinstance(found, type) and issubclass(found, TensorEnv)):
-        raise ConfigError(f"task={task}: {module_name} has no TensorEnv subclass named {class_name}")
-    config = getattr(found, "Config", None)
-    if not is_dataclass(config) or "num_envs" not in {f.name for f in fields(config)}:
-        raise ConfigError(f"task={task}: {class_name}.Config must be the dataclass of its settings, with a field num_envs")
-    return found
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -304,7 +97,7 @@ def _compose(config_name: str, kind: type[Any], overrides: list[str], base: dict
     if kind is TrainConfig:
         overrides.append(f"tuned={_tuned_for(value_of('preset', overrides), task, algo, bool(base))}")
     ConfigStore.instance().store(name=f"{config_name}_schema", node=_schema(kind, sections, base))
-    overrides = [_readable(text, keys) for text in overrides]
+    overrides = [readable(text, keys) for text in overrides]
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(config_dir=str(CONF), version_base="1.3"):
@@ -383,26 +176,6 @@ def _build(kind: type[Any], data: Any) -> Any:
     return kind(**values)
 
 
-def _renamed(text: str) -> str:
-    """The override under its name here."""
-    key, eq, value = text.partition("=")
-    for old, new in OLD_NAMES.items():
-        if key == old or key.startswith(old + "."):
-            key = new + key[len(old) :]
-    if not eq:
-        raise ConfigError(f"'{text}' is not an override: write key=value, as in env.num_envs=1024 (see slipstream train --help)")
-    return f"{key}={value}"
-
-
-def _lines_of(file: str) -> list[str]:
-    """The overrides in a file, one a line; what follows a # is a remark."""
-    try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise ConfigError(f"@{file}: cannot be read ({error.strerror}); it names a file with a key=value on each line") from error
-    return [text for line in lines if (text := re.sub(r"(^|\s)#.*", "", line).strip())]
-
-
 def _auto_apart(overrides: list[str]) -> list[str]:
     """`key=auto` of a key that can be chosen by measuring, said as `auto=[key]`; of several values of a key the last one counts."""
     asked = [key for key in CHOSEN_BY_MEASURING if value_of(key, overrides) == "auto"]
@@ -420,24 +193,6 @@ def _chosen_algorithm(overrides: list[str], base: dict[str, Any]) -> str:
     if held and name != held:
         raise ConfigError(f"a resumed run keeps its algorithm, {held}: leave algo={name} out, or start a new run")
     return name
-
-
-def value_of(key: str, overrides: list[str]) -> str | None:
-    """What the overrides give `key`, without quotes; None where they say nothing, or null."""
-    values = [text.partition("=")[2] for text in overrides if text.partition("=")[0] == key]
-    value = values[-1].strip("'\"") if values else None
-    return None if value == "null" else value
-
-
-def _readable(text: str, keys: dict[str, Any]) -> str:
-    """The override as Hydra's grammar takes it: paths in quotes, whatever is in them, and 12e8 for a whole number."""
-    key, _, value = text.partition("=")
-    if key in PATHS and value not in ("", "null") and value[0] not in "'\"":
-        escaped = value.replace("'", "\\'")
-        return f"{key}='{escaped}'"
-    if type(keys.get(key)) is int and re.fullmatch(r"[+-]?[\d_.]+[eE][+]?\d+", value) and float(value).is_integer():
-        return f"{key}={int(float(value))}"
-    return text
 
 
 def _check_keys(overrides: list[str], kind: type[Any], settable_keys: dict[str, Any]) -> None:

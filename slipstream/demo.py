@@ -15,14 +15,17 @@ import torch
 from rich.table import Table
 
 from slipstream import train
-from slipstream.config import ConfigError, EvalConfig, TrainConfig, load_train, value_of
+from slipstream.config import load_train
 from slipstream.devices import resolve_device
 from slipstream.evaluate import Flights, Policy, draw, evaluation_env, fly, summarise
+from slipstream.keys import ConfigError
 from slipstream.learner import build_network
 from slipstream.policies import load_policy
 from slipstream.runs import learning_curve, read_metrics, success_bars, write_report
 from slipstream.runs.console import progress_bar, render
+from slipstream.settings import EvalConfig, TrainConfig
 from slipstream.specs import Observation
+from slipstream.words import value_of
 
 # The maps of the final table. The evaluations while training fly over others: the best policy is chosen by them.
 JUDGED_ON = list(range(101, 117))

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from slipstream.algo.graphs import Captured
-from slipstream.config import EvalConfig, EvaluateConfig, env_class, load_evaluate, plain_overrides, value_of
+from slipstream.config import load_evaluate
 from slipstream.devices import resolve_device, set_threads
 from slipstream.envs.agents import is_checkpoint
 from slipstream.envs.aircombat import AirCombatEnv
@@ -28,7 +28,9 @@ from slipstream.exploration import ExplorationType, set_exploration_type
 from slipstream.league.ratings import wilson as wilson_interval
 from slipstream.models.policy import ActorCritic
 from slipstream.policies import LoadedPolicy, load_policy
+from slipstream.settings import EvalConfig, EvaluateConfig, env_class
 from slipstream.specs import Observation
+from slipstream.words import plain_overrides, value_of
 
 PATH_EVERY = 8  # physics steps between the points of a drawn path
 RATES = ("success", "collision", "timeout", "success_strict")

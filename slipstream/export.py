@@ -32,13 +32,15 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.atomic import write_whole
-from slipstream.config import ConfigError, env_class, to_dict, value_of
+from slipstream.config import to_dict
 from slipstream.envs.base import TensorEnv
 from slipstream.evaluate import configure
 from slipstream.exploration import ExplorationType, set_exploration_type
-from slipstream.keys import nearest
+from slipstream.keys import ConfigError, nearest
 from slipstream.policies import LoadedPolicy
+from slipstream.settings import env_class
 from slipstream.specs import Discrete, Hybrid, Observation, Spec
+from slipstream.words import value_of
 
 FORMATS = ("onnx", "pt2")
 # Settings of a training's crowd, not of what one policy meets.

@@ -13,18 +13,20 @@ from slipstream.algo.ppo import PPO
 from slipstream.clock import Clock
 from slipstream.collect import CompressedDataCollector, PipelinedDataCollector, SyncDataCollector
 from slipstream.collect.compressed import Compressor
-from slipstream.config import ConfigError, TrainConfig, env_class, to_dict
+from slipstream.config import to_dict
 from slipstream.devices import resolve_device, set_threads
 from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv
 from slipstream.evaluate import evaluation_env, fly, fly_episodes, summarise
+from slipstream.keys import ConfigError
 from slipstream.league.league import League
 from slipstream.learner import Policy, ReplayLearner, build_learner, build_network
 from slipstream.models.policy import ActorCritic
 from slipstream.monitor import PerformanceMonitor
 from slipstream.policies import load_policy
 from slipstream.seeding import derive_seed
+from slipstream.settings import TrainConfig, env_class
 
 LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 240  # from here on compiled kernels pay on a GPU: they cost a minute of start-up
 

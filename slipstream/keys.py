@@ -1,4 +1,4 @@
-"""Which keys can be set: their names, their defaults, their help, and the nearest one to a wrong one."""
+"""Which keys can be set: their names, their defaults, their help, the nearest one to a wrong one, and the errors that tell so."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any
+
+
+class ConfigError(ValueError):
+    """A key or value that cannot be; the message says what can."""
+
+
+class UnknownKeyError(ConfigError):
+    """A key that nobody reads; says which of the known `keys` of `command` is nearest."""
+
+    def __init__(self, key: str, keys: Iterable[str], command: str) -> None:
+        self.key, self.keys = key, list(keys)
+        super().__init__(f"unknown key '{key}'{nearest(key, self.keys)} (all keys: slipstream {command} --help)")
 
 
 def settable(kind: type[Any], sections: dict[str, type[Any]]) -> dict[str, Any]:

@@ -14,13 +14,15 @@ from slipstream.algo.capture import capture_training
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.clock import Clock
 from slipstream.collect.compressed import CompressedBatch
-from slipstream.config import ConfigError, TrainConfig, from_dict, to_dict
+from slipstream.config import from_dict, to_dict
 from slipstream.job import Job, build
+from slipstream.keys import ConfigError
 from slipstream.league.report import write_league_report
 from slipstream.monitor import PerformanceMonitor
 from slipstream.policies import latest_checkpoint
 from slipstream.readback import ReadBack
 from slipstream.runs import LiveView, RunFolder, RunLog
+from slipstream.settings import TrainConfig
 from slipstream.store.rollouts import RolloutStorage
 from slipstream.subcommands import PipedConsole
 

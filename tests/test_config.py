@@ -7,7 +7,10 @@ import textwrap
 import pytest
 
 from slipstream import config
-from slipstream.config import ConfigError, EvaluateConfig, TrainConfig, from_dict, load_evaluate, load_train, to_dict
+from slipstream.config import from_dict, load_evaluate, load_train, to_dict
+from slipstream.envs.navigation import NavigationConfig
+from slipstream.keys import ConfigError, settable
+from slipstream.settings import SET_BY_EVAL, EvaluateConfig, TrainConfig
 
 ISSUE = """headless=True env.num_envs=1024 env.num_obstacles=350 env_dyn.num_obstacles=80 wandb.mode=online compress_checkpoint=True"""
 
@@ -247,10 +250,10 @@ def test_a_task_that_is_none_is_refused_with_the_reason(own_task, task, told):
 @pytest.mark.parametrize("kind", [TrainConfig, EvaluateConfig])
 def test_help_lists_every_key_with_its_default(kind):
     text = config.help_text("train" if kind is TrainConfig else "eval")
-    keys = config.settable(kind, {"env": config.NavigationEnv.Config})
+    keys = settable(kind, {"env": NavigationConfig})
     if kind is EvaluateConfig:
-        assert not any(f"  {key}=" in text for key in config.SET_BY_EVAL["navigation"])
-        keys = {key: value for key, value in keys.items() if key not in config.SET_BY_EVAL["navigation"]}
+        assert not any(f"  {key}=" in text for key in SET_BY_EVAL["navigation"])
+        keys = {key: value for key, value in keys.items() if key not in SET_BY_EVAL["navigation"]}
     leaves = [key for key in keys if not any(other.startswith(key + ".") for other in keys)]
     assert len(leaves) > 40
     assert [key for key in leaves if f"  {key}=" not in text] == []

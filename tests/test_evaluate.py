@@ -12,13 +12,14 @@ from torch import Tensor
 
 from slipstream import evaluate
 from slipstream.cli import main
-from slipstream.config import EvalConfig, load_train, to_dict
+from slipstream.config import load_train, to_dict
 from slipstream.envs.base import BadActionError, Outcome, TensorEnv
 from slipstream.envs.navigation import NavigationConfig, evaluation_starts
 from slipstream.evaluate import Flights, bootstrap_interval, compare, evaluation_env, fly, fly_episodes, summarise
 from slipstream.models.policy import build_policy
 from slipstream.policies import SHIPPED, load_policy
 from slipstream.runs import RunFolder
+from slipstream.settings import EvalConfig
 from slipstream.sim.obstacles import MovingObstaclesConfig
 from slipstream.sim.world import WorldGrid
 from slipstream.specs import Box, Observation

@@ -13,12 +13,14 @@ import pytest
 import torch
 
 from slipstream import cli
-from slipstream.config import ConfigError, env_class, load_train, to_dict
+from slipstream.config import load_train, to_dict
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.evaluate import configure
 from slipstream.export import ActingPolicy, _small_env, export_policy, spec_facts
+from slipstream.keys import ConfigError
 from slipstream.learner import build_network
 from slipstream.policies import load_policy
+from slipstream.settings import env_class
 from slipstream.specs import Box, Discrete, Hybrid
 
 ROOT = Path(__file__).parents[1]

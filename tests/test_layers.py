@@ -19,6 +19,7 @@ ALLOWED = {
     "devices": set(),
     "readback": set(),
     "keys": set(),
+    "words": {"keys"},
     "clock": set(),
     "subcommands": set(),
     "sim": {"seeding"},
@@ -34,7 +35,7 @@ ALLOWED = {
     "algo": {"models", "exploration", "specs"},
 }
 COMPOSE = {"__init__", "job", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "rollouts"}
-COMPOSE |= {"league", "learner", "tuning", "advise"}
+COMPOSE |= {"settings", "league", "learner", "tuning", "advise"}
 
 
 def part_of(module: str) -> str:

@@ -18,8 +18,9 @@ import torch
 from slipstream import train
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.cli import main
-from slipstream.config import ConfigError, load_train
+from slipstream.config import load_train
 from slipstream.envs.base import BadActionError
+from slipstream.keys import ConfigError
 from slipstream.monitor import PerformanceMonitor
 from slipstream.policies import latest_checkpoint, load_policy
 from slipstream.runs import RunFolder

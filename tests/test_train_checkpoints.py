@@ -9,7 +9,8 @@ from slipstream import train
 from slipstream.checkpoint import load_checkpoint
 from slipstream.checkpoint.format import read_index
 from slipstream.cli import main
-from slipstream.config import ConfigError, load_train
+from slipstream.config import load_train
+from slipstream.keys import ConfigError
 
 TINY = shlex.split("""
     env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400

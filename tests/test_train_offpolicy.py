@@ -11,7 +11,8 @@ import torch
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
-from slipstream.config import ConfigError, load_train
+from slipstream.config import load_train
+from slipstream.keys import ConfigError
 from slipstream.learner import ReplayLearner
 from slipstream.policies import latest_checkpoint, load_policy
 from slipstream.runs.log import read_metrics

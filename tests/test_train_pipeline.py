@@ -10,7 +10,8 @@ import torch
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
 from slipstream.collect import PipelinedDataCollector
-from slipstream.config import ConfigError, load_train
+from slipstream.config import load_train
+from slipstream.keys import ConfigError
 from slipstream.policies import latest_checkpoint
 from slipstream.runs.log import read_metrics
 

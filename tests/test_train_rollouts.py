@@ -5,7 +5,8 @@ import torch
 
 from slipstream import RolloutStorage
 from slipstream.checkpoint import load_checkpoint
-from slipstream.config import ConfigError, load_train
+from slipstream.config import load_train
+from slipstream.keys import ConfigError
 from slipstream.policies import latest_checkpoint
 from slipstream.runs.log import read_metrics
 from slipstream.store.rollout_episodes import find_episodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstream.config import ConfigError
+from slipstream.keys import ConfigError
 
 
 def run(argv: list[str]) -> int:

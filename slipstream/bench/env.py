@@ -20,9 +20,10 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from slipstream.config import ConfigError, load_train
+from slipstream.config import load_train
 from slipstream.devices import resolve_device, set_threads
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv
+from slipstream.keys import ConfigError
 from slipstream.runs.console import progress_bar, render
 
 MAIN = 1024

@@ -11,9 +11,9 @@ from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
 from torch.distributions import Beta, Independent
 
-from slipstream.config import TrainConfig, env_class
 from slipstream.models.policy import ActorCritic, build_policy
 from slipstream.seeding import derive_seed
+from slipstream.settings import TrainConfig, env_class
 
 
 class ScaledBeta(Independent):

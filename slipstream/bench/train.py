@@ -27,9 +27,11 @@ from rich.table import Table
 
 from slipstream import train
 from slipstream.algo.capture import FORMS, capture_training
-from slipstream.config import ConfigError, TrainConfig, load_train
+from slipstream.config import load_train
 from slipstream.devices import resolve_device, set_threads
+from slipstream.keys import ConfigError
 from slipstream.runs.console import render
+from slipstream.settings import TrainConfig
 
 GPU_SIZES, CPU_SIZES = (256, 1024, 4096, 16384, 65536), (64, 256, 1024)
 WARM_UP = 4  # iterations: set-up, two rehearsals, the capture

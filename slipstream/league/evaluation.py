@@ -11,15 +11,16 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from slipstream.config import ConfigError, EvaluateConfig
 from slipstream.envs.agents import BaseAgent, make_agent
 from slipstream.envs.aircombat import AirCombatEnv
+from slipstream.keys import ConfigError
 from slipstream.league.learned import LearnedAgent
 from slipstream.league.matches import Games, Match
 from slipstream.league.ratings import Score, rate, wilson
 from slipstream.league.recording import Recorder, draw_game
 from slipstream.policies import LoadedPolicy
 from slipstream.runs.console import progress_bar, render
+from slipstream.settings import EvaluateConfig
 
 BANDS_KM = 3  # start ranges are told in so many bands of equal width
 

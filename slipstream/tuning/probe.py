@@ -18,7 +18,7 @@ from slipstream.algo.capture import capture_training
 from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.clock import Clock
 from slipstream.collect import PipelinedDataCollector
-from slipstream.config import TrainConfig, load_train
+from slipstream.config import load_train
 from slipstream.devices import resolve_device, set_threads
 from slipstream.job import build
 from slipstream.monitor import PerformanceMonitor
@@ -26,6 +26,7 @@ from slipstream.monitor.advisor import Sample, Trial
 from slipstream.monitor.comparing import in_turns
 from slipstream.monitor.gauges import memory_gauges
 from slipstream.readback import ReadBack
+from slipstream.settings import TrainConfig
 
 FEWEST = 2  # iterations of a stretch
 FEWEST_PIPELINED = 6  # the standstill at the end costs such a stretch part of one batch

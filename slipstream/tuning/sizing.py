@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from slipstream.config import CHOSEN_BY_MEASURING, ConfigError, TrainConfig
 from slipstream.devices import resolve_device, set_threads
+from slipstream.keys import ConfigError
+from slipstream.settings import CHOSEN_BY_MEASURING, TrainConfig
 from slipstream.tuning.probe import TrainingTrial, free_memory_mb, used_memory_mb
 
 KNEE = 1.10  # twice the environments must bring at least this much more

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from slipstream.collect import SyncDataCollector
-from slipstream.config import ConfigError, load_train
+from slipstream.config import load_train
 from slipstream.envs.agents import BaseAgent, PlaceholderAgent, as_action
 from slipstream.envs.aircombat import OBSERVED, AirCombatConfig, AirCombatEnv
 from slipstream.envs.base import BadActionError
 from slipstream.envs.rewards import BaseReward
+from slipstream.keys import ConfigError
 
 GOLDEN_STARTS = [[46_562.3, 10_549.7, 3_437.7, 39_450.3], [37_669.9, 41_175.1, 12_330.1, 8_824.9]]
 

@@ -11,9 +11,11 @@ import torch
 from slipstream import evaluate, train
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
-from slipstream.config import ConfigError, load_evaluate, load_train, plain_overrides
+from slipstream.config import load_evaluate, load_train
+from slipstream.keys import ConfigError
 from slipstream.policies import latest_checkpoint
 from slipstream.runs import read_metrics
+from slipstream.words import plain_overrides
 
 TINY = shlex.split("""
     task=aircombat reward=shaped num_envs=8 env.time_scale=60 env.backend=native algo.training_frame_num=8 algo.minibatches=2

@@ -8,7 +8,8 @@ import pytest
 
 from slipstream.advise import apply_text, closing, table
 from slipstream.cli import main
-from slipstream.config import ConfigError, load_train
+from slipstream.config import load_train
+from slipstream.keys import ConfigError
 from slipstream.monitor.advisor import Advisor, Finding, Proposal, Report, Sample, Situation
 from slipstream.monitor.comparing import Gain
 from slipstream.tuning.probe import SaveCost, TrainingProbe

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipstream.config import ConfigError, load_train
+from slipstream.config import load_train
+from slipstream.keys import ConfigError
 from slipstream.monitor.advisor import Sample
 from slipstream.tuning.sizing import Measured, choose_sizes, grow
 
