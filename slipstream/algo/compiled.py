@@ -6,6 +6,7 @@ to plain operations first, everything between the minibatch and the optimiser is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,8 +28,13 @@ def is_compilers(error: BaseException) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """What to tell of a failed compilation, which may take pages."""
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+    """What to tell of a failed compilation, which may take pages; where the first line only announces a traceback, its last line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    told = lines[0]
+    if told.endswith(":"):
+        raised = [line for line in lines[1:] if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
+        told = f"{told} {(raised or lines)[-1]}"
+    return f"{type(error).__name__}: {told[:300]}"
 
 
 def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], None] = print) -> Callable[[Any], Any]:

@@ -46,12 +46,12 @@ class Captured:
             return self._result
         if self.plain:
             return self._fn()
+        if self._calls == 0:
+            result = self._fn()  # first use may compile, allocate and read back; nothing is watched until one has come through
+        else:
+            result = self._rehearse() if self._calls <= WARM_UP else self._capture()
         self._calls += 1
-        if self._calls == 1:
-            return self._fn()  # first use may allocate and read back; nothing is watched yet
-        if self._calls <= WARM_UP + 1:
-            return self._rehearse()
-        return self._capture()
+        return result
 
     def _own_stream(self) -> Any:
         """A stream that no other living object has; given back when this one goes."""

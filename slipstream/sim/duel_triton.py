@@ -332,6 +332,7 @@ class TritonEngine(DuelEngine):
         starts = config.starts
         self._limits = (*starts.range_m, *starts.speed_mps, *starts.missiles)
 
+    @torch.compiler.disable  # it is one kernel already, and writes bytes that other names see as bools, which compilers do not follow
     def step(self, command: Tensor, resetting: Tensor, ticks: int | None = None) -> None:
         """One decision; see `DuelEngine.step`."""
         rules = self.rules

@@ -1,10 +1,13 @@
 """Captured training against plain training. On a CPU the graphs are replaced by plain calls, all else is the same code."""
 
+import math
+
 import pytest
 import torch
 
 from slipstream import train
 from slipstream.algo.capture import capture_training
+from slipstream.algo.compiled import first_line
 from slipstream.algo.graphs import Captured
 from slipstream.algo.ppo import PPO, PPOConfig
 from slipstream.collect import SyncDataCollector
@@ -146,6 +149,40 @@ def test_a_captured_function_has_a_stream_of_its_own_and_gives_it_back(monkeypat
     third = Captured(lambda: None, "c")
     assert third._stream is stream and len(made) == 2
     assert third._stream is not second._stream
+
+
+def test_a_first_call_that_fails_does_not_count(monkeypatch):
+    """A compilation that is tried again must not run into the watch against waiting for the device: compilers do wait."""
+    monkeypatch.setattr(torch.cuda, "Stream", object)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 98)
+    calls = []
+
+    def fn():
+        calls.append("plain")
+        if len(calls) <= 2:
+            raise RuntimeError("does not compile")
+        return 7
+
+    captured = Captured(fn, "a step")
+    monkeypatch.setattr(captured, "_rehearse", lambda: calls.append("watched"))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="does not compile"):
+            captured()
+    assert captured() == 7
+    captured()
+    assert calls == ["plain", "plain", "plain", "watched"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("no such op\nmore", "ValueError: no such op"),
+        ("An exception occurred in a subprocess:\n\nTraceback\n  File x\nNameError: tmp3 is not defined\n\n", "NameError: tmp3"),
+        ("", "ValueError: "),
+    ],
+)
+def test_what_failed_in_a_compiler_is_told_in_a_line(text, told):
+    assert told in first_line(ValueError(text)) and "\n" not in first_line(ValueError(text))
 
 
 # -- on a GPU ----------------------------------------------------------------------------------------------------------
@@ -296,3 +333,16 @@ def test_an_error_of_the_envs_own_is_not_taken_for_the_compilers():
     job.env.step = lambda action: 1 / 0
     with pytest.raises(ZeroDivisionError):
         parts[0]()
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("form", ["graphs", "compiled"])
+def test_a_training_in_duels_with_a_league_is_captured_too(form):
+    told = []
+    words = ["preset=aircombat_h200", "device=cuda", "env.num_envs=256", "league.seats=16", "league.games=2", "model.trunk=[32]"]
+    job = train.build(load_train([*words, "algo.training_frame_num=8", "algo.minibatches=2", "algo.epochs=1"]))
+    parts = capture_training(job.collector, job.algo, form, told.append)
+    losses = iterate(parts, 6)
+    assert all(math.isfinite(value) for value in losses.values())
+    assert not [line for line in told if "cannot" in line], told
