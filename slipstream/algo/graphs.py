@@ -46,12 +46,15 @@ class Captured:
             return self._result
         if self.plain:
             return self._fn()
-        if self._calls == 0:
-            result = self._fn()  # first use may compile, allocate and read back; nothing is watched until one has come through
-        else:
-            result = self._rehearse() if self._calls <= WARM_UP else self._capture()
-        self._calls += 1
+        result = self._first_call()
+        self._calls += 1  # one that raises is made again
         return result
+
+    def _first_call(self) -> Any:
+        """One of the calls before the graph is there. The very first may compile, allocate and read back: it is not watched."""
+        if self._calls == 0:
+            return self._fn()
+        return self._rehearse() if self._calls <= WARM_UP else self._capture()
 
     def _own_stream(self) -> Any:
         """A stream that no other living object has; given back when this one goes."""
