@@ -5,7 +5,7 @@
 
   checkpoint=   ours, a run folder or NavRL's; the policy that ships with the package by default
   --to          onnx or pt2
-  out=          the file to write; policy.onnx in the run's folder, or here, by default
+  out=          the file to write; by default policy.onnx in the run's folder (ckpt_000100.onnx for that checkpoint), or here
   task=, env.*  as in its training, where the checkpoint does not say
 
 The file takes the observations that the policy reads, by name, of any batch size, and gives the action that an evaluation flies (the
@@ -230,10 +230,11 @@ def _difference(path: Path, to: str, policy: ActingPolicy, flown: Observation) -
 
 
 def _default_path(trained: LoadedPolicy, to: str) -> Path:
-    """In the folder of the run; here where the checkpoint lies in none."""
+    """In the folder of the run, under the checkpoint's own name if it is not the best one; here where it lies in no run."""
+    name = trained.path.name.split(".")[0]
     for folder in (trained.path.parent, trained.path.parent.parent):
         if (folder / "config.yaml").is_file():
-            return folder / f"policy.{to}"
+            return folder / f"{'policy' if name == 'best' else name}.{to}"
     return Path(f"policy.{to}")
 
 

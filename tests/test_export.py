@@ -277,5 +277,7 @@ def test_a_run_gets_the_file_into_its_folder(tmp_path):
     (tmp_path / "runs" / "r" / "checkpoints").mkdir(parents=True)
     (tmp_path / "runs" / "r" / "config.yaml").touch()
     inside = checkpoint(tmp_path / "runs" / "r" / "checkpoints" / "ckpt_1.pt", *SMALL)
-    assert _default_path(load_policy(inside), "onnx") == tmp_path / "runs" / "r" / "policy.onnx"
+    best = checkpoint(tmp_path / "runs" / "r" / "best.pt", *SMALL)
+    assert _default_path(load_policy(best), "onnx") == tmp_path / "runs" / "r" / "policy.onnx"
+    assert _default_path(load_policy(inside), "onnx") == tmp_path / "runs" / "r" / "ckpt_1.onnx"
     assert _default_path(load_policy(None), "pt2") == Path("policy.pt2")
