@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from slipstream.store.files import DamagedFileError
 from slipstream.store.rollout_reader import RolloutFile
 from slipstream.store.rollout_tree import wanted
 from slipstream.store.rollouts import RolloutStorage
@@ -46,18 +47,22 @@ def find_episodes(storage: RolloutStorage, iterations: Iterable[int] | None = No
     """All episodes of the batches, in order of their beginning. Frames that are marked invalid belong to none.
 
     A batch is joined to the one before where its observations go on as that one's ended, bit for bit; without successors of
-    observations, where its number is the next one.
+    observations, where its number is the next one. A broken batch is raised or left out, as the storage's `on_broken` says.
     """
     done: list[EpisodeRef] = []
     running: dict[int, EpisodeRef] = {}
     before: RolloutFile | None = None
     for iteration in storage.iterations() if iterations is None else iterations:
-        file = storage.file(iteration)
-        if not file.lead:
+        try:
+            file = storage.file(iteration)
+            if not file.lead:
+                continue
+            chosen = np.arange(file.envs) if envs is None else np.atleast_1d(np.arange(file.envs)[envs])
+            goes_on = _goes_on(before, file, chosen)
+            ends = _flags(file, chosen)
+        except DamagedFileError as error:
+            storage.met_broken(iteration, error)
             continue
-        chosen = np.arange(file.envs) if envs is None else np.atleast_1d(np.arange(file.envs)[envs])
-        goes_on = _goes_on(before, file, chosen)
-        ends = _flags(file, chosen)
         for row, env in enumerate(chosen.tolist()):
             if not goes_on[row]:
                 done.extend([running.pop(env)] if env in running else [])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from slipstream.store.files import DamagedFileError
 from slipstream.store.rollout_episodes import find_episodes, outcome_key, read_episode
 from slipstream.store.rollout_reader import RolloutFile
 from slipstream.store.rollout_tree import wanted
@@ -29,13 +30,18 @@ ROWS_AT_ONCE = 1 << 16
 def export(
     storage: RolloutStorage, to: str, out: str | Path, iterations: Iterable[int] | None = None, keys: Iterable[Any] | None = None
 ) -> str:
-    """Writes the batches (all by default) to `out`; what was written, in words. bfloat16 and 8-bit floats become float32."""
+    """Writes the batches (all by default) to `out`; what was written, in words. bfloat16 and 8-bit floats become float32.
+
+    A broken batch is raised or left out, as the storage's `on_broken` says.
+    """
     package, _ = FORMATS[to]
     try:
         module = importlib.import_module(package)
     except ImportError as error:
         raise ImportError(f"export --to {to} needs {package}: pip install 'slipstream-rl[rollouts]'") from error
-    chosen = storage.iterations() if iterations is None else list(iterations)
+    chosen = storage.readable(iterations)
+    if storage.skips_broken:  # found before anything of them is written
+        chosen = [i for i in chosen if _is_whole(storage, i, None if to == "minari" else keys)]
     if not chosen:
         raise FileNotFoundError(f"{storage.save_dir} holds no rollouts to export")
     writers: dict[str, Callable[..., str]] = {"hdf5": _to_hdf5, "parquet": _to_parquet, "minari": _to_minari}
@@ -49,6 +55,14 @@ def plain_array(value: Any) -> np.ndarray:
     if value.dtype.is_floating_point and value.dtype not in (torch.float16, torch.float32, torch.float64):
         value = value.float()
     return value.numpy()
+
+
+def _is_whole(storage: RolloutStorage, iteration: int, keys: Iterable[Any] | None) -> bool:
+    file = storage.file(iteration)
+    problem = next(file.damaged(keys), None)
+    if problem is not None:
+        storage.met_broken(iteration, DamagedFileError(f"{file.path}: {problem}"))
+    return problem is None
 
 
 @contextlib.contextmanager

@@ -205,9 +205,12 @@ class RolloutFile:
         (a, s), (b, t) = divmod(first, self.steps), divmod(last - 1, self.steps)
         return f"env {a}, steps {s} to {t}" if a == b else f"env {a}, step {s} to env {b}, step {t}"
 
-    def damaged(self) -> Iterator[str]:
-        """Everything in the file that is not as it was written, each with its key and place; reads all of it."""
-        for i, column in enumerate(self.columns):
+    def damaged(self, keys: Iterable[Any] | None = None) -> Iterator[str]:
+        """Everything in the file that is not as it was written, each with its key and place; reads all of it, or all of `keys`."""
+        picked = wanted(self.keys, keys)
+        picked |= {base for i in picked if (base := self.columns[i].follows) is not None}
+        for i in sorted(picked):
+            column = self.columns[i]
             try:
                 for first, last, why in self._reader(i).damaged():
                     yield f"{show(column.key)}, {self.place_of(i, first, last)}: {why}"
@@ -215,6 +218,8 @@ class RolloutFile:
                     self._rank(i)
             except DamagedFileError as error:
                 yield str(error).removeprefix(f"{self.path}").lstrip(" :")
+        if keys is not None:
+            return
         try:
             for _ in read_records(self.data, "it"):
                 pass

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from slipstream.store.files import DamagedFileError
 from slipstream.store.rollout_reader import RolloutFile
 from slipstream.store.rollout_tree import put_together, wanted
 
@@ -20,12 +21,18 @@ class SliceSampler:
     """
 
     def __init__(
-        self, paths: list[Path], open_file: Callable[[Path], RolloutFile], length: int, keys: Iterable[Any] | None, seed: int | None
+        self,
+        paths: list[Path],
+        open_file: Callable[[Path], RolloutFile],
+        length: int,
+        keys: Iterable[Any] | None,
+        seed: int | None,
+        met_broken: Callable[[Path, DamagedFileError], None],
     ) -> None:
         if length < 1:
             raise ValueError(f"length is {length}: use at least 1")
         self.length = length
-        self._paths, self._open = paths, open_file
+        self._paths, self._open, self._met_broken = paths, open_file, met_broken
         self._rng = np.random.default_rng(seed)
         self._runs = np.array([_runs(open_file(path), length) for path in paths], np.int64)
         self._ends = np.cumsum(self._runs)
@@ -41,7 +48,15 @@ class SliceSampler:
 
     def sample(self, number: int, device: torch.device | str | None = None) -> Any:
         """`number` runs, each as likely as any other: a batch [number, length, ...] of the step keys."""
-        return self.take(self._rng.integers(len(self), size=number), device)
+        while True:
+            try:
+                return self.take(self._rng.integers(len(self), size=number), device)
+            except _BrokenBatchError as error:
+                self._met_broken(self._paths[error.which], error)  # raises, unless the storage skips broken files
+                self._runs[error.which] = 0  # so drawn no more; all runs are drawn anew, or those of whole files would be rarer
+                self._ends = np.cumsum(self._runs)
+                if not len(self):
+                    raise
 
     def take(self, runs: np.ndarray, device: torch.device | str | None = None) -> Any:
         """Those runs, by number."""
@@ -50,7 +65,10 @@ class SliceSampler:
         at = runs - (self._ends - self._runs)[chosen]
         out = {i: np.empty((number * length, first.columns[i].geometry.frame_bytes), np.uint8) for i in self._picked}
         for which in np.unique(chosen).tolist():
-            file = self._open(self._paths[which])
+            try:
+                file = self._open(self._paths[which])
+            except DamagedFileError as error:
+                raise _BrokenBatchError(which, error) from error
             if _runs(file, length) != self._runs[which]:
                 raise ValueError(f"{file.path} was replaced by a batch of another size: make a new sampler")
             mine = np.flatnonzero(chosen == which)
@@ -58,10 +76,21 @@ class SliceSampler:
             frames = ((env * file.steps + step)[:, None] + np.arange(length)).reshape(-1)
             target = (mine[:, None] * length + np.arange(length)).reshape(-1)
             for i in self._picked:
-                out[i][target] = file.take(_same_column(first, i, file), frames)
+                try:
+                    out[i][target] = file.take(_same_column(first, i, file), frames)
+                except DamagedFileError as error:
+                    raise _BrokenBatchError(which, error) from error
         lead = (number, length)
         tensors = {i: first.tensor(i, out[i], (*lead, *first.columns[i].shape[len(first.lead) :]), device) for i in self._picked}
         return put_together(first.tree, tensors, False, first.lead, tuple(np.arange(n) for n in lead))
+
+
+class _BrokenBatchError(DamagedFileError):
+    """A batch could not be read; `which` is its place among the sampler's files."""
+
+    def __init__(self, which: int, error: DamagedFileError) -> None:
+        super().__init__(str(error))
+        self.which = which
 
 
 def _runs(file: RolloutFile, length: int) -> int:

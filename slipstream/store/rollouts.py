@@ -18,6 +18,8 @@ from slipstream.codec import Workers
 from slipstream.saving.files import FileSystem, enter_folder
 from slipstream.saving.queue import NICE, SaveQueue, close_after, timings
 from slipstream.saving.staging import Buffer, Staging
+from slipstream.store.files import DamagedFileError
+from slipstream.store.rollout_broken import BrokenFiles, OnBroken
 from slipstream.store.rollout_columns import effort
 from slipstream.store.rollout_file import Batch, RolloutWriter
 from slipstream.store.rollout_lock import WriterLock
@@ -59,6 +61,8 @@ class RolloutStorage:
     asynchronous: False lets `save` return when the file is on the disk.
     max_queue_size, queue_policy: how many batches may wait, and what `save` does then: "block", "drop_oldest", "keep_newest"
         or "raise". What is dropped is counted in `get_stats()`.
+    on_broken: what iterating, `iterations`, `slices`, `find_episodes` and `export` do with a file that is cut off or damaged: "raise"
+        names those that are whole, "skip" warns and goes on, a function (path, error) is told. `load` of a broken one always raises.
     An error of the background thread is raised, as RolloutError, by the next `save`, `wait`, `load` or `close`; that call does
     nothing else, and later ones work again once the cause is gone.
     """
@@ -73,11 +77,13 @@ class RolloutStorage:
         queue_policy: str = "block",
         threads: int | None = None,
         verbose: bool = False,
+        on_broken: OnBroken = "raise",
         fs: FileSystem | None = None,
     ) -> None:
         effort(compression_level)  # refuses what it does not know
         self.save_dir = Path(save_dir)
         self.compression_level, self.asynchronous, self.verbose = compression_level, asynchronous, verbose
+        self._broken = BrokenFiles(on_broken)
         self._settings = (max_queue_size, queue_policy)
         self._fs = fs or FileSystem()
         self._workers = Workers(threads, nice=NICE)
@@ -158,9 +164,32 @@ class RolloutStorage:
         return self.save_dir / f"rollout_{number:06d}.slip"
 
     def iterations(self) -> list[int]:
-        """The iterations that are there, in order."""
-        self.wait()
-        return sorted(iteration_of(path) for path in rollout_files(self.save_dir))
+        """The iterations that are there, in order; where broken files are skipped, those that can be opened."""
+        return self.readable() if self.skips_broken else self._there()
+
+    def readable(self, iterations: Iterable[int] | None = None) -> list[int]:
+        """Those iterations (all by default) whose files can be opened; a broken one is raised or skipped, as `on_broken` says.
+
+        Opening a file checks its head and its end; its data are checked as they are read.
+        """
+        good = []
+        for iteration in self._there() if iterations is None else iterations:
+            try:
+                self.file(iteration)
+            except DamagedFileError as error:
+                self.met_broken(iteration, error)
+            else:
+                good.append(iteration)
+        return good
+
+    @property
+    def skips_broken(self) -> bool:
+        """Whether reading goes on without broken files."""
+        return self._broken.skips
+
+    def met_broken(self, iteration: int, error: DamagedFileError) -> None:
+        """What `on_broken` says about a file that could not be read."""
+        self._broken.met(self.path_of(iteration), error, lambda: [i for i in self._there() if i != iteration and self._opens(i)])
 
     def file(self, iteration: int) -> RolloutFile:
         """The file of an iteration, opened: its keys, shapes and sizes, and `read` and `read_slice`."""
@@ -197,13 +226,18 @@ class RolloutStorage:
             runs = storage.slices(32, keys=["observation", "action", "reward"])
             batch = runs.sample(256)                            # [256, 32, ...]
         """
-        chosen = self.iterations() if iterations is None else list(iterations)
-        return SliceSampler([self.path_of(i) for i in chosen], self._open, length, keys, seed)
+        paths = [self.path_of(i) for i in self.readable(iterations)]
+        return SliceSampler(paths, self._open, length, keys, seed, lambda path, error: self.met_broken(iteration_of(path), error))
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
         """(iteration, batch) of all that are there, in order, each read when its turn comes."""
-        for iteration in self.iterations():
-            yield iteration, self.load(iteration)
+        for iteration in self._there():
+            try:
+                batch = self.load(iteration)
+            except DamagedFileError as error:
+                self.met_broken(iteration, error)
+            else:
+                yield iteration, batch
 
     def __len__(self) -> int:
         return len(self.iterations())
@@ -213,6 +247,17 @@ class RolloutStorage:
         return isinstance(iteration, int) and iteration >= 0 and self.path_of(iteration).exists()
 
     # --- inside
+
+    def _there(self) -> list[int]:
+        self.wait()
+        return [iteration_of(path) for path in rollout_files(self.save_dir)]
+
+    def _opens(self, iteration: int) -> bool:
+        try:
+            self._open(self.path_of(iteration))
+        except (DamagedFileError, OSError):
+            return False
+        return True
 
     def _writing(self) -> SaveQueue[_Job]:
         """The queue, started at the first save: the folder is made, locked, and cleared of what killed processes left."""

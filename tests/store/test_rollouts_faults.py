@@ -18,6 +18,7 @@ from rollout_worlds import same, world
 from slipstream import RolloutStorage
 from slipstream.saving.files import FileSystem
 from slipstream.store.files import DamagedFileError
+from slipstream.store.rollout_episodes import find_episodes
 from slipstream.store.rollout_reader import RolloutFile
 from slipstream.store.rollouts import RolloutError
 
@@ -274,3 +275,57 @@ def test_handles_and_threads_do_not_grow(tmp_path, cycles):
         deadline -= 1
     after = held()
     assert after[0] <= before[0] and after[1] <= before[1]
+
+
+@pytest.fixture
+def one_cut(tmp_path):
+    """Batches 0, 1, 2 and 5; the second one cut off."""
+    with RolloutStorage(tmp_path, threads=1) as storage:
+        for i in (0, 1, 2, 5):
+            storage.save(world(first=16 * i), i)
+    path = tmp_path / "rollout_000001.slip"
+    path.write_bytes(path.read_bytes()[:1000])
+    return tmp_path
+
+
+def test_the_error_of_a_broken_file_says_which_are_whole_and_how_to_go_on(one_cut):
+    storage = RolloutStorage(one_cut)
+    remedy = r"rollout_000001.slip is cut off.*iterations 0,2,5 can be opened.*on_broken='skip'"
+    with pytest.raises(DamagedFileError, match=remedy):
+        storage.slices(4)
+    seen = []
+    with pytest.raises(DamagedFileError, match=remedy):
+        seen.extend(i for i, _ in storage)
+    with pytest.raises(DamagedFileError, match=remedy):
+        find_episodes(storage)
+    assert storage.iterations() == [0, 1, 2, 5]
+    with pytest.raises(ValueError, match="on_broken is 'ignore': use 'raise', 'skip' or a function"):
+        RolloutStorage(one_cut, on_broken="ignore")
+
+
+def test_broken_files_are_skipped_with_a_warning_where_that_is_asked_for(one_cut):
+    storage = RolloutStorage(one_cut, on_broken="skip")
+    with pytest.warns(RuntimeWarning, match="skipped a broken rollout: .*rollout_000001.slip"):
+        assert [i for i, _ in storage] == [0, 2, 5]
+    with pytest.warns(RuntimeWarning, match="rollout_000001.slip"):
+        assert storage.slices(4, iterations=[1, 2], seed=0).sample(8)["reward"].shape == (8, 4)
+    with pytest.raises(DamagedFileError, match="cut off"):
+        storage.load(1)
+    told = []
+    storage = RolloutStorage(one_cut, on_broken=lambda path, error: told.append(path.name))
+    assert storage.iterations() == [0, 2, 5] and len(find_episodes(storage, [0, 1])) == len(find_episodes(storage, [0]))
+    assert set(told) == {"rollout_000001.slip"}
+
+
+def test_slices_of_a_batch_with_a_damaged_place_are_drawn_no_more(one_cut):
+    path = one_cut / "rollout_000002.slip"
+    offset, nbytes = (file := RolloutFile(path)).columns[file.keys.index(("reward",))].places[0]
+    content = bytearray(path.read_bytes())
+    content[offset + nbytes - 20] ^= 1
+    path.write_bytes(content)
+    told = []
+    runs = RolloutStorage(one_cut, on_broken=lambda path, error: told.append(path.name)).slices(4, ["reward"], [0, 2], seed=0)
+    times = runs.sample(200)["reward"] // 1000
+    assert told == ["rollout_000002.slip"] and times.max() < 16  # batch 0 alone
+    with pytest.raises(DamagedFileError, match="'reward' is damaged.*iterations 0,5 can be opened.*on_broken='skip'"):
+        RolloutStorage(one_cut).slices(4, ["reward"], [0, 2], seed=0).sample(200)
