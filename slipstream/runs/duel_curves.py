@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slipstream.runs.canvas import GRID, INK, MUTED, SERIES, new_figure, save_figure, style_axes, style_legend
+from slipstream.runs.canvas import GRID, INK, MUTED, SERIES, new_figure, save_figure, style_axes
 
 OUTCOMES = {"won": SERIES[3], "draw": MUTED, "lost": SERIES[4]}
 
 
 def outcome_curves(rows: Sequence[Mapping[str, Any]], path: str | Path, opponents: Sequence[str], title: str = "") -> Path:
     """One panel an opponent, the shares of won, drawn and lost games stacked over frames; below them the rating with its interval.
+
+    The pool of past selves has a panel once it holds more than the one that has its own.
 
     `rows` are those of `read_metrics`; only those of evaluations count.
     """
@@ -24,6 +26,7 @@ def outcome_curves(rows: Sequence[Mapping[str, Any]], path: str | Path, opponent
         raise ValueError("nothing to draw: no row holds an evaluation of a league")
     frames = np.array([row["frames"] for row in rows], dtype=np.float64) / 1e6
     met = [name for name in opponents if any(row.get(f"league/{name}/won") is not None for row in rows)]
+    met = [name for name in met if name != "pool" or _pool_tells_more(rows, met)]
     lines = -(-len(met) // 2)
     figure = new_figure(9.6, 2.3 * lines + 3.0)
     grid = figure.add_gridspec(lines + 1, 2, height_ratios=[1.0] * lines + [1.2])
@@ -34,18 +37,30 @@ def outcome_curves(rows: Sequence[Mapping[str, Any]], path: str | Path, opponent
         axes.set_title(f"against {name}", color=INK, fontsize=10.5, loc="left")
         axes.set_ylim(0, 1)
         _stages(axes, frames, rows)
-        if k == 0:
-            style_legend(axes, loc="lower left")
+    if met:  # in the row of the title: no panel has a corner that is surely free
+        handles, names = figure.axes[0].get_legend_handles_labels()
+        place = {"loc": "upper right", "bbox_to_anchor": (0.99, 1.0), "ncols": len(names)}
+        figure.legend(handles, names, frameon=False, fontsize=10.5, labelcolor=INK, **place)
     axes = figure.add_subplot(grid[lines, :])
     style_axes(axes, ylabel="Elo (pursuit: 1000)")
     axes.fill_between(frames, _column(rows, "league/elo_low"), _column(rows, "league/elo_high"), color=SERIES[0], alpha=0.2, linewidth=0)
     axes.plot(frames, _column(rows, "league/elo"), color=SERIES[0], linewidth=2, marker="o", markersize=3.5)
     _stages(axes, frames, rows)
     axes.set_xlabel("million frames")
-    if title:
-        figure.suptitle(title, x=0.02, ha="left", color=INK, fontsize=14, fontweight="bold")
+    figure.suptitle(title or " ", x=0.02, ha="left", color=INK, fontsize=14, fontweight="bold")
     figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1)
     return save_figure(figure, path)
+
+
+def _pool_tells_more(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
+    """Whether some evaluation of the whole pool is not just that of its one member again."""
+    selves = [name for name in names if name.startswith("stage")]
+    for row in rows:
+        pool, *members = [[row.get(f"league/{name}/{what}") for what in OUTCOMES] for name in ("pool", *selves)]
+        members = [shares for shares in members if None not in shares]
+        if None not in pool and members != [pool]:
+            return True
+    return False
 
 
 def _stack(axes: Any, frames: NDArray[Any], shares: list[NDArray[Any]]) -> None:
