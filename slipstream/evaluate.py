@@ -281,12 +281,13 @@ def configure(overrides: list[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     overrides = plain_overrides(overrides)
     red = (value_of("red", overrides) or "").partition(",")[0]  # in a duel the first agent's, where it is a policy
     task = value_of("task", overrides)
+    env_class(task or "navigation")  # a wrong name is told as such, before a policy for it is missed
     trained = load_policy(value_of("checkpoint", overrides) or (red if red and is_checkpoint(red) else None), task or "navigation")
     if task is None:
         overrides = [*overrides, f"task={trained.task}"]
     world = trained.trained_env if task in (None, trained.task) else None
     if world and trained.task == "aircombat":
-        world["opponent"] = "placeholder"  # who was met in training need not be there any more
+        world |= {"opponent": "placeholder", "reward": "zero"}  # who was met in training, and for what, need not be there any more
     return load_evaluate(overrides, world), trained
 
 

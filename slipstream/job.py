@@ -193,6 +193,8 @@ def build(cfg: TrainConfig) -> Job:
     policy = build_network(asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model).to(device)
     if cfg.init:
         warm_start(policy, load_policy(cfg.init).build(env.observation_spec, env.action_spec, device), cfg.init)
+    if isinstance(env, AirCombatEnv) and env.sides != 1:
+        raise ConfigError("a training flies one side: leave env.sides=2 out and name opponent=AGENT; for self-play use preset=aircombat")
     league = build_league(cfg, env, policy) if cfg.league.enabled else None
     algo = build_learner(policy, cfg.algo, env.observation_spec, derive_seed(cfg.seed, "replay"), fresh=not cfg.init)
     frames = env.num_envs * cfg.algo.training_frame_num
@@ -246,10 +248,10 @@ def build_collector(
 
 def build_league(cfg: TrainConfig, env: TensorEnv, policy: Policy) -> League:
     """The league that flies the env's opponents."""
-    if not isinstance(env, AirCombatEnv) or env.sides != 1 or not isinstance(policy, ActorCritic):
-        raise ConfigError("league.enabled=true needs task=aircombat, env.sides=1 and algo=ppo")
+    if not isinstance(env, AirCombatEnv) or not isinstance(policy, ActorCritic):
+        raise ConfigError("league.enabled=true needs task=aircombat and algo=ppo")
     if cfg.env.opponent != AirCombatConfig.opponent:
-        raise ConfigError(f"the league chooses the opponents: leave opponent={cfg.env.opponent} out, or league.enabled=true")
+        raise ConfigError(f"the league chooses the opponents: leave opponent={cfg.env.opponent} out, or give league.enabled=false")
     return League(cfg.league, env, policy, derive_seed(cfg.seed, "league"))
 
 

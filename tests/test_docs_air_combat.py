@@ -19,6 +19,13 @@ def test_the_example_wins_its_duels(capsys):
     assert ended >= 64 and won == ended
 
 
+def test_an_agent_and_a_reward_of_ones_own_fly(capsys):
+    code = re.search(r"```python\n# mine\.py.*?\n(.*?)```", PAGE, re.DOTALL)
+    exec(compile(code[1], "mine.py", "exec"), {"__name__": "__main__"})
+    lost, won = map(int, re.match(r"the weaver lost (\d+) duels to pursuit and won (\d+)", capsys.readouterr().out).groups())
+    assert lost + won >= 16
+
+
 def test_every_observation_is_told_with_its_shape():
     for name, spec in AirCombatEnv(1).observation_spec.items():
         assert f"| `{name}` | {' × '.join(map(str, spec.shape))} |" in PAGE

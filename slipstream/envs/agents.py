@@ -18,6 +18,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from slipstream.keys import nearest
 from slipstream.sim.duel_view import TIME_SCALE_S
 from slipstream.specs import Observation
 
@@ -262,7 +263,9 @@ def named_class(name: str, known: Mapping[str, type[Any] | str], base: type[Any]
         return listed
     name = listed
     if ":" not in name:
-        raise ValueError(f"unknown {what} '{name}': use one of {', '.join(known)}, or my_package.my_module:My{base.__name__[4:]}")
+        path = ", the path of a run folder or checkpoint" if what == "agent" else ""
+        own = f"my_package.my_module:My{base.__name__[4:]}"
+        raise ValueError(f"unknown {what} '{name}'{nearest(name, known)} (there are: {', '.join(known)}{path}, or {own})")
     module_name, _, class_name = name.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` would: modules of the folder you stand in

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from slipstream.envs.agents import BaseAgent, make_agent
+from slipstream.envs.agents import AGENTS, BaseAgent, make_agent
 from slipstream.envs.aircombat import AirCombatEnv
 from slipstream.keys import ConfigError
 from slipstream.league.learned import LearnedAgent
 from slipstream.league.matches import Games, Match
 from slipstream.league.ratings import Score, rate, wilson
 from slipstream.league.recording import Recorder, draw_game
-from slipstream.policies import LoadedPolicy
+from slipstream.policies import SHIPPED, LoadedPolicy
 from slipstream.runs.console import progress_bar, render
 from slipstream.settings import EvaluateConfig
 
@@ -30,7 +30,7 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: 
     if cfg.compare:
         raise ConfigError(f"compare= is for task=navigation; here several agents meet: red={cfg.red or 'A'},{cfg.compare} blue={cfg.blue}")
     if cfg.games < 2 or cfg.games % 2:
-        raise ConfigError(f"games={cfg.games}: half of the games are flown with the colours changed, so give an even number")
+        raise ConfigError(f"games={cfg.games}: half of the games are flown with the colours changed, so give an even number, at least 2")
     reds, blues = _names(cfg.red or str(trained.path)), _names(cfg.blue)
     film_path = _film_path(cfg, trained)
     world = replace(cfg.env, num_envs=cfg.games, sides=2, opponent="placeholder", reward="zero")
@@ -45,18 +45,18 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: 
                 games = Match(env, flying[0][red], flying[1][blue]).play(progress, recorder)
             pairs.append({"red": red, "blue": blue, **tally(games, cfg)})
             if recorder:
-                film = recorder, recorder.choose(games), f"{Path(red).name} against {Path(blue).name}"
+                film = recorder, recorder.choose(games), f"{short_name(red)} against {short_name(blue)}"
     result: dict[str, Any] = {"games": cfg.games, "start": cfg.env.start, "time_scale": cfg.env.time_scale, "pairs": pairs}
     tell(render(_pairs_table(pairs)))
     tell(render(_parts_table(pairs)))
     if len(reds) * len(blues) > 1:
         result["ratings"] = _ratings(pairs)
-        tell(_ratings_line(result["ratings"]))
+        tell(_ratings_line(result["ratings"], _anchor(pairs)))
     if film:
         recorder, index, title = film
         with progress_bar("drawing a game") as progress:
             result |= draw_game(recorder.states(index), 1 + index % 2, film_path, title, progress)
-        tell(f"a game as red saw it: {result['picture']}, {result['animation']}")
+        tell(f"{title}, seen by {title.partition(' ')[0]} (drawn in blue, its enemy in red): {result['picture']}, {result['animation']}")
     if cfg.json:
         print(json_module.dumps(result), flush=True)
     return result
@@ -86,6 +86,20 @@ def facts(score: Score) -> dict[str, Any]:
     return found | decided | {"decided_won_low": low, "decided_won_high": high}
 
 
+def short_name(name: str) -> str:
+    """An agent's name as tables show it: of a path the run, and the file where it is not the run's best; `learned` ships."""
+    path = Path(name)
+    if name in AGENTS or ":" in name or not path.name:
+        return name
+    if path.suffix not in (".pt", ".slip", ".lz4"):
+        return path.name
+    if path == SHIPPED["aircombat"]:
+        return "learned"
+    run = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+    stem = path.name.split(".")[0]
+    return run.name if stem == "best" and run.name else "/".join(part for part in (run.name, stem) if part)
+
+
 # -- inside ----------------------------------------------------------------------------------------------------------
 
 
@@ -113,13 +127,19 @@ def _open(name: str, cfg: EvaluateConfig, device: torch.device, tell: Callable[[
 
 def _ratings(pairs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     results = {(p["red"], p["blue"]): Score(p["won"], p["draw"], p["lost"]) for p in pairs if p["red"] != p["blue"]}
-    anchor = next((name for pair in results for name in pair if name == "pursuit"), next(iter(results))[1] if results else "")
-    return {name: vars(r) for name, r in rate(results, anchor).items()} if results else {}
+    return {name: vars(r) for name, r in rate(results, _anchor(pairs)).items()} if results else {}
 
 
-def _ratings_line(ratings: dict[str, dict[str, float]]) -> str:
+def _anchor(pairs: list[dict[str, Any]]) -> str:
+    """Who is rated 1000: pursuit, or where it is not met the first blue."""
+    names = [name for p in pairs if p["red"] != p["blue"] for name in (p["blue"], p["red"])]
+    return "pursuit" if "pursuit" in names else next(iter(names), "")
+
+
+def _ratings_line(ratings: dict[str, dict[str, float]], anchor: str) -> str:
     ranked = sorted(ratings.items(), key=lambda item: -item[1]["elo"])
-    return "Elo: " + ", ".join(f"{name} {r['elo']:.0f} ({r['low']:.0f} … {r['high']:.0f})" for name, r in ranked)
+    told = ", ".join(f"{short_name(name)} {r['elo']:.0f} ({r['low']:.0f} … {r['high']:.0f})" for name, r in ranked if name != anchor)
+    return f"Elo, {short_name(anchor)} being 1000: {told}"
 
 
 def _pairs_table(pairs: list[dict[str, Any]]) -> Table:
@@ -129,7 +149,7 @@ def _pairs_table(pairs: list[dict[str, Any]]) -> Table:
     for name in ("red won", "95 % interval", "draw", "red lost", "95 % interval", "won of decided", "mean s"):
         table.add_column(name, justify="right")
     for p in pairs:
-        table.add_row(p["red"], p["blue"], *_cells(p), f"{p['seconds']:.0f}")
+        table.add_row(short_name(p["red"]), short_name(p["blue"]), *_cells(p), f"{p['seconds']:.0f}")
     return table
 
 
@@ -152,5 +172,5 @@ def _parts_table(pairs: list[dict[str, Any]]) -> Table:
         table.add_column(name, justify="left" if name in ("red", "blue") else "right", overflow="fold")
     for p in pairs:
         shown = [f"{q['won_share']:.2f}/{q['draw_share']:.2f}/{q['lost_share']:.2f}" if q["games"] else "–" for q in p["parts"].values()]
-        table.add_row(p["red"], p["blue"], *shown)
+        table.add_row(short_name(p["red"]), short_name(p["blue"]), *shown)
     return table

@@ -13,9 +13,14 @@ MAX_DIFF_CHARS = 1_000_000  # a diff beyond this is somebody's data, not code
 
 
 def provenance(folder: Path) -> dict[str, Any]:
-    """The git state of `folder`, the versions of what runs, and the device's name."""
+    """The git state of `folder` and of this package, where it runs from a checkout; versions; the device's name."""
+    here = Path(__file__).parent
+    tracked = _git(here, "ls-files", "--error-unmatch", Path(__file__).name) is not None  # not just installed within someone's checkout
+    package = git_state(here) if tracked else {}
     return {
         **git_state(folder),
+        "slipstream_commit": package.get("commit"),
+        "slipstream_dirty": package.get("dirty"),
         "python": platform.python_version(),
         "torch": _version("torch"),
         "slipstream": _version("slipstream-rl"),

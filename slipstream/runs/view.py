@@ -33,13 +33,14 @@ SHOWN = (
     ("episode/timeout", "timeout"),
     ("episode/length", "length"),
     ("eval/success", "eval success"),
+    ("league/stage", "stage"),
     ("loss/policy", "policy loss"),
     ("loss/value", "value loss"),
     ("loss/entropy", "entropy"),
     ("kl", "kl"),
     ("lr", "lr"),
 )
-PLAIN_SHOWN = ("fps", "episode/return", "episode/success", "episode/collision", "eval/success")
+PLAIN_SHOWN = ("fps", "episode/return", "episode/success", "episode/collision", "eval/success", "league/stage")
 
 
 class LiveView:

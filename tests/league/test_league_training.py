@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shlex
+import sys
 
 import pytest
 import torch
@@ -13,7 +15,8 @@ from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.config import load_evaluate, load_train
 from slipstream.keys import ConfigError
-from slipstream.policies import latest_checkpoint
+from slipstream.league.evaluation import short_name
+from slipstream.policies import SHIPPED, latest_checkpoint
 from slipstream.runs import read_metrics
 from slipstream.words import plain_overrides
 
@@ -86,8 +89,8 @@ def test_a_run_that_was_stopped_and_resumed_is_the_run_that_never_was(whole, tmp
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["opponent=crank"], "the league chooses the opponents: leave opponent=crank out"),
-        (["env.sides=2"], "needs task=aircombat, env.sides=1 and algo=ppo"),
+        (["opponent=crank"], "the league chooses the opponents: leave opponent=crank out, or give league.enabled=false"),
+        (["env.sides=2"], "a training flies one side: leave env.sides=2 out and name opponent=AGENT"),
         (["league.seats=3"], "8 duels do not divide among league.seats=3"),
     ],
 )
@@ -124,7 +127,7 @@ def test_flags_are_rewritten_in_place():
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["opponent=crnk"], "unknown agent 'crnk': use one of placeholder, pursuit, crank, evade"),
+        (["opponent=crnk"], "unknown agent 'crnk': did you mean 'crank'.*there are: placeholder, pursuit, crank, evade"),
         (["--reward", "shapd"], "unknown reward 'shapd'"),
         (["--agent", "placeholder"], "unknown algo 'placeholder'"),
         (["--oponent", "crank"], "unknown key 'oponent'"),
@@ -159,7 +162,7 @@ def test_eval_prints_a_matrix_whose_parts_sum_to_the_whole(whole, capsys):
                 assert sum(pair["parts"][name][what] for name in group) == pair[what]
         assert pair["won_low"] <= pair["won_share"] <= pair["won_high"]
     assert [p["lost"] for p in result["pairs"] if p["blue"] == "evade"] == [0, 0]  # which never fires
-    assert result["ratings"]["pursuit"]["elo"] == 1000 and "Elo: " in text and "won of decided" in text
+    assert result["ratings"]["pursuit"]["elo"] == 1000 and "Elo, pursuit being 1000: " in text and "won of decided" in text
     assert result["time_scale"] == 60  # as in red's training
 
 
@@ -176,7 +179,7 @@ def test_eval_draws_a_game(whole, capsys):
     result = evaluate.run(*evaluate.configure(words))
     assert result["picture"] == str(whole.path / "eval.png") and result["animation"] == str(whole.path / "eval.gif")
     assert (whole.path / "eval.png").read_bytes()[:4] == b"\x89PNG" and (whole.path / "eval.gif").read_bytes()[:3] == b"GIF"
-    assert "a game as red saw it" in capsys.readouterr().out
+    assert "whole against pursuit, seen by whole (drawn in blue, its enemy in red): " in capsys.readouterr().out
 
 
 def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
@@ -190,6 +193,7 @@ def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
     [
         (["blue=ace"], "unknown agent 'ace'"),
         (["games=7"], "give an even number"),
+        (["games=0"], "an even number, at least 2"),
         (["compare=x.pt"], "compare= is for task=navigation"),
         (["blue=,"], "name an agent"),
         (["out=game.bmp"], "an animation ends in .gif"),
@@ -205,3 +209,40 @@ def test_eval_refuses_what_cannot_be_before_a_game_is_flown(whole, words, told, 
 def test_what_games_decide_themselves_is_refused_with_the_key_to_use(key, instead):
     with pytest.raises(ConfigError, match=f"sets env.* itself: use {instead}"):
         load_evaluate(["task=aircombat", key])
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("crank", "crank"),
+        ("learned", "learned"),
+        ("my_module:MyAgent", "my_module:MyAgent"),
+        ("runs/ac60", "ac60"),
+        ("runs/ac60/", "ac60"),
+        ("/far/away/runs/ac60/best.pt", "ac60"),
+        ("runs/ac60/stage1-champion.pt", "ac60/stage1-champion"),
+        ("runs/ac60/checkpoints/ckpt_000100.pt.slip", "ac60/ckpt_000100"),
+        ("policy.pt", "policy"),
+        (str(SHIPPED["aircombat"]), "learned"),
+    ],
+)
+def test_paths_are_shown_short(name, shown):
+    assert short_name(name) == shown
+
+
+def test_a_wrong_task_is_told_as_such():
+    with pytest.raises(ConfigError, match="unknown task 'aircombt': did you mean 'aircombat'"):
+        evaluate.configure(["task=aircombt"])
+
+
+def test_a_run_with_a_reward_that_is_gone_can_be_judged(tmp_path, monkeypatch):
+    module = "from slipstream import BaseReward\n\nclass Mine(BaseReward):\n    def compute(self, a, b, action, done, info):\n"
+    module += "        return info['success']\n"
+    (tmp_path / "passing_reward.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    run = run_tiny(tmp_path, "own", "reward=passing_reward:Mine", "total_frames=64")
+    (tmp_path / "passing_reward.py").unlink()
+    monkeypatch.delitem(sys.modules, "passing_reward")
+    importlib.invalidate_caches()
+    cfg, _ = evaluate.configure([f"red={run.path}", "games=2"])
+    assert cfg.env.reward == "zero"
