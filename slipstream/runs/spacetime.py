@@ -17,6 +17,7 @@ from slipstream.runs.canvas import GRID, GROUND, INK, MUTED, PANEL, new_figure, 
 
 BOX_KM, CELL_KM, FUTURE_S, PLANE_S = 50.0, 5.0, 20.0, 5.0
 OWN, THREAT, ESCAPE, MISSILE, SAFE = "#4cc9f0", "#ff5c5c", "#5ee08a", "#ffd166", "#5ee08a"
+IDLE = "#4a5564"  # the bar of a side that has nothing left to fire
 SHADES = (0.30, 0.22, 0.16, 0.11)  # of the reach at 5, 10, 15, 20 s: what comes first weighs most
 AZIMUTH_DEG, ELEVATION_DEG = -62.0, 27.0
 
@@ -71,6 +72,7 @@ def _draw_box(figure: Any, scene: Scene, corner: NDArray[Any], azimuth_deg: floa
     axes.view_init(elev=ELEVATION_DEG, azim=azimuth_deg)
     axes.set_axis_off()
     _draw_planes(axes, corner)
+    _label_box(axes, corner)
     for k, reach in enumerate(scene["reach"]):
         _draw_reach(axes, reach, SHADES[min(k, len(SHADES) - 1)], corner)
     if scene["contours"]:
@@ -114,12 +116,28 @@ def _draw_planes(axes: Any, corner: NDArray[Any]) -> None:
         axes.plot(square[:, 0], square[:, 1], z, color="#2c3a4f" if ground else "#33415a", linewidth=0.9, zorder=1)
         grid = [[(*a, z), (*b, z)] for a, b in lines]
         axes.add_collection3d(Line3DCollection(grid, colors=GRID, linewidths=0.7 if ground else 0.3, alpha=1 if ground else 0.7, zorder=1))
-        axes.text(x + side * 1.015, y, z, "now" if ground else f"+{z:.0f} s", color=INK, fontsize=9.5, va="center", zorder=10)
     for cx, cy in square[:-1]:
         axes.plot([cx, cx], [cy, cy], [0, FUTURE_S], color="#33415a", linewidth=0.8, zorder=1)
+
+
+def _label_box(axes: Any, corner: NDArray[Any]) -> None:
+    """Times up the left edge, km along the two front edges of the floor: outside the box as it is seen by default.
+
+    From another azimuth curves may pass there: the labels lie in front, on a ground of their own.
+    """
+    (x, y), side = corner, BOX_KM
+    plate = {"facecolor": GROUND, "alpha": 0.75, "edgecolor": "none", "pad": 1.2}
+    title = {"color": MUTED, "fontsize": 10, "ha": "center", "va": "center", "zorder": 10, "bbox": plate}
+    tick = {"color": MUTED, "fontsize": 8, "zorder": 10, "bbox": plate}
+    for z in np.arange(0, FUTURE_S + 1e-6, PLANE_S):
+        label = f"+{z:.0f} s" if z else "now"
+        axes.text(x - 1.0, y, z, label, color=INK, fontsize=9.5, ha="right", va="center", zorder=10, bbox=plate)
     for at in np.arange(0, side + 1, 10):
-        axes.text(x + at, y - 1.5, 0, f"{x + at:.0f}", color=MUTED, fontsize=8, ha="center", va="top", zorder=10)
-        axes.text(x - 1.5, y + at, 0, f"{y + at:.0f}", color=MUTED, fontsize=8, ha="right", va="center", zorder=10)
+        axes.text(x + at, y - 1.5, 0, f"{x + at:.0f}", ha="center", va="top", **tick)
+        axes.text(x + side + 1.2, y + at, 0, f"{y + at:.0f}", ha="left", va="center", **tick)
+    axes.text2D(0.032, 0.472, "seconds from now", rotation=90, transform=axes.figure.transFigure, **title)
+    axes.text(x + side / 2, y - 7.5, 0, "x, km", **title)
+    axes.text(x + side + 6.0, y + side / 2, 0, "y, km", **title)
 
 
 def _draw_reach(axes: Any, reach: Scene, shade: float, corner: NDArray[Any]) -> None:
@@ -247,18 +265,19 @@ def _write_numbers(figure: Any, scene: Scene) -> None:
         figure.text(x, top, name, color=colour, fontsize=11, fontweight="bold", va="top")
         state = f"M {body['mach']:.2f}" if body["alive"] else "down"
         figure.text(x, top - line, state, color=INK, fontsize=17, fontweight="bold", va="top")
-        carried = f"   {body['missiles']} missiles" if "missiles" in body else ""
-        figure.text(x, top - 2.45 * line, f"{body['g_load']:+.1f} g{carried}", color=INK, fontsize=10.5, va="top")
+        carried = "1 missile" if body["missiles"] == 1 else f"{body['missiles']} missiles"
+        figure.text(x, top - 2.45 * line, f"{body['g_load']:+.1f} g   {carried}", color=INK, fontsize=10.5, va="top")
     figure.text(left, top - 3.75 * line, f"range {scene['threat']['range'] / 1000:.1f} km", color=INK, fontsize=11, va="top")
     for row, (key, who, name, colour) in enumerate((("threat", "enemy", "enemy's shot", THREAT), ("shot", "own", "own shot", OWN))):
         if not (scene["own"]["alive"] and scene["enemy"]["alive"]):
             break  # nobody is left to shoot, or to be shot at
         y = top - (5.0 + 4.1 * row) * line
-        verdict, urgent = _verdict(scene[key], scene[who].get("missiles", 1))
+        verdict, urgent = _verdict(scene[key], scene[who]["missiles"])
         figure.text(left, y, name, color=colour, fontsize=11, fontweight="bold", va="top")
         style = {"color": INK, "fontweight": "bold"} if urgent else {"color": MUTED}
         figure.text(right, y, verdict, fontsize=11, va="top", ha="right", **style)
-        _draw_scale(figure, scene[key], (left, y - 2.05 * line, right - left, 0.014), colour)
+        shade = colour if scene[who]["missiles"] else IDLE
+        _draw_scale(figure, scene[key], (left, y - 2.05 * line, right - left, 0.014), shade)
 
 
 def _verdict(ranges: Mapping[str, float], carried: int) -> tuple[str, bool]:

@@ -40,6 +40,7 @@ def scene_of(state: dict[str, Any], side: int = 1, exact: bool = True) -> dict[s
     incoming = [m for m in state["missiles"] if m["target"] == side]
     outgoing = [m for m in state["missiles"] if m["target"] != side]
     escapes = _escapes(own, _nearest(own, incoming) or enemy)
+    may_fire = enemy["alive"] and enemy["missiles"] > 0
     return {
         "time": state["time"],
         "winner": state["winner"],
@@ -53,9 +54,9 @@ def scene_of(state: dict[str, Any], side: int = 1, exact: bool = True) -> dict[s
         "escapes": _ahead(own, Steering.turning(escapes)),  # [2, K, 3]: left, right
         "incoming": _chased(incoming, own),  # [missiles, K, 3], NaN from where one is slower than sound or has hit
         "outgoing": _chased(outgoing, enemy),
-        "reach": _reach(enemy) if enemy["alive"] else [],  # of a missile that the enemy launches now, for each of TIMES_S
-        "contours": _contours(enemy, own) if enemy["alive"] else {},  # r_max, r_min, r_ne: [AZIMUTHS, 2] around the enemy
-        "threat": _ranges(enemy, own, exact),  # range, r_max, r_min, r_ne of the enemy's shot
+        "reach": _reach(enemy) if may_fire else [],  # of a missile that the enemy launches now, for each of TIMES_S
+        "contours": _contours(enemy, own) if may_fire else {},  # r_max, r_min, r_ne: [AZIMUTHS, 2] around the enemy
+        "threat": _ranges(enemy, own, exact),  # range, r_max, r_min, r_ne of the enemy's shot, had it a missile
         "shot": _ranges(own, enemy, exact),  # and of one's own
     }
 

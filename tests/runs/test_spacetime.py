@@ -8,11 +8,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_hex
+from mpl_toolkits.mplot3d.art3d import Path3DCollection
+from mpl_toolkits.mplot3d.proj3d import proj_transform
 from PIL import Image
 
 from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv
 from slipstream.runs.animation import animate
-from slipstream.runs.spacetime import ESCAPE, MISSILE, OWN, THREAT, draw_scene, spacetime
+from slipstream.runs.spacetime import ESCAPE, IDLE, MISSILE, OWN, THREAT, draw_scene, spacetime
 from slipstream.sim.scene import scene_of, scenes_of_game
 
 
@@ -30,7 +33,7 @@ def game(decisions=6, fire=True):
 
 
 def test_a_scene_tells_what_one_side_must_expect():
-    scene = scene_of(game(4)[-1], side=1)
+    scene = scene_of(game(2)[-1], side=1)
     assert [reach["time"] for reach in scene["reach"]] == [5, 10, 15, 20]
     assert all(reach["polygon"].shape == (len(reach["mach"]), 2) for reach in scene["reach"])
     assert len(scene["times"]) == len(scene["own_path"]) == 81
@@ -67,6 +70,54 @@ def test_a_missile_that_is_slower_than_sound_is_not_drawn_on():
     flown = path[~np.isnan(path[:, 0])]
     assert 0 < len(flown) < 20 and flown[:, 2].min() >= 340  # 10 m/s above it, and it loses 7 m/s a second
     assert np.isnan(path[len(flown) :]).all()
+
+
+def fired_all(state, side):
+    """The same state, but `side` has no missiles left."""
+    return state | {"aircraft": [b | {"missiles": 0} if k == side else b for k, b in enumerate(state["aircraft"], 1)]}
+
+
+def bar_colours(figure):
+    """Of the bars of the enemy's shot and of one's own."""
+    bars = [axes.patches for axes in figure.axes if axes.get_xlim() == (0, 60)]
+    return [to_hex(patches[1].get_facecolor()) for patches in bars]
+
+
+def box_of(figure):
+    return next(axes for axes in figure.axes if hasattr(axes, "get_zlim"))
+
+
+def test_who_has_no_missiles_left_reaches_nowhere():
+    state = game(0)[0]
+    armed, empty = (scene_of(s, 1, exact=False) for s in (state, fired_all(state, 2)))
+    assert len(armed["reach"]) == 4 and set(armed["contours"]) == {"r_max", "r_min", "r_ne"}
+    assert empty["reach"] == [] and empty["contours"] == {}
+    drawn, bare = draw_scene(armed), draw_scene(empty)
+    dots = [sum(isinstance(c, Path3DCollection) for c in box_of(f).collections) for f in (drawn, bare)]
+    assert dots == [2 + 3 * 4, 2]  # the two aircraft; three paths through four planes
+    assert bar_colours(drawn) == [THREAT, OWN] and bar_colours(bare) == [IDLE, OWN]
+    assert "no missiles left" in [text.get_text() for text in bare.texts]
+
+
+def test_an_empty_rack_of_ones_own_greys_ones_own_bar_only():
+    scene = scene_of(fired_all(game(0)[0], 1), 1, exact=False)
+    assert len(scene["reach"]) == 4 and bar_colours(draw_scene(scene)) == [THREAT, IDLE]
+
+
+def test_the_axes_say_what_they_are_and_no_curve_can_cross_their_labels():
+    box = box_of(draw_scene(scene_of(game(0)[0], exact=False)))
+    times = ["now", "+5 s", "+10 s", "+15 s", "+20 s"]
+    labels = {text.get_text(): text for text in box.texts}
+    assert {"seconds from now", "x, km", "y, km", *times} <= set(labels)
+    (x0, x1), (y0, y1), (z0, z1) = box.get_xlim(), box.get_ylim(), box.get_zlim()
+    left = min(across(box, x, y, z) for x in (x0, x1) for y in (y0, y1) for z in (z0, z1))  # all curves are cut to the box
+    for name in times:
+        assert labels[name].get_horizontalalignment() == "right" and across(box, *labels[name].get_position_3d()) < left, name
+
+
+def across(box, x, y, z):
+    """How far to the right a place of the box is seen."""
+    return proj_transform(x, y, z, box.get_proj())[0]
 
 
 def test_sides_are_told_apart():
@@ -118,11 +169,29 @@ def test_a_game_becomes_an_animation(tmp_path, form):
         assert page.count("data:image/jpeg;base64,") == 3 and "{{" not in page
 
 
+@pytest.mark.parametrize(("count", "play_s"), [(24, 6.0), (4, 2.0)])
+def test_a_game_passes_slowly_enough_to_be_followed(tmp_path, monkeypatch, count, play_s):
+    """24 scenes, half a minute of a game, passed in 3 s. Few scenes are not held longer than half a second each."""
+    pictures = iter(
+        Image.fromarray(np.where(np.arange(64) == k, 255, 0).astype(np.uint8).reshape(8, 8)).convert("RGB") for k in range(count)
+    )
+    monkeypatch.setattr("slipstream.runs.animation.draw_scene", lambda scene, title: None)
+    monkeypatch.setattr("slipstream.runs.animation._picture", lambda figure, width: next(pictures))
+    with Image.open(animate(tmp_path / "game.gif", [{}] * count)) as image:
+        shown = []
+        for k in range(image.n_frames):
+            image.seek(k)
+            shown.append(image.info["duration"] / 1000)
+    assert len(shown) == count
+    assert shown[-1] == pytest.approx(2 + shown[0], abs=0.1) and sum(shown) == pytest.approx(play_s + 2, rel=0.05)
+
+
 def test_a_gif_keeps_the_colours_that_mean_something(tmp_path):
     """A palette by area alone has no yellow for the thin lines of missiles: they came out red, as the enemy."""
     scenes = scenes_of_game(game(3))
     path = animate(tmp_path / "game.gif", scenes, width_px=640)
     with Image.open(path) as image:
+        image.seek(image.n_frames - 1)  # with missiles in the air
         pixels = np.asarray(image.convert("RGB")).reshape(-1, 3).astype(int)
     for colour in (OWN, THREAT, MISSILE, ESCAPE):
         wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
