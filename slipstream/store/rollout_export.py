@@ -43,7 +43,7 @@ def export(
     if storage.skips_broken:  # found before anything of them is written
         chosen = [i for i in chosen if _is_whole(storage, i, None if to == "minari" else keys)]
     if not chosen:
-        raise FileNotFoundError(f"{storage.save_dir} holds no rollouts to export")
+        raise FileNotFoundError(f"{storage.save_dir} holds no whole rollouts to export")
     writers: dict[str, Callable[..., str]] = {"hdf5": _to_hdf5, "parquet": _to_parquet, "minari": _to_minari}
     return writers[to](module, storage, Path(out), chosen, keys)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import struct
 from collections.abc import Iterable, Mapping
@@ -121,9 +122,18 @@ def wanted(keys: list[Key], asked: Iterable[Any] | None) -> set[int]:
         names = {as_key(one), tuple(one.split("."))} if isinstance(one, str) else {as_key(one)}
         hits = {i for i, key in enumerate(keys) if any(key[: len(name)] == name for name in names)}
         if not hits:
-            raise KeyError(f"no {show(as_key(one))} here; there are {', '.join(show(key) for key in keys)}")
+            raise KeyError(_not_there(".".join(map(str, as_key(one))), [".".join(map(str, key)) for key in keys]))
         found |= hits
     return found
+
+
+def _not_there(name: str, there: list[str]) -> str:
+    """That a key is missing, with the nearest one; keys as the command line takes them."""
+    branches = {key[:at] for key in there for at, letter in enumerate(key) if letter == "."}
+    leaves = {key.rpartition(".")[2]: key for key in reversed(there)}  # `stat` is near `observation.state`
+    near = difflib.get_close_matches(name, [*there, *sorted(branches)], 1)
+    near = near or [leaves[leaf] for leaf in difflib.get_close_matches(name, leaves, 1)]
+    return f"no '{name}' here; there are {', '.join(there)}{f'; did you mean {near[0]}?' if near else ''}"
 
 
 def _taken(nested: list[Any], take: tuple[Any, ...]) -> list[Any]:

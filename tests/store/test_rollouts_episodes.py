@@ -10,11 +10,12 @@ import torch
 from rollout_worlds import world
 from tensordict import TensorDict
 
-from slipstream import RolloutStorage
+from slipstream import RolloutStorage, rollouts
 from slipstream.cli import main as slipstream
 from slipstream.rollouts import main
 from slipstream.store.rollout_episodes import Piece, find_episodes, read_episode
 from slipstream.store.rollout_export import export
+from slipstream.store.rollout_reader import RolloutFile
 
 
 @pytest.fixture
@@ -187,3 +188,90 @@ def test_a_folder_without_rollouts_and_help(tmp_path, capsys):
     assert slipstream(["rollouts", "ls", str(tmp_path)]) == 2
     done = subprocess.run([sys.executable, "-m", "slipstream.cli", "rollouts", "export", "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and "Minari by episode" in done.stdout
+
+
+@pytest.fixture
+def one_cut(folder):
+    """The folder with its second file cut off."""
+    path = folder / "rollout_000001.slip"
+    path.write_bytes(path.read_bytes()[:1000])
+    return folder
+
+
+def damage(path, key):
+    """Flip a bit in the first block of a key."""
+    offset, nbytes = (file := RolloutFile(path)).columns[file.keys.index((key,))].places[0]
+    content = bytearray(path.read_bytes())
+    content[offset + nbytes - 20] ^= 1
+    path.write_bytes(content)
+
+
+def test_export_skips_broken_files_and_says_so(one_cut, tmp_path, capsys):
+    h5py = pytest.importorskip("h5py")
+    damage(one_cut / "rollout_000002.slip", "reward")
+    out = tmp_path / "out.h5"
+    assert main(["export", str(one_cut), "--to", "hdf5", "--out", str(out)]) == 1
+    told = capsys.readouterr()
+    assert [line.startswith("warning: skipped a broken file") for line in told.err.splitlines()] == [True, True]
+    assert "rollout_000001.slip" in told.err and "rollout_000002.slip" in told.err and "2 batches" in told.out
+    with h5py.File(out) as file:
+        assert list(file) == ["rollout_000000", "rollout_000100"]
+    assert main(["export", str(one_cut), "--to", "hdf5", "--out", str(out), "--keys", "action"]) == 1
+    with h5py.File(out) as file:  # what is damaged in 2 is not asked for
+        assert list(file) == ["rollout_000000", "rollout_000002", "rollout_000100"]
+    assert main(["export", str(one_cut), "--to", "hdf5", "--out", str(out), "--iterations", "0,100"]) == 0
+    assert main(["export", str(one_cut), "--to", "hdf5", "--out", str(out), "--iterations", "1"]) == 2
+
+
+def test_show_draws_what_is_whole_and_says_what_is_not(one_cut, tmp_path, capsys):
+    out = tmp_path / "c.png"
+    assert main(["show", str(one_cut), "--all", "--picture", str(out)]) == 1
+    told = capsys.readouterr()
+    assert told.err.count("warning: ") == 1 and "rollout_000001.slip" in told.err and "in all 3 batches" in told.out and out.exists()
+    damage(one_cut / "rollout_000000.slip", "reward")
+    assert main(["show", str(one_cut), "--all", "--picture", str(out)]) == 1
+    assert "left out episode 0 (" in capsys.readouterr().err
+    last = one_cut / "rollout_000100.slip"
+    last.write_bytes(last.read_bytes()[:1000])
+    assert main(["show", str(one_cut)]) == 1  # the last that is whole
+    told = capsys.readouterr()
+    assert "iteration 2" in told.out and "rollout_000100.slip" in told.err and "rollout_000001" not in told.err
+
+
+def test_verify_says_what_to_do(one_cut, capsys):
+    assert main(["verify", str(one_cut)]) == 1
+    said = capsys.readouterr().out
+    assert "delete it or move it away" in said and "on_broken='skip'" in said and "load(iteration" not in said
+    damage(one_cut / "rollout_000002.slip", "reward")
+    assert main(["verify", str(one_cut)]) == 1
+    assert "load(iteration, keys=[...])" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("count", "most"), [(9120, 96), (97, 96), (96, 96), (7, 6), (3, 6), (0, 6)])
+def test_drawn_episodes_are_spread_from_the_first_to_the_last(count, most):
+    numbers = rollouts.evenly_spread(count, most)
+    assert len(numbers) == min(count, most) and numbers[:1] == [0][:count] and numbers[-1:] == [count - 1][:count]
+    gaps = {b - a for a, b in zip(numbers, numbers[1:], strict=False)}
+    assert not gaps or (min(gaps) >= 1 and max(gaps) - min(gaps) <= 1)
+
+
+def test_the_title_tells_how_many_are_drawn_and_that_they_are_spread(folder, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(rollouts, "draw_curves", lambda path, read, names, title: drawn.append((names, title)) or path)
+    assert main(["show", str(folder), "--all", "--picture", str(tmp_path / "c.png")]) == 0
+    assert main(["show", str(folder), "--all", "--picture", str(tmp_path / "c.png"), "--episodes", "1,2"]) == 0
+    # 14 episodes an environment: ten of 0 to 47, four of 200 to 215
+    assert drawn[0][0][0] == "episode 0" and drawn[0][0][-1] == "episode 83"
+    assert [title for _, title in drawn] == ["run/rollouts, episodes: 6 of 84, evenly spread", "run/rollouts, episodes: 2 of 84"]
+
+
+@pytest.mark.parametrize("picture", [True, False])
+def test_a_wrong_key_or_episode_is_told_before_anything_else(folder, tmp_path, capsys, picture):
+    more = ["--picture", str(tmp_path / "c.png")] if picture else []
+    assert main(["show", str(folder), "--keys", "rewrd", *more]) == 2
+    there = "observation.x, action, reward, done, next.observation.x"
+    assert capsys.readouterr().out == f"error: no 'rewrd' here; there are {there}; did you mean reward?\n"
+    assert main(["show", str(folder), "--keys", "observatoin", *more]) == 2
+    assert capsys.readouterr().out.endswith("did you mean observation?\n")
+    assert main(["show", str(folder), "--episodes", "five", *more]) == 2
+    assert capsys.readouterr().out == "error: --episodes five: write numbers and ranges, as 0,3,10-20\n"
