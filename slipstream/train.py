@@ -43,6 +43,7 @@ def run(cfg: TrainConfig) -> RunFolder:
     monitor = PerformanceMonitor()
     job.watch(monitor)
     with (
+        folder.kept_if_used(),
         AsyncCheckpointSaver(
             cfg.async_checkpoint_queue_size,
             compression_level=cfg.save_compression_level,

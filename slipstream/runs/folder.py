@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -72,6 +74,17 @@ class RunFolder:
     def checkpoint_path(self, iteration: int) -> Path:
         """Where the checkpoint after `iteration` iterations goes: checkpoints/ckpt_000123.pt."""
         return self.checkpoints / f"ckpt_{iteration:06d}.pt"
+
+    @contextmanager
+    def kept_if_used(self) -> Iterator[None]:
+        """A block which, where it fails before anything was logged or saved, takes the folder with it: nobody could resume it."""
+        try:
+            yield
+        except BaseException:
+            logged = self.metrics_path.exists() and self.metrics_path.stat().st_size > 0
+            if not logged and not any(self.checkpoints.iterdir()) and not any(self.path.glob("*.pt*")):
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
 
     def config(self) -> dict[str, Any]:
         """The configuration the run was started with."""

@@ -125,3 +125,21 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("used", ["", "metrics.jsonl", "checkpoints/ckpt_000001.pt.slip", "best.pt"])
+def test_a_run_that_fails_before_it_did_anything_leaves_no_folder(tmp_path, used):
+    run = RunFolder.create(tmp_path, "a", {})
+    (run.path / "metrics.jsonl").touch()
+    if used:
+        (run.path / used).write_text("something")
+    with pytest.raises(RuntimeError, match="out of memory"), run.kept_if_used():
+        raise RuntimeError("out of memory")
+    assert run.path.exists() == bool(used)
+
+
+def test_a_run_that_ends_well_is_kept(tmp_path):
+    run = RunFolder.create(tmp_path, "a", {})
+    with run.kept_if_used():
+        pass
+    assert run.path.exists()
