@@ -48,6 +48,7 @@ class StopFlag:
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 os.kill(os.getpid(), signal.SIGINT)
             return
-        self.signal, self._came_s = signum, time.monotonic()
+        self._came_s = time.monotonic()  # first: a second signal may come between any two lines of this one
+        self.signal = signum
         if self._on_stop is not None:
             self._on_stop(signum)
