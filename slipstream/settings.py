@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -18,6 +16,7 @@ from slipstream.envs.navigation import NavigationEnv
 from slipstream.keys import ConfigError, nearest
 from slipstream.league.curriculum import LeagueConfig
 from slipstream.models.policy import ModelConfig
+from slipstream.named import class_at
 from slipstream.runs.log import WANDB_MODES
 
 TASKS: dict[str, type[TensorEnv] | str] = {"navigation": NavigationEnv, "aircombat": AirCombatEnv, "gym": "slipstream.envs.gym:GymEnv"}
@@ -151,17 +150,8 @@ def env_class(task: str) -> type[TensorEnv]:
     task = known or task
     if ":" not in task:
         raise ConfigError(f"unknown task '{task}'{nearest(task, TASKS)}; for an env of your own write task=my_package.my_module:MyEnv")
-    module_name, _, class_name = task.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` would: modules of the folder you stand in
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"task={task}: cannot import {module_name} ({error}); run from its folder or install it") from error
-    found = getattr(module, class_name, None)
-    if not (isinstance(found, type) and issubclass(found, TensorEnv)):
-        raise ConfigError(f"task={task}: {module_name} has no TensorEnv subclass named {class_name}")
+    found = class_at(task, TensorEnv, f"task={task}")
     config = getattr(found, "Config", None)
     if not is_dataclass(config) or "num_envs" not in {f.name for f in fields(config)}:
-        raise ConfigError(f"task={task}: {class_name}.Config must be the dataclass of its settings, with a field num_envs")
+        raise ConfigError(f"task={task}: {found.__name__}.Config must be the dataclass of its settings, with a field num_envs")
     return found

@@ -20,6 +20,7 @@ ALLOWED = {
     "readback": set(),
     "keys": set(),
     "words": {"keys"},
+    "named": {"keys"},
     "clock": set(),
     "subcommands": set(),
     "sim": {"seeding"},
@@ -29,7 +30,7 @@ ALLOWED = {
     "store": {"atomic", "codec", "saving", "specs"},
     "checkpoint": {"codec", "saving", "subcommands"},
     "runs": {"atomic", "monitor"},  # a run folder is given plain data
-    "envs": {"sim", "specs", "seeding", "keys"},
+    "envs": {"sim", "specs", "seeding", "keys", "named"},
     "models": {"specs", "exploration"},
     "collect": {"envs", "exploration", "specs", "store", "codec", "devices"},
     "algo": {"models", "exploration", "specs"},

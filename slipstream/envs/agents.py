@@ -6,11 +6,8 @@ The path of a checkpoint is a name as well: `slipstream.league` flies it.
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import math
 import os
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
@@ -18,7 +15,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from slipstream.keys import nearest
+from slipstream.named import built, named_class
 from slipstream.sim.duel_view import TIME_SCALE_S
 from slipstream.specs import Observation
 
@@ -213,7 +210,7 @@ def make_agent(name: str, num_envs: int, device: torch.device | str = "cpu", **s
 
 def agent_class(name: str) -> type[BaseAgent]:
     """The class of an agent's name; of a checkpoint's path that of `learned`."""
-    return named_class("learned" if is_checkpoint(name) else name, AGENTS, BaseAgent, "agent")
+    return named_class("learned" if is_checkpoint(name) else name, AGENTS, BaseAgent, "agent", "the path of a run folder or checkpoint")
 
 
 def is_checkpoint(name: str) -> bool:
@@ -244,36 +241,3 @@ def as_action(given: Tensor | Mapping[str, Tensor]) -> Tensor:
     if len(set(map(str, shapes.values()))) > 1:
         raise ValueError(f"{', '.join(COMMANDS)} of an action must be [N] each, not {', '.join(map(str, shapes.values()))}")
     return torch.stack([given[name].detach().to(torch.float32) for name in COMMANDS], -1)
-
-
-def built(kind: type[Any], **given: Any) -> Any:
-    """An object of a class that somebody named; a constructor that cannot take what it is given is told in one line."""
-    try:
-        inspect.signature(kind).bind(**given)
-    except TypeError as error:
-        who = f"{kind.__module__}:{kind.__name__}"
-        raise ValueError(f"{who} is built with {', '.join(given)} ({error}): let its __init__ take them") from None
-    return kind(**given)
-
-
-def named_class(name: str, known: Mapping[str, type[Any] | str], base: type[Any], what: str) -> type[Any]:
-    """The class of a name: one of `known`, or `package.module:Class`, a subclass of `base`."""
-    listed = known.get(name, name)
-    if not isinstance(listed, str):
-        return listed
-    name = listed
-    if ":" not in name:
-        path = ", the path of a run folder or checkpoint" if what == "agent" else ""
-        own = f"my_package.my_module:My{base.__name__[4:]}"
-        raise ValueError(f"unknown {what} '{name}'{nearest(name, known)} (there are: {', '.join(known)}{path}, or {own})")
-    module_name, _, class_name = name.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` would: modules of the folder you stand in
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"{what} '{name}': cannot import {module_name} ({error}); run from its folder or install it") from None
-    found = getattr(module, class_name, None)
-    if not (isinstance(found, type) and issubclass(found, base)):
-        raise ValueError(f"{what} '{name}': {module_name} has no {base.__name__} subclass named {class_name}")
-    return found

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipstream.envs.agents import BaseAgent, action_of, agent_class, built, make_agent, named_class
+from slipstream.envs.agents import BaseAgent, action_of, agent_class, make_agent
 from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
 from slipstream.envs.rewards import REWARDS, BaseReward
+from slipstream.named import built, named_class
 from slipstream.sim.duel_engine import FACTS, DuelConfig, make_engine
 from slipstream.sim.duel_picture import describe_duel
 from slipstream.sim.duel_starts import StartConfig
