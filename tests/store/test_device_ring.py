@@ -1,4 +1,4 @@
-"""The raw ring on a device; on a CPU here, and on a GPU that must never be waited for."""
+"""The raw ring on a device, here on a CPU; test_device_ring_gpu.py has what only a GPU can show."""
 
 from __future__ import annotations
 
@@ -7,27 +7,12 @@ import threading
 import numpy as np
 import pytest
 import torch
+from device_rings import bits, counting, filled, ring, torn
 from replay_worlds import Worlds
 
 from slipstream.store import PrioritizedSampler, ReplayBuffer
 from slipstream.store.device_frames import FrameRing, Turns, _Census
 from slipstream.store.device_ring import DeviceReplayBuffer
-
-
-def ring(capacity, **settings):
-    return DeviceReplayBuffer(capacity, storage="cpu", **settings)
-
-
-def filled(seed, number=3, capacity=200, batches=25, end=0.1, **settings):
-    rng = np.random.default_rng(seed)
-    worlds, buffer = Worlds(number, seed, end), ring(capacity, seed=seed, **settings)
-    for _ in range(batches):
-        buffer.extend(worlds.batch(int(rng.integers(1, 12))))
-    return buffer, {step.observation: step for batch in worlds.steps for step in batch}
-
-
-def bits(row):
-    return row.numpy().tobytes()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -140,21 +125,6 @@ def test_what_a_ring_on_a_device_cannot_do_is_said():
     batch["next", "observation", "x"][:, 1] += 1.0
     with pytest.raises(ValueError, match="is not .* one step on"):
         ring(100).extend(batch)
-
-
-def counting(first, number, length, device="cpu", width=1):
-    """A [N, T] batch of one endless episode an environment: x = time + 1e6 * environment = reward, in all `width` columns."""
-    x = torch.arange(first, first + length + 1, dtype=torch.float64).unsqueeze(1) + 1e6 * torch.arange(number)
-    x = x.unsqueeze(2).expand(-1, -1, width).contiguous().to(device).transpose(0, 1)
-    ends = torch.zeros(number, length, dtype=torch.bool, device=device)
-    tree = {"observation": {"x": x[:, :-1]}, "next": {"observation": {"x": x[:, 1:]}}, "reward": x[:, :-1, 0]}
-    return tree | {"terminated": ends, "truncated": ends.clone(), "valid": ~ends}
-
-
-def torn(batch):
-    """Rows of `counting` that are no transition."""
-    x, after = batch["observation", "x"], batch["next", "observation", "x"]
-    return int(((after - x != 1).any(1) | (x != x[:, :1]).any(1) | (batch["reward"] != x[:, 0])).sum())
 
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9])
@@ -380,109 +350,3 @@ def test_priorities_that_are_not_finite_change_nothing():
     assert torch.equal(before["priority"][:-1], after["priority"][:-1]) and torch.equal(before["largest"], after["largest"])
     with pytest.raises(ValueError, match="give one for each"):
         buffer.update_priority(torch.arange(3), torch.ones(2))
-
-
-on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
-
-@pytest.mark.gpu
-@on_gpu
-@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
-def test_on_a_gpu_nothing_waits_and_the_batches_are_right(sampler):
-    worlds = Worlds(4, end=0.1)
-    batches = []
-    for _ in range(12):
-        batch = worlds.batch(6)
-        rows = torch.cat([batch["observation", "x"], batch["next", "observation", "x"][:, -1:]], 1).transpose(0, 1).contiguous().cuda()
-        moved = batch.to("cuda")
-        moved["observation"] = {"x": rows[:-1].transpose(0, 1)}
-        moved["next"] = {"observation": {"x": rows[1:].transpose(0, 1)}}
-        batches.append(moved)
-    buffer = ReplayBuffer(200, storage="cuda", device="cuda", sampler=sampler)
-    buffer.extend(batches[0])
-    buffer.sample(64, n_step=3)
-    torch.cuda.synchronize()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        for batch in batches[1:]:
-            buffer.extend(batch)
-            drawn = buffer.sample(64, n_step=3)
-            buffer.sample_slices(16, 4, 2)
-            if sampler == "prioritized":
-                buffer.update_priority(drawn["index"], torch.rand(64, device="cuda"))
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    known = {step.observation: step for batch in worlds.steps for step in batch}
-    drawn = buffer.sample(256).cpu()
-    for a, b in zip(drawn["observation", "x"], drawn["next", "observation", "x"], strict=True):
-        assert bits(b) == known[bits(a)].successor
-
-
-@pytest.mark.gpu
-@on_gpu
-def test_compressed_storage_puts_its_batches_on_the_gpu():
-    x = np.random.default_rng(0).normal(size=(501, 40)).astype(np.float32)
-    buffer = ReplayBuffer(1000, device="cuda")
-    buffer.add({"observation": x, "reward": np.arange(500, dtype=np.float32)})
-    held = [buffer.sample(64) for _ in range(30)]
-    with buffer.prefetch(64, depth=3) as batches:
-        held += [next(batches) for _ in range(30)]
-    for batch in held:
-        assert batch["observation"].is_cuda
-        index = batch["index"].cpu().numpy()
-        assert np.array_equal(batch["observation"].cpu().numpy(), x[index])
-        assert np.array_equal(batch["next", "observation"].cpu().numpy(), x[index + 1])
-
-
-@pytest.mark.gpu
-@on_gpu
-def test_on_a_gpu_streams_wait_for_each_other():
-    buffer = ReplayBuffer(4 * 512, storage="cuda", device="cuda")  # large enough that the host need not ask whether it is empty
-    side = torch.cuda.Stream()
-    batches = [counting(32 * k, 4, 32, "cuda", width=64) for k in range(28)]
-    for batch in batches[:17]:
-        buffer.extend(batch)
-    buffer.sample(256)
-    torch.cuda.synchronize()
-    drawn = []
-    for k in range(17, 28):
-        torch.cuda._sleep(20_000_000)  # the write comes late: a draw that does not wait finds the frames of before
-        buffer.extend(batches[k])
-        with torch.cuda.stream(side):
-            drawn.append((k, buffer.sample(256)))
-            torch.cuda._sleep(20_000_000)  # and this one late: a write that does not wait takes its frames away
-            drawn.append((k, buffer.sample(256)))
-    torch.cuda.synchronize()
-    for k, batch in drawn:
-        time = batch["reward"].remainder(1e6)
-        assert torn(batch) == 0
-        assert 32 * (k + 1) - 513 <= time.min() and 32 * k <= time.max() < 32 * (k + 1) - 1
-
-
-@pytest.mark.gpu
-@on_gpu
-def test_on_a_gpu_prefetched_rows_are_whole_beside_a_writer():
-    buffer = ReplayBuffer(4 * 64, storage="cuda", device="cuda")
-    for k in range(10):
-        buffer.extend(counting(8 * k, 4, 8, "cuda", width=64))
-    wrong = torch.zeros((), device="cuda")
-    with buffer.prefetch(64) as batches:
-        for k in range(10, 1010):
-            buffer.extend(counting(8 * k, 4, 8, "cuda", width=64))
-            batch = next(batches)
-            wrong += (batch["next", "observation", "x"] - batch["observation", "x"] != 1).sum()
-            wrong += (batch["observation", "x"][:, 0] != batch["reward"]).sum()
-    assert wrong.item() == 0
-
-
-@pytest.mark.gpu
-@on_gpu
-def test_on_a_gpu_a_ring_without_steps_is_empty():
-    buffer = ReplayBuffer(100, storage="cuda", device="cuda")
-    batch = counting(0, 2, 4, "cuda")
-    batch["valid"][:, :3] = False
-    buffer.extend(batch)
-    with pytest.raises(ValueError, match="empty"):
-        buffer.sample(3)
-    buffer.extend(counting(4, 2, 1, "cuda"))
-    assert set(buffer.sample(20)["reward"].tolist()) == {3.0, 1e6 + 3}
