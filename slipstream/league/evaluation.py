@@ -45,7 +45,7 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: 
                 games = Match(env, flying[0][red], flying[1][blue]).play(progress, recorder)
             pairs.append({"red": red, "blue": blue, **tally(games, cfg)})
             if recorder:
-                film = recorder, recorder.choose(games), f"{short_name(red)} against {short_name(blue)}"
+                film = recorder, recorder.choose(games), short_name(red), short_name(blue)
     result: dict[str, Any] = {"games": cfg.games, "start": cfg.env.start, "time_scale": cfg.env.time_scale, "pairs": pairs}
     tell(render(_pairs_table(pairs)))
     tell(render(_parts_table(pairs)))
@@ -53,10 +53,10 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: 
         result["ratings"] = _ratings(pairs)
         tell(_ratings_line(result["ratings"], _anchor(pairs)))
     if film:
-        recorder, index, title = film
+        recorder, index, own, enemy = film
         with progress_bar("drawing a game") as progress:
-            result |= draw_game(recorder.states(index), 1 + index % 2, film_path, title, progress)
-        tell(f"{title}, seen by {title.partition(' ')[0]} (drawn in blue, its enemy in red): {result['picture']}, {result['animation']}")
+            result |= draw_game(recorder.states(index), 1 + index % 2, film_path, f"{own} against {enemy}", progress)
+        tell(f"{own} against {enemy}, seen by {own} (drawn in blue, its enemy in red): {result['picture']}, {result['animation']}")
     if cfg.json:
         print(json_module.dumps(result), flush=True)
     return result
