@@ -16,6 +16,8 @@ from torch import Tensor
 from slipstream.algo.compiled import TRIES, first_line, is_compilers
 from slipstream.algo.graphs import Captured, HostSynchronisation
 from slipstream.algo.ppo import PPO
+from slipstream.algo.trust import CheckedStep, Step
+from slipstream.envs.base import TensorEnv
 from slipstream.models.rollout_copy import RolloutCopy
 
 Collect = Callable[[], TensorDictBase]
@@ -41,8 +43,8 @@ class Collector(Protocol):
     def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Lets `capture` wrap the device's work of a rollout."""
 
-    def compile_with(self, compile: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
-        """Lets `compile` wrap the device's work of a step."""
+    def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
+        """Lets `compile` wrap the device's work of a step of an env."""
 
 
 def capture_training(
@@ -105,4 +107,7 @@ def capture_training(
 
 
 def _compile_step(collector: Collector, options: dict[str, Any] | None) -> None:
-    collector.compile_with(lambda step: step if options is None else torch.compile(step, dynamic=False, options=options))
+    def compile(step: Step, env: TensorEnv) -> Step:
+        return step if options is None else CheckedStep(step, torch.compile(step, dynamic=False, options=options), env)
+
+    collector.compile_with(compile)

@@ -16,15 +16,21 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves
 
+from slipstream.algo.trust import Miscompiled, compare_gradients
+
 # Many kernels are small and independent of one another (casts of weights, sums of biases): sharing launches makes an update a
 # third faster. The compiler is not sound at it for every graph (torch 2.11 writes kernels that miss an argument): the second try
-# goes without.
-TRIES: tuple[dict[str, Any], ...] = ({"combo_kernels": True}, {})
+# goes without, and one by one through the lists that would share a launch all the same. Random numbers are those of the plain code.
+TRIES: tuple[dict[str, Any], ...] = ({"combo_kernels": True, "fallback_random": True}, {"fallback_random": True})
+_ONE_BY_ONE: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten._foreach_mul.Tensor: lambda tensors, factor: [x * factor for x in tensors],
+    torch.ops.aten._foreach_norm.Scalar: lambda tensors, order=2: [torch.linalg.vector_norm(x, order) for x in tensors],
+}
 
 
 def is_compilers(error: BaseException) -> bool:
     """Whether it was the compiler that failed, not what it compiled."""
-    return type(error).__module__.startswith(("torch._dynamo", "torch._inductor"))
+    return isinstance(error, Miscompiled) or type(error).__module__.startswith(("torch._dynamo", "torch._inductor"))
 
 
 def first_line(error: BaseException) -> str:
@@ -58,12 +64,13 @@ def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], 
             return programs[shapes](parameters, rows)
 
     def build(parameters: list[Tensor], rows: Any) -> Callable[..., Any]:
-        traced = make_fx(with_parameters)([p.detach().requires_grad_() for p in parameters], rows)
         for options in TRIES:
+            table = None if options.get("combo_kernels") else _ONE_BY_ONE
+            traced = make_fx(with_parameters, decomposition_table=table)([p.detach().requires_grad_() for p in parameters], rows)
             program = torch.compile(traced, dynamic=False, options=options)
             try:
                 with torch.no_grad():
-                    program(parameters, rows)  # compiles
+                    compare_gradients(tree_leaves(program(parameters, rows)), tree_leaves(traced(parameters, rows)))
                 return program
             except Exception as error:
                 if not is_compilers(error):

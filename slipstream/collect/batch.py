@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import torch
@@ -14,6 +14,7 @@ from slipstream.specs import Observation
 Key = tuple[str, ...]
 Frame = dict[Key, Tensor]  # what one step of all N environments adds, each [N, ...]
 Rows = list[tuple[list[Key], list[Tensor]]]  # per dtype: keys of a frame, and the memory they are written to
+Step = Callable[[Observation, Rows], None]  # of all environments, from what they show, written to rows
 
 
 class OverwrittenBatchError(RuntimeError):
@@ -83,9 +84,16 @@ class RolloutMemory:
 
 
 def write(rows: Rows, frame: Frame) -> None:
-    """Copies a frame to its rows, all keys of a dtype at once: on a GPU that is one kernel, whatever their number."""
+    """Copies a frame to its rows, all keys of a dtype at once: on a GPU that is one kernel, whatever their number.
+
+    A compiler joins copies to what they are of by itself, and torch 2.11's joins those of lists wrongly.
+    """
     for keys, targets in rows:
-        torch._foreach_copy_(targets, [frame[key] for key in keys])
+        if torch.compiler.is_compiling():
+            for key, target in zip(keys, targets, strict=True):
+                target.copy_(frame[key])
+        else:
+            torch._foreach_copy_(targets, [frame[key] for key in keys])
 
 
 def shells(batch: TensorDict) -> list[TensorDict]:

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from slipstream import devices
+from slipstream.collect.batch import Step
 from slipstream.collect.handover import Handover
 from slipstream.collect.line import CollectorLine, DeliveredEpisodes, Item, IterableLine, version_of
 from slipstream.collect.stream import StreamLane
 from slipstream.collect.sync import SyncDataCollector
 from slipstream.collect.transfer import Courier
 from slipstream.collect.worker import UNLIMITED, Worker
+from slipstream.envs.base import TensorEnv
 
 LANES = ("auto", "thread", "stream")
 
@@ -192,7 +194,7 @@ class PipelinedDataCollector:
         """As the base's."""
         self._own().capture_with(capture)
 
-    def compile_with(self, compile: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
+    def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
         """As the base's."""
         self._own().compile_with(compile)
 

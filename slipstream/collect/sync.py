@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.collect.batch import Frame, RolloutMemory, Rows, invalidate, shells, write
+from slipstream.collect.batch import Frame, RolloutMemory, Rows, Step, invalidate, shells, write
 from slipstream.collect.episodes import EpisodeStatistics
 from slipstream.collect.trajectories import split_trajectories
 from slipstream.envs.base import TensorEnv
@@ -81,7 +81,7 @@ class SyncDataCollector:
         self._lent: list[list[TensorDict]] = [[] for _ in range(ring_size)]  # what was last handed out of each place in the ring
         self._turn = 0  # the place in the ring that comes next
         self._fills: list[Callable[[], None]] = [partial(self._fill, slot) for slot in range(self._num_slots)]
-        self._advance: Callable[[Observation, Rows], None] = self._step
+        self._advance: Step = self._step
 
     # -- what users call ---------------------------------------------------------------------------------------------
 
@@ -153,9 +153,9 @@ class SyncDataCollector:
         """Lets `capture` wrap the device's work of a rollout, a function of tensors that stay where they are (a CUDA graph)."""
         self._fills = [capture(partial(self._fill, slot)) for slot in range(self._num_slots)]
 
-    def compile_with(self, compile: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
+    def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
         """Lets `compile` wrap the device's work of one step, policy and env and the writing of the frame (`torch.compile`)."""
-        self._advance = compile(self._step)
+        self._advance = compile(self._step, self.env)
 
     def shutdown(self) -> None:
         """Lets go of the memory; the env stays the caller's. Batches already handed out stay readable."""

@@ -69,6 +69,7 @@ class TensorEnv(ABC):
     observation_spec: dict[str, Spec]
     action_spec: Spec
     state_names: tuple[str, ...] = ()  # the attributes that make up the state, tensors all
+    can_go_back: bool = True  # putting `state_tensors()` back takes back a step: nothing else changes in one
     sides: int = 1  # that act in one environment; with 2, actions, observations and records are [2, N, ...]
 
     def __init__(self, num_envs: int, device: torch.device | str = "cpu", seed: int = 0) -> None:

@@ -55,6 +55,7 @@ class GymEnv(TensorEnv):
     """N environments of one Gymnasium id. A single observation is called `observation`, those of a Dict keep their names."""
 
     Config = GymConfig
+    can_go_back = False  # the envs keep their state to themselves
 
     def __init__(
         self, num_envs: int | None = None, device: torch.device | str = "cpu", seed: int = 0, config: GymConfig | None = None

@@ -23,8 +23,8 @@ SMALL = [
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-def build(device, *more):
-    job = train.build(load_train([*SMALL, f"device={device}", *more]))
+def build(device, *more, words=SMALL):
+    job = train.build(load_train([*words, f"device={device}", *more]))
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False  # its own switch, on by default: convolutions would differ in the third digit
     return job
@@ -104,6 +104,9 @@ def test_loading_a_state_keeps_the_optimisers_tensors_where_they_are():
     assert all(torch.equal(now[i][k], v) for i, s in saved.items() for k, v in s.items())
 
 
+DUELS = ["preset=aircombat_h200", "env.num_envs=256", "league.seats=16", "league.games=2", "model.trunk=[32]"]
+DUELS += ["algo.training_frame_num=8", "algo.minibatches=2", "algo.epochs=1"]
+TASKS = {"navigation": SMALL, "duels": DUELS}
 FORMS = [
     pytest.param("cpu", "graphs", plainly),
     pytest.param("cuda", "graphs", None, marks=[pytest.mark.gpu, needs_gpu]),
@@ -111,9 +114,10 @@ FORMS = [
 ]
 
 
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(("device", "form", "capture"), FORMS)
-def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_numbers(device, form, capture):
-    job = build(device)
+def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_numbers(device, form, capture, task):
+    job = build(device, words=TASKS[task])
     parts = capture_training(job.collector, job.algo, form, print, capture)
     iterate(parts, 5)
     clock = train.Clock(0)
@@ -121,11 +125,11 @@ def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_
     batch = parts[0]()
     seen = batch.clone()
     mine = {name: float(value) for name, value in parts[1](batch, 0.0).items()}
-    twin = build(device)
+    twin = build(device, words=TASKS[task])
     twin.load_state_dict(state)
     plain = capture_training(twin.collector, twin.algo, "plain", print)
     theirs_seen = plain[0]()
-    for key in ("action", "log_prob", "value", "reward", "done"):  # a difference is told where it begins, not where it ends
+    for key in ("action", "log_prob", "value", "reward", "terminated", "truncated", "valid"):  # where a difference begins
         torch.testing.assert_close(seen[key], theirs_seen[key], atol=1e-4, rtol=1e-3, msg=lambda text, key=key: f"{key}: {text}")
     theirs = {name: float(value) for name, value in plain[1](theirs_seen, 0.0).items()}
     close(mine, theirs)
@@ -322,7 +326,7 @@ def test_a_step_that_does_not_compile_is_tried_again_without_and_told(monkeypatc
     monkeypatch.setattr(torch, "compile", fails)
     parts = capture_training(job.collector, job.algo, "compiled", told.append, plainly)
     losses = iterate(parts, 2)
-    assert settings == [{"combo_kernels": True}, {}]
+    assert [options.get("combo_kernels", False) for options in settings] == [True, False]
     assert len(told) == 2 and "compiling" in told[0] and "env's step" in told[1]
     assert losses["kl"] >= 0 and job.collector.frames == 2 * job.frames_per_batch
 
@@ -340,8 +344,7 @@ def test_an_error_of_the_envs_own_is_not_taken_for_the_compilers():
 @pytest.mark.parametrize("form", ["graphs", "compiled"])
 def test_a_training_in_duels_with_a_league_is_captured_too(form):
     told = []
-    words = ["preset=aircombat_h200", "device=cuda", "env.num_envs=256", "league.seats=16", "league.games=2", "model.trunk=[32]"]
-    job = train.build(load_train([*words, "algo.training_frame_num=8", "algo.minibatches=2", "algo.epochs=1"]))
+    job = build("cuda", words=DUELS)
     parts = capture_training(job.collector, job.algo, form, told.append)
     losses = iterate(parts, 6)
     assert all(math.isfinite(value) for value in losses.values())
