@@ -20,8 +20,8 @@ from slipstream.algo.trust import Miscompiled, compare_gradients
 
 # Many kernels are small and independent of one another (casts of weights, sums of biases): sharing launches makes an update a
 # third faster. The compiler is not sound at it for every graph (torch 2.11 writes kernels that miss an argument): the second try
-# goes without, and one by one through the lists that would share a launch all the same. Random numbers are those of the plain code.
-TRIES: tuple[dict[str, Any], ...] = ({"combo_kernels": True, "fallback_random": True}, {"fallback_random": True})
+# goes without, and one by one through the lists that would share a launch all the same.
+TRIES: tuple[dict[str, Any], ...] = ({"combo_kernels": True}, {})
 _ONE_BY_ONE: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._foreach_mul.Tensor: lambda tensors, factor: [x * factor for x in tensors],
     torch.ops.aten._foreach_norm.Scalar: lambda tensors, order=2: [torch.linalg.vector_norm(x, order) for x in tensors],
@@ -65,7 +65,7 @@ def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], 
 
     def build(parameters: list[Tensor], rows: Any) -> Callable[..., Any]:
         for options in TRIES:
-            table = None if options.get("combo_kernels") else _ONE_BY_ONE
+            table = None if options else _ONE_BY_ONE
             traced = make_fx(with_parameters, decomposition_table=table)([p.detach().requires_grad_() for p in parameters], rows)
             program = torch.compile(traced, dynamic=False, options=options)
             try:

@@ -18,6 +18,7 @@ from slipstream.specs import Observation
 
 _ROUNDING = 0.02  # two orders of the same sums, in bf16 too, differ by less than this, relative to 1 + |x|
 _MOST_DIFFERENT = 0.02  # or a threshold is crossed, in so few of all numbers
+_FAR_APART = 6.0  # standard errors between two means
 _MOST_OFF = 0.1  # of a gradient's length; and a tenth of that of all gradients', since what nearly cancels out is rounding only
 
 
@@ -28,7 +29,8 @@ class Miscompiled(RuntimeError):
 class CheckedStep:
     """`made`, a compiled form of `plain`, a step of `env` written to rows: its first call is compared with two plain ones.
 
-    What the plain step does not repeat itself, from the same state and random numbers, is not judged.
+    A compiler may draw random numbers of its own, or in another order. What is another one with other random numbers in the plain
+    step too is judged by its mean over the environments; what even so differs from one plain step to the next is not judged.
     """
 
     def __init__(self, plain: Step, made: Step, env: TensorEnv) -> None:
@@ -46,14 +48,20 @@ class CheckedStep:
     def _compare(self, observation: Observation, rows: Rows) -> None:
         go_back = _bookmark(self._env)
         seen: list[list[Tensor]] = []
-        for step in (self._plain, self._plain, self._made):
-            go_back()
+        for step, draw_again in ((self._plain, False), (self._plain, False), (self._made, True)):
+            go_back(draw_again)
             step(observation, rows)
             seen.append([x.clone() for _, targets in rows for x in targets])
-        for key, once, again, made in zip([key for keys, _ in rows for key in keys], *seen, strict=True):
+        for key, once, otherwise, made in zip([key for keys, _ in rows for key in keys], *seen, strict=True):
             share = _differing(made, once)
-            if share > _MOST_DIFFERENT and _differing(again, once) <= _MOST_DIFFERENT:
-                raise Miscompiled(f"compiled, '{'.'.join(key)}' is another one in {share:.0%} of its numbers")
+            if share <= _MOST_DIFFERENT:
+                continue
+            name = ".".join(key)
+            if _differing(otherwise, once) <= _MOST_DIFFERENT:
+                raise Miscompiled(f"compiled, '{name}' is another one in {share:.0%} of its numbers")
+            if _means_apart(made, once) > _FAR_APART >= _means_apart(otherwise, once):
+                mine, theirs = (float(x.float().mean()) for x in (made, once))
+                raise Miscompiled(f"compiled, '{name}' has a mean of {mine:.3g}, not {theirs:.3g}")
 
 
 def compare_gradients(made: Sequence[Tensor], plain: Sequence[Tensor]) -> None:
@@ -65,17 +73,18 @@ def compare_gradients(made: Sequence[Tensor], plain: Sequence[Tensor]) -> None:
             raise Miscompiled(f"compiled, result {i} of {len(plain)} is off by {off:.3g} of {length:.3g}")
 
 
-def _bookmark(env: TensorEnv) -> Callable[[], None]:
-    """Takes `env` and the random numbers back to where they are now."""
+def _bookmark(env: TensorEnv) -> Callable[[bool], None]:
+    """Takes `env` back to where it is now, and the random numbers too if asked to."""
     before = {name: x.clone() for name, x in env.state_tensors().items()}
     cuda = env.device.type == "cuda"
     host, device = torch.get_rng_state(), torch.cuda.get_rng_state(env.device) if cuda else None
 
-    def go_back() -> None:
+    def go_back(random_numbers: bool) -> None:
         for name, x in env.state_tensors().items():
             x.copy_(before[name])
-        torch.set_rng_state(host)
-        if device is not None:
+        if random_numbers:
+            torch.set_rng_state(host)
+        if random_numbers and device is not None:
             torch.cuda.set_rng_state(device, env.device)
 
     return go_back
@@ -87,3 +96,10 @@ def _differing(mine: Tensor, theirs: Tensor) -> float:
         return float((mine != theirs).float().mean())
     same = (mine - theirs).abs() <= _ROUNDING * (1 + theirs.abs())
     return 1 - float((same | (mine.isnan() & theirs.isnan())).float().mean())
+
+
+def _means_apart(mine: Tensor, theirs: Tensor) -> float:
+    """The distance of two means over N environments, in standard errors: of the worst of an environment's numbers."""
+    mine, theirs = (x.float().reshape(len(x), -1).nan_to_num(1e6, 1e6, -1e6) for x in (mine, theirs))
+    error = ((mine.var(0) + theirs.var(0)) / len(mine)).sqrt()
+    return float(((mine.mean(0) - theirs.mean(0)).abs() / (error + 1e-6)).max())

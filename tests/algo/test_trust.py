@@ -50,11 +50,12 @@ def build():
     return env, SyncDataCollector(env, policy, N * STEPS, return_same_td=True, ring_size=1), algo
 
 
-def compiler(mistake=None):
-    """`torch.compile` with a mistake: a function of the rows a step has written."""
+def compiler(mistake, draws):
+    """`torch.compile` with a mistake, a function of the rows a step has written, which draws random numbers of its own first."""
 
     def compile(step, **settings):
         def made(observation, rows):
+            torch.rand(draws)
             step(observation, rows)
             if mistake:
                 for keys, targets in rows:
@@ -71,10 +72,10 @@ def flip_ends(key, target):
         target.logical_not_()
 
 
-def capture(collector, algo, monkeypatch, mistake=None):
+def capture(collector, algo, monkeypatch, mistake=None, draws=0):
     told = []
     monkeypatch.setattr(algo, "compile", lambda tell: None)
-    monkeypatch.setattr(torch, "compile", compiler(mistake))
+    monkeypatch.setattr(torch, "compile", compiler(mistake, draws))
     return told, capture_training(collector, algo, "compiled", told.append, lambda fn, name, tell: fn)
 
 
@@ -98,6 +99,19 @@ def test_a_step_that_is_compiled_rightly_goes_on_as_if_nobody_had_looked(monkeyp
         for key in ("action", "reward", "terminated", "valid", ("next", "observation", "x")):
             assert torch.equal(mine[key], theirs[key]), key
     assert len(told) == 1 and env.steps == 2 * STEPS + 2  # `steps` is not put back, and nobody is blamed for it
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_compiler_with_random_numbers_of_its_own_is_trusted_unless_a_mean_is_far_off(monkeypatch, wrong):
+    _, collector, algo = build()
+
+    def mistake(key, target):
+        if key == ("reward",) and wrong:
+            target.sub_(5.0)
+
+    told, (collect, _) = capture(collector, algo, monkeypatch, mistake, draws=3)
+    collect()
+    assert len(told) == 1 + wrong and (not wrong or "'reward' has a mean of" in told[1])
 
 
 def test_an_env_that_cannot_go_back_is_not_asked_to():
