@@ -16,8 +16,7 @@ from torch import Tensor
 from slipstream.algo.compiled import TRIES, first_line, is_compilers
 from slipstream.algo.graphs import Captured, HostSynchronisation
 from slipstream.algo.ppo import PPO
-from slipstream.algo.trust import CheckedStep, Step
-from slipstream.envs.base import TensorEnv
+from slipstream.algo.trust import CheckedStep, Env, Step
 from slipstream.models.rollout_copy import RolloutCopy
 
 Collect = Callable[[], TensorDictBase]
@@ -43,7 +42,7 @@ class Collector(Protocol):
     def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Lets `capture` wrap the device's work of a rollout."""
 
-    def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
+    def compile_with(self, compile: Callable[[Step, Env], Step]) -> None:
         """Lets `compile` wrap the device's work of a step of an env."""
 
 
@@ -107,7 +106,7 @@ def capture_training(
 
 
 def _compile_step(collector: Collector, options: dict[str, Any] | None) -> None:
-    def compile(step: Step, env: TensorEnv) -> Step:
+    def compile(step: Step, env: Env) -> Step:
         return step if options is None else CheckedStep(step, torch.compile(step, dynamic=False, options=options), env)
 
     collector.compile_with(compile)

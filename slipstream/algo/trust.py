@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from slipstream.collect.batch import Rows, Step
-from slipstream.envs.base import TensorEnv
 from slipstream.specs import Observation
+
+Rows = list[tuple[list[tuple[str, ...]], list[Tensor]]]  # keys of a frame, and the memory they are written to
+Step = Callable[[Observation, Rows], None]  # of all environments, from what they show, written to rows
 
 _ROUNDING = 0.02  # two orders of the same sums, in bf16 too, differ by less than this, relative to 1 + |x|
 _MOST_DIFFERENT = 0.02  # or a threshold is crossed, in so few of all numbers
@@ -26,6 +28,16 @@ class Miscompiled(RuntimeError):
     """The compiled function gives other numbers than the plain one."""
 
 
+class Env(Protocol):
+    """What a comparison needs of an env: `TensorEnv` has it."""
+
+    device: torch.device
+    can_go_back: bool
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """The tensors that make up the state, by name."""
+
+
 class CheckedStep:
     """`made`, a compiled form of `plain`, a step of `env` written to rows: its first call is compared with two plain ones.
 
@@ -33,7 +45,7 @@ class CheckedStep:
     step too is judged by its mean over the environments; what even so differs from one plain step to the next is not judged.
     """
 
-    def __init__(self, plain: Step, made: Step, env: TensorEnv) -> None:
+    def __init__(self, plain: Step, made: Step, env: Env) -> None:
         self._plain, self._made, self._env = plain, made, env
         self._trusted = not env.can_go_back
 
@@ -73,7 +85,7 @@ def compare_gradients(made: Sequence[Tensor], plain: Sequence[Tensor]) -> None:
             raise Miscompiled(f"compiled, result {i} of {len(plain)} is off by {off:.3g} of {length:.3g}")
 
 
-def _bookmark(env: TensorEnv) -> Callable[[bool], None]:
+def _bookmark(env: Env) -> Callable[[bool], None]:
     """Takes `env` back to where it is now, and the random numbers too if asked to."""
     before = {name: x.clone() for name, x in env.state_tensors().items()}
     cuda = env.device.type == "cuda"
