@@ -21,8 +21,8 @@ lint: $(VENV)/.installed-dev  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: lint  ## lint, types and all tests but the soak
-	$(BIN)/pytest
+test: lint  ## lint, types and all tests but the soak, two at a time
+	$(BIN)/pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.installed-dev  ## the benchmark tables (minutes; keep the machine quiet)
 	$(BIN)/slipstream bench env
