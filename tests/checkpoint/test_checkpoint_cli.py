@@ -25,8 +25,7 @@ def test_info_names_files_and_tensors(folder, capsys):
     assert "optimizer.state.0.exp_avg" in capsys.readouterr().out
 
 
-def test_verify_names_each_broken_file_and_why(folder, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")  # paths may be long: no word is broken at the end of a line
+def test_verify_names_each_broken_file_and_why(folder, capsys):
     assert main(["verify", str(folder)]) == 0
     torch.save({"a": torch.ones(100)}, folder / "plain.pt")
     data = bytearray((folder / "plain.pt").read_bytes())
@@ -36,7 +35,7 @@ def test_verify_names_each_broken_file_and_why(folder, capsys, monkeypatch):
     damaged[-3] ^= 1
     (folder / "c_1.pt.slip").write_bytes(damaged)
     assert main(["verify", str(folder)]) == 1
-    out = capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.replace("│", " ").split())  # a long path breaks the line anywhere
     assert "index's checksum is wrong" in out and "plain.pt" in out and "1 good, 2 broken" in out
 
 
