@@ -101,7 +101,7 @@ class AsyncCheckpointSaver:
         self._since_full = 0
         self._known: dict[Path, Entry] = {}
         self._folders: set[str] = set()
-        self._counts = dict.fromkeys(("saved", "full", "differences", "bytes_in", "bytes_out"), 0)
+        self._counts = dict.fromkeys(("saved", "full", "differences", "bytes_in", "bytes_out", "packed_in", "packed_out"), 0)
         self._blocking_ms: deque[float] = deque(maxlen=1000)
         self._queue: SaveQueue[_Job] = SaveQueue(
             self._write,
@@ -148,14 +148,17 @@ class AsyncCheckpointSaver:
         return target
 
     def get_stats(self) -> dict[str, Any]:
-        """What was saved and what it cost. Times in milliseconds, over the last 1,000 saves."""
-        out = self._counts["bytes_out"]
+        """What was saved and what it cost. Times in milliseconds, over the last 1,000 saves.
+
+        `bytes_in` and `bytes_out` are of all files, `compression_ratio` and the `packed_*` it is made of those that were compressed.
+        """
+        out = self._counts["packed_out"]
         return {
             "total_saved": self._counts["saved"],
             **self._counts,
             "dropped": self._queue.dropped,
             "failed": self._queue.failed,
-            "compression_ratio": self._counts["bytes_in"] / out if out else 1.0,
+            "compression_ratio": self._counts["packed_in"] / out if out else 1.0,
             "queue_size": len(self._queue),
             **timings(self._blocking_ms, self._queue.background_ms),
         }
@@ -211,6 +214,9 @@ class AsyncCheckpointSaver:
         self._counts["saved"] += 1
         self._counts["bytes_in"] += layout.nbytes
         self._counts["bytes_out"] += written
+        if job.form != "pt":
+            self._counts["packed_in"] += layout.nbytes
+            self._counts["packed_out"] += written
         step = job.step if job.step is not None else read_step(job.path)
         self._known[job.path] = Entry(job.path, step, identity, base, job.metrics)
         self._say(f"{job.path}: {layout.nbytes / 1e6:.1f} MB as {written / 1e6:.1f} MB")

@@ -121,9 +121,13 @@ def test_statistics_count_bytes_files_and_times(tmp_path):
             saver.save_async(state, tmp_path / f"c_{i}.pt")
         saver.wait()
         stats = saver.get_stats()
+        saver.save_async(state, tmp_path / "plain" / "best.pt", compress=False)
+        saver.wait()
+        with_plain = saver.get_stats()
     assert (stats["total_saved"], stats["full"], stats["differences"], stats["dropped"], stats["queue_size"]) == (4, 2, 2, 0, 0)
-    assert stats["bytes_out"] == sum(p.stat().st_size for p in tmp_path.iterdir())
-    assert stats["compression_ratio"] == stats["bytes_in"] / stats["bytes_out"]
+    assert stats["bytes_out"] == sum(p.stat().st_size for p in tmp_path.glob("c_*"))
+    assert stats["compression_ratio"] == stats["bytes_in"] / stats["bytes_out"] == with_plain["compression_ratio"]
+    assert with_plain["bytes_out"] > stats["bytes_out"]
     assert 0 < stats["blocking_ms_median"] <= stats["blocking_ms_p99"]
 
 
