@@ -106,7 +106,9 @@ def _train(argv: list[str]) -> int:
         print(_keys_help("train", argv))
         return 0
     folder = train.run(config.load_train(argv))
-    print(f"run folder: {folder.path}\nevaluate:   slipstream eval checkpoint={folder.path}")
+    shown = [path for name in ("report.html", "learning.png") if (path := folder.path / name).exists()]
+    print(f"run folder: {folder.path}\n" + "".join(f"curves:     {path}\n" for path in shown[:1]), end="")
+    print(f"evaluate:   slipstream eval checkpoint={folder.path}")
     return 0
 
 

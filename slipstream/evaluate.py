@@ -32,6 +32,8 @@ from slipstream.settings import EvalConfig, EvaluateConfig, env_class
 from slipstream.specs import Observation
 from slipstream.words import plain_overrides, value_of
 
+CROSSING_STEPS = 2200  # physics steps of a flight, where nothing else is asked for
+MOST_STEPS = 10_000  # of an episode of any other env
 PATH_EVERY = 8  # physics steps between the points of a drawn path
 RATES = ("success", "collision", "timeout", "success_strict")
 
@@ -133,7 +135,7 @@ def evaluation_env(world: NavigationConfig, settings: EvalConfig, device: torch.
         num_envs=settings.num_drones * len(settings.map_seeds),
         num_worlds=len(settings.map_seeds),
         world_seeds=list(settings.map_seeds),
-        max_episode_steps=settings.max_steps,
+        max_episode_steps=settings.max_steps or CROSSING_STEPS,
         random_clock=False,
         goal_ends_episode=False,
     )
@@ -141,15 +143,18 @@ def evaluation_env(world: NavigationConfig, settings: EvalConfig, device: torch.
 
 
 @torch.no_grad()
-def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int = 10_000) -> dict[str, float]:
-    """For any env: one episode in each environment with mean actions; the means of return, length and info."""
+def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int | None = None) -> dict[str, float]:
+    """For any env: one episode in each environment with mean actions; the means of return, length and info.
+
+    Where episodes had not ended after `max_steps` (10,000), they count as they stood, and `unfinished` is their share.
+    """
     observation = env.reset()
     n, device = env.num_envs, env.device
     returns, length = torch.zeros(n, device=device), torch.zeros(n, device=device)
     ended = torch.zeros(n, dtype=torch.bool, device=device)
     info: dict[str, Tensor] = {}
     with set_exploration_type(ExplorationType.MEAN):
-        for _ in range(max_steps):
+        for _ in range(max_steps or MOST_STEPS):
             record = env.step(_action(policy(observation)))
             observation = record.observation
             flying = ~ended
@@ -157,12 +162,14 @@ def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int = 10_000) -> dic
             length += flying
             now = (record.terminated | record.truncated) & flying
             for name, value in record.info.items():
-                info[name] = torch.where(now, value, info.get(name, torch.zeros_like(value)))
+                info[name] = torch.where(flying, value, info.get(name, value))
             ended |= now
             if bool(ended.all()):
                 break
     env.check()
-    return {"return": returns.mean().item(), "length": length.mean().item(), **{k: v.mean().item() for k, v in info.items()}}
+    means = {"return": returns.mean().item(), "length": length.mean().item(), **{k: v.mean().item() for k, v in info.items()}}
+    unfinished = 1 - ended.float().mean().item()
+    return means | ({"unfinished": unfinished} if unfinished else {})
 
 
 def _action(output: Any) -> Tensor:
@@ -299,6 +306,9 @@ def _run_custom(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device
     result: dict[str, Any] = fly_episodes(env, trained.build(env.observation_spec, env.action_spec, device), cfg.eval.max_steps)
     result |= {"episodes": cfg.eval.num_drones, "checkpoint": str(trained.path)}
     tell("  ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in result.items()))
+    if "unfinished" in result:
+        steps = cfg.eval.max_steps or MOST_STEPS
+        tell(f"{result['unfinished']:.0%} of the episodes had not ended after {steps:,} steps and count as they are: raise eval.max_steps")
     if cfg.json:
         print(json_module.dumps(result), flush=True)
     return result

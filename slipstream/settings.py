@@ -45,13 +45,13 @@ class EvalConfig:
 
     num_drones: int = 256  # a map
     map_seeds: list[int] = field(default_factory=lambda: [101, 102, 103])
-    max_steps: int = 2200  # physics steps
+    max_steps: int | None = None  # physics steps; null: 2,200 in navigation, elsewhere until the episodes end, at most 10,000
     static_too: bool = False  # in training: fly the maps without moving obstacles as well
     picture: bool = True
     bootstrap: int = 10_000  # resamples for the intervals
 
     def __post_init__(self) -> None:
-        if self.num_drones < 1 or not self.map_seeds or self.max_steps < 1:
+        if self.num_drones < 1 or not self.map_seeds or (self.max_steps is not None and self.max_steps < 1):
             raise ValueError("eval.num_drones and eval.max_steps must be at least 1, and eval.map_seeds must name a map")
         if self.bootstrap < 1:
             raise ValueError(f"eval.bootstrap must be at least 1, not {self.bootstrap}")

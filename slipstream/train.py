@@ -21,7 +21,7 @@ from slipstream.league.report import write_league_report
 from slipstream.monitor import PerformanceMonitor
 from slipstream.policies import latest_checkpoint
 from slipstream.readback import ReadBack
-from slipstream.runs import LiveView, RunFolder, RunLog
+from slipstream.runs import LiveView, RunFolder, RunLog, learning_curve, read_metrics
 from slipstream.settings import TrainConfig
 from slipstream.store.rollouts import RolloutStorage
 from slipstream.subcommands import PipedConsole
@@ -32,6 +32,7 @@ FREE_TO_CHANGE = (
     *("resume", "root", "name", "init", "wandb.mode", "checkpoint_full_every", "collect.prefetch_count", "collect.threads"),
     *("rollout_save_interval", "rollout_compression_level"),
 )
+FEWEST_POINTS = 10  # that make a curve
 
 
 def run(cfg: TrainConfig) -> RunFolder:
@@ -105,14 +106,26 @@ def run(cfg: TrainConfig) -> RunFolder:
             monitor.tick(frames=job.frames_per_batch)
             if last:
                 break
-    if job.league:
-        write_league_report(folder)
+    show_learning(folder, bool(job.league))
     if not done:
         print(f"stopped; go on with: slipstream train resume={folder.path}")
     return folder
 
 
 # -- what the loop is made of ----------------------------------------------------------------------------------------
+
+
+def show_learning(folder: RunFolder, league: bool) -> None:
+    """Leaves the curves of a run in its folder: learning.png, or a league's report. A training is not lost for want of a picture."""
+    try:
+        if league:
+            write_league_report(folder)
+            return
+        rows = read_metrics(folder.path)
+        if sum(row.get("episode/return") is not None for row in rows) >= FEWEST_POINTS:
+            learning_curve(rows, folder.path / "learning.png", folder.path.name)
+    except OSError as error:
+        print(f"the curves could not be drawn: {error}")
 
 
 def with_sizes(cfg: TrainConfig) -> TrainConfig:

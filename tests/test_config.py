@@ -49,7 +49,7 @@ def test_the_evaluation_command_of_the_issue():
     words = ["checkpoint=a.pt", "task=navigation", "env.num_obstacles=350", "env_dyn.num_obstacles=80", "eval.num_drones=256"]
     cfg = load_evaluate([*words, "eval.map_seeds=[101,102,103]", "json=true", "compare=b.pt"])
     assert (cfg.checkpoint, cfg.compare, cfg.json) == ("a.pt", "b.pt", True)
-    assert (cfg.eval.num_drones, cfg.eval.map_seeds, cfg.eval.max_steps) == (256, [101, 102, 103], 2200)
+    assert (cfg.eval.num_drones, cfg.eval.map_seeds, cfg.eval.max_steps) == (256, [101, 102, 103], None)
 
 
 def test_the_presets_are_the_documents():

@@ -172,6 +172,17 @@ def test_any_env_is_flown_for_one_episode_each():
     assert result == {"return": 2.5, "length": 2.5, "won": 0.5}  # episodes of 1, 2, 3, 4 steps, and what came after does not count
 
 
+def test_episodes_that_had_not_ended_count_as_they_stood_and_are_told():
+    act = lambda observation: torch.zeros(len(observation["x"]), 1)  # noqa: E731
+    result = fly_episodes(Countdown(4), act, 3)
+    assert result == {"return": 2.25, "length": 2.25, "won": 0.5, "unfinished": 0.25}
+
+
+def test_a_flight_takes_2200_steps_unless_asked_otherwise():
+    settings = [EvalConfig(num_drones=1, map_seeds=[5]), EvalConfig(num_drones=1, map_seeds=[5], max_steps=9)]
+    assert [evaluation_env(SMALL, s, "cpu").config.max_episode_steps for s in settings] == [2200, 9]
+
+
 # -- judging -----------------------------------------------------------------------------------------------------------
 
 

@@ -63,6 +63,18 @@ def test_a_run_leaves_its_configuration_code_log_and_checkpoints(whole):
     assert "commit" in json.loads((whole.path / "git.json").read_text())
 
 
+def test_a_run_of_some_length_leaves_its_curves(whole, tmp_path):
+    longer = run_tiny(tmp_path, "longer", "total_frames=1536")
+    assert [(run.path / "learning.png").exists() for run in (whole, longer)] == [False, True]
+
+
+def test_a_picture_that_cannot_be_drawn_does_not_end_a_training(whole, monkeypatch, capsys):
+    monkeypatch.setattr(train, "FEWEST_POINTS", 0)
+    monkeypatch.setattr(train, "learning_curve", lambda *args: open("/dev/full/learning.png"))  # noqa: SIM115
+    train.show_learning(whole, league=False)
+    assert "the curves could not be drawn" in capsys.readouterr().out
+
+
 def test_the_log_has_a_row_an_iteration_with_losses_episodes_and_times(whole):
     rows = read_metrics(whole.path)
     assert [row["iteration"] for row in rows] == list(range(1, 9))
