@@ -225,7 +225,7 @@ class Advisor:
             self._value(question.key),
             proposal.value,
             NOT_TRIED,
-            proposal.why,
+            self._as_things_stand(proposal),
             proposal.gain,
             None,
             question.learning,
@@ -301,13 +301,18 @@ class Advisor:
     def _value(self, key: str) -> Any:
         return self._held[key] if key in self._held else self.probe.setting(key)
 
+    def _as_things_stand(self, proposal: Proposal) -> str:
+        """Why it is proposed: shares of an iteration are those of the state it is tried on, not of the configuration as it was."""
+        held = ", ".join(f"{key}={value}" for key, value in self._held.items())
+        return f"{proposal.why} (with {held})" if held else proposal.why
+
     def _kept(self, question: Question, answer: Proposal | Finding | str) -> Finding:
         now = self._value(question.key)
         if isinstance(answer, Finding):
             return answer
         if isinstance(answer, str):
             return Finding(question.text, question.key, now, now, KEEP, answer)
-        why = f"{answer.why}; could gain a factor of {answer.gain:.3f} at most"
+        why = f"{self._as_things_stand(answer)}; could gain a factor of {answer.gain:.3f} at most"
         return Finding(question.text, question.key, now, now, KEEP, why, answer.gain)
 
 

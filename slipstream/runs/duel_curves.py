@@ -66,9 +66,15 @@ def _pool_tells_more(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) ->
 def _stack(axes: Any, frames: NDArray[Any], shares: list[NDArray[Any]]) -> None:
     """Won from below, lost from above, drawn between."""
     low = np.zeros_like(frames)
+    alone = np.isfinite(shares[0]).sum() == 1  # one evaluation has no area: a bar
     for (name, colour), share in zip(OUTCOMES.items(), shares, strict=True):
-        axes.fill_between(frames, low, low + share, color=colour, alpha=0.75, linewidth=0, label=name)
+        style = {"color": colour, "alpha": 0.75, "linewidth": 0, "label": name}
+        if alone:
+            axes.bar(frames, share, 0.04 * float(frames.max()), low, **style)
+        else:
+            axes.fill_between(frames, low, low + share, **style)
         low = low + share
+    axes.set_xlim(0, 1.02 * float(frames.max()))
 
 
 def _stages(axes: Any, frames: NDArray[Any], rows: Sequence[Mapping[str, Any]]) -> None:

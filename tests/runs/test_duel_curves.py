@@ -44,6 +44,12 @@ def test_a_pool_with_unnamed_past_selves_has_a_panel(drawn):
     assert "against pool" in panels(drawn([row(1e6, crank=0.5, stage1=0.8, pool=0.6)]))
 
 
+def test_a_single_evaluation_is_seen(drawn):
+    crank, stage1 = drawn([row(1e6, crank=0.2), row(2e6, crank=0.5, stage1=0.6)]).axes[:2]
+    assert not crank.patches and [bar.get_height() for bar in stage1.patches if bar.get_height() > 0] == pytest.approx([0.6, 0.4])
+    assert crank.get_xlim() == stage1.get_xlim()
+
+
 @pytest.mark.parametrize("title", ["games won, drawn and lost while learning", ""])
 def test_the_legend_covers_no_panel(drawn, title):
     figure = drawn([row(1e6, crank=0.2), row(2e6, crank=0.5)], title)
