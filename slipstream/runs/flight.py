@@ -183,7 +183,7 @@ def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bo
         text = f"{labels.get(kind, label)}  {count}  ({100 * count / number:.0f} %)"
         handles.append(Line2D([], [], color=colour, linewidth=2.4, marker=end, markersize=6, markeredgewidth=1.8, label=text))
     if has_movers:
-        handles.append(Line2D([], [], color=MOVER, linestyle="", marker="o", markersize=8, label="moving"))
+        handles.append(Line2D([], [], color=MOVER, linestyle="", marker="o", markersize=8, label="moving, at the end"))
     figure.legend(handles=handles, loc="center left", bbox_to_anchor=(0.04, 0.93), ncols=len(handles), frameon=False, fontsize=10.5,
                   labelcolor=INK, borderpad=0, borderaxespad=0, handlelength=1.4, handletextpad=0.6, columnspacing=1.5)  # fmt: skip
 

@@ -38,8 +38,8 @@ def draw_scene(scene: Scene, title: str = "", azimuth_deg: float = AZIMUTH_DEG) 
     _write_numbers(figure, scene)
     clock = f"{title}   " if title else ""
     figure.text(0.015, 0.975, f"{clock}t = {scene['time']:.1f} s", color=INK, fontsize=14, fontweight="bold", va="top")
-    ended = {0: "draw", 1: "side 1 wins", 2: "side 2 wins"}.get(scene["winner"])
-    figure.text(0.015, 0.938, ended or f"seen from side {scene['side']}", color=INK if ended else MUTED, fontsize=11, va="top")
+    ended = {0: "draw", scene["side"]: "own side wins", 3 - scene["side"]: "the enemy wins"}.get(scene["winner"])
+    figure.text(0.015, 0.938, ended or f"seen from side {scene['side']}: its own in blue, the enemy in red", color=INK if ended else MUTED, fontsize=11, va="top")
     _write_legend(figure)
     return figure
 
