@@ -19,7 +19,7 @@ from typing import Any
 
 from rich.table import Table
 
-from slipstream.atomic import write_whole
+from slipstream.atomic import refuse_unwritable, write_whole
 from slipstream.config import load_train
 from slipstream.keys import ConfigError, UnknownKeyError
 from slipstream.monitor import Advisor
@@ -39,6 +39,8 @@ def run(argv: list[str]) -> int:
     words = [word for word in words if not word.startswith("seconds=")]
     if value_of("resume", words):
         raise ConfigError("advice is for a new run: give the run's settings, not resume=RUN")
+    if file:
+        refuse_unwritable(Path(file))  # before minutes of measuring
     tell: Callable[[str], None] = (lambda text: None) if as_json else print
     try:
         config = load_train(words)

@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from slipstream.atomic import write_whole
+from slipstream.atomic import refuse_unwritable, write_whole
 from slipstream.config import to_dict
 from slipstream.envs.base import TensorEnv
 from slipstream.evaluate import configure
@@ -89,13 +89,12 @@ def export_policy(trained: LoadedPolicy, task: str, env_config: Any, to: str = "
         raise ConfigError(f"cannot export to '{to}': use --to {' or --to '.join(FORMATS)}")
     if to == "onnx":
         _need("onnx", "onnxscript")
+    path = out or _default_path(trained, to)
+    refuse_unwritable(path)  # before seconds of work
     env = _small_env(task, env_config)
     policy = ActingPolicy(trained.build(env.observation_spec, env.action_spec, "cpu")).eval()
     flown = _observations(env, policy)
     about = describe(trained, task, env_config, env, policy)
-    path = out or _default_path(trained, to)
-    if not path.parent.is_dir():
-        raise ConfigError(f"out={path}: there is no folder {path.parent}")
     program = torch_program(policy, {name: flown[name][:2] for name in policy.keys})
     write_whole(path, _onnx_bytes(program, policy, about) if to == "onnx" else _pt2_bytes(program, about))
     return Exported(path, policy.keys, _difference(path, to, policy, flown))

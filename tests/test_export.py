@@ -266,6 +266,13 @@ def test_a_wrong_word_is_answered_with_the_right_one(words, message, capsys, tmp
     assert message in capsys.readouterr().err
 
 
+def test_a_pipe_named_as_the_file_stays_a_pipe(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert cli.main(["export", "--to", "pt2", f"out={tmp_path / 'pipe'}"]) == 2
+    assert "pipe is a device, a pipe or a socket" in capsys.readouterr().err
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_a_format_unknown_to_the_function_is_refused_too():
     with pytest.raises(ConfigError, match="--to onnx or --to pt2"):
         export_policy(load_policy(None), "navigation", None, "tflite")

@@ -26,7 +26,7 @@ ALLOWED = {
     "sim": {"seeding"},
     "codec": set(),
     "monitor": set(),
-    "saving": {"codec"},
+    "saving": {"atomic", "codec"},
     "store": {"atomic", "codec", "saving", "specs"},
     "checkpoint": {"codec", "saving", "subcommands"},
     "runs": {"atomic", "monitor"},  # a run folder is given plain data

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from slipstream.atomic import refuse_unwritable
+
 _WRITEBACK = 8 << 20
 _counter = itertools.count()
 _HOST = "".join(c for c in socket.gethostname() if c.isalnum())[:32] or "host"
@@ -73,6 +75,7 @@ class AtomicFile:
         self.position = self._begun = 0
         self.error: OSError | None = None
         self._fs = fs
+        refuse_unwritable(path)
         self._temporary = path.with_name(f".{path.name}.{_HOST}-{os.getpid()}-{next(_counter)}.tmp")
         self._fd = fs.create(self._temporary)
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from slipstream.atomic import refuse_unwritable
 from slipstream.store.files import DamagedFileError
 from slipstream.store.rollout_episodes import find_episodes, outcome_key, read_episode
 from slipstream.store.rollout_reader import RolloutFile
@@ -69,6 +70,7 @@ def _is_whole(storage: RolloutStorage, iteration: int, keys: Iterable[Any] | Non
 def _appearing(out: Path) -> Iterator[Path]:
     """A temporary name beside `out`, renamed to it when all went well."""
     out.parent.mkdir(parents=True, exist_ok=True)
+    refuse_unwritable(out)
     temporary = out.with_name(f".{out.name}.{uuid.uuid4().hex}.tmp")
     try:
         yield temporary

@@ -13,6 +13,7 @@ import pytest
 from slipstream.atomic import write_whole
 from slipstream.runs import RunFolder
 from slipstream.runs.provenance import git_state
+from slipstream.saving.files import FileSystem, atomic_file
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -125,6 +126,28 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_no_file_is_never_written_over(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("pipe")
+    for name, told in (("pipe", "is a device, a pipe"), ("folder", "is a folder"), ("link", "a pipe"), ("no/file", "no folder")):
+        with pytest.raises(OSError, match=told):
+            write_whole(tmp_path / name, b"new")
+        with pytest.raises(OSError, match=told), atomic_file(tmp_path / name, FileSystem()):
+            pass
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "folder").is_dir()
+    assert {path.name for path in tmp_path.iterdir()} == {"pipe", "folder", "link"}
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("there/file")
+    write_whole(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "there" / "file").read_bytes() == b"new"
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("used", ["", "metrics.jsonl", "checkpoints/ckpt_000001.pt.slip", "best.pt"])
