@@ -25,6 +25,7 @@ from slipstream.envs.aircombat import AirCombatEnv
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.exploration import ExplorationType, set_exploration_type
+from slipstream.keys import ConfigError
 from slipstream.league.ratings import wilson as wilson_interval
 from slipstream.models.policy import ActorCritic
 from slipstream.policies import LoadedPolicy, load_policy
@@ -288,8 +289,13 @@ def configure(overrides: list[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     overrides = plain_overrides(overrides)
     red = (value_of("red", overrides) or "").partition(",")[0]  # in a duel the first agent's, where it is a policy
     task = value_of("task", overrides)
-    env_class(task or "navigation")  # a wrong name is told as such, before a policy for it is missed
-    trained = load_policy(value_of("checkpoint", overrides) or (red if red and is_checkpoint(red) else None), task or "navigation")
+    duel = [key for key in ("red", "blue", "games") if value_of(key, overrides) is not None]
+    default = task or ("aircombat" if duel else "navigation")
+    env_class(default)  # a wrong name is told as such, before a policy for it is missed
+    trained = load_policy(value_of("checkpoint", overrides) or (red if red and is_checkpoint(red) else None), default)
+    if duel and env_class(task or trained.task) is not AirCombatEnv:
+        whose = f"not task={task}" if task else f"and {trained.path} was trained for task={trained.task}"
+        raise ConfigError(f"{duel[0]}= is for task=aircombat, {whose}: leave {duel[0]}= out, or give a duellist")
     if task is None:
         overrides = [*overrides, f"task={trained.task}"]
     world = trained.trained_env if task in (None, trained.task) else None

@@ -304,6 +304,21 @@ def test_without_a_checkpoint_the_policy_that_ships_is_flown():
     fly(env, trained.build(env.observation_spec, env.action_spec, "cpu"), 2)
 
 
+@pytest.mark.parametrize("words", [["red=learned", "blue=pursuit"], ["blue=crank"], ["games=20"]])
+def test_words_of_a_duel_are_the_task(words):
+    cfg, trained = evaluate.configure(words)
+    assert cfg.task == "aircombat" and trained.path == SHIPPED["aircombat"]
+
+
+@pytest.mark.parametrize(("word", "key"), [("red=crank", "red"), ("blue=pursuit", "blue"), ("games=20", "games")])
+def test_words_of_a_duel_are_refused_by_a_policy_of_another_task(checkpoint, capsys, word, key):
+    assert main(["eval", f"checkpoint={checkpoint}", word, *SHORT]) == 2
+    error = capsys.readouterr().err
+    assert f"{key}= is for task=aircombat" in error and "trained for task=navigation" in error and error.count("\n") == 1
+    assert main(["eval", "task=navigation", word, *SHORT]) == 2
+    assert f"{key}= is for task=aircombat, not task=navigation" in capsys.readouterr().err
+
+
 def test_a_run_folder_gives_its_best_policy_else_its_last(tmp_path):
     run = RunFolder.create(tmp_path, "run", {"task": "navigation"})
     for number in (2, 10):
