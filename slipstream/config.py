@@ -69,14 +69,14 @@ def from_dict(kind: type[Any], data: dict[str, Any]) -> Any:
 
 
 def _saved_config(run: str) -> dict[str, Any]:
-    """What a run was last flown with, from its latest checkpoint."""
+    """What a run was last flown with, from the newest checkpoint that can say it."""
     from slipstream.checkpoint import load_checkpoint
-    from slipstream.policies import latest_checkpoint
+    from slipstream.checkpoint.newest import newest_good
     from slipstream.runs import RunFolder
 
     if Path(run).is_file():
         raise ConfigError(f"resume={run}: give the run's folder; it goes on from its last checkpoint. A new run from this one: init={run}")
-    return load_checkpoint(latest_checkpoint(RunFolder.open(run).checkpoints), keys=["config"])["config"]
+    return newest_good(RunFolder.open(run).checkpoints, lambda path: load_checkpoint(path, keys=["config"])["config"]).content
 
 
 def _compose(config_name: str, kind: type[Any], overrides: list[str], base: dict[str, Any]) -> Any:

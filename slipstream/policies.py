@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 
 from slipstream.checkpoint import load_checkpoint
+from slipstream.checkpoint.newest import checkpoints_of, newest_good
 from slipstream.learner import Policy, build_network
 from slipstream.models import navrl
 from slipstream.models.navrl import is_navrl, load_navrl
@@ -79,8 +81,7 @@ def load_policy(path: str | Path | None, task: str = "navigation") -> LoadedPoli
     """Opens a checkpoint or policy file, a run folder (its best policy, else its last), or the policy for `task` that ships with us."""
     if not path and task not in SHIPPED:
         raise ValueError(f"no policy for task={task} ships with the package: name one with checkpoint=runs/NAME")
-    path = _policy_file(Path(path) if path else SHIPPED[task])
-    state = load_checkpoint(path)
+    path, state = _open(Path(path) if path else SHIPPED[task])
     if isinstance(state, dict) and is_navrl(state):
         return LoadedPolicy(state, path, "navrl")
     if not isinstance(state, dict) or "config" not in state or not ("policy" in state or "algo" in state):
@@ -88,23 +89,24 @@ def load_policy(path: str | Path | None, task: str = "navigation") -> LoadedPoli
     return LoadedPolicy(state, path, "slipstream")
 
 
-def _policy_file(path: Path) -> Path:
-    if path.is_dir():
-        run = RunFolder.open(path)
-        best = run.path / "best.pt"
-        if best.exists():
-            return best
-        return latest_checkpoint(run.checkpoints)
-    return path
+def _open(path: Path) -> tuple[Path, Any]:
+    """The file that `path` means, and what is in it."""
+    if not path.is_dir():
+        return path, load_checkpoint(path)
+    run = RunFolder.open(path)
+    best = run.path / "best.pt"
+    return (best, load_checkpoint(best)) if best.exists() else newest_state(run)
+
+
+def newest_state(run: RunFolder) -> tuple[Path, Any]:
+    """The newest checkpoint of a run that is whole, and its state; broken ones are told on stderr, with the remedy."""
+    found = newest_good(run.checkpoints)
+    if found.broken:
+        print(found.told(run.path), file=sys.stderr)
+    return found.path, found.content
 
 
 def latest_checkpoint(folder: Path) -> Path:
-    """The newest checkpoint of a run, by its iteration."""
-    found = {}
-    for file in folder.glob("ckpt_*.pt*"):
-        number = file.name.removeprefix("ckpt_").split(".")[0]
-        if number.isdigit():
-            found[int(number)] = file.with_name(f"ckpt_{number}.pt")
-    if not found:
-        raise FileNotFoundError(f"no checkpoint in {folder}: the run has not reached its first save_interval")
-    return found[max(found)]
+    """The newest checkpoint of a run, by its iteration, whole or not; without the ending that tells its form."""
+    newest = checkpoints_of(folder)[0]
+    return newest.with_name(newest.name.partition(".")[0] + ".pt")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from slipstream.algo.capture import capture_training
-from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.clock import Clock
 from slipstream.collect.compressed import CompressedBatch
 from slipstream.config import from_dict, to_dict
@@ -19,7 +19,7 @@ from slipstream.job import Job, build
 from slipstream.keys import ConfigError
 from slipstream.league.report import write_league_report
 from slipstream.monitor import PerformanceMonitor
-from slipstream.policies import latest_checkpoint
+from slipstream.policies import newest_state
 from slipstream.readback import ReadBack
 from slipstream.runs import LiveView, RunFolder, RunLog, learning_curve, read_metrics
 from slipstream.settings import TrainConfig
@@ -141,7 +141,7 @@ def take_up(cfg: TrainConfig) -> tuple[TrainConfig, dict[str, Any]]:
     """The configuration and the state of the run that `cfg.resume` names."""
     assert cfg.resume is not None
     folder = RunFolder.open(cfg.resume)
-    state = load_checkpoint(latest_checkpoint(folder.checkpoints))
+    _, state = newest_state(folder)
     changed = _changed_keys(to_dict(cfg), to_dict(from_dict(TrainConfig, state["config"])))
     if changed:
         raise ConfigError(

@@ -122,7 +122,8 @@ def needed_bases(folder: Path) -> dict[bytes, list[Path]]:
     for path in folder.glob("*.slip"):
         if not path.is_symlink() and _is_difference(path):
             entry = read_entry(path, 0)
-            out.setdefault(entry.base, []).append(path)
+            if entry.base:  # a damaged one cannot say
+                out.setdefault(entry.base, []).append(path)
     return out
 
 
