@@ -1,11 +1,12 @@
 """Flies one episode with an exported policy: NumPy and onnxruntime decide, PyTorch only moves the world.
 
     slipstream export --to onnx out=policy.onnx        # the policy that ships; checkpoint=runs/NAME for one of yours
-    python examples/fly_onnx.py policy.onnx
+    python examples/fly_onnx.py policy.onnx            # and, if you like, a seed, and in a duel whom it meets: 1 pursuit
 """
 
 import json
 import sys
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -27,9 +28,12 @@ class OnnxPolicy:
         return self.session.run(["action"], batch)[0][0]
 
 
-def make_env(about):
-    """The world that the policy was trained in, as its file tells it."""
-    return gymnasium.make(about["gymnasium"], config=json.loads(about["env"]))
+def make_env(about, opponent="crank"):
+    """The world that the policy was trained in, as its file tells it; in a duel against `opponent`, who turns, shoots and dodges."""
+    settings = json.loads(about["env"])
+    if "opponent" in settings:
+        settings["opponent"] = opponent
+    return gymnasium.make(about["gymnasium"], config=settings)
 
 
 def fly(env, policy, seed=0):
@@ -43,7 +47,13 @@ def fly(env, policy, seed=0):
 
 
 if __name__ == "__main__":
-    policy = OnnxPolicy(sys.argv[1] if len(sys.argv) > 1 else "policy.onnx")
-    total, steps, info = fly(make_env(policy.about), policy, seed=int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    path, seed, opponent = [*sys.argv[1:4], *["policy.onnx", 0, "crank"][len(sys.argv) - 1 :]]
+    if not Path(path).is_file():
+        sys.exit(f"there is no file {path}: write it with slipstream export --to onnx out={path}")
+    policy = OnnxPolicy(path)
+    env = make_env(policy.about, opponent)
+    total, steps, info = fly(env, policy, int(seed))
+    world = env.unwrapped.env.config
+    duel = f" against {world.opponent} (reward: {world.reward})" if hasattr(world, "opponent") else ""
     told = ", ".join(f"{name} {value:g}" for name, value in info.items())
-    print(f"{policy.about['task']}, {policy.about['policy']}: return {total:.1f} in {steps} decisions; {told}")
+    print(f"{policy.about['task']}{duel}, {policy.about['policy']}: return {total:.1f} in {steps} decisions; {told}")

@@ -36,6 +36,7 @@ from slipstream.words import plain_overrides, value_of
 CROSSING_STEPS = 2200  # physics steps of a flight, where nothing else is asked for
 MOST_STEPS = 10_000  # of an episode of any other env
 PATH_EVERY = 8  # physics steps between the points of a drawn path
+STAND_INS = {"opponent": "placeholder", "reward": "zero"}  # of a duel: who was met in training, and for what, need not be there any more
 RATES = ("success", "collision", "timeout", "success_strict")
 
 Policy = Callable[[Observation], Any]
@@ -300,7 +301,7 @@ def configure(overrides: list[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
         overrides = [*overrides, f"task={trained.task}"]
     world = trained.trained_env if task in (None, trained.task) else None
     if world and trained.task == "aircombat":
-        world |= {"opponent": "placeholder", "reward": "zero"}  # who was met in training, and for what, need not be there any more
+        world |= STAND_INS
     return load_evaluate(overrides, world), trained
 
 

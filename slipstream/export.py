@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from slipstream.atomic import refuse_unwritable, write_whole
 from slipstream.config import to_dict
 from slipstream.envs.base import TensorEnv
-from slipstream.evaluate import configure
+from slipstream.evaluate import STAND_INS, configure
 from slipstream.exploration import ExplorationType, set_exploration_type
 from slipstream.keys import ConfigError, nearest
 from slipstream.policies import LoadedPolicy
@@ -118,6 +118,9 @@ def observations_of(policy: nn.Module) -> tuple[str, ...]:
 def describe(trained: LoadedPolicy, task: str, env_config: Any, env: TensorEnv, policy: ActingPolicy) -> dict[str, str]:
     """What the file says of itself: text, or JSON."""
     settings = {name: value for name, value in to_dict(env_config).items() if name not in SPREAD}
+    if trained.task == task == "aircombat":  # an evaluation stands in for what need not be there; the file tells what was
+        trained_env = trained.trained_env or {}
+        settings |= {name: trained_env[name] for name, stand_in in STAND_INS.items() if settings[name] == stand_in}
     about = {
         "slipstream": version("slipstream-rl"),
         "policy": trained.name,

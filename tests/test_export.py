@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import runpy
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ import torch
 
 from slipstream import cli
 from slipstream.config import load_train, to_dict
+from slipstream.envs.agents import CrankAgent
 from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.envs.rewards import ShapedReward
 from slipstream.evaluate import configure
 from slipstream.export import ActingPolicy, _small_env, export_policy, spec_facts
 from slipstream.keys import ConfigError
@@ -190,7 +193,8 @@ def test_the_example_flies_an_episode_as_pytorch_would(task, tmp_path, capsys):
     """Every action of the episode within 1e-5 of PyTorch's for the same observation."""
     for package in ("onnxscript", "onnxruntime", "gymnasium"):
         pytest.importorskip(package)
-    overrides = [*SMALL, *TINY] if task == "navigation" else ["task=aircombat", "env.time_scale=15", "env.start=random"]
+    duel = ["task=aircombat", "env.time_scale=15", "env.start=random", "env.opponent=evade", "env.reward=shaped"]
+    overrides = [*SMALL, *TINY] if task == "navigation" else duel
     source = checkpoint(tmp_path / "p.pt", *overrides)
     assert cli.main(["export", f"checkpoint={source}", "--to", "onnx", f"out={tmp_path / 'p.onnx'}"]) == 0
     assert "largest difference to PyTorch" in capsys.readouterr().out
@@ -198,6 +202,10 @@ def test_the_example_flies_an_episode_as_pytorch_would(task, tmp_path, capsys):
     policy = flight.OnnxPolicy(tmp_path / "p.onnx")
     env = flight.make_env(policy.about)
     specs = env.unwrapped.env
+    if task == "aircombat":
+        told = json.loads(policy.about["env"])
+        assert (told["opponent"], told["reward"]) == ("evade", "shaped")  # as in its training
+        assert isinstance(specs.opponent, CrankAgent) and isinstance(specs.reward, ShapedReward)
     assert getattr(specs.config, "max_episode_steps", 400) == 400 and getattr(specs.config, "time_scale", 15) == 15
     torch_policy = ActingPolicy(load_policy(source).build(specs.observation_spec, specs.action_spec, "cpu"))
     gaps = []
@@ -225,6 +233,39 @@ def test_the_example_runs_as_a_script_on_the_policy_that_ships(tmp_path):
     command = [sys.executable, str(EXAMPLE), str(tmp_path / "policy.onnx")]
     told = subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
     assert told.startswith("navigation, navigation.pt: return") and "success 1, collision 0" in told
+
+
+def test_the_example_flies_a_duel_against_one_who_shoots_for_the_reward_of_the_training(tmp_path, monkeypatch, capsys):
+    for package in ("onnxscript", "onnxruntime", "gymnasium"):
+        pytest.importorskip(package)
+    source = checkpoint(tmp_path / "p.pt", "task=aircombat", "env.time_scale=60", "env.reward=shaped", "env.opponent=evade", *TINY[2:])
+    cfg, trained = configure([f"checkpoint={source}"])
+    export_policy(trained, cfg.task, cfg.env, "onnx", tmp_path / "policy.onnx")
+    monkeypatch.setattr(sys, "argv", ["fly_onnx.py", str(tmp_path / "policy.onnx"), "3"])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    told = capsys.readouterr().out
+    assert told.startswith("aircombat against crank (reward: shaped), p.pt: return ") and " return 0.0 " not in told
+
+
+def test_the_example_tells_of_a_missing_file_in_a_sentence(tmp_path, monkeypatch):
+    for package in ("onnxruntime", "gymnasium"):
+        pytest.importorskip(package)
+    monkeypatch.setattr(sys, "argv", ["fly_onnx.py", str(tmp_path / "no.onnx")])
+    with pytest.raises(SystemExit, match=r"^there is no file .*no.onnx: write it with slipstream export --to onnx out="):
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+
+
+def test_a_reward_and_an_opponent_that_are_gone_hinder_no_export(tmp_path):
+    source = checkpoint(tmp_path / "p.pt", "task=aircombat", *TINY[2:])
+    state = torch.load(source, weights_only=True)
+    state["config"]["env"] |= {"opponent": "gone.module:Agent", "reward": "gone.module:Reward"}
+    torch.save(state, source)
+    cfg, trained = configure([f"checkpoint={source}"])
+    done = export_policy(trained, cfg.task, cfg.env, "pt2", tmp_path / "policy.pt2")
+    about = {"env": ""}
+    torch.export.load(done.path, extra_files=about)
+    told = json.loads(about["env"])
+    assert (told["opponent"], told["reward"]) == ("gone.module:Agent", "gone.module:Reward")
 
 
 # -- other formats, and what can go wrong ----------------------------------------------------------------------------------
