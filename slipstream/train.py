@@ -1,4 +1,4 @@
-"""The training loop. Read `run` first: it is the whole product on one screen.
+"""The training loop. Read `loop` first: it is the whole product on one screen.
 
     slipstream train env.num_envs=1024 env.num_obstacles=350 env_dyn.num_obstacles=80
 """
@@ -22,6 +22,7 @@ from slipstream.monitor import PerformanceMonitor
 from slipstream.policies import newest_state
 from slipstream.readback import ReadBack
 from slipstream.runs import LiveView, RunFolder, RunLog, learning_curve, read_metrics
+from slipstream.saving.lock import WriterLock
 from slipstream.settings import TrainConfig
 from slipstream.store.rollouts import RolloutStorage
 from slipstream.subcommands import PipedConsole
@@ -37,14 +38,24 @@ FEWEST_POINTS = 10  # that make a curve
 
 def run(cfg: TrainConfig) -> RunFolder:
     """Trains until `total_frames`, `max_time_s` or a signal; everything it leaves is in the run folder it returns."""
-    cfg, state = take_up(cfg) if cfg.resume else (with_sizes(cfg), None)
-    job, wandb = build(replace(cfg, resume=None)), wandb_settings(cfg)  # what cannot be built leaves no run folder behind
-    start = job.load_state_dict(state) if state else 0
-    folder = RunFolder.open(cfg.resume) if cfg.resume else RunFolder.create(cfg.root, cfg.name, to_dict(cfg))
-    monitor = PerformanceMonitor()
+    if cfg.resume:
+        folder = RunFolder.open(cfg.resume)
+        with sole_writer(folder):  # before anything is read: what another training still writes would be out of date at once
+            state = take_up(cfg, folder)
+            job = build(replace(cfg, resume=None))
+            return loop(job, folder, wandb_settings(cfg), start=job.load_state_dict(state))
+    cfg = with_sizes(cfg)
+    job, wandb = build(cfg), wandb_settings(cfg)  # what cannot be built leaves no run folder behind
+    folder = RunFolder.create(cfg.root, cfg.name, to_dict(cfg))
+    with folder.kept_if_used(), sole_writer(folder):
+        return loop(job, folder, wandb, start=0)
+
+
+def loop(job: Job, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunFolder:
+    """Collects and learns from iteration `start` on, and keeps what comes of it in `folder`."""
+    cfg, monitor = job.cfg, PerformanceMonitor()
     job.watch(monitor)
     with (
-        folder.kept_if_used(),
         AsyncCheckpointSaver(
             cfg.async_checkpoint_queue_size,
             compression_level=cfg.save_compression_level,
@@ -137,17 +148,22 @@ def with_sizes(cfg: TrainConfig) -> TrainConfig:
     return choose_sizes(cfg)
 
 
-def take_up(cfg: TrainConfig) -> tuple[TrainConfig, dict[str, Any]]:
-    """The configuration and the state of the run that `cfg.resume` names."""
-    assert cfg.resume is not None
-    folder = RunFolder.open(cfg.resume)
+def sole_writer(folder: RunFolder) -> WriterLock:
+    """What lets one training at a time write a run folder; it goes with the process, however that ends."""
+    return WriterLock(
+        folder.path, f"wait until it ends or stop it; another run that starts from this one's policy: slipstream train init={folder.path}"
+    )
+
+
+def take_up(cfg: TrainConfig, folder: RunFolder) -> dict[str, Any]:
+    """The state from which the run in `folder` goes on, where its configuration is the one given."""
     _, state = newest_state(folder)
     changed = _changed_keys(to_dict(cfg), to_dict(from_dict(TrainConfig, state["config"])))
     if changed:
         raise ConfigError(
             f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with init={folder.path}"
         )
-    return cfg, state
+    return state
 
 
 def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "") -> list[str]:

@@ -16,13 +16,13 @@ import torch
 
 from slipstream.codec import Workers
 from slipstream.saving.files import FileSystem, enter_folder
+from slipstream.saving.lock import WriterLock
 from slipstream.saving.queue import NICE, SaveQueue, close_after, timings
 from slipstream.saving.staging import Buffer, Staging
 from slipstream.store.files import DamagedFileError
 from slipstream.store.rollout_broken import BrokenFiles, OnBroken
 from slipstream.store.rollout_columns import effort
 from slipstream.store.rollout_file import Batch, RolloutWriter
-from slipstream.store.rollout_lock import WriterLock
 from slipstream.store.rollout_reader import RolloutFile
 from slipstream.store.rollout_sampling import SliceSampler
 from slipstream.store.rollout_tree import lead_of, take_apart
