@@ -13,10 +13,10 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from slipstream.algo.compiled import TRIES, first_line, is_compilers
+from slipstream.algo.compiled import TRIES
 from slipstream.algo.graphs import Captured, HostSynchronisation
 from slipstream.algo.ppo import PPO
-from slipstream.algo.trust import CheckedStep, Env, Step
+from slipstream.algo.trust import Env, Step, TrustedStep
 from slipstream.models.rollout_copy import RolloutCopy
 
 Collect = Callable[[], TensorDictBase]
@@ -70,8 +70,8 @@ def capture_training(
     capture = capture or Captured
     acting = RolloutCopy(collector.acting)
     collector.act_with(acting)
-    tries: list[dict[str, Any] | None] = [*TRIES, None] if form == "compiled" else [None]
-    _compile_step(collector, tries.pop(0))
+    if form == "compiled":
+        collector.compile_with(partial(_compile_step, tell=tell))
 
     def with_present_weights(fill: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:
@@ -90,23 +90,21 @@ def capture_training(
                 return collect()
             except HostSynchronisation:
                 continue  # captured no more from here on
-            except Exception as error:
-                if not tries or not is_compilers(error):
-                    raise
-                if len(tries) == 1:
-                    tell(f"the env's step cannot be compiled ({first_line(error)}): it runs as it is, which is slower")
-                _compile_step(collector, tries.pop(0))
 
     def learn(batch: TensorDictBase, progress: float) -> dict[str, Tensor]:
         algo.set_progress(progress)
         current["batch"] = batch
-        return update()
+        try:
+            return update()
+        except HostSynchronisation:  # broken off half way: the batch is learned from once more, plainly
+            return update()
 
     return collect_again, learn
 
 
-def _compile_step(collector: Collector, options: dict[str, Any] | None) -> None:
-    def compile(step: Step, env: Env) -> Step:
-        return step if options is None else CheckedStep(step, torch.compile(step, dynamic=False, options=options), env)
-
-    collector.compile_with(compile)
+def _compile_step(step: Step, env: Env, tell: Callable[[str], None]) -> Step:
+    """`step`, compiled where it can be compared with the plain one: all that it changes must be named by the env."""
+    if not env.can_go_back:
+        tell("the env's step is not compiled: not all of its state is in tensors that it names (state_names), so it could not be checked")
+        return step
+    return TrustedStep(step, (torch.compile(step, dynamic=False, options=options) for options in TRIES), env, tell)

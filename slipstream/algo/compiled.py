@@ -6,7 +6,6 @@ to plain operations first, everything between the minibatch and the optimiser is
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves
 
-from slipstream.algo.trust import Miscompiled, compare_gradients
+from slipstream.algo.trust import compare_gradients, first_line, is_compilers
 
 # Many kernels are small and independent of one another (casts of weights, sums of biases): sharing launches makes an update a
 # third faster. The compiler is not sound at it for every graph (torch 2.11 writes kernels that miss an argument): the second try
@@ -28,25 +27,11 @@ _ONE_BY_ONE: dict[Any, Callable[..., Any]] = {
 }
 
 
-def is_compilers(error: BaseException) -> bool:
-    """Whether it was the compiler that failed, not what it compiled."""
-    return isinstance(error, Miscompiled) or type(error).__module__.startswith(("torch._dynamo", "torch._inductor"))
-
-
-def first_line(error: BaseException) -> str:
-    """What to tell of a failed compilation, which may take pages; where the first line only announces a traceback, its last line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
-    told = lines[0]
-    if told.endswith(":"):
-        raised = [line for line in lines[1:] if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
-        told = f"{told} {(raised or lines)[-1]}"
-    return f"{type(error).__name__}: {told[:300]}"
-
-
 def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], None] = print) -> Callable[[Any], Any]:
     """`fn(rows)`, which takes gradients of `module.parameters()`, compiled for the shapes it is called with.
 
-    `fn` must change nothing, so that a failed compilation can be tried again; where none succeeds it is called as it is.
+    `fn` gives the gradients and something more. It must change nothing, so that a failed compilation can be tried again; where none
+    succeeds it is called as it is.
     """
     holder = _Holder(fn, module)
     names = [f"module.{name}" for name, _ in module.named_parameters()]
@@ -70,7 +55,7 @@ def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], 
             program = torch.compile(traced, dynamic=False, options=options)
             try:
                 with torch.no_grad():
-                    compare_gradients(tree_leaves(program(parameters, rows)), tree_leaves(traced(parameters, rows)))
+                    compare_gradients(program(parameters, rows)[0], traced(parameters, rows)[0])
                 return program
             except Exception as error:
                 if not is_compilers(error):

@@ -89,16 +89,22 @@ class Captured:
         graph = torch.cuda.CUDAGraph()
         if self._generator is not None:
             graph.register_generator_state(self._generator)
-        with torch.cuda.graph(graph, stream=self._stream):
-            self._result = self._fn()
+        try:  # other threads (that write checkpoints) may go on meanwhile
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+                self._result = self._fn()
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            torch.cuda.synchronize()
+            self._give_up(error, f"({str(error).splitlines()[0]})")
+            raise HostSynchronisation(str(error)) from error
         self._graph = graph
         self._graph.replay()  # capture records, it does not run
         return self._result
 
-    def _give_up(self, error: BaseException) -> None:
+    def _give_up(self, error: BaseException, why: str = "waits for the device") -> None:
         self.plain = True
-        where = culprit(error)
-        self._tell(f"{self._name} cannot be captured as a CUDA graph: {where} waits for the device. It runs step by step, which is slower.")
+        self._tell(f"{self._name} cannot be captured as a CUDA graph: {culprit(error)} {why}. It runs step by step, which is slower.")
 
 
 class HostSynchronisation(RuntimeError):

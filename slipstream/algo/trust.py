@@ -7,7 +7,9 @@ own env: nearly every frame of 64 drones was stored as a collision, while the dr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import torch
@@ -19,8 +21,10 @@ Rows = list[tuple[list[tuple[str, ...]], list[Tensor]]]  # keys of a frame, and 
 Step = Callable[[Observation, Rows], None]  # of all environments, from what they show, written to rows
 
 _ROUNDING = 0.02  # two orders of the same sums, in bf16 too, differ by less than this, relative to 1 + |x|
-_MOST_DIFFERENT = 0.02  # or a threshold is crossed, in so few of all numbers
+_FEW = 0.02  # or a threshold is crossed, in so few of an environment's numbers, or of the environments
+_ROOTS_APART = 3.0  # between two counts, whose roots have a standard error of a half
 _FAR_APART = 6.0  # standard errors between two means
+_ENOUGH = 16  # environments for a mean to be judged
 _MOST_OFF = 0.1  # of a gradient's length; and a tenth of that of all gradients', since what nearly cancels out is rounding only
 
 
@@ -28,61 +32,101 @@ class Miscompiled(RuntimeError):
     """The compiled function gives other numbers than the plain one."""
 
 
+def is_compilers(error: BaseException) -> bool:
+    """Whether it was the compiler that failed, not what it compiled."""
+    return isinstance(error, Miscompiled) or type(error).__module__.startswith(("torch._dynamo", "torch._inductor"))
+
+
+def first_line(error: BaseException) -> str:
+    """What to tell of a failed compilation, which may take pages; where the first line only announces a traceback, its last line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    told = lines[0]
+    if told.endswith(":"):
+        raised = [line for line in lines[1:] if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
+        told = f"{told} {(raised or lines)[-1]}"
+    return f"{type(error).__name__}: {told[:300]}"
+
+
 class Env(Protocol):
     """What a comparison needs of an env: `TensorEnv` has it."""
 
     device: torch.device
-    can_go_back: bool
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether putting `state_tensors()` back takes back a step."""
 
     def state_tensors(self) -> dict[str, Tensor]:
         """The tensors that make up the state, by name."""
 
 
-class CheckedStep:
-    """`made`, a compiled form of `plain`, a step of `env` written to rows: its first call is compared with two plain ones.
+class TrustedStep:
+    """A step of `env` written to rows: the first of `compiled` that gives what `plain` gives, or else `plain` itself.
 
-    A compiler may draw random numbers of its own, or in another order. What is another one with other random numbers in the plain
-    step too is judged by its mean over the environments; what even so differs from one plain step to the next is not judged.
+    The first call chooses, by two plain steps from the same state, and takes the step. A compiler may draw random numbers of its own, or
+    in another order: what is another one with other random numbers in the plain step too may differ as much as there, and is judged by
+    its mean over the environments.
     """
 
-    def __init__(self, plain: Step, made: Step, env: Env) -> None:
-        self._plain, self._made, self._env = plain, made, env
-        self._trusted = not env.can_go_back
+    def __init__(self, plain: Step, compiled: Iterable[Step], env: Env, tell: Callable[[str], None]) -> None:
+        self._plain, self._compiled, self._env, self._tell = plain, compiled, env, tell
+        self._chosen: Step | None = None
 
     def __call__(self, observation: Observation, rows: Rows) -> None:
         """One step."""
-        if self._trusted:
-            self._made(observation, rows)
+        if self._chosen is not None:
+            self._chosen(observation, rows)
         else:
-            self._compare(observation, rows)
-            self._trusted = True
+            with _waiting_allowed(self._env.device):
+                self._chosen = self._choose(observation, rows)
 
-    def _compare(self, observation: Observation, rows: Rows) -> None:
+    def _choose(self, observation: Observation, rows: Rows) -> Step:
         go_back = _bookmark(self._env)
-        seen: list[list[Tensor]] = []
-        for step, draw_again in ((self._plain, False), (self._plain, False), (self._made, True)):
-            go_back(draw_again)
-            step(observation, rows)
+        seen = []
+        for _ in range(2):  # with the random numbers that come, and with those after
+            self._plain(observation, rows)
             seen.append([x.clone() for _, targets in rows for x in targets])
-        for key, once, otherwise, made in zip([key for keys, _ in rows for key in keys], *seen, strict=True):
-            share = _differing(made, once)
-            if share <= _MOST_DIFFERENT:
-                continue
-            name = ".".join(key)
-            if _differing(otherwise, once) <= _MOST_DIFFERENT:
-                raise Miscompiled(f"compiled, '{name}' is another one in {share:.0%} of its numbers")
-            if _means_apart(made, once) > _FAR_APART >= _means_apart(otherwise, once):
-                mine, theirs = (float(x.float().mean()) for x in (made, once))
-                raise Miscompiled(f"compiled, '{name}' has a mean of {mine:.3g}, not {theirs:.3g}")
+            go_back(False)
+        for made in self._compiled:
+            go_back(True)
+            try:
+                made(observation, rows)
+                compare_rows(rows, *seen)
+                return made
+            except Exception as error:
+                if not is_compilers(error):
+                    raise
+                self._tell(f"the env's step cannot be compiled ({first_line(error)}): another form is tried, which is slower")
+        go_back(True)
+        self._plain(observation, rows)
+        return self._plain
 
 
-def compare_gradients(made: Sequence[Tensor], plain: Sequence[Tensor]) -> None:
-    """Raises `Miscompiled` where a gradient or a loss is not the plain one, rounding aside."""
-    lengths = [float(torch.linalg.vector_norm(x.float())) for x in plain]
-    for i, (mine, theirs, length) in enumerate(zip(made, plain, lengths, strict=True)):
+def compare_rows(made: Rows, once: Sequence[Tensor], otherwise: Sequence[Tensor]) -> None:
+    """Raises `Miscompiled` where a compiled step wrote what no plain one does; `otherwise` is plain with other random numbers."""
+    keyed = [(key, x) for keys, targets in made for key, x in zip(keys, targets, strict=True)]
+    for (key, mine), theirs, again in zip(keyed, once, otherwise, strict=True):
+        name, number = ".".join(key), len(mine)
+        if mine.is_floating_point() and bool(mine.isnan().any() & ~theirs.isnan().any() & ~again.isnan().any()):
+            raise Miscompiled(f"compiled, '{name}' is not a number")
+        off, natural = _environments_off(mine, theirs), _environments_off(again, theirs)
+        many = off > _FEW * number and math.sqrt(off) - math.sqrt(natural) > _ROOTS_APART
+        if many or (off == number and not natural):
+            raise Miscompiled(f"compiled, '{name}' is another one in {off:,} of {number:,} environments")
+        if natural and number >= _ENOUGH and _means_apart(mine, theirs) > _FAR_APART >= _means_apart(again, theirs):
+            means = [float(x.float().mean()) for x in (mine, theirs)]
+            raise Miscompiled(f"compiled, '{name}' has a mean of {means[0]:.3g}, not {means[1]:.3g}")
+
+
+def compare_gradients(made: Sequence[Tensor | None], plain: Sequence[Tensor | None]) -> None:
+    """Raises `Miscompiled` where a gradient is not the plain one, rounding aside; None where a parameter has none."""
+    pairs = [(mine, theirs) for mine, theirs in zip(made, plain, strict=True) if mine is not None and theirs is not None]
+    lengths = [float(torch.linalg.vector_norm(theirs.float())) for _, theirs in pairs]
+    overall = math.hypot(*filter(math.isfinite, lengths))
+    for i, ((mine, theirs), length) in enumerate(zip(pairs, lengths, strict=True)):
         off = float(torch.linalg.vector_norm((mine - theirs).float()))
-        if math.isfinite(length) and not off <= _MOST_OFF * (length + 0.1 * math.hypot(*filter(math.isfinite, lengths))):
-            raise Miscompiled(f"compiled, result {i} of {len(plain)} is off by {off:.3g} of {length:.3g}")
+        if math.isfinite(length) and not off <= _MOST_OFF * (length + 0.1 * overall):
+            raise Miscompiled(f"compiled, gradient {i} of {len(pairs)} is off by {off:.3g} of {length:.3g}")
 
 
 def _bookmark(env: Env) -> Callable[[bool], None]:
@@ -102,12 +146,27 @@ def _bookmark(env: Env) -> Callable[[bool], None]:
     return go_back
 
 
-def _differing(mine: Tensor, theirs: Tensor) -> float:
-    """The share of numbers that are not the same, rounding aside."""
-    if not mine.is_floating_point():
-        return float((mine != theirs).float().mean())
-    same = (mine - theirs).abs() <= _ROUNDING * (1 + theirs.abs())
-    return 1 - float((same | (mine.isnan() & theirs.isnan())).float().mean())
+@contextmanager
+def _waiting_allowed(device: torch.device) -> Iterator[None]:
+    """A comparison reads back, even where nothing else may."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("default")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
+def _environments_off(mine: Tensor, theirs: Tensor) -> int:
+    """In how many environments more than a few numbers are not the same, rounding aside."""
+    mine, theirs = mine.reshape(len(mine), -1), theirs.reshape(len(theirs), -1)
+    same = mine == theirs
+    if mine.is_floating_point():
+        same |= ((mine - theirs).abs() <= _ROUNDING * (1 + theirs.abs())) | (mine.isnan() & theirs.isnan())
+    return int(((~same).float().sum(1) > _FEW * mine.shape[1]).sum())
 
 
 def _means_apart(mine: Tensor, theirs: Tensor) -> float:

@@ -70,7 +70,7 @@ class Line(ABC):
     def _stamp(self, batch: Any, version: int, policy: Any) -> None:
         """Notes with what a batch was collected: one number for all its frames, which takes no memory."""
         device = getattr(batch, "device", None)
-        stamps = {"policy_version": torch.tensor(version, device=device)}
+        stamps = {"policy_version": torch.full((), version, dtype=torch.int64, device=device)}
         if self._staleness and callable(getattr(policy, "stamps", None)):
             stamps |= {name: x.clone() for name, x in policy.stamps().items()}  # of this version, which the acting copy will leave
         for name, x in stamps.items():

@@ -69,7 +69,6 @@ class TensorEnv(ABC):
     observation_spec: dict[str, Spec]
     action_spec: Spec
     state_names: tuple[str, ...] = ()  # the attributes that make up the state, tensors all
-    can_go_back: bool = True  # putting `state_tensors()` back takes back a step: nothing else changes in one
     sides: int = 1  # that act in one environment; with 2, actions, observations and records are [2, N, ...]
 
     def __init__(self, num_envs: int, device: torch.device | str = "cpu", seed: int = 0) -> None:
@@ -133,6 +132,11 @@ class TensorEnv(ABC):
     def bad_actions(self) -> Tensor:
         """Where [N] an action since the last check was not a number or out of range; still on the device."""
         return self._bad_action
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether putting `state_tensors()` back takes back a step: an env that names tensors as its state names all of them."""
+        return len(self.state_tensors()) > 2  # those of every env
 
     def state_tensors(self) -> dict[str, Tensor]:
         """The tensors that make up the state, by name."""

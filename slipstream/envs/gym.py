@@ -55,7 +55,6 @@ class GymEnv(TensorEnv):
     """N environments of one Gymnasium id. A single observation is called `observation`, those of a Dict keep their names."""
 
     Config = GymConfig
-    can_go_back = False  # the envs keep their state to themselves
 
     def __init__(
         self, num_envs: int | None = None, device: torch.device | str = "cpu", seed: int = 0, config: GymConfig | None = None
@@ -112,6 +111,11 @@ class GymEnv(TensorEnv):
         return super()._safe_action(action)
 
     # -- state -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def can_go_back(self) -> bool:
+        """Never: the envs keep their state to themselves."""
+        return False
 
     def state_dict(self) -> dict[str, Any]:
         """Each environment's episode number and the actions taken in it; a native vector env keeps its state to itself."""

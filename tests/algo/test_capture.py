@@ -7,9 +7,9 @@ import torch
 
 from slipstream import train
 from slipstream.algo.capture import capture_training
-from slipstream.algo.compiled import first_line
-from slipstream.algo.graphs import Captured
+from slipstream.algo.graphs import Captured, HostSynchronisation
 from slipstream.algo.ppo import PPO, PPOConfig
+from slipstream.algo.trust import first_line
 from slipstream.collect import SyncDataCollector
 from slipstream.config import load_train
 from slipstream.envs.base import Outcome, TensorEnv
@@ -35,9 +35,10 @@ def plainly(fn, name, tell):
     return fn
 
 
-def iterate(parts, count, progress=0.0):
+def iterate(parts, count, progress=0.0, publish=lambda: None):
     for _ in range(count):
         losses = parts[1](parts[0](), progress)
+        publish()
     return {name: float(value) for name, value in losses.items()}
 
 
@@ -224,15 +225,17 @@ def test_a_replayed_update_obeys_a_changed_learning_rate():
 
 @pytest.mark.gpu
 @needs_gpu
+@pytest.mark.parametrize("pipeline", ["off", "on", "on_policy"])
 @pytest.mark.parametrize("form", ["plain", "graphs"])
-def test_an_iteration_never_waits_for_the_device(form):
-    job = build("cuda")
+def test_an_iteration_never_waits_for_the_device(form, pipeline):
+    job = build("cuda", f"collect.pipeline={pipeline}")
     parts = capture_training(job.collector, job.algo, form, print)
-    iterate(parts, 5)
+    iterate(parts, 5, publish=job.publish)
     readings = train.ReadBack(job.env.device)
     torch.cuda.set_sync_debug_mode("error")
     try:
         losses = parts[1](parts[0](), 0.3)
+        job.publish()
         readings.send((0, *losses), job.reading(losses))
     finally:
         torch.cuda.set_sync_debug_mode("default")
@@ -282,6 +285,23 @@ def test_an_env_that_waits_for_the_device_is_told_by_its_line_and_trains_on(form
     assert len(rollout) == 1 and "test_capture.py" in rollout[0] and ".item()" in rollout[0]
 
 
+def test_an_update_that_waits_for_the_device_is_made_again_plainly():
+    job = build("cpu")
+    calls = []
+
+    def capture(fn, name, tell):
+        def call():
+            calls.append(name)
+            if calls.count("the update") == 1 and name == "the update":
+                raise HostSynchronisation("item")
+            return fn()
+
+        return call
+
+    losses = iterate(capture_training(job.collector, job.algo, "graphs", print, capture), 2)
+    assert calls.count("the update") == 3 and math.isfinite(losses["kl"])
+
+
 # -- compilers that fail -----------------------------------------------------------------------------------------------
 
 
@@ -329,7 +349,7 @@ def test_a_step_that_does_not_compile_is_tried_again_without_and_told(monkeypatc
     parts = capture_training(job.collector, job.algo, "compiled", told.append, plainly)
     losses = iterate(parts, 2)
     assert settings == [{"combo_kernels": True}, {}]
-    assert len(told) == 2 and "compiling" in told[0] and "env's step" in told[1]
+    assert len(told) == 3 and "compiling" in told[0] and all("env's step" in line for line in told[1:])
     assert losses["kl"] >= 0 and job.collector.frames == 2 * job.frames_per_batch
 
 
