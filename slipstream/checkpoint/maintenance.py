@@ -17,7 +17,7 @@ from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.checkpoint.forms import LZ4_MAGIC, read_torch, write_pt
 from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint
 from slipstream.checkpoint.reader import SlipFile
-from slipstream.checkpoint.retention import needed_bases, read_entry
+from slipstream.checkpoint.retention import needed_bases, number_of, read_entry
 from slipstream.checkpoint.writer import SlipWriter, make_image
 from slipstream.codec import Workers
 from slipstream.saving.files import FileSystem, atomic_file, point, stale_files, sync_folder
@@ -162,12 +162,15 @@ class Repairs:
 
 
 def repair_folder(folder: Path) -> Repairs:
-    """Clear away half-written files, put damaged checkpoints aside as `.broken`, point dangling links to the newest good one."""
-    done, fs = Repairs(), FileSystem()
-    for path in stale_files(folder, every_host=True):
+    """Clear away half-written files, put damaged checkpoints aside as `.broken`, point dangling links to the newest good one.
+
+    A run folder means its checkpoints/ too, each with the links that lie there.
+    """
+    done, good = Repairs(), []
+    places = [place for place in (folder, folder / "checkpoints") if place.is_dir()]
+    for path in (path for place in places for path in stale_files(place, every_host=True)):
         path.unlink()
         done.removed.append(path)
-    good = []
     for path in checkpoint_files(folder):
         reason = verify(path)
         if reason is None:
@@ -175,22 +178,33 @@ def repair_folder(folder: Path) -> Repairs:
             continue
         path.rename(path.with_name(path.name + ".broken"))
         done.quarantined.append((path, reason))
+    for place in places:
+        _remove_bases(place, done)
+        _mend_links(place, [path for path in good if path.parent == place], done)
+        sync_folder(place, FileSystem())
+    return done
+
+
+def _remove_bases(folder: Path, done: Repairs) -> None:
+    """Removes the whole files kept aside that no difference needs any more."""
     needed = {identity.hex() for identity in needed_bases(folder)}
     for path in folder.glob(".base-*.pt.slip"):
         if path.name.removeprefix(".base-").removesuffix(".pt.slip") not in needed:
             path.unlink()
             done.removed.append(path)
-    for name in ("latest", "best"):
-        for link in folder.glob(f"{name}.pt*"):
-            if link.is_symlink() and not link.exists():
-                link.unlink()
-                if name == "latest" and good:
-                    newest = max(good, key=lambda p: p.stat().st_mtime_ns)
-                    form = newest.suffix if newest.suffix in (".slip", ".lz4") else ""
-                    point(folder / f"latest.pt{form}", newest, fs)
-                    done.linked.append((folder / f"latest.pt{form}", newest))
-    sync_folder(folder, fs)
-    return done
+
+
+def _mend_links(folder: Path, good: list[Path], done: Repairs) -> None:
+    """Removes links to files that are gone; `latest` then points to the highest number among `good`."""
+    dangling = [link for name in ("latest", "best") for link in folder.glob(f"{name}.pt*") if link.is_symlink() and not link.exists()]
+    for link in dangling:
+        link.unlink()
+    numbered = [path for path in good if number_of(path) is not None]
+    if numbered and any(link.name.startswith("latest.") for link in dangling):
+        newest = max(numbered, key=lambda path: (number_of(path) or 0, path.stat().st_mtime_ns))
+        link = folder / f"latest.pt{newest.suffix if newest.suffix in ('.slip', '.lz4') else ''}"
+        point(link, newest, FileSystem())
+        done.linked.append((link, newest))
 
 
 def salvage(path: Path, out: Path | None = None) -> tuple[Path, list[str]]:

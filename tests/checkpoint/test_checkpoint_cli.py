@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import torch
 from checkpoint_states import same, training_state
@@ -72,6 +74,24 @@ def test_repair_of_a_folder_puts_broken_files_aside_and_mends_links(folder, caps
     assert main(["repair", str(folder)]) == 0
     assert sorted(p.name for p in folder.iterdir()) == ["c_0.pt.slip", "c_1.pt.slip.broken", "latest.pt.slip"]
     assert load_checkpoint(folder)["iteration"] == 0
+
+
+@pytest.mark.parametrize("given", ["run", "run/checkpoints"])
+def test_repair_of_a_run_or_of_its_checkpoints_leaves_the_same(tmp_path, given):
+    run = tmp_path / "run"
+    with AsyncCheckpointSaver(links=True) as saver:
+        for step in (9, 10, 11):
+            saver.save_async({"step": step}, run / "checkpoints" / f"ckpt_{step}.pt", step=step)
+        saver.save_async({"step": 99}, run / "best.pt", compress=False)  # newer, but no checkpoint of the series
+    (run / "checkpoints" / "ckpt_11.pt.slip").write_bytes(b"broken")
+    (run / "checkpoints" / ".ckpt_12.pt.slip.otherhost-1-0.tmp").write_bytes(b"half")
+    os.utime(run / "checkpoints" / "ckpt_9.pt.slip")  # copied about: the number says which is the newest
+    assert main(["repair", str(tmp_path / given)]) == 0
+    left = ["ckpt_10.pt.slip", "ckpt_11.pt.slip.broken", "ckpt_9.pt.slip", "latest.pt.slip"]
+    assert sorted(p.name for p in (run / "checkpoints").iterdir()) == left
+    assert sorted(p.name for p in run.iterdir()) == ["best.pt", "checkpoints"]
+    assert load_checkpoint(run / "checkpoints" / "latest.pt")["step"] == 10
+    assert main(["verify", str(run)]) == 0
 
 
 def test_repair_of_a_file_saves_what_is_whole(tmp_path):
