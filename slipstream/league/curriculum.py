@@ -26,7 +26,7 @@ class LeagueConfig:
         ]
     )
     promote: list[float] = field(default_factory=lambda: [0.08, 0.5, 0.5])  # share of all games won that a stage must show to end
-    patience: int = 0  # evaluations after which a stage ends anyway; 0 is never
+    patience: int = 20  # evaluations after which a stage ends anyway (evade is hardly ever beaten); 0 is never
     seats: int = 16  # runs of duels, each against one opponent; divides env.num_envs
     pool: int = 12  # past selves kept
     snapshot_every: int = 2  # evaluations of the last stage between two of them
