@@ -5,17 +5,19 @@ It knows nothing of training. A probe opens a configuration and runs it; questio
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from slipstream.monitor.comparing import PAIRS, Gain, in_turns
+from slipstream.monitor.budget import TimeBudget
+from slipstream.monitor.comparing import FEWEST_PAIRS, PAIRS, Gain, in_turns
 
 WORTH = 1.02  # a smaller gain is not worth a change
-PROFILE = 0.1  # of the time, for the first look
+PROFILE = 0.1  # of the time at most, for the first look
+PROFILED = (2, 6)  # stretches of it: the fewest, however long they are, and the most
 REPEATS = 3  # a question that was answered with yes is asked again this often: twice as many, and twice again
-FEWEST_PAIRS = 8  # with fewer the interval says too little
 
 ADVISED, WITHDRAWN, NOT_TRIED, KEEP = "advised", "withdrawn", "not tried", "keep"
 
@@ -75,7 +77,7 @@ class Proposal:
     """A change worth a try."""
 
     value: Any
-    gain: float | None  # at most this factor, by Amdahl; None where nothing can be said beforehand
+    gain: float | None  # at most this factor, by Amdahl unless `why` says otherwise; None where nothing can be said beforehand
     why: str
     needs: float = WORTH  # the least measured factor that lets it stand; below 1 where it saves something else than time
     also: Mapping[str, Any] = field(default_factory=dict)  # keys that must change with it
@@ -113,7 +115,8 @@ class Question:
     learning: str = ""  # what the change does to what is learned; empty: nothing
     set_up_s: float = 0.0  # known to take this long before the first iteration
     again: bool = False  # ask once more after a yes
-    batches: bool = False  # it changes the batches: tried last, since more frames a second are not yet better learning
+    batches: bool = False  # it changes the batches: asked last, since more frames a second are not yet better learning
+    measures: bool = False  # its proposal runs a trial of its own: not asked when no time is left
     late: bool = False  # ask when nothing else is left to try: it measures by itself
 
 
@@ -144,12 +147,16 @@ class Report:
         return {**vars(self), "findings": findings, "together": together, "overrides": self.overrides}
 
 
+Answer = tuple[Question, Proposal | Finding | str]
+
+
 class Advisor:
     """Answers `questions` about what `probe` opens, in about `seconds`.
 
-    The most promising change is tried first, those that change the batches last. It and the present state run in turns, and it
-    stands only if the whole interval of the measured gain lies above 1 and the gain is worth it. What stands becomes the present
-    state.
+    The most promising change is tried first, but those that are long in setting up after the others, since whatever is tried on top
+    of them sets them up again; time is kept for one that promises more. Those that change the batches come last. A change and the
+    present state run in turns, and it stands only if the whole interval of the measured gain lies above 1 and the gain is worth it.
+    What stands becomes the present state.
     """
 
     def __init__(
@@ -165,48 +172,55 @@ class Advisor:
         self.probe = probe
         self.questions = list(questions)
         self.seconds = seconds
-        self.stretch_s = seconds / 120  # of one run: a change is tried in 20 of them, a sixth of the time
         self._clock = clock
         self._tell = tell
         self._held: dict[str, Any] = {}
-        self._set_up_s = 0.0  # the last set-up's
-        self._run_s = self.stretch_s  # what a stretch takes: longer, where a few iterations do
 
     def advise(self) -> Report:
         """Profiles, proposes, tries; the report."""
-        self._end_s = self._clock() + self.seconds
-        began = self._clock()
         self._held = {}
-        base = self._open({})
+        self._time = TimeBudget(self.seconds, self._clock)
+        base = self.probe.open({})
+        self._time.set_up_s = self._first_set_up_s = self._time.gone_s
         try:
-            first = merged([self._run(base) for _ in range(max(int(PROFILE * self.seconds / self.stretch_s) // 2, 2))])
+            first = self._profile(base)
             self._tell(f"as it is: {first.rate:,.0f} frames/s")
             base, findings = self._ask(base, first)
             together = self._together(base, findings)
         finally:
             base.close()
         report = Report(first.rate, dict(first.exposed), bottleneck(first.exposed), findings, together)
-        report.seconds = self._clock() - began
+        report.seconds = self._time.gone_s
         return report
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _profile(self, base: Trial) -> Sample:
+        """The first look: a tenth of the time at most, but two stretches in any case."""
+        (fewest, most), until_s = PROFILED, self._time.gone_s + PROFILE * self.seconds
+        samples: list[Sample] = []
+        while len(samples) < fewest or (len(samples) < most and self._time.gone_s < until_s):
+            samples.append(base.run(self._time.stretch_s))
+        self._time.run_s = sum(sample.seconds for sample in samples) / len(samples)
+        return merged(samples)
 
     def _ask(self, base: Trial, sample: Sample) -> tuple[Trial, list[Finding]]:
         """Asks until no question is open; the state that came out of it, and the answers."""
         findings: list[Finding] = []
         open_questions = [question for question in self.questions if not question.late]
         times_asked: dict[str, int] = {}
+        self._all_s = 0.0
         while True:
             situation = self._situation(sample, base)
-            answers = [(question, question.propose(situation)) for question in open_questions]
-            worth = [(q, p) for q, p in answers if isinstance(p, Proposal) and (p.gain is None or p.gain >= WORTH or p.needs < 1)]
+            answers, worth = self._answers(open_questions, situation)
+            self._all_s = self._all_s or self._foretell(answers, worth)
             if not worth:
                 answers += [(question, question.propose(situation)) for question in self.questions if question.late]
                 findings += [self._kept(q, p) for q, p in answers if q.key not in times_asked]
                 break
-            question, proposal = max(worth, key=lambda pair: (not pair[0].batches, pair[1].gain or 0.0))
+            question, proposal = self._next(worth)
             open_questions.remove(question)
-            finding, trial, seen = self._try(question, proposal, base)
+            finding, trial, seen = self._try(question, proposal, base, [q for q, _ in worth if q is not question])
             findings.append(finding)
             if trial is not None and seen is not None:
                 base.close()
@@ -216,8 +230,39 @@ class Advisor:
                     open_questions.append(question)
         return base, findings
 
-    def _try(self, question: Question, proposal: Proposal, base: Trial) -> tuple[Finding, Trial | None, Sample | None]:
-        """Runs the change and the present state in turns; with the trial where it stands."""
+    def _answers(self, questions: Sequence[Question], situation: Situation) -> tuple[list[Answer], list[tuple[Question, Proposal]]]:
+        """What the questions answer, and the changes worth a try; about the batches only when no other change is left."""
+        answers: list[Answer] = []
+        worth: list[tuple[Question, Proposal]] = []
+        for batches in (False, True):
+            answers += [(q, self._answer(q, situation)) for q in questions if q.batches == batches]
+            worth = [(q, p) for q, p in answers if isinstance(p, Proposal) and (p.gain is None or p.gain >= WORTH or p.needs < 1)]
+            if worth:
+                break
+        return answers, worth
+
+    def _answer(self, question: Question, situation: Situation) -> Proposal | Finding | str:
+        if question.measures and not self._time.fits(question.set_up_s, kept_s=self._time.set_up_s):
+            now = self._value(question.key)
+            return Finding(question.text, question.key, now, now, NOT_TRIED, self._no_time(), learning=question.learning)
+        return question.propose(situation)
+
+    def _next(self, worth: Sequence[tuple[Question, Proposal]]) -> tuple[Question, Proposal]:
+        """The most promising one that is quickly set up, while a dear one that promises more has its time after it."""
+        ordered = sorted(worth, key=lambda pair: (not pair[0].set_up_s, pair[1].gain or 0.0), reverse=True)
+        for question, proposal in ordered:
+            dear = [q for q, p in worth if q.set_up_s > question.set_up_s and (p.gain or 0.0) > (proposal.gain or 0.0)]
+            kept_s = sum(self._time.cost_s(q.set_up_s) for q in dear if self._time.fits(q.set_up_s))
+            if self._time.fits(question.set_up_s, kept_s):
+                return question, proposal
+        return ordered[0]
+
+    def _try(
+        self, question: Question, proposal: Proposal, base: Trial, others: Sequence[Question]
+    ) -> tuple[Finding, Trial | None, Sample | None]:
+        """Runs the change and the present state in turns; with the trial where it stands. More than the fewest pairs are run
+        while the `others` still have time for theirs.
+        """
         change = {question.key: proposal.value, **proposal.also}
         finding = Finding(
             question.text,
@@ -232,14 +277,14 @@ class Advisor:
             proposal.also,
             question.batches,
         )
-        pairs = self._pairs_left(question.set_up_s)
-        if pairs < FEWEST_PAIRS:
-            more = max(question.set_up_s, self.seconds)
-            finding.why += f"; no time was left to try it: give seconds={self.seconds + 1.5 * more:.0f}"
+        if not self._time.fits(question.set_up_s):
+            finding.why += f"; {self._no_time()}"
             return finding, None, None
         self._tell(f"trying {question.key}={proposal.value}: {proposal.why}")
         try:
-            trial = self._open(self._held | change)
+            began_s = self._time.gone_s
+            trial = self.probe.open(self._held | change)
+            set_up_s = self._time.gone_s - began_s
         except Exception as error:
             finding.verdict = WITHDRAWN
             finding.why = f"cannot be set up here: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
@@ -250,50 +295,57 @@ class Advisor:
             seen.append(self._run(trial))
             return seen[-1].rate
 
+        least, enough = min(proposal.needs, 1.0), self._time.enough([other.set_up_s for other in others])
         try:
-            finding.gain = in_turns(lambda: self._run(base).rate, run_new, pairs, min(proposal.needs, 1.0))
+            finding.gain = in_turns(lambda: self._run(base).rate, run_new, PAIRS, least, enough)
         except Exception as error:
             trial.close()
             finding.verdict, finding.why = WITHDRAWN, f"fails while running: {str(error).splitlines()[0] if str(error) else repr(error)}"
             return finding, None, None
-        stands = finding.gain.pairs == pairs and finding.gain.ratio >= proposal.needs and finding.gain.low > min(proposal.needs, 1.0)
+        stands = finding.gain.pairs >= FEWEST_PAIRS and finding.gain.ratio >= proposal.needs and finding.gain.low > least
         finding.verdict = ADVISED if stands else WITHDRAWN
         self._tell(f"  {finding.verdict}: {finding.gain}")
         if not stands:
             trial.close()
             return finding, None, None
         self._held |= change
+        self._time.set_up_s = set_up_s
         return finding, trial, merged(seen)
 
     def _together(self, base: Trial, findings: list[Finding]) -> Gain | None:
         """All that stands against the configuration as it was; where only one change stands, that is its own gain."""
-        held = [finding for finding in findings if finding.verdict == ADVISED]
+        held = [finding for finding in findings if finding.verdict == ADVISED and finding.gain]
         if len(held) < 2:
             return held[0].gain if held else None
-        pairs = self._pairs_left(0.0)
-        if pairs < FEWEST_PAIRS:
+        self._time.set_up_s = self._first_set_up_s
+        if not self._time.fits(0.0):
             return None
-        as_it_was = self._open({})
+        as_it_was = self.probe.open({})
         try:
-            return in_turns(lambda: self._run(as_it_was).rate, lambda: self._run(base).rate, pairs)
+            return in_turns(lambda: self._run(as_it_was).rate, lambda: self._run(base).rate, enough=self._time.enough())
         finally:
             as_it_was.close()
 
     def _run(self, trial: Trial) -> Sample:
-        sample = trial.run(self.stretch_s)
-        self._run_s = 0.8 * self._run_s + 0.2 * sample.seconds
+        sample = trial.run(self._time.stretch_s)
+        self._time.run_s = 0.8 * self._time.run_s + 0.2 * sample.seconds
         return sample
 
-    def _open(self, overrides: Mapping[str, Any]) -> Trial:
-        began = self._clock()
-        trial = self.probe.open(overrides)
-        self._set_up_s = self._clock() - began
-        return trial
+    def _foretell(self, answers: Sequence[Answer], worth: Sequence[tuple[Question, Proposal]]) -> float:
+        """The seconds that everything would take, told where they are not given. Changes of the batches are set up on top of the rest."""
+        dearest_s = max((question.set_up_s for question, _ in worth), default=0.0)
+        asked = {question.key for question, _ in answers}
+        last = [question for question in self.questions if question.batches and question.key not in asked]
+        set_ups = [question.set_up_s for question, _ in worth] + [dearest_s for question in last for _ in range(1 + question.measures)]
+        needed_s = self._time.all_s(set_ups)
+        if needed_s > self.seconds:
+            count = len(worth) + len(last)
+            self._tell(f"{count} changes to try: all of them would take about {needed_s:.0f} s, {self.seconds:g} s are given")
+        return needed_s
 
-    def _pairs_left(self, set_up_s: float) -> int:
-        """How many pairs fit into the time left, at most as many as are wanted."""
-        left = self._end_s - self._clock() - max(set_up_s, self._set_up_s)
-        return min(PAIRS, int(left / (2 * self._run_s)))
+    def _no_time(self) -> str:
+        wanted_s = max(self._all_s, 1.5 * self.seconds)
+        return f"no time was left to try it: give seconds={10 * math.ceil(wanted_s / 10)}"
 
     def _situation(self, sample: Sample, trial: Trial) -> Situation:
         return Situation(sample.exposed, sample.rate, self._value, self.probe.facts(), sample.seconds / sample.iterations, trial)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import comb
 
 PAIRS = 10  # nine of ten on one side: 1 in 93 by chance; one hiccup of the machine does not decide
-GIVEN_UP = 3  # pairs after which a way that never won is not run on
+FEWEST_PAIRS = 7  # all of seven on one side: 1 in 128; with fewer no interval holds with SURE
 SURE = 0.975
 
 
@@ -22,8 +22,8 @@ class Gain:
     pairs: int
 
     def __str__(self) -> str:
-        if self.pairs <= GIVEN_UP:
-            return f"{self.ratio:.2f} ×"
+        if self.pairs < FEWEST_PAIRS:  # given up: no interval
+            return f"{self.ratio:.2f} × ({self.pairs} {'pair' if self.pairs == 1 else 'pairs'})"
         return f"{self.ratio:.2f} × ({self.low:.2f} … {self.high:.2f})"
 
 
@@ -31,26 +31,41 @@ def gain_of(ratios: Sequence[float]) -> Gain:
     """The gain of pairs' ratios. The interval holds for noise of any form: it lies between two of the ratios themselves."""
     ordered = sorted(ratios)
     n = len(ordered)
-    inner = 0  # the outermost ratios left out at each end, as many as SURE allows
-    while inner + 1 < n - inner - 1 and 1 - 2 * sum(comb(n, k) for k in range(inner + 2)) / 2**n >= SURE:
-        inner += 1
+    inner = _left_out(n)
     return Gain(statistics.median(ordered), ordered[inner], ordered[n - 1 - inner], n)
 
 
-def in_turns(first: Callable[[], float], second: Callable[[], float], pairs: int = PAIRS, lost: float = 1.0) -> Gain:
+def in_turns(
+    first: Callable[[], float],
+    second: Callable[[], float],
+    pairs: int = PAIRS,
+    lost: float | None = None,
+    enough: Callable[[int], bool] = lambda pairs: False,
+) -> Gain:
     """The gain in rate of `second` over `first`, each run once a pair, in changing order, so that a drift hits both alike.
 
-    A second that stays below `lost` in the first three pairs is not run on: that can only take an advice back, never make one.
+    With `lost`, a second whose interval can no longer come to lie above it is not run on: what that takes back would have been
+    taken back by all pairs too. `enough(n)` ends it after n pairs; let it look at the clock, not at what was measured.
     """
     ratios: list[float] = []
-    for pair in range(pairs):
-        if pair % 2:
+    while len(ratios) < pairs:
+        if len(ratios) % 2:
             theirs = second()
             ours = first()
         else:
             ours = first()
             theirs = second()
         ratios.append(theirs / ours)
-        if len(ratios) == GIVEN_UP and max(ratios) < lost:
+        if lost is not None and sum(ratio <= lost for ratio in ratios) > _left_out(pairs):
+            break
+        if enough(len(ratios)):
             break
     return gain_of(ratios)
+
+
+def _left_out(n: int) -> int:
+    """How many of the outermost of `n` ratios the interval leaves out at each end: as many as SURE allows."""
+    inner = 0
+    while inner + 1 < n - inner - 1 and 1 - 2 * sum(comb(n, k) for k in range(inner + 2)) / 2**n >= SURE:
+        inner += 1
+    return inner
