@@ -6,8 +6,8 @@
     slipstream advise --json                         the last line is one JSON object
 
 Every advice names its key, what it can gain at most (Amdahl's law over the shares of an iteration for which the learner stands
-still), and what it gained when it was tried: both states in turns, the median of ten pairs and a 97.5 % interval of it. What
-does not hold is shown as withdrawn.
+still), and what it gained when it was tried: both states in turns, the median of seven to ten pairs and a 97.5 % interval of it.
+What does not hold is shown as withdrawn.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def closing(report: Report) -> str:
     if not held:
         return _nothing_held(report)
     words = " ".join(f"{key}={as_word(value)}" for key, value in report.overrides.items())
-    together = f" (all together {report.together})" if report.together and len(held) > 1 else ""
+    measured = [finding for finding in held if finding.gain]
+    together = f" (all together {report.together})" if report.together and len(measured) > 1 else ""
     changed = "; ".join(dict.fromkeys(f"{finding.key}: {finding.learning}" for finding in held if finding.learning))
     return f"advice{together}: {words}" + (f"\nwhat is learned changes: {changed}" if changed else "")
 
@@ -118,7 +119,7 @@ def apply_text(report: Report, words: list[str]) -> str:
 
 
 def _row(finding: Finding) -> list[str]:
-    tried = as_word(finding.value) if finding.verdict != "keep" else ""
+    tried = as_word(finding.value) if finding.value != finding.before else ""
     predicted = f"{finding.predicted:.2f} ×" if finding.predicted and finding.verdict != "keep" else ""
     measured = str(finding.gain) if finding.gain else ""
     why = finding.why + (f" [{finding.learning}]" if finding.learning and finding.verdict == ADVISED else "")

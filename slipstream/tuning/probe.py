@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -31,10 +32,9 @@ from slipstream.settings import TrainConfig
 FEWEST = 2  # iterations of a stretch
 FEWEST_PIPELINED = 6  # the standstill at the end costs such a stretch part of one batch
 WARM_UP = {"plain": 1, "graphs": 4, "compiled": 4}  # iterations: set-up, rehearsals, the capture
-SHORT = 1_000_000  # frames: what is tried is a short run, which `compile=auto` does not compile kernels for
 
-# What a short training must not do, whatever the user's own does.
-QUIET = {"total_frames": SHORT, "max_time_s": 0.0, "quiet": True, "resume": None, "init": None, "wandb.mode": "disabled"}
+# What a short training must not do, whatever the user's own does. Its length stays the user's: `compile=auto` goes by it.
+QUIET = {"quiet": True, "resume": None, "init": None, "wandb.mode": "disabled"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class TrainingProbe:
         if hasattr(config.algo, "warmup"):
             config.algo.warmup = min(config.algo.warmup, 1)  # learning from the first iteration on
         set_threads(config.threads or self._all_threads)
-        return TrainingTrial(config, self._tell)
+        return TrainingTrial(config, self._tell, overrides)
 
     def facts(self) -> dict[str, Any]:
         """Device, cores and memory."""
@@ -75,8 +75,9 @@ class TrainingProbe:
 
     def gain_over_half(self, trial: Trial) -> float | None:
         """How many times as many frames a second `trial` makes as one with half the environments; None where half cannot be."""
+        assert isinstance(trial, TrainingTrial)
         try:
-            half = self.open({"env.num_envs": self.config.env.num_envs // 2})
+            half = self.open({**trial.overrides, "env.num_envs": trial.job.env.num_envs // 2})
         except ValueError:
             return None
         try:
@@ -97,9 +98,12 @@ class TrainingProbe:
 
 
 class TrainingTrial:
-    """One training. What it runs is the loop of `train.run`, without its logs."""
+    """One training. What it runs is the loop of `train.run`, without its logs. `overrides` are what was changed for it."""
 
-    def __init__(self, config: TrainConfig, tell: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self, config: TrainConfig, tell: Callable[[str], None] = lambda text: None, overrides: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        self.overrides = dict(overrides)
         self.job = build(config)
         self.device = self.job.env.device
         self._threads = torch.get_num_threads()  # a collector beside the learner has taken its share
@@ -228,4 +232,3 @@ def as_word(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(as_word, value)) + "]"
     return "null" if value is None else str(value)
-

@@ -76,9 +76,10 @@ def _expected_mb(seen: list[Measured], size: int) -> float:
 
 
 def choose_sizes(
-    config: TrainConfig, tell: Callable[[str], None] = print, open_trial: Callable[[TrainConfig], Any] = TrainingTrial
+    config: TrainConfig, tell: Callable[[str], None] = print, open_trial: Callable[[TrainConfig], Any] | None = None
 ) -> TrainConfig:
     """The configuration with a number for every key of `config.auto`, each told in one line."""
+    open_trial = open_trial or (lambda config: TrainingTrial(config, tell))  # which says when it compiles: that takes a while
     asked = list(config.auto)
     unknown = [key for key in asked if key not in CHOSEN_BY_MEASURING]
     if unknown:
@@ -129,7 +130,7 @@ def _choose_minibatches(config: TrainConfig, tell: Callable[[str], None], open_t
 def _measure(config: TrainConfig, size: int, open_trial: Callable[[TrainConfig], Any]) -> Measured:
     device = resolve_device(config.device)
     before = used_memory_mb(device)
-    trial = open_trial(replace(config, total_frames=1_000_000, max_time_s=0.0, quiet=True, init=None))
+    trial = open_trial(replace(config, quiet=True, init=None))  # as long as the user's: `compile=auto` goes by that
     try:
         samples = [trial.run(STRETCH_S / 3)]
         while len(samples) < 3 and sum(sample.seconds for sample in samples) < 2 * STRETCH_S:

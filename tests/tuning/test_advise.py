@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from slipstream.advise import apply_text, closing, table
 from slipstream.cli import main
 from slipstream.config import load_train
+from slipstream.job import Job
 from slipstream.keys import ConfigError
 from slipstream.monitor.advisor import Advisor, Finding, Proposal, Report, Sample, Situation
 from slipstream.monitor.comparing import Gain
-from slipstream.tuning.probe import SaveCost, TrainingProbe
+from slipstream.tuning.probe import QUIET, SaveCost, TrainingProbe
 from slipstream.tuning.questions import training_questions
 from slipstream.tuning.saving import judge_interval, judge_level
 
@@ -38,9 +40,9 @@ SETTINGS = {
 }
 
 
-def situation(exposed, facts=CPU, iteration_s=0.1, **changed):
+def situation(exposed, facts=CPU, iteration_s=0.1, form="plain", **changed):
     settings = SETTINGS | {key.replace("__", "."): value for key, value in changed.items()}
-    return Situation(exposed, 1e5, settings.get, facts, iteration_s, None)
+    return Situation(exposed, 1e5, settings.get, facts, iteration_s, SimpleNamespace(form=form))
 
 
 def answer(text, s, **more):
@@ -137,7 +139,10 @@ def test_minibatches_are_halved_down_to_four():
 def test_bf16_and_graphs_of_compiled_kernels_are_for_gpus():
     assert "CPU" in answer("bf16?", situation({"collect": 0.2}))
     assert answer("bf16?", situation({"collect": 0.2}, GPU)).gain == pytest.approx(1 / 0.6)
-    assert answer("compile?", situation({"collect": 0.2}, GPU)).value == "on"
+    graphs = answer("compile?", situation({"collect": 0.2}, GPU, form="graphs"))
+    assert (graphs.value, graphs.gain) == ("on", 3.2) and "1.7 to 3.2 × graphs as measured on an H200, not by Amdahl's law" in graphs.why
+    assert answer("compile?", situation({"collect": 0.2}, GPU, form="compiled")) == "auto compiles a run this long"
+    assert answer("compile?", situation({"collect": 0.2}, form="compiled", compile="on")) == "it is on"
     assert "algo=ppo only" in answer("compile?", situation({}, algo__name="sac"))
 
 
@@ -163,7 +168,8 @@ def test_saves_that_cost_little_are_kept_and_dear_ones_come_less_often():
     cheap = judge_interval(situation({}), SaveCost(lost_s=0.01, write_s=1.0, bytes=10**6))  # 0.1 % of 10 s
     assert (cheap.verdict, cheap.value) == ("keep", 100)
     dear = judge_interval(situation({}), SaveCost(lost_s=0.5, write_s=2.0, bytes=10**9))  # 5 %: needs 100 s
-    assert (dear.verdict, dear.value) == ("advised", 1000) and dear.gain.ratio == pytest.approx(1.05 / 1.005)
+    assert (dear.verdict, dear.value) == ("advised", 1000) and dear.predicted == pytest.approx(1.05 / 1.005)
+    assert dear.gain is None and "5.0 % of the time at one in 10.0 s, 0.5 % then, as computed" in dear.why  # nothing was tried
     slow = judge_interval(situation({}), SaveCost(lost_s=0.01, write_s=20.0, bytes=10**9))
     assert slow.value == 300 and "cannot keep up" in slow.why
 
@@ -179,6 +185,14 @@ def test_a_level_is_changed_where_it_saves_bytes_for_nothing():
     assert judge_level(situation({}), {9: costs[9], 12: SaveCost(0.01, 0.4, 990)}.get).verdict == "keep"
     assert judge_level(situation({}), {9: costs[9], 12: SaveCost(9.0, 0.4, 800)}.get).verdict == "keep"
     assert judge_level(situation({}, compress_checkpoint=False), costs.get).why == "checkpoints are not compressed"
+
+
+def test_a_level_that_cannot_be_written_between_two_saves_is_not_advised():
+    costs = {9: SaveCost(0.005, 1.0, 10_000_000), 12: SaveCost(0.005, 9.0, 8_000_000)}
+    often = judge_level(situation({}, save_interval=30), costs.get)  # a save every 3 s
+    assert often.verdict == "keep" and "at one save in 3.0 s the writer cannot keep up with level 12" in often.why
+    assert judge_level(situation({}, save_minutes=0.1), costs.get).verdict == "keep"  # every 6 s, by minutes
+    assert judge_level(situation({}), costs.get).value == 12  # every 10 s
 
 
 def findings():
@@ -269,6 +283,30 @@ def test_a_training_logs_waits_memory_and_queues_as_perf(tmp_path):
     names = ("collect", "collect_p99", "wait/collect", "frames_per_s", "rss_mb", "queue/checkpoint", "leaks", "overhead")
     assert [name for name in names if f"perf/{name}" not in told] == []
     assert 0 < told["perf/wait/collect"] < 1 and told["perf/rss_mb"] > 100 and told["perf/leaks"] == 0
+
+
+def form_on_a_gpu(config):
+    return Job.form(SimpleNamespace(cfg=config, algo=None, env=SimpleNamespace(device=SimpleNamespace(type="cuda"))))
+
+
+@pytest.mark.parametrize(("length", "form"), [([], "compiled"), (["total_frames=1_000_000"], "graphs"), (["max_time_s=160"], "graphs")])
+def test_a_trial_has_the_form_of_the_users_own_run(length, form):
+    probe = TrainingProbe([*TINY, *length])
+    tried = probe.load(QUIET)
+    assert form_on_a_gpu(probe.config) == form_on_a_gpu(tried) == form
+    assert tried.quiet and tried.wandb.mode == "disabled"
+
+
+def test_half_the_environments_are_measured_with_the_advice_that_was_taken():
+    probe = TrainingProbe(TINY)
+    trial, opened = probe.open({"algo.minibatches": 4}), []
+    plain = probe.open
+    probe.open = lambda overrides: opened.append(overrides) or plain(overrides)
+    try:
+        assert probe.gain_over_half(trial) > 0 and opened == [{"algo.minibatches": 4, "env.num_envs": 4}]
+    finally:
+        trial.close()
+        probe.close()
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])

@@ -81,6 +81,18 @@ def test_auto_becomes_numbers_and_each_is_told_in_one_line():
     assert all(envs * 8 % cuts == 0 for envs, cuts in Trial.opened)
 
 
+def test_sizes_are_measured_at_the_length_of_the_users_run():
+    lengths = set()
+
+    class Long(Trial):
+        def __init__(self, config):
+            super().__init__(config)
+            lengths.add((config.total_frames, config.max_time_s))
+
+    choose_sizes(load_train([*SMALL, "env.num_envs=auto", "total_frames=400_000_000", "max_time_s=300"]), lambda text: None, Long)
+    assert lengths == {(400_000_000, 300.0)}  # compile=auto goes by it
+
+
 def test_sizes_hold_all_maps_and_divide_into_minibatches():
     Trial.opened = []
     words = ["env.num_obstacles=0", "env.dyn.num_obstacles=0", "algo.training_frame_num=5", "algo.minibatches=12", "env.num_worlds=100"]
