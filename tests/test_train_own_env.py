@@ -117,6 +117,16 @@ def test_an_env_of_ones_own_is_trained_and_evaluated_like_ours(own_folder, capsy
     assert "compare=" in capsys.readouterr().err
 
 
+def test_an_observation_that_is_not_its_specs_ends_a_training_with_a_sentence(own_folder, capsys):
+    source = (own_folder / "slope_env.py").read_text()
+    assert source.count("self.x.clone()}") == 1
+    (own_folder / "mistaken_env.py").write_text(source.replace("self.x.clone()}", "self.x[:, :0].clone()}"))
+    assert main(["train", *OWN_RUN, "task=mistaken_env:Slope", "name=mistaken"]) == 2
+    error = capsys.readouterr().err
+    assert "observation 'x': the spec says [" in error and "_observe gave [0]" in error and error.count("\n") == 1
+    assert not (own_folder / "runs" / "mistaken").exists()
+
+
 def test_evaluating_leaves_the_random_state_as_it_was(own_folder):
     job = train.build(load_train(OWN_RUN))
     before = torch.get_rng_state()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -80,6 +81,7 @@ class TensorEnv(ABC):
         self.looks_are_free = self.device.type == "cpu"  # elsewhere reading a value back waits for the device
         self._pending = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # ended at the last step
         self._bad_action = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # sticky until `check`
+        self._observation_checked = False  # against the spec: once, at the first reset
 
     # -- what users call ---------------------------------------------------------------------------------------------
 
@@ -93,7 +95,11 @@ class TensorEnv(ABC):
             raise ValueError(f"env_mask must be bool of shape [{self.num_envs}], not {env_mask.dtype} {list(env_mask.shape)}")
         self._reset(env_mask)
         self._pending.logical_and_(~env_mask)
-        return self._observe()
+        observation = self._observe()
+        if not self._observation_checked:
+            self._check_observation(observation)
+            self._observation_checked = True
+        return observation
 
     def step(self, action: Tensor) -> StepRecord:
         """Moves every environment one step; those that ended before it are reset instead."""
@@ -119,8 +125,8 @@ class TensorEnv(ABC):
             shown = ", ".join(map(str, bad[:8])) + (", ..." if len(bad) > 8 else "")
             raise BadActionError(
                 f"the policy gave NaN, infinite or out-of-range actions in {len(bad)} of {self.num_envs} environments ({shown}); "
-                "they flew a safe action instead and the env is still usable. Look for NaN in the weights or observations: "
-                "start a new run from an earlier checkpoint (init=…) with a lower algo.learning_rate."
+                "they flew a safe action instead and the env is still usable. Look for NaN in the weights or observations; then go on from "
+                "earlier weights with a lower learning rate (slipstream train: init=CHECKPOINT algo.learning_rate=…), or clip your actions."
             )
 
     @property
@@ -211,6 +217,23 @@ class TensorEnv(ABC):
             raise ValueError(f"action must be a torch tensor, not {type(action).__name__}: give torch.as_tensor(action)")
         if action.shape != (*self.batch_shape, *self.action_spec.shape):
             raise ValueError(f"action must have shape {[*self.batch_shape, *self.action_spec.shape]}, not {list(action.shape)}")
+
+    def _check_observation(self, observation: Observation) -> None:
+        """Refuses what the networks built from the spec could not take."""
+        if not isinstance(observation, Mapping):
+            raise ValueError(f"_observe must give a dict of tensors, by name as in observation_spec, not {type(observation).__name__}")
+        for name, spec in self.observation_spec.items():
+            given = observation.get(name)
+            if not isinstance(given, Tensor):
+                what = "none of this name" if given is None else f"a {type(given).__name__}"
+                raise ValueError(f"observation {name!r}: the spec says a tensor {list(spec.shape)}, _observe gave {what}")
+            batch, one = given.shape[: len(self.batch_shape)], given.shape[len(self.batch_shape) :]
+            if batch != self.batch_shape:
+                raise ValueError(f"observation {name!r} must have shape {[*self.batch_shape, *spec.shape]}, not {list(given.shape)}")
+            if one != spec.shape:
+                raise ValueError(f"observation {name!r}: the spec says {list(spec.shape)}, _observe gave {list(one)}")
+            if given.dtype != spec.dtype:
+                raise ValueError(f"observation {name!r}: the spec says {spec.dtype}, _observe gave {given.dtype}")
 
     @cached_property
     def _bounds(self) -> tuple[Any, Any, Any]:

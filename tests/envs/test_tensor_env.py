@@ -167,6 +167,33 @@ def test_a_discrete_action_arrives_as_an_index_whatever_its_width(dtype):
     assert env.place.tolist() == [20, 0, 10]
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"place": torch.zeros(2, 3)}, r"observation 'place': the spec says \[1\], _observe gave \[3\]"),
+        ({"place": torch.zeros(2)}, r"observation 'place': the spec says \[1\], _observe gave \[\]"),
+        ({"place": torch.zeros(3, 1)}, r"observation 'place' must have shape \[2, 1\], not \[3, 1\]"),
+        ({"place": torch.zeros(2, 1, dtype=torch.float64)}, r"the spec says torch.float32, _observe gave torch.float64"),
+        ({"place": [[0.0], [0.0]]}, r"the spec says a tensor \[1\], _observe gave a list"),
+        ({"plaice": torch.zeros(2, 1)}, r"observation 'place': the spec says a tensor \[1\], _observe gave none of this name"),
+    ],
+)
+def test_an_observation_that_is_not_its_specs_is_told_at_the_first_reset(given, told):
+    class Mistaken(WalkEnv):
+        def _observe(self):
+            return super()._observe() | given if "place" in given else given
+
+    with pytest.raises(ValueError, match=told):
+        Mistaken(2)
+
+
+def test_observations_are_held_against_the_spec_once():
+    env = WalkEnv(2)
+    env._check_observation = None  # whoever calls it again fails
+    env.reset()
+    _step(env, 1, 1)
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 2.1, -1.1])
 def test_bad_actions_raise_at_check_and_name_their_environments(bad):
     env, sound = WalkEnv(4), WalkEnv(4)
@@ -176,7 +203,7 @@ def test_bad_actions_raise_at_check_and_name_their_environments(bad):
         assert record.observation["place"][i] == expected.observation["place"][i]
     assert torch.isfinite(record.observation["place"]).all()
     assert (env.place >= -1).all() and (env.place <= 2).all()  # what they flew instead lies in the action space
-    with pytest.raises(BadActionError, match=r"2 of 4 environments \(1, 3\)"):
+    with pytest.raises(BadActionError, match=r"2 of 4 environments \(1, 3\).*a lower learning rate"):
         env.check()
     env.check()  # told once
     assert _step(env, 1, 1, 1, 1).valid.all()
