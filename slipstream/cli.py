@@ -80,11 +80,11 @@ def _run(argv: list[str]) -> int:
         "ckpt": _checkpoint,
         "rollouts": _rollouts,
     }
-    from slipstream.checkpoint.errors import CheckpointError
+    from slipstream.saving.errors import SaveError
 
     try:
         return handlers[name](rest)
-    except (ValueError, FloatingPointError, OSError, ImportError, CheckpointError) as error:
+    except (ValueError, FloatingPointError, OSError, ImportError, SaveError) as error:
         if isinstance(error, BrokenPipeError) and _reader_is_gone():
             raise
         print(f"slipstream {name}: {error}", file=sys.stderr)

@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from slipstream.algo.capture import capture_training
 from slipstream.checkpoint import AsyncCheckpointSaver
+from slipstream.checkpoint.newest import newest_good
 from slipstream.clock import Clock
 from slipstream.collect.compressed import CompressedBatch
 from slipstream.config import from_dict, to_dict
@@ -22,6 +26,7 @@ from slipstream.monitor import PerformanceMonitor
 from slipstream.policies import newest_state
 from slipstream.readback import ReadBack
 from slipstream.runs import LiveView, RunFolder, RunLog, learning_curve, read_metrics
+from slipstream.saving.errors import SaveError
 from slipstream.saving.lock import WriterLock
 from slipstream.settings import TrainConfig
 from slipstream.store.rollouts import RolloutStorage
@@ -56,6 +61,7 @@ def loop(job: Job, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunF
     cfg, monitor = job.cfg, PerformanceMonitor()
     job.watch(monitor)
     with (
+        ways_on(folder),
         AsyncCheckpointSaver(
             cfg.async_checkpoint_queue_size,
             compression_level=cfg.save_compression_level,
@@ -153,6 +159,36 @@ def sole_writer(folder: RunFolder) -> WriterLock:
     return WriterLock(
         folder.path, f"wait until it ends or stop it; another run that starts from this one's policy: slipstream train init={folder.path}"
     )
+
+
+@contextmanager
+def ways_on(folder: RunFolder) -> Iterator[None]:
+    """A block that ends when something cannot be saved: what is good and how to go on is told with the error."""
+    try:
+        yield
+    except SaveError as error:
+        raise type(error)(f"{error}. {way_on(folder, is_full(error))}") from error
+    except OSError as error:  # the log's
+        if not is_full(error):
+            raise
+        raise OSError(f"{error}. {way_on(folder, True)}") from error
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether a full disk, or a full quota, is what an error comes from."""
+    while error is not None and not (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
+        error = error.__cause__
+    return error is not None
+
+
+def way_on(folder: RunFolder, full: bool) -> str:
+    """What is good of a run that could not save, and how it goes on."""
+    remedy = "Free space" if full else "Mend the cause"
+    try:
+        newest = newest_good(folder.checkpoints)
+    except (SaveError, OSError):
+        return f"There is no checkpoint to go on from. {remedy}, then start again"
+    return f"The run is good up to iteration {newest.iteration} ({newest.path.name}). {remedy}, then: slipstream train resume={folder.path}"
 
 
 def take_up(cfg: TrainConfig, folder: RunFolder) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """What can go wrong with a checkpoint."""
 
+from slipstream.saving.errors import SaveError
 
-class CheckpointError(RuntimeError):
+
+class CheckpointError(SaveError):
     """A checkpoint could not be saved or opened; the message says what to do, the cause is chained."""
 
 

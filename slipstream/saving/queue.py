@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from slipstream.codec.workers import lower_priority
+from slipstream.saving.errors import SaveError
 
 POLICIES = ("block", "drop_oldest", "keep_newest", "raise")
 NICE = 10  # the training comes first: a saver's threads take what it leaves
@@ -34,7 +35,7 @@ class SaveQueue(Generic[Job]):
         name_of: Callable[[Job], str],
         size: int,
         policy: str,
-        error: type[Exception],
+        error: type[SaveError],
         owner: str,
         say: Callable[[str], None],
         on_exit: Callable[[], None],
@@ -163,7 +164,7 @@ class SaveQueue(Generic[Job]):
             self._on_exit()
 
 
-def close_after(close: Callable[[], None], failure: type[Exception], error: BaseException | None) -> None:
+def close_after(close: Callable[[], None], failure: type[SaveError], error: BaseException | None) -> None:
     """Close at the end of a `with` block that may have ended in `error`: that comes first, and a failure to save is noted with it."""
     try:
         close()

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from slipstream.codec import Workers
+from slipstream.saving.errors import SaveError
 from slipstream.saving.files import FileSystem, enter_folder
 from slipstream.saving.lock import WriterLock
 from slipstream.saving.queue import NICE, SaveQueue, close_after, timings
@@ -31,7 +32,7 @@ _NAME = re.compile(r"rollout_(\d{6,})\.slip")
 OPEN_FILES = 256  # maps kept for the next read; each holds a file handle
 
 
-class RolloutError(RuntimeError):
+class RolloutError(SaveError):
     """A rollout could not be saved; the message says what to do, the cause is chained."""
 
 
