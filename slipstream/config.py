@@ -5,6 +5,7 @@ Defaults stand in the dataclasses, beside what they configure; conf/ holds only 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from slipstream.settings import ALGORITHMS, CHOSEN_BY_MEASURING, SET_BY_EVAL, TA
 from slipstream.words import plain_overrides, readable, value_of
 
 CONF = Path(__file__).parent / "conf"
+_NUMBERS = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}  # what OmegaConf calls them
 
 
 def load_train(overrides: Iterable[str] = (), config_name: str = "train") -> TrainConfig:
@@ -83,7 +85,7 @@ def _compose(config_name: str, kind: type[Any], overrides: list[str], base: dict
     from hydra import compose, initialize_config_dir
     from hydra.core.config_store import ConfigStore
     from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
+    from hydra.errors import HydraException, OverrideParseException
 
     task = value_of("task", overrides) or base.get("task") or _preset_task(value_of("preset", overrides)) or "navigation"
     if task != base.get("task", task):
@@ -102,6 +104,10 @@ def _compose(config_name: str, kind: type[Any], overrides: list[str], base: dict
     try:
         with initialize_config_dir(config_dir=str(CONF), version_base="1.3"):
             composed = compose(config_name=config_name, overrides=overrides)
+    except OverrideParseException as error:
+        key = error.override.partition("=")[0]
+        how = f"write {key}=VALUE, a list as '{key}=[1,2,3]', text with signs in it in quotes"
+        raise ConfigError(f"cannot read {error.override}: {how}") from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error)) from error
     composed.task = task
@@ -215,6 +221,9 @@ def _explain(error: Exception) -> str:
     while cause.__cause__ is not None:
         cause = cause.__cause__
     full_key = getattr(cause, "full_key", None) or getattr(error, "full_key", None)
+    unfit = re.search(r"Value '(.*)' (?:of type '.*' could not be converted to|is not a valid) (Integer|Float|bool)\b", str(cause))
+    if unfit:
+        return f"{full_key} must be {_NUMBERS[unfit[2]]}, not '{unfit[1]}'"
     lines = [line.strip() for line in str(cause).split("\n") if line.strip()]
     text = " ".join(lines[:2]) if lines and lines[0].endswith(":") else next(iter(lines), type(cause).__name__)
     return f"{full_key}: {text}" if full_key and str(full_key) not in text else text

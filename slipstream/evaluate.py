@@ -238,17 +238,22 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable
     other = load_policy(cfg.compare) if cfg.compare else None  # before anything flies: a wrong path is told at once
     if env_class(cfg.task) is not NavigationEnv:
         return _run_custom(cfg, trained, device, tell)
+    if other and other.task != trained.task:
+        raise ConfigError(
+            f"{trained.path} was trained for task={trained.task}, compare={other.path} for task={other.task}: compare policies of one task"
+        )
     env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
     policy = trained.build(env.observation_spec, env.action_spec, device)
+    rival = other.build(env.observation_spec, env.action_spec, device) if other else None
     with progress_bar(f"flying {env.num_envs} drones over {len(cfg.eval.map_seeds)} maps") as progress:
         flights = fly(env, policy, cfg.eval.num_drones, progress, cfg.eval.picture)
     result = summarise(flights, cfg.eval.bootstrap)
     result["checkpoint"] = str(trained.path)
     tell(percent_table(result, f"{trained.name}: {cfg.env.num_obstacles} standing, {env.movers.count} moving, {_flown(cfg.env)}"))
-    if other:
+    if other and rival:
         env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
         with progress_bar(f"flying {other.name}") as progress:
-            theirs = fly(env, other.build(env.observation_spec, env.action_spec, device), cfg.eval.num_drones, progress, False)
+            theirs = fly(env, rival, cfg.eval.num_drones, progress, False)
         result["compare"] = {"checkpoint": str(other.path), **compare(flights, theirs, cfg.eval.bootstrap)}
         result["compare"]["other"] = summarise(theirs, cfg.eval.bootstrap)
         tell(percent_table(result["compare"]["other"], f"{other.name}, in the same world"))
@@ -322,4 +327,4 @@ def _run_custom(cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device
 
 
 def _range_hint(seeds: list[int]) -> str:
-    return ",".join(str(seeds[0] + i) for i in range(3)) + ",…"
+    return ",".join(str(seeds[0] + i) for i in range(16))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -63,7 +64,7 @@ class LoadedPolicy:
         try:
             policy.load_state_dict(weights)
         except RuntimeError as error:
-            detail = str(error).split("\n", 2)[1].strip()
+            detail = shorten(str(error).split("\n", 2)[1], 160, placeholder=" …")
             raise ValueError(
                 f"{self.path} was trained with other observations or actions than this env gives: {detail}. "
                 "Set task and env.* as in its training."

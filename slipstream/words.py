@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ def plain_overrides(words: Iterable[str]) -> list[str]:
             key, eq, value = word[2:].partition("=")
             if not eq:  # the value is the next word; a flag without one is a switch
                 value = rest.pop(0) if rest and not rest[0].startswith("--") and "=" not in rest[0] else "true"
+                if value == "true" and key.replace("-", "_") in (*PATHS, "task", "algo", "preset"):
+                    raise ConfigError(f"--{key} needs a value")
             word = f"{key.replace('-', '_')}={value}"
         overrides.append(_renamed(word))
     return overrides
@@ -56,8 +59,19 @@ def value_of(key: str, overrides: list[str]) -> str | None:
 
 
 def readable(text: str, keys: dict[str, Any]) -> str:
-    """The override as Hydra's grammar takes it: paths in quotes, whatever is in them, and 12e8 for a whole number."""
+    """The override as Hydra's grammar takes it: paths in quotes, whatever is in them, and 12e8 for a whole number.
+
+    A value of another kind than the key's default is refused here, where it can be said what to write.
+    """
     key, _, value = text.partition("=")
+    default = keys.get(key)
+    if value == "true" and type(default) in (int, float):
+        flag = f"--{key.rpartition('.')[2].replace('_', '-')}"
+        raise ConfigError(f"{key} needs a value: {key}={default}, or {flag} {default}")
+    if isinstance(default, list | tuple) and value[:1] not in ("[", "$", "'", '"') and value != "null":
+        raise ConfigError(f"{key} takes a list: '{key}=[{value}]'")
+    if is_dataclass(default) and value[:1] not in ("{", "$"):
+        raise ConfigError(f"{key} is a group of keys, not one: set {key}.{fields(default)[0].name}=…")
     if key in PATHS and value not in ("", "null") and value[0] not in "'\"":
         escaped = value.replace("'", "\\'")
         return f"{key}='{escaped}'"

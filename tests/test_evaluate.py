@@ -364,6 +364,29 @@ def test_a_file_that_is_missing_or_another_is_told_in_one_line(tmp_path, capsys,
     assert error.startswith("slipstream eval: ") and told in error and error.count("\n") == 1
 
 
+def test_a_policy_of_another_task_is_not_compared_and_nothing_flies(checkpoint, capsys, monkeypatch):
+    monkeypatch.setattr(evaluate, "fly", None)
+    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"compare={SHIPPED['aircombat']}"]) == 2
+    error = capsys.readouterr().err
+    assert "trained for task=navigation" in error and "aircombat.pt for task=aircombat" in error and error.count("\n") == 1
+
+
+def test_a_policy_of_other_shapes_is_not_compared_and_nothing_flies(checkpoint, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(evaluate, "fly", None)
+    other = write_policy(tmp_path / "other.pt", ["env.lidar.azimuths=18"])
+    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"compare={other}"]) == 2
+    error = capsys.readouterr().err
+    assert "trained with other observations or actions" in error and len(error) < 500
+
+
+def test_the_hint_of_more_maps_can_be_pasted(checkpoint):
+    told = []
+    evaluate.run(*evaluate.configure([f"checkpoint={checkpoint}", *SHORT, "eval.picture=false"]), tell=told.append)
+    (hint,) = [text for text in told if "take at least 16" in text]
+    cfg, _ = evaluate.configure([f"checkpoint={checkpoint}", hint.split("'")[1]])
+    assert cfg.eval.map_seeds == list(range(11, 27))
+
+
 @pytest.mark.parametrize("words", [["env.lidar.azimuths=18"], ["env.actions=discrete"]])
 def test_an_env_of_other_shapes_is_refused_with_the_remedy(checkpoint, capsys, words):
     assert main(["eval", f"checkpoint={checkpoint}", *SHORT, *words]) == 2
