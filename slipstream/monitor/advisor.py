@@ -295,9 +295,9 @@ class Advisor:
             seen.append(self._run(trial))
             return seen[-1].rate
 
-        least, enough = min(proposal.needs, 1.0), self._time.enough([other.set_up_s for other in others])
+        least, plan = min(proposal.needs, 1.0), self._time.plan([other.set_up_s for other in others])
         try:
-            finding.gain = in_turns(lambda: self._run(base).rate, run_new, PAIRS, least, enough)
+            finding.gain = in_turns(lambda: self._run(base).rate, run_new, PAIRS, least, plan)
         except Exception as error:
             trial.close()
             finding.verdict, finding.why = WITHDRAWN, f"fails while running: {str(error).splitlines()[0] if str(error) else repr(error)}"
@@ -322,7 +322,7 @@ class Advisor:
             return None
         as_it_was = self.probe.open({})
         try:
-            return in_turns(lambda: self._run(as_it_was).rate, lambda: self._run(base).rate, enough=self._time.enough())
+            return in_turns(lambda: self._run(as_it_was).rate, lambda: self._run(base).rate, plan=self._time.plan())
         finally:
             as_it_was.close()
 
@@ -340,7 +340,7 @@ class Advisor:
         needed_s = self._time.all_s(set_ups)
         if needed_s > self.seconds:
             count = len(worth) + len(last)
-            self._tell(f"{count} changes to try: all of them would take about {needed_s:.0f} s, {self.seconds:g} s are given")
+            self._tell(f"{count} changes to try: all of them would take up to about {needed_s:.0f} s, {self.seconds:g} s are given")
         return needed_s
 
     def _no_time(self) -> str:

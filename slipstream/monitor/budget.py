@@ -38,15 +38,16 @@ class TimeBudget:
         """Whether a try can still be made, and `kept_s` be left after it."""
         return self.cost_s(set_up_s) + kept_s <= self.left_s
 
-    def enough(self, others: Sequence[float] = ()) -> Callable[[int], bool]:
-        """Whether so many pairs will do: from the fewest on, when the next would take the time that the others (set-ups) need.
+    def plan(self, others: Sequence[float] = ()) -> Callable[[int], int]:
+        """How many pairs it shall be, from those done: all, where that leaves the others (their set-ups) their time, or the fewest.
 
-        Others for which there is no time anyway are left out. Call it when the set-up is over.
+        Others for which there is no time anyway are left out. Nothing lies between: eight or nine must all be won, as seven must,
+        while one of ten may be lost. Call it when the set-up is over.
         """
         kept_s, left_s = 0.0, self.left_s - 2 * FEWEST_PAIRS * self.run_s
         for cost_s in sorted(map(self.cost_s, others)):
             kept_s += cost_s if kept_s + cost_s <= left_s else 0.0
-        return lambda pairs: pairs >= FEWEST_PAIRS and self.left_s - kept_s < 2 * self.run_s
+        return lambda done: PAIRS if 2 * (PAIRS - done) * self.run_s <= self.left_s - kept_s else FEWEST_PAIRS
 
     def all_s(self, set_ups: Sequence[float]) -> float:
         """About how many seconds would let all of them be tried, with all pairs."""

@@ -40,12 +40,12 @@ def in_turns(
     second: Callable[[], float],
     pairs: int = PAIRS,
     lost: float | None = None,
-    enough: Callable[[int], bool] = lambda pairs: False,
+    plan: Callable[[int], int] | None = None,
 ) -> Gain:
     """The gain in rate of `second` over `first`, each run once a pair, in changing order, so that a drift hits both alike.
 
     With `lost`, a second whose interval can no longer come to lie above it is not run on: what that takes back would have been
-    taken back by all pairs too. `enough(n)` ends it after n pairs; let it look at the clock, not at what was measured.
+    taken back by all pairs too. `plan(done)` says after each pair how many it shall be; let it look at the clock, not at the rates.
     """
     ratios: list[float] = []
     while len(ratios) < pairs:
@@ -56,9 +56,8 @@ def in_turns(
             ours = first()
             theirs = second()
         ratios.append(theirs / ours)
-        if lost is not None and sum(ratio <= lost for ratio in ratios) > _left_out(pairs):
-            break
-        if enough(len(ratios)):
+        pairs = plan(len(ratios)) if plan else pairs
+        if lost is not None and sum(ratio <= lost for ratio in ratios) > _left_out(max(pairs, len(ratios))):
             break
     return gain_of(ratios)
 

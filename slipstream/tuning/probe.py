@@ -29,7 +29,7 @@ from slipstream.monitor.gauges import memory_gauges
 from slipstream.readback import ReadBack
 from slipstream.settings import TrainConfig
 
-FEWEST = 2  # iterations of a stretch
+FEWEST = 1  # iterations of a stretch
 FEWEST_PIPELINED = 6  # the standstill at the end costs such a stretch part of one batch
 WARM_UP = {"plain": 1, "graphs": 4, "compiled": 4}  # iterations: set-up, rehearsals, the capture
 

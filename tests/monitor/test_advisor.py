@@ -234,7 +234,7 @@ def test_what_everything_would_take_is_told_at_the_start_where_it_is_not_given()
     machine = SlowToSetUp()
     Advisor(machine, [on("bf16", 1.78), DEAR, SIZE], 60, clock=machine.clock, tell=told.append).advise()
     # 7 s are gone; 4 + 40 + 4 s of set-up and three times 20 stretches of 110 s / 120
-    assert told[1] == "3 changes to try: all of them would take about 110 s, 60 s are given"
+    assert told[1] == "3 changes to try: all of them would take up to about 110 s, 60 s are given"
     few = []
     machine = SlowToSetUp()
     Advisor(machine, [PIPELINE], 60, clock=machine.clock, tell=few.append).advise()
@@ -325,11 +325,13 @@ def test_turns_end_when_the_interval_can_no_longer_lie_above():
     assert against(0.9, 1.2, 1.2, 0.9).pairs == 4
     assert against(0.9, *[1.2] * 9).low == 1.2  # one of ten may be lost
     assert in_turns(lambda: 1.0, lambda: 0.9, 5).pairs == 5  # nothing was asked to stop it
+    rates = iter([0.9, 1.2, 1.2])
+    assert in_turns(lambda: 1.0, lambda: next(rates), lost=1.0, plan=lambda done: 10 if done < 3 else 7).pairs == 3  # of seven none may
 
 
 def test_turns_that_are_cut_short_have_the_interval_of_their_number():
     rates = iter([1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7])
-    gain = in_turns(lambda: 1.0, lambda: next(rates), enough=lambda pairs: pairs == 7)
+    gain = in_turns(lambda: 1.0, lambda: next(rates), plan=lambda done: 7 if done > 2 else 10)
     assert (gain.low, gain.ratio, gain.high) == (1.1, 1.4, 1.7)  # 1 - 2 / 2**7 = 0.984
 
 

@@ -317,7 +317,7 @@ def test_a_trial_trains_and_says_for_what_the_learner_stood_still(algo):
     trial = probe.open({})
     try:
         sample = trial.run(0.0)
-        assert sample.iterations == 2 and sample.frames == 64 and 0 < sample.exposed["collect"] < 1
+        assert sample.iterations == 1 and sample.frames == 32 and 0 < sample.exposed["collect"] < 1
         assert sum(sample.exposed.values()) < 1
     finally:
         trial.close()
