@@ -15,6 +15,7 @@ from slipstream.envs.base import TensorEnv
 from slipstream.envs.navigation import NavigationEnv
 from slipstream.keys import ConfigError, nearest
 from slipstream.league.curriculum import LeagueConfig
+from slipstream.limits import must
 from slipstream.models.policy import ModelConfig
 from slipstream.named import class_at
 from slipstream.runs.log import WANDB_MODES
@@ -51,10 +52,9 @@ class EvalConfig:
     bootstrap: int = 10_000  # resamples for the intervals
 
     def __post_init__(self) -> None:
-        if self.num_drones < 1 or not self.map_seeds or (self.max_steps is not None and self.max_steps < 1):
-            raise ValueError("eval.num_drones and eval.max_steps must be at least 1, and eval.map_seeds must name a map")
-        if self.bootstrap < 1:
-            raise ValueError(f"eval.bootstrap must be at least 1, not {self.bootstrap}")
+        must(self, "be at least 1", "num_drones", "max_steps", "bootstrap", section="eval.")
+        if not self.map_seeds:
+            raise ValueError("eval.map_seeds must name a map, as in 'eval.map_seeds=[101,102,103]'")
 
 
 @dataclass
@@ -96,12 +96,9 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.compile not in ("auto", "on", "off"):
             raise ValueError(f"compile must be auto, on or off, not '{self.compile}'")
-        if self.save_interval < 1 or self.eval_interval < 0 or self.keep_checkpoints < 1:
-            raise ValueError("save_interval and keep_checkpoints must be at least 1, eval_interval not negative")
-        if min(self.total_frames, self.async_checkpoint_queue_size, self.checkpoint_full_every) < 1:
-            raise ValueError("total_frames, async_checkpoint_queue_size and checkpoint_full_every must be at least 1")
-        if min(self.threads, self.max_time_s, self.save_minutes, self.rollout_save_interval) < 0:
-            raise ValueError("threads, max_time_s, save_minutes and rollout_save_interval must not be negative")
+        must(self, "be at least 1", "save_interval", "keep_checkpoints", "total_frames")
+        must(self, "be at least 1", "async_checkpoint_queue_size", "checkpoint_full_every")
+        must(self, "be 0 or more", "eval_interval", "threads", "max_time_s", "save_minutes", "rollout_save_interval")
         for name in ("save_compression_level", "rollout_compression_level"):
             if not 0 <= getattr(self, name) <= 16:
                 raise ValueError(f"{name} must lie in 0 … 16, not {getattr(self, name)}")

@@ -19,6 +19,7 @@ ALLOWED = {
     "devices": set(),
     "readback": set(),
     "keys": set(),
+    "limits": set(),
     "words": {"keys"},
     "named": {"keys"},
     "clock": set(),
@@ -33,7 +34,7 @@ ALLOWED = {
     "envs": {"sim", "specs", "seeding", "keys", "named"},
     "models": {"specs", "exploration"},
     "collect": {"envs", "exploration", "specs", "store", "codec", "devices"},
-    "algo": {"models", "exploration", "specs"},
+    "algo": {"models", "exploration", "specs", "limits"},
 }
 COMPOSE = {"__init__", "job", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "rollouts"}
 COMPOSE |= {"settings", "league", "learner", "tuning", "advise"}

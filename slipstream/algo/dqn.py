@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from slipstream.algo.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
+from slipstream.limits import must
 from slipstream.models.acting import QPolicy
 
 
@@ -32,10 +33,8 @@ class DQNConfig(OffPolicyConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.must_be("dqn")
-        if self.target_interval < 1:
-            raise ValueError(f"algo.target_interval must be at least 1, not {self.target_interval}")
-        if not all(0 <= share <= 1 for share in (self.random_start, self.random_end, self.random_fraction)):
-            raise ValueError("algo.random_start, algo.random_end and algo.random_fraction must lie in [0, 1]")
+        must(self, "be at least 1", "target_interval", section="algo.")
+        must(self, "lie in [0, 1]", "random_start", "random_end", "random_fraction", section="algo.")
 
 
 class DQN(OffPolicy):

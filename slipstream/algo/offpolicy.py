@@ -15,6 +15,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
+from slipstream.limits import must
 from slipstream.models.acting import ExploringPolicy
 from slipstream.specs import Observation
 
@@ -44,13 +45,11 @@ class OffPolicyConfig:
     save_replay: str = "auto"  # in checkpoints: on, off, auto (up to 256 MB); without it a resumed run fills a new one
 
     def __post_init__(self) -> None:
-        for name in ("training_frame_num", "updates", "batch_size", "buffer_size", "n_step"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"algo.{name} must be at least 1, not {getattr(self, name)}")
-        if not (0 < self.gamma <= 1 and 0 < self.tau <= 1 and self.learning_rate > 0 and 0 <= self.final_rate <= 1):
-            raise ValueError("algo.gamma and algo.tau must lie in (0, 1], algo.final_rate in [0, 1]; algo.learning_rate must be positive")
-        if self.warmup < 0 or self.max_grad_norm < 0 or not (0 <= self.priority_exponent <= 1 and 0 <= self.importance_exponent <= 1):
-            raise ValueError("algo.warmup and algo.max_grad_norm must not be negative, and the exponents must lie in [0, 1]")
+        must(self, "be at least 1", "training_frame_num", "updates", "batch_size", "buffer_size", "n_step", section="algo.")
+        must(self, "lie in (0, 1]", "gamma", "tau", section="algo.")
+        must(self, "be positive", "learning_rate", section="algo.")
+        must(self, "lie in [0, 1]", "final_rate", "priority_exponent", "importance_exponent", section="algo.")
+        must(self, "be 0 or more", "warmup", "max_grad_norm", section="algo.")
         if self.warmup > self.buffer_size:
             raise ValueError(f"algo.warmup ({self.warmup}) must fit into algo.buffer_size ({self.buffer_size})")
         if self.save_replay not in SAVE_REPLAY:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from slipstream.algo.compiled import compiled
 from slipstream.algo.returns import gae
+from slipstream.limits import must
 from slipstream.models.policy import ActorCritic
 
 MAX_IMPORTANCE = 5.0  # of a frame whose action has become so much likelier since it was taken
@@ -57,15 +58,11 @@ class PPOConfig:
             raise ValueError(f"algo.name is '{self.name}', and these are the settings of ppo")
         if self.schedule not in SCHEDULES:
             raise ValueError(f"unknown algo.schedule '{self.schedule}': use one of {', '.join(SCHEDULES)}")
-        for name in ("training_frame_num", "epochs", "minibatches"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"algo.{name} must be at least 1, not {getattr(self, name)}")
-        if not (0 < self.gamma <= 1 and 0 <= self.lam <= 1 and self.learning_rate > 0 and self.clip > 0):
-            raise ValueError("algo.gamma must lie in (0, 1], algo.lam in [0, 1]; algo.learning_rate and algo.clip must be positive")
-        if self.value_clip < 0 or self.kl_limit < 0:
-            raise ValueError("algo.value_clip and algo.kl_limit must not be negative; 0 turns them off")
-        if self.huber_delta <= 0 or self.max_grad_norm <= 0 or self.target_kl <= 0:
-            raise ValueError("algo.huber_delta, algo.max_grad_norm and algo.target_kl must be positive")
+        must(self, "be at least 1", "training_frame_num", "epochs", "minibatches", section="algo.")
+        must(self, "lie in (0, 1]", "gamma", section="algo.")
+        must(self, "lie in [0, 1]", "lam", section="algo.")
+        must(self, "be positive", "learning_rate", "clip", "huber_delta", "max_grad_norm", "target_kl", section="algo.")
+        must(self, "be 0 or more", "value_clip", "kl_limit", section="algo.", hint="; 0 turns it off")
 
 
 class PPO:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from slipstream.algo.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
+from slipstream.limits import must
 from slipstream.models.acting import DeterministicPolicy
 from slipstream.models.q import Critics
 
@@ -27,8 +28,8 @@ class TD3Config(OffPolicyConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.must_be("td3")
-        if min(self.noise, self.target_noise, self.target_noise_limit) < 0 or self.policy_delay < 1:
-            raise ValueError("algo.noise, algo.target_noise and its limit must not be negative, algo.policy_delay at least 1")
+        must(self, "be 0 or more", "noise", "target_noise", "target_noise_limit", section="algo.")
+        must(self, "be at least 1", "policy_delay", section="algo.")
 
 
 class TD3(OffPolicy):
