@@ -23,7 +23,7 @@ from slipstream.atomic import refuse_unwritable, write_whole
 from slipstream.config import load_train
 from slipstream.keys import ConfigError, UnknownKeyError
 from slipstream.monitor import Advisor
-from slipstream.monitor.advisor import ADVISED, NOT_TRIED, Finding, Report
+from slipstream.monitor.asking import ADVISED, NOT_TRIED, Finding, Report
 from slipstream.runs.console import render
 from slipstream.tuning import TrainingProbe, choose_sizes, training_questions
 from slipstream.tuning.probe import as_word

@@ -23,7 +23,7 @@ from slipstream.config import load_train
 from slipstream.devices import resolve_device, set_threads
 from slipstream.job import build
 from slipstream.monitor import PerformanceMonitor
-from slipstream.monitor.advisor import Sample, Trial
+from slipstream.monitor.asking import Sample, Trial
 from slipstream.monitor.comparing import in_turns
 from slipstream.monitor.gauges import memory_gauges
 from slipstream.readback import ReadBack

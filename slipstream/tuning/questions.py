@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slipstream.monitor.advisor import Proposal, Question, Situation, Trial, without
+from slipstream.monitor.asking import Proposal, Question, Situation, Trial, without
 from slipstream.tuning.saving import saving_questions
 
 ENOUGH_MINIBATCHES = 4  # PPO wants several steps from a batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slipstream.monitor.advisor import ADVISED, KEEP, Finding, Question, Situation
+from slipstream.monitor.asking import ADVISED, KEEP, Finding, Question, Situation
 from slipstream.tuning.probe import SaveCost
 
 AFFORDED = 0.005  # of the training's time, for checkpoints

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from slipstream.monitor import Advisor
-from slipstream.monitor.advisor import Finding, Proposal, Question, Sample, bottleneck, without
+from slipstream.monitor.asking import Finding, Proposal, Question, Sample, bottleneck, without
 from slipstream.monitor.comparing import gain_of, in_turns
 
 

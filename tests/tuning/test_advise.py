@@ -12,7 +12,8 @@ from slipstream.cli import main
 from slipstream.config import load_train
 from slipstream.job import Job
 from slipstream.keys import ConfigError
-from slipstream.monitor.advisor import Advisor, Finding, Proposal, Report, Sample, Situation
+from slipstream.monitor import Advisor
+from slipstream.monitor.asking import Finding, Proposal, Report, Sample, Situation
 from slipstream.monitor.comparing import Gain
 from slipstream.tuning.probe import QUIET, SaveCost, TrainingProbe
 from slipstream.tuning.questions import training_questions

@@ -6,7 +6,7 @@ import pytest
 
 from slipstream.config import load_train
 from slipstream.keys import ConfigError
-from slipstream.monitor.advisor import Sample
+from slipstream.monitor.asking import Sample
 from slipstream.tuning.sizing import Measured, choose_sizes, grow
 
 SMALL = ["env.num_obstacles=0", "env.dyn.num_obstacles=0", "algo.training_frame_num=8", "algo.minibatches=4", "device=cpu"]
