@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from slipstream.algo.graphs import Captured
+from slipstream.atomic import refuse_unwritable
 from slipstream.config import load_evaluate
 from slipstream.devices import resolve_device, set_threads
 from slipstream.envs.agents import is_checkpoint
@@ -242,6 +243,9 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable
         raise ConfigError(
             f"{trained.path} was trained for task={trained.task}, compare={other.path} for task={other.task}: compare policies of one task"
         )
+    picture = Path(cfg.out) if cfg.out else trained.beside("eval.png")
+    if cfg.eval.picture:
+        refuse_unwritable(picture)
     env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
     policy = trained.build(env.observation_spec, env.action_spec, device)
     rival = other.build(env.observation_spec, env.action_spec, device) if other else None
@@ -263,7 +267,7 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy | None = None, tell: Callable
     if len(cfg.eval.map_seeds) < 16:
         tell(f"({len(cfg.eval.map_seeds)} maps; take at least 16 for a claim: 'eval.map_seeds=[{_range_hint(cfg.eval.map_seeds)}]')")
     if cfg.eval.picture:
-        result["picture"] = str(draw(flights, env, Path(cfg.out) if cfg.out else trained.beside("eval.png")))
+        result["picture"] = str(draw(flights, env, picture))
         tell(f"paths over map {flights.map_seeds[0]}: {result['picture']}")
     if cfg.json:
         print(json_module.dumps(result), flush=True)

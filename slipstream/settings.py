@@ -121,7 +121,7 @@ class EvaluateConfig:
     device: str = "auto"
     seed: int = 0
     json: bool = False  # the last line is one JSON object
-    out: str | None = None  # where the picture goes; beside the checkpoint's run, or eval.png here
+    out: str | None = None  # where the picture goes; eval.png, of a duel duel.gif, in the run's folder or here
     threads: int = 0  # CPU threads; 0 takes all
 
 

@@ -379,6 +379,13 @@ def test_a_policy_of_other_shapes_is_not_compared_and_nothing_flies(checkpoint, 
     assert "trained with other observations or actions" in error and len(error) < 500
 
 
+def test_a_picture_for_a_folder_that_is_not_there_is_refused_and_nothing_flies(checkpoint, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(evaluate, "fly", None)
+    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"out={tmp_path / 'nowhere' / 'paths.png'}"]) == 2
+    assert f"there is no folder {tmp_path / 'nowhere'}" in capsys.readouterr().err
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_the_hint_of_more_maps_can_be_pasted(checkpoint):
     told = []
     evaluate.run(*evaluate.configure([f"checkpoint={checkpoint}", *SHORT, "eval.picture=false"]), tell=told.append)

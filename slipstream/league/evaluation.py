@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from rich.table import Table
 
+from slipstream.atomic import refuse_unwritable
 from slipstream.envs.agents import AGENTS, BaseAgent, make_agent
 from slipstream.envs.aircombat import AirCombatEnv
 from slipstream.keys import ConfigError
@@ -111,11 +112,14 @@ def _names(text: str) -> list[str]:
 
 
 def _film_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
-    """Where the animation goes; a form that cannot be written is told before a thousand games are flown."""
+    """Where the animation goes; what cannot be written there is told before a thousand games are flown."""
     from slipstream.runs.animation import writable
 
-    path = Path(cfg.out) if cfg.out else trained.beside("eval.gif")
-    return writable(path) if cfg.eval.picture else path
+    path = Path(cfg.out) if cfg.out else trained.beside("duel.gif")
+    if cfg.eval.picture:
+        refuse_unwritable(writable(path))
+        refuse_unwritable(path.with_suffix(".png"))
+    return path
 
 
 def _open(name: str, cfg: EvaluateConfig, device: torch.device, tell: Callable[[str], None]) -> BaseAgent:

@@ -177,8 +177,8 @@ def test_a_start_range_without_games_shows_no_shares(whole, capsys):
 def test_eval_draws_a_game(whole, capsys):
     words = [f"red={whole.path}", "blue=pursuit", "games=2", "threads=1", "device=cpu", "env.episode_s=4"]
     result = evaluate.run(*evaluate.configure(words))
-    assert result["picture"] == str(whole.path / "eval.png") and result["animation"] == str(whole.path / "eval.gif")
-    assert (whole.path / "eval.png").read_bytes()[:4] == b"\x89PNG" and (whole.path / "eval.gif").read_bytes()[:3] == b"GIF"
+    assert result["picture"] == str(whole.path / "duel.png") and result["animation"] == str(whole.path / "duel.gif")
+    assert (whole.path / "duel.png").read_bytes()[:4] == b"\x89PNG" and (whole.path / "duel.gif").read_bytes()[:3] == b"GIF"
     assert "whole against pursuit, seen by whole (drawn in blue, its enemy in red): " in capsys.readouterr().out
 
 
@@ -197,11 +197,12 @@ def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
         (["compare=x.pt"], "compare= is for task=navigation"),
         (["blue=,"], "name an agent"),
         (["out=game.bmp"], "an animation ends in .gif"),
+        (["out=nowhere/game.gif"], "there is no folder nowhere"),
     ],
 )
 def test_eval_refuses_what_cannot_be_before_a_game_is_flown(whole, words, told, monkeypatch):
     monkeypatch.setattr("slipstream.league.evaluation.Match", None)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises((ValueError, OSError), match=told):
         evaluate.run(*evaluate.configure([f"red={whole.path}", "games=2", "device=cpu", *words]))
 
 
