@@ -71,7 +71,7 @@ def loop(job: Job, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunF
         ) as saver,
         RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level) as rollouts,
         RunLog(folder, wandb, start) as log,
-        LiveView(*totals(job), title(cfg, job), console=PipedConsole(quiet=cfg.quiet)) as view,
+        LiveView(*totals(job), title(cfg, job), console=PipedConsole(quiet=cfg.quiet), if_long=if_long(job)) as view,
         job.collector,
     ):
         saver.install_signal_handlers(tell_stop)
@@ -237,6 +237,13 @@ def totals(job: Job) -> tuple[int, int]:
 def scores(metrics: dict[str, float]) -> dict[str, float]:
     """What is noted with a checkpoint."""
     return {name: value for name, value in metrics.items() if name in ("episode/return", "episode/success", "eval/success", "eval/return")}
+
+
+def if_long(job: Job) -> str:
+    """What to do about a run that would take days."""
+    told = "Ctrl-C keeps what is learned, max_time_s= or total_frames= ends sooner"
+    has_demo = job.env.device.type == "cpu" and job.cfg.task == "navigation"
+    return f"{told}; preset=demo is a world that a CPU learns in three minutes" if has_demo else told
 
 
 def title(cfg: TrainConfig, job: Job) -> str:

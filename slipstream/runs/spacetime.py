@@ -39,7 +39,8 @@ def draw_scene(scene: Scene, title: str = "", azimuth_deg: float = AZIMUTH_DEG) 
     clock = f"{title}   " if title else ""
     figure.text(0.015, 0.975, f"{clock}t = {scene['time']:.1f} s", color=INK, fontsize=14, fontweight="bold", va="top")
     ended = {0: "draw", scene["side"]: "own side wins", 3 - scene["side"]: "the enemy wins"}.get(scene["winner"])
-    figure.text(0.015, 0.938, ended or f"seen from side {scene['side']}: its own in blue, the enemy in red", color=INK if ended else MUTED, fontsize=11, va="top")
+    seen = f"seen from side {scene['side']}: its own in blue, the enemy in red"
+    figure.text(0.015, 0.938, ended or seen, color=INK if ended else MUTED, fontsize=11, va="top")
     _write_legend(figure)
     return figure
 

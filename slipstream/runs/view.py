@@ -20,6 +20,8 @@ REFRESH_S = 0.5  # drawing takes 3 ms of the loop's time: under 1 %
 MAX_CHARS = 120
 CELL_CHARS = 24  # one width for all cells: columns that follow their content would jump as numbers change
 PLAIN_LINE_S = 10.0
+SEEN_S = 20.0  # after which a speed is told
+LONG_S = 12 * 3600.0
 
 RATES = ("success", "collision", "timeout")  # shares of episodes, shown in percent
 PHASE_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
@@ -58,7 +60,9 @@ class LiveView:
         enabled: bool | None = None,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
+        if_long: str = "",
     ) -> None:
+        """`if_long` is said once, where the run is seen to take more than half a day."""
         self.total_iterations = total_iterations
         self.total_frames = total_frames
         self.title = title
@@ -71,6 +75,7 @@ class LiveView:
         self._metrics: dict[str, float] = {}  # the last value of each, since some come only now and then
         self._stats: Stats = {}
         self._line_due = False
+        self._if_long = if_long
         is_live = self.console.is_terminal and not self.console.is_dumb_terminal if enabled is None else enabled
         self._live = Live(console=self.console, auto_refresh=False, get_renderable=self._draw) if is_live else None
 
@@ -101,6 +106,9 @@ class LiveView:
         self._metrics.update(metrics)
         self._stats = stats or self._stats
         self._line_due = True
+        if self._if_long and now_s - self._first[0] >= SEEN_S and self._left_s() > LONG_S:
+            self.print(f"at this speed {self._left_s() / 3600:,.0f} hours are left: {self._if_long}")
+            self._if_long = ""
         if now_s - self._drawn_s < (REFRESH_S if self._live else PLAIN_LINE_S):
             return
         self._drawn_s = now_s

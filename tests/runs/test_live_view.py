@@ -53,6 +53,18 @@ def test_a_plain_line_names_what_is_known_and_nothing_else():
     assert screen.lines == ["iteration 2/100  20 frames  frames/s 1  success 50.0 %  elapsed 0:10  left 16:20"]
 
 
+def test_a_run_of_days_is_told_so_once():
+    said = []
+    for seconds in (100.0, 1000.0):  # an iteration
+        screen = Screen(terminal=False)
+        with screen.view(if_long="take a smaller world") as view:
+            for i in range(5):
+                screen.now_s = seconds * i
+                view.update(i + 1, 10 * (i + 1), {})
+        said.append([line for line in screen.lines if "smaller world" in line])
+    assert said == [[], ["at this speed 27 hours are left: take a smaller world"]]
+
+
 def test_the_last_line_is_not_said_twice():
     screen = Screen(terminal=False)
     with screen.view() as view:
