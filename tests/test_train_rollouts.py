@@ -33,7 +33,7 @@ def test_every_nth_batch_is_saved_and_nothing_else_changes(tmp_path):
 
 
 def test_a_wrong_interval_or_level_is_refused():
-    with pytest.raises(ConfigError, match="rollout_save_interval must not be negative"):
+    with pytest.raises(ConfigError, match="rollout_save_interval must be 0 or more, not -1"):
         load_train(["rollout_save_interval=-1"])
     with pytest.raises(ConfigError, match="rollout_compression_level must lie in 0"):
         load_train(["rollout_compression_level=17"])
