@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import json
 import os
+import re
 import shutil
 import uuid
 import warnings
@@ -152,6 +153,10 @@ def _to_minari(minari: Any, storage: RolloutStorage, out: Path, iterations: list
     """A dataset NAME-v0 in the folder `out` is in: episodes as far as they were saved; one that goes on behind it is marked truncated."""
     from gymnasium import spaces
 
+    name = out.name if re.search(r"-v\d+$", out.name) else f"{out.name}-v0"
+    target = out.parent / name
+    if target.exists() and not (target / "data" / "main_data.hdf5").is_file():
+        raise FileExistsError(f"{target} is there and is no Minari dataset: give another name")
     first = storage.file(iterations[0])
     reward, action = outcome_key(first.keys, "reward"), outcome_key(first.keys, "action")
     seen = [key for i, key in enumerate(first.keys) if key[0] == "observation" and i in wanted(first.keys, keys)]
@@ -178,8 +183,7 @@ def _to_minari(minari: Any, storage: RolloutStorage, out: Path, iterations: list
     several = isinstance(example.observations, dict)
     box = {name: _box(values) for name, values in example.observations.items()} if several else _box(example.observations)
     out.parent.mkdir(parents=True, exist_ok=True)
-    name = out.name if "-v" in out.name else f"{out.name}-v0"
-    shutil.rmtree(out.parent / name, ignore_errors=True)
+    shutil.rmtree(target, ignore_errors=True)  # the dataset of an earlier export
     before = os.environ.get("MINARI_DATASETS_PATH")
     os.environ["MINARI_DATASETS_PATH"] = str(out.parent.resolve())
     try:

@@ -99,6 +99,18 @@ def test_minari_holds_the_episodes(folder, tmp_path, monkeypatch):
     assert episode.rewards.tolist() == [0, 1000, 2000, 3000, 4000] and episode.terminations.tolist() == [False] * 4 + [True]
 
 
+def test_minari_replaces_its_own_dataset_and_nothing_else(folder, tmp_path):
+    pytest.importorskip("minari")
+    (tmp_path / "my-videos-v0").mkdir()
+    (tmp_path / "my-videos-v0" / "holiday.mp4").write_bytes(b"x")
+    with RolloutStorage(folder) as storage:
+        with pytest.raises(FileExistsError, match="no Minari dataset: give another name"):
+            export(storage, "minari", tmp_path / "my-videos", iterations=[0])
+        for _ in range(2):
+            export(storage, "minari", tmp_path / "world", iterations=[0])
+    assert (tmp_path / "my-videos-v0" / "holiday.mp4").exists() and (tmp_path / "world-v0" / "data").is_dir()
+
+
 def test_bfloat16_is_exported_as_float32(tmp_path):
     h5py = pytest.importorskip("h5py")
     with RolloutStorage(tmp_path, threads=1) as storage:
