@@ -1,13 +1,17 @@
-"""What an observation or an action looks like, for one environment."""
+"""What an observation or an action looks like, for one environment, and what a step of many is written to."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 Observation = dict[str, Tensor]  # each [N, ...]
+Key = tuple[str, ...]
+Rows = list[tuple[list[Key], list[Tensor]]]  # per dtype: keys of a frame, and the memory they are written to
+Step = Callable[[Observation, Rows], None]  # of all environments, from what they show, written to rows
 
 
 @dataclass(frozen=True)

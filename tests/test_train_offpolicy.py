@@ -7,14 +7,14 @@ import shlex
 
 import pytest
 import torch
+from tiny_runs import differences, state_of
 
 from slipstream import train
-from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.config import load_train
 from slipstream.keys import ConfigError
 from slipstream.learner import ReplayLearner
-from slipstream.policies import latest_checkpoint, load_policy
+from slipstream.policies import load_policy
 from slipstream.runs.log import read_metrics
 
 # 6 iterations of 64 frames; the first update comes in the third
@@ -41,22 +41,6 @@ def words_of(run):
 
 def run_short(root, name, run, *words):
     return train.run(load_train([*words_of(run), f"root={root}", f"name={name}", *words]))
-
-
-def state_of(folder):
-    return load_checkpoint(latest_checkpoint(folder.checkpoints))
-
-
-def differences(a, b, at=""):
-    """Where two checkpoints differ in a bit; their configurations are not looked at."""
-    if isinstance(a, dict):
-        keys = [key for key in {**a, **b} if key != "config"]
-        return [d for key in keys for d in (differences(a[key], b[key], f"{at}.{key}") if key in a and key in b else [f"{at}.{key}"])]
-    if isinstance(a, list):
-        return [d for i, (x, y) in enumerate(zip(a, b, strict=True)) for d in differences(x, y, f"{at}[{i}]")]
-    if isinstance(a, torch.Tensor):
-        return [] if a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes() else [at]
-    return [] if a == b else [at]
 
 
 @pytest.fixture(scope="module")

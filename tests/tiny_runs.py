@@ -18,6 +18,8 @@ def differences(a, b, at=""):
     if isinstance(a, dict):
         keys = [key for key in {**a, **b} if key != "config"]
         return [d for key in keys for d in (differences(a[key], b[key], f"{at}.{key}") if key in a and key in b else [f"{at}.{key}"])]
+    if isinstance(a, list):
+        return [d for i, (x, y) in enumerate(zip(a, b, strict=True)) for d in differences(x, y, f"{at}[{i}]")]
     if isinstance(a, torch.Tensor):
         same = a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
         return [] if same else [at]

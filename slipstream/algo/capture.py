@@ -16,8 +16,9 @@ from torch import Tensor
 from slipstream.algo.compiled import TRIES
 from slipstream.algo.graphs import Captured, HostSynchronisation
 from slipstream.algo.ppo import PPO
-from slipstream.algo.trust import Env, Step, TrustedStep
+from slipstream.algo.trust import Env, TrustedStep
 from slipstream.models.rollout_copy import RolloutCopy
+from slipstream.specs import Step
 
 Collect = Callable[[], TensorDictBase]
 Learn = Callable[[TensorDictBase, float], dict[str, Tensor]]

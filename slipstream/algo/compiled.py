@@ -48,11 +48,14 @@ def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], 
         with torch.no_grad():
             return programs[shapes](parameters, rows)
 
+    def trace(parameters: list[Tensor], rows: Any, table: dict[Any, Any] | None) -> Callable[..., Any]:
+        return make_fx(with_parameters, decomposition_table=table)([p.detach().requires_grad_() for p in parameters], rows)
+
     def build(parameters: list[Tensor], rows: Any) -> Callable[..., Any]:
+        traced = trace(parameters, rows, None)
         for options in TRIES:
-            table = None if options else _ONE_BY_ONE
-            traced = make_fx(with_parameters, decomposition_table=table)([p.detach().requires_grad_() for p in parameters], rows)
-            program = torch.compile(traced, dynamic=False, options=options)
+            source = traced if options else trace(parameters, rows, _ONE_BY_ONE)
+            program = torch.compile(source, dynamic=False, options=options)
             try:
                 with torch.no_grad():
                     compare_gradients(program(parameters, rows)[0], traced(parameters, rows)[0])

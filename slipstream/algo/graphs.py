@@ -108,7 +108,7 @@ class Captured:
 
 
 class HostSynchronisation(RuntimeError):
-    """The rehearsal was broken off half way: the caller must begin that call anew."""
+    """The rehearsal, or the capture, was broken off half way: the caller must begin that call anew."""
 
 
 def culprit(error: BaseException) -> str:

@@ -15,10 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from slipstream.specs import Observation
-
-Rows = list[tuple[list[tuple[str, ...]], list[Tensor]]]  # keys of a frame, and the memory they are written to
-Step = Callable[[Observation, Rows], None]  # of all environments, from what they show, written to rows
+from slipstream.specs import Observation, Rows, Step
 
 _ROUNDING = 0.02  # two orders of the same sums, in bf16 too, differ by less than this, relative to 1 + |x|
 _FEW = 0.02  # or a threshold is crossed, in so few of an environment's numbers, or of the environments

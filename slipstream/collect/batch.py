@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.specs import Observation
+from slipstream.specs import Key, Observation, Rows
 
-Key = tuple[str, ...]
 Frame = dict[Key, Tensor]  # what one step of all N environments adds, each [N, ...]
-Rows = list[tuple[list[Key], list[Tensor]]]  # per dtype: keys of a frame, and the memory they are written to
-Step = Callable[[Observation, Rows], None]  # of all environments, from what they show, written to rows
 
 
 class OverwrittenBatchError(RuntimeError):

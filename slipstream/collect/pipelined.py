@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from slipstream import devices
-from slipstream.collect.batch import Step
 from slipstream.collect.handover import Handover
 from slipstream.collect.line import CollectorLine, DeliveredEpisodes, Item, IterableLine, version_of
 from slipstream.collect.stream import StreamLane
@@ -20,6 +19,7 @@ from slipstream.collect.sync import SyncDataCollector
 from slipstream.collect.transfer import Courier
 from slipstream.collect.worker import UNLIMITED, Worker
 from slipstream.envs.base import TensorEnv
+from slipstream.specs import Step
 
 LANES = ("auto", "thread", "stream")
 

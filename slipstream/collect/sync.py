@@ -11,12 +11,12 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.collect.batch import Frame, RolloutMemory, Rows, Step, invalidate, shells, write
+from slipstream.collect.batch import Frame, RolloutMemory, invalidate, shells, write
 from slipstream.collect.episodes import EpisodeStatistics
 from slipstream.collect.trajectories import split_trajectories
 from slipstream.envs.base import TensorEnv
 from slipstream.exploration import ExplorationType, chosen_exploration_type, set_exploration_type
-from slipstream.specs import Observation
+from slipstream.specs import Observation, Rows, Step
 
 Policy = Callable[[Observation], Tensor | Mapping[str, Tensor]]
 
