@@ -283,6 +283,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--frames", type=int, default=0, help="of each run of --learn; by default as long as preset=demo")
     parser.add_argument("--num-envs", type=int, default=1024, help="of --schemes and --device cuda")
+    parser.add_argument("--forms", nargs="+", default=["graphs", "compiled"], choices=["graphs", "compiled"], help="of --device cuda")
     parser.add_argument("--iterations", type=int, default=4, help="timed, of --schemes; 10 times as many on a GPU")
     parser.add_argument("--out", default="pipeline-runs", help="where --learn keeps its runs")
     parser.add_argument("--scheme", help=argparse.SUPPRESS)  # one scheme, in its own process
@@ -296,7 +297,7 @@ def main() -> None:
     elif args.schemes:
         pipeline_runs.schemes(args.num_envs, args.iterations, args.device, __file__)
     elif args.device != "cpu":
-        pipeline_runs.captured(args.num_envs, 10 * args.iterations, args.device, args.rounds)
+        pipeline_runs.captured(args.forms, args.num_envs, 10 * args.iterations, args.device, args.rounds)
     else:
         set_threads(1)  # numba's as well, which when it starts its own would set torch's again
         if not args.overhead:

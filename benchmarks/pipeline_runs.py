@@ -30,12 +30,12 @@ STUDENT_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.3
 # -- on a GPU ------------------------------------------------------------------------------------------------------------------------
 
 
-def captured(num_envs: int, iterations: int, device: str, rounds: int) -> None:
+def captured(forms: list[str], num_envs: int, iterations: int, device: str, rounds: int) -> None:
     """Whole iterations of captured navigation training, each form a few rounds, one after the other."""
     resolve_device(device)
     print(f"\n{num_envs} drones x 32 steps, NavRL's network, 4 epochs x 16 minibatches, {torch.cuda.get_device_name()}\n")
     print("| form | pipeline | ms an iteration (rounds) | frames/s | to unpipelined |\n|---|---|---|---|---|")
-    for form in ("graphs", "compiled"):
+    for form in forms:
         first = 0.0
         for mode in MODES:
             cfg = load_train([f"env.num_envs={num_envs}", f"device={device}", f"collect.pipeline={mode}", *QUIET])

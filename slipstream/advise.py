@@ -3,6 +3,7 @@
     slipstream advise [key=value ...]                any key of `slipstream train --help`, presets too
     slipstream advise preset=demo --apply FILE       writes what held; then: slipstream train preset=demo @FILE
     slipstream advise seconds=180                    how long it may take (60); what no time is left for is listed as not tried
+    slipstream advise only=collect.pipeline,compile  just these keys, for which there is more time then
     slipstream advise --json                         the last line is one JSON object
 
 Every advice names its key, what it can gain at most (Amdahl's law over the shares of an iteration for which the learner stands
@@ -13,7 +14,7 @@ What does not hold is shown as withdrawn.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,15 @@ from slipstream.tuning import TrainingProbe, choose_sizes, training_questions
 from slipstream.tuning.probe import as_word
 from slipstream.words import plain_overrides, value_of
 
-OWN_WORDS = ("seconds", "--apply", "--json")  # besides the keys of a training
+OWN_WORDS = ("seconds", "only", "--apply", "--json")  # besides the keys of a training
 
 
 def run(argv: list[str]) -> int:
     """`slipstream advise [key=value ...] [--apply FILE] [--json]`."""
     words, file, as_json = _options(argv)
     seconds = _seconds(value_of("seconds", words))
-    words = [word for word in words if not word.startswith("seconds=")]
+    only = _only(value_of("only", words))
+    words = [word for word in words if not word.startswith(("seconds=", "only="))]
     if value_of("resume", words):
         raise ConfigError("advice is for a new run: give the run's settings, not resume=RUN")
     if file:
@@ -50,7 +52,7 @@ def run(argv: list[str]) -> int:
         found = choose_sizes(config, tell)
         chosen = {"env.num_envs": found.env.num_envs, "algo.minibatches": getattr(found.algo, "minibatches", None)}
         words += [f"{key}={chosen[key]}" for key in config.auto]
-    report, where = profile(words, seconds, tell)
+    report, where = profile(words, seconds, tell, only)
     if file:
         write_whole(Path(file), apply_text(report, words).encode())
     if as_json:
@@ -62,11 +64,12 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def profile(words: list[str], seconds: float, tell: Callable[[str], None] = print) -> tuple[Report, str]:
-    """The report of the configuration that `words` describe, and where it ran."""
+def profile(words: list[str], seconds: float, tell: Callable[[str], None] = print, only: Collection[str] = ()) -> tuple[Report, str]:
+    """The report of the configuration that `words` describe, and where it ran; `only`: the keys to ask about, all by default."""
     probe = TrainingProbe(words, tell)
+    questions = [question for question in training_questions(probe.gain_over_half) if not only or question.key in only]
     try:
-        report = Advisor(probe, training_questions(probe.gain_over_half), seconds, tell=tell).advise()
+        report = Advisor(probe, questions, seconds, tell=tell).advise()
     finally:
         probe.close()
     return report, probe.facts()["name"]
@@ -150,3 +153,13 @@ def _seconds(text: Any) -> float:
     if seconds <= 0:
         raise ConfigError(f"seconds={text} is not a time: give how long the advice may take, as seconds=60")
     return seconds
+
+
+def _only(text: Any) -> list[str]:
+    """The keys of `only=KEY,KEY`; none where it is not given."""
+    asked = [key.strip() for key in str(text).split(",")] if text is not None else []
+    known = dict.fromkeys(question.key for question in training_questions())
+    for key in asked:
+        if key not in known:
+            raise ConfigError(f"only={text}: nothing is asked about '{key}': use some of {', '.join(known)}")
+    return asked

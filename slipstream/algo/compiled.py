@@ -18,9 +18,10 @@ from torch.utils._pytree import tree_leaves
 from slipstream.algo.trust import compare_gradients, first_line, is_compilers
 
 # Many kernels are small and independent of one another (casts of weights, sums of biases): sharing launches makes an update a
-# third faster. The compiler is not sound at it for every graph (torch 2.11 writes kernels that miss an argument): the second try
-# goes without, and one by one through the lists that would share a launch all the same.
+# third faster. The compiler is not sound at it for every graph: the second try goes without.
 TRIES: tuple[dict[str, Any], ...] = ({"combo_kernels": True}, {})
+# Lists of tensors are gone through one by one: of the kernel that would go through a list at once torch 2.11 makes one block read the
+# gradients' norm while another still writes it (the critic's weights then got their gradient times whatever stood there before).
 _ONE_BY_ONE: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._foreach_mul.Tensor: lambda tensors, factor: [x * factor for x in tensors],
     torch.ops.aten._foreach_norm.Scalar: lambda tensors, order=2: [torch.linalg.vector_norm(x, order) for x in tensors],
@@ -52,20 +53,18 @@ def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], 
         return make_fx(with_parameters, decomposition_table=table)([p.detach().requires_grad_() for p in parameters], rows)
 
     def build(parameters: list[Tensor], rows: Any) -> Callable[..., Any]:
-        traced = trace(parameters, rows, None)
+        plain, source = trace(parameters, rows, None), trace(parameters, rows, _ONE_BY_ONE)
         for options in TRIES:
-            source = traced if options else trace(parameters, rows, _ONE_BY_ONE)
             program = torch.compile(source, dynamic=False, options=options)
             try:
                 with torch.no_grad():
-                    compare_gradients(program(parameters, rows)[0], traced(parameters, rows)[0])
+                    compare_gradients(program(parameters, rows)[0], plain(parameters, rows)[0])
                 return program
             except Exception as error:
                 if not is_compilers(error):
                     raise
-                reason = error
-        tell(f"the update cannot be compiled ({first_line(reason)}): it runs as it is, which is slower")
-        return traced
+                tell(f"the update cannot be compiled ({first_line(error)}): another form is tried, which is slower")
+        return plain
 
     return call
 

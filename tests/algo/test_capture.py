@@ -121,8 +121,10 @@ FORMS = [
 @pytest.mark.parametrize(("device", "form", "capture", "task"), FORMS)
 def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_numbers(device, form, capture, task):
     job = build(device, words=TASKS[task])
-    parts = capture_training(job.collector, job.algo, form, print, capture)
+    told = []
+    parts = capture_training(job.collector, job.algo, form, told.append, capture)
     iterate(parts, 5)
+    assert not [text for text in told if "cannot" in text]  # the first form that the compiler makes is the right one
     clock = train.Clock(0)
     state = torch.utils._pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, job.state_dict(5, clock))
     batch = parts[0]()
@@ -327,7 +329,7 @@ def test_an_update_that_does_not_compile_is_told_and_runs_as_it_is(monkeypatch):
     for job in jobs:
         torch.manual_seed(3)
         job.algo.update(job.collector.rollout())
-    assert len(told) == 1 and "no such kernel" in told[0]
+    assert len(told) == 2 and all("no such kernel" in text for text in told)
     torch.testing.assert_close(weights(jobs[0]), weights(jobs[1]))
 
 

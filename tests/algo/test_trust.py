@@ -206,8 +206,19 @@ def test_an_update_that_is_compiled_wrongly_is_told_and_runs_as_it_is(monkeypatc
     for collector, learner in ((mine, algo), (theirs, plain)):
         torch.manual_seed(3)
         losses.append({name: float(x) for name, x in learner.update(collector.rollout()).items()})
-    assert len(tries) == 2 and len(told) == 1 and "is off by" in told[0]
+    assert len(tries) == len(told) == 2 and all("is off by" in text for text in told)
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_the_compiler_is_given_no_lists_of_tensors(monkeypatch):
+    """torch 2.11's kernels for them read what another block of theirs still writes: the critic's weights got a wrong gradient."""
+    _, collector, algo = build()
+    given = []
+    monkeypatch.setattr(torch, "compile", lambda traced, **settings: given.append(traced) or traced)
+    algo.compile()
+    algo.update(collector.rollout())
+    targets = [str(node.target) for node in given[0].graph.nodes]
+    assert any("vector_norm" in target for target in targets) and not any("foreach" in target for target in targets)
 
 
 def test_gradients_may_differ_by_rounding_and_no_more():

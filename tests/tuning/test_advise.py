@@ -235,6 +235,12 @@ def test_the_whole_command_at_a_tiny_size(tmp_path, capsys):
     load_train([*TINY, f"@{file}"])
 
 
+def test_only_the_keys_that_are_asked_about(capsys):
+    assert main(["advise", *TINY, "seconds=2", "only=collect.pipeline,save_interval", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert {finding["key"] for finding in report["findings"]} == {"collect.pipeline", "save_interval"}
+
+
 def found(key, verdict, gain=None):
     return Finding("?", key, "off", "on", verdict, "", 1.5, gain)
 
@@ -265,6 +271,7 @@ def test_without_advice_it_says_whether_anything_was_tried():
         (["--apply"], "--apply needs the name"),
         (["resume=x"], "not resume=RUN"),
         (["env.num_env=3"], "did you mean 'env.num_envs'?"),
+        (["only=collect.pipeline,lr"], "nothing is asked about 'lr': use some of collect.pipeline, collect.compress, "),
         (["secnds=3"], "did you mean 'seconds'? (all keys: slipstream advise --help)"),
         (["--aply", "file"], "did you mean '--apply'?"),
     ],
