@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from slipstream.checkpoint import load_checkpoint
-from slipstream.checkpoint.newest import checkpoints_of, newest_good
+from slipstream.checkpoint.errors import CheckpointError
+from slipstream.checkpoint.newest import checkpoints_of, load_checked, newest_good
 from slipstream.learner import Policy, build_network
 from slipstream.models import navrl
 from slipstream.models.navrl import is_navrl, load_navrl
@@ -96,7 +97,13 @@ def _open(path: Path) -> tuple[Path, Any]:
         return path, load_checkpoint(path)
     run = RunFolder.open(path)
     best = run.path / "best.pt"
-    return (best, load_checkpoint(best)) if best.exists() else newest_state(run)
+    if best.exists():
+        try:
+            return best, load_checked(best)
+        except CheckpointError as error:
+            why = str(error).removeprefix(f"{best}: ")
+            print(f"best.pt is broken ({why}): taking the newest checkpoint of {run.path} instead", file=sys.stderr)
+    return newest_state(run)
 
 
 def newest_state(run: RunFolder) -> tuple[Path, Any]:

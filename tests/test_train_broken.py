@@ -104,6 +104,16 @@ def test_after_a_repair_the_broken_file_is_not_looked_at(whole, copy, capsys):
     assert differences(state_of(whole), state_of(copy)) == []
 
 
+def test_a_best_policy_that_is_broken_is_passed_over(copy, capsys):
+    best = copy.path / "best.pt"
+    shutil.copy(load_policy(None).path, best)
+    assert load_policy(copy.path).path == best
+    flip(best, best.stat().st_size // 2)
+    assert load_policy(copy.path).path.name == "ckpt_000008.pt.slip"
+    told = capsys.readouterr().err
+    assert told.startswith("best.pt is broken (") and "taking the newest checkpoint" in told and told.count("\n") == 1
+
+
 def test_a_policy_of_a_run_without_a_best_comes_from_its_newest_good_checkpoint(copy, capsys):
     assert load_policy(copy.path).path == slip(copy, 8) and capsys.readouterr().err == ""
     flip(slip(copy, 8), DATA)

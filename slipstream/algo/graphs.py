@@ -8,6 +8,7 @@ by the next call.
 from __future__ import annotations
 
 import traceback
+import warnings
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +70,7 @@ class Captured:
         """A plain call on a side stream, as capture needs it, that refuses to wait for the device."""
         before = torch.cuda.get_sync_debug_mode()
         self._stream.wait_stream(torch.cuda.current_stream())
-        torch.cuda.set_sync_debug_mode("error")
+        _refuse_waits()
         try:
             with torch.cuda.stream(self._stream):
                 result = self._fn()
@@ -109,6 +110,13 @@ class Captured:
 
 class HostSynchronisation(RuntimeError):
     """The rehearsal, or the capture, was broken off half way: the caller must begin that call anew."""
+
+
+def _refuse_waits() -> None:
+    """Makes waiting for the device an error. torch warns that it may not notice each of them: nothing that a user could act on."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Synchronization debug mode", UserWarning)
+        torch.cuda.set_sync_debug_mode("error")
 
 
 def culprit(error: BaseException) -> str:

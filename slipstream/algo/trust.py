@@ -1,7 +1,8 @@
 """What a compiler made is compared with what it was made from, once, before it is trusted.
 
-A kernel that fails is heard; one that is wrong is not, and a policy learns from it for hours. torch 2.11 wrote such a one for our
-own env: nearly every frame of 64 drones was stored as a collision, while the drones flew on.
+A kernel that fails is heard; one that is wrong is not, and a policy learns from it for hours. torch 2.11 wrote two such: nearly every
+frame of 64 drones was stored as a collision, while the drones flew on; and the critic's weights got the gradient of nothing, while the
+policy, which learned around it, looked well.
 """
 
 from __future__ import annotations

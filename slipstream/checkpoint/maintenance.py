@@ -21,6 +21,8 @@ from slipstream.checkpoint.retention import needed_bases, number_of, read_entry
 from slipstream.checkpoint.writer import SlipWriter, make_image
 from slipstream.codec import Workers
 from slipstream.saving.files import FileSystem, atomic_file, point, stale_files, sync_folder
+from slipstream.saving.lock import NAME as LOCK_NAME
+from slipstream.saving.lock import WriterLock
 from slipstream.saving.staging import Staging, View
 
 
@@ -164,8 +166,13 @@ class Repairs:
 def repair_folder(folder: Path) -> Repairs:
     """Clear away half-written files, put damaged checkpoints aside as `.broken`, point dangling links to the newest good one.
 
-    A run folder means its checkpoints/ too, each with the links that lie there.
+    A run folder means its checkpoints/ too, each with the links that lie there. A run that is being written is refused.
     """
+    with _nobody_writes(folder):
+        return _repair_folder(folder)
+
+
+def _repair_folder(folder: Path) -> Repairs:
     done, good = Repairs(), []
     places = [place for place in (folder, folder / "checkpoints") if place.is_dir()]
     for path in (path for place in places for path in stale_files(place, every_host=True)):
@@ -183,6 +190,16 @@ def repair_folder(folder: Path) -> Repairs:
         _mend_links(place, [path for path in good if path.parent == place], done)
         sync_folder(place, FileSystem())
     return done
+
+
+@contextlib.contextmanager
+def _nobody_writes(folder: Path) -> Iterator[None]:
+    """Holds the locks of trainings that wrote here: what one that goes on has half written, or not yet linked, is no damage."""
+    with contextlib.ExitStack() as locks:
+        for place in (folder, folder.parent):  # a run, or its checkpoints/
+            if (place / LOCK_NAME).exists():
+                locks.enter_context(WriterLock(place, "wait until it ends, or stop it, then repair"))
+        yield
 
 
 def _remove_bases(folder: Path, done: Repairs) -> None:

@@ -64,7 +64,7 @@ def _pipeline_on_policy(s: Situation) -> Proposal | str:
 
 
 def _shared(s: Situation) -> str:
-    """Why the bound is rarely reached on a GPU: an H200 that trains navigation as graphs loses 5 % (benchmarks/pipeline.py)."""
+    """Why the bound is rarely reached on a GPU: an H200 gains 1.16 of 1.37 as graphs, nothing of 1.16 compiled (benchmarks/pipeline.py)."""
     return "; env and learner share one GPU, where each slows the other down" if s.facts["device"] == "cuda" else ""
 
 

@@ -1,11 +1,13 @@
 """Captured training against plain training. On a CPU the graphs are replaced by plain calls, all else is the same code."""
 
 import math
+import warnings
 
 import pytest
 import torch
 
 from slipstream import train
+from slipstream.algo import graphs
 from slipstream.algo.capture import capture_training
 from slipstream.algo.graphs import Captured, HostSynchronisation
 from slipstream.algo.ppo import PPO, PPOConfig
@@ -158,6 +160,16 @@ def test_a_captured_function_has_a_stream_of_its_own_and_gives_it_back(monkeypat
     third = Captured(lambda: None, "c")
     assert third._stream is stream and len(made) == 2
     assert third._stream is not second._stream
+
+
+def test_torchs_remark_on_its_watch_for_waits_is_not_passed_on(monkeypatch):
+    said = "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations"
+    modes = []
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: modes.append(mode) or warnings.warn(said, stacklevel=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graphs._refuse_waits()
+    assert modes == ["error"]
 
 
 def test_a_first_call_that_fails_does_not_count(monkeypatch):

@@ -7,6 +7,7 @@ from checkpoint_states import same, training_state
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.checkpoint.cli import main
 from slipstream.checkpoint.errors import CorruptCheckpointError
+from slipstream.saving.lock import WriterLock
 
 
 @pytest.fixture
@@ -92,6 +93,18 @@ def test_repair_of_a_run_or_of_its_checkpoints_leaves_the_same(tmp_path, given):
     assert sorted(p.name for p in run.iterdir()) == ["best.pt", "checkpoints"]
     assert load_checkpoint(run / "checkpoints" / "latest.pt")["step"] == 10
     assert main(["verify", str(run)]) == 0
+
+
+@pytest.mark.parametrize("given", ["run", "run/checkpoints"])
+def test_repair_of_a_run_that_is_being_written_is_refused(tmp_path, given, capsys):
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    half = tmp_path / "run" / "checkpoints" / "ckpt_3.pt.slip"
+    half.write_bytes(b"half")
+    with WriterLock(tmp_path / "run"):
+        assert main(["repair", str(tmp_path / given)]) == 2
+        assert "is being written by process" in capsys.readouterr().out and half.exists()
+    assert main(["repair", str(tmp_path / given)]) == 0
+    assert not half.exists()
 
 
 def test_repair_of_a_file_saves_what_is_whole(tmp_path):

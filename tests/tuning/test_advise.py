@@ -96,16 +96,16 @@ def asked_of(machine):
 
 
 def test_a_pipeline_that_costs_on_a_shared_gpu_is_tried_withdrawn_and_the_reason_named():
-    machine = SharedGPU({"off": 1.0, "on": 0.950, "on_policy": 0.972})  # as measured on an H200, captured as graphs
+    machine = SharedGPU({"off": 1.0, "on": 0.978, "on_policy": 0.972})  # about as measured on an H200, compiled
     report = asked_of(machine)
     assert machine.opened == ["off", "on", "on_policy"]
     assert [(finding.value, finding.verdict) for finding in report.findings] == [("on", "withdrawn"), ("on_policy", "withdrawn")]
-    assert [finding.gain.ratio for finding in report.findings] == pytest.approx([0.950, 0.972])
+    assert [finding.gain.ratio for finding in report.findings] == pytest.approx([0.978, 0.972])
     assert all("share one GPU" in finding.why for finding in report.findings)
     assert report.overrides == {}
 
 
-def test_a_pipeline_that_pays_on_a_gpu_is_advised():
+def test_a_pipeline_that_pays_on_a_gpu_is_advised():  # as measured on an H200, captured as graphs
     assert asked_of(SharedGPU({"off": 1.0, "on": 1.08, "on_policy": 1.0})).overrides == {"collect.pipeline": "on"}
 
 
