@@ -34,7 +34,7 @@ OWN_WORDS = ("seconds", "only", "--apply", "--json")  # besides the keys of a tr
 
 
 def run(argv: list[str]) -> int:
-    """`slipstream advise [key=value ...] [--apply FILE] [--json]`."""
+    """`slipstream advise [key=value ...] [seconds=60] [only=KEY,KEY] [--apply FILE] [--json]`."""
     words, file, as_json = _options(argv)
     seconds = _seconds(value_of("seconds", words))
     only = _only(value_of("only", words))

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from slipstream.checkpoint import load_checkpoint
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.newest import checkpoints_of, load_checked, newest_good
+from slipstream.checkpoint.load import find_file
+from slipstream.checkpoint.newest import checkpoints_of, is_damage, load_checked, newest_good
 from slipstream.learner import Policy, build_network
 from slipstream.models import navrl
 from slipstream.models.navrl import is_navrl, load_navrl
@@ -80,7 +80,10 @@ class LoadedPolicy:
 
 
 def load_policy(path: str | Path | None, task: str = "navigation") -> LoadedPolicy:
-    """Opens a checkpoint or policy file, a run folder (its best policy, else its last), or the policy for `task` that ships with us."""
+    """Opens a checkpoint or policy file, a run folder, or the policy for `task` that ships with us.
+
+    Of a run folder it is the best policy if that file is whole, else the newest good checkpoint.
+    """
     if not path and task not in SHIPPED:
         raise ValueError(f"no policy for task={task} ships with the package: name one with checkpoint=runs/NAME")
     path, state = _open(Path(path) if path else SHIPPED[task])
@@ -94,15 +97,18 @@ def load_policy(path: str | Path | None, task: str = "navigation") -> LoadedPoli
 def _open(path: Path) -> tuple[Path, Any]:
     """The file that `path` means, and what is in it."""
     if not path.is_dir():
-        return path, load_checkpoint(path)
+        return path, load_checked(find_file(path))
     run = RunFolder.open(path)
     best = run.path / "best.pt"
     if best.exists():
         try:
             return best, load_checked(best)
-        except CheckpointError as error:
+        except (CheckpointError, OSError) as error:
+            if not is_damage(error):
+                raise
             why = str(error).removeprefix(f"{best}: ")
-            print(f"best.pt is broken ({why}): taking the newest checkpoint of {run.path} instead", file=sys.stderr)
+            remedy = f"`slipstream ckpt repair {run.path}` puts it aside"
+            print(f"best.pt is broken ({why}): taking the newest good checkpoint of {run.path} instead; {remedy}", file=sys.stderr)
     return newest_state(run)
 
 

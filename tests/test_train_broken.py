@@ -111,7 +111,9 @@ def test_a_best_policy_that_is_broken_is_passed_over(copy, capsys):
     flip(best, best.stat().st_size // 2)
     assert load_policy(copy.path).path.name == "ckpt_000008.pt.slip"
     told = capsys.readouterr().err
-    assert told.startswith("best.pt is broken (") and "taking the newest checkpoint" in told and told.count("\n") == 1
+    assert told.startswith("best.pt is broken (") and "taking the newest good checkpoint" in told and told.count("\n") == 1
+    with pytest.raises(CorruptCheckpointError, match="best.pt"):  # asked for by name there is no other
+        load_policy(best)
 
 
 def test_a_policy_of_a_run_without_a_best_comes_from_its_newest_good_checkpoint(copy, capsys):

@@ -6,7 +6,7 @@ to plain operations first, everything between the minibatch and the optimiser is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -15,7 +15,8 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves
 
-from slipstream.algo.trust import compare_gradients, first_line, is_compilers
+from slipstream.algo.trust import compare_facts, compare_gradients, first_line
+from slipstream.algo.waits import waiting_allowed
 
 # Many kernels are small and independent of one another (casts of weights, sums of biases): sharing launches makes an update a
 # third faster. The compiler is not sound at it for every graph: the second try goes without.
@@ -31,42 +32,83 @@ _ONE_BY_ONE: dict[Any, Callable[..., Any]] = {
 def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], None] = print) -> Callable[[Any], Any]:
     """`fn(rows)`, which takes gradients of `module.parameters()`, compiled for the shapes it is called with.
 
-    `fn` gives the gradients and something more. It must change nothing, so that a failed compilation can be tried again; where none
+    `fn` gives the gradients and facts about them. It must change nothing, so that a failed compilation can be tried again; where none
     succeeds it is called as it is.
     """
     holder = _Holder(fn, module)
     names = [f"module.{name}" for name, _ in module.named_parameters()]
-    programs: dict[tuple[Any, ...], Callable[..., Any]] = {}
+    programs: dict[tuple[Any, ...], _Checked] = {}
 
     def with_parameters(parameters: list[Tensor], rows: Any) -> Any:
         return functional_call(holder, dict(zip(names, parameters, strict=True)), (rows,))
 
-    def call(rows: Any) -> Any:
-        parameters: list[Tensor] = list(module.parameters())
-        shapes = tuple(x.shape for x in tree_leaves(rows))
-        if shapes not in programs:
-            programs[shapes] = build(parameters, rows)
-        with torch.no_grad():
-            return programs[shapes](parameters, rows)
-
-    def trace(parameters: list[Tensor], rows: Any, table: dict[Any, Any] | None) -> Callable[..., Any]:
-        return make_fx(with_parameters, decomposition_table=table)([p.detach().requires_grad_() for p in parameters], rows)
-
-    def build(parameters: list[Tensor], rows: Any) -> Callable[..., Any]:
-        plain, source = trace(parameters, rows, None), trace(parameters, rows, _ONE_BY_ONE)
+    def candidates(rows: Any) -> Iterator[Callable[[Any], Any]]:
+        leaves = [p.detach().requires_grad_() for p in module.parameters()]
+        traced = make_fx(with_parameters, decomposition_table=_ONE_BY_ONE)(leaves, rows)
         for options in TRIES:
-            program = torch.compile(source, dynamic=False, options=options)
-            try:
-                with torch.no_grad():
-                    compare_gradients(program(parameters, rows)[0], plain(parameters, rows)[0])
-                return program
-            except Exception as error:
-                if not is_compilers(error):
-                    raise
-                tell(f"the update cannot be compiled ({first_line(error)}): another form is tried, which is slower")
-        return plain
+            yield _without_gradients(torch.compile(traced, dynamic=False, options=options), module)
+
+    def call(rows: Any) -> Any:
+        kinds = tuple((x.shape, x.dtype) for x in tree_leaves(rows))
+        if kinds not in programs:
+            programs[kinds] = _Checked(fn, candidates(rows), tell)
+        return programs[kinds](rows)
 
     return call
+
+
+class _Checked:
+    """The first of `candidates` that gives what `plain` gives, or else `plain` itself.
+
+    Compared with it at the first call, the second, the fourth and so on: the first minibatch clips nothing yet, and what a kernel reads
+    before it was written may be right by chance. A graph that is being captured cannot be compared.
+    """
+
+    def __init__(self, plain: Callable[[Any], Any], candidates: Iterator[Callable[[Any], Any]], tell: Callable[[str], None]) -> None:
+        self._plain, self._candidates, self._tell = plain, candidates, tell
+        self._chosen: Callable[[Any], Any] | None = None
+        self._calls = 0
+
+    def __call__(self, rows: Any) -> Any:
+        """The gradients, and the facts."""
+        self._calls += 1
+        if self._chosen is self._plain:
+            return self._plain(rows)
+        if self._chosen is not None and (self._calls & (self._calls - 1) or _capturing()):
+            return self._chosen(rows)
+        with waiting_allowed(tree_leaves(rows)[0].device):
+            return self._compared(rows)
+
+    def _compared(self, rows: Any) -> Any:
+        gradients, facts = self._plain(rows)  # an error of its own is not the compiler's
+        while self._chosen is not self._plain:
+            try:
+                self._chosen = self._chosen or next(self._candidates, self._plain)
+                if self._chosen is not self._plain:
+                    found = self._chosen(rows)
+                    compare_gradients(found[0], gradients)
+                    compare_facts(found[1], facts)
+                    return found
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:
+                self._chosen = None
+                self._tell(f"the update cannot be compiled ({first_line(error)}): another form is tried, which is slower")
+        return gradients, facts
+
+
+def _without_gradients(program: Callable[..., Any], module: nn.Module) -> Callable[[Any], Any]:
+    """`program` of the present parameters and the rows: its gradients are its result."""
+
+    def run(rows: Any) -> Any:
+        with torch.no_grad():
+            return program(list(module.parameters()), rows)
+
+    return run
+
+
+def _capturing() -> bool:
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 class _Holder(nn.Module):

@@ -8,13 +8,14 @@ by the next call.
 from __future__ import annotations
 
 import traceback
-import warnings
 import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from slipstream.algo.waits import waiting_refused
 
 WARM_UP = 2  # plain calls before the capture: libraries set themselves up in them
 
@@ -68,20 +69,16 @@ class Captured:
 
     def _rehearse(self) -> Any:
         """A plain call on a side stream, as capture needs it, that refuses to wait for the device."""
-        before = torch.cuda.get_sync_debug_mode()
         self._stream.wait_stream(torch.cuda.current_stream())
-        _refuse_waits()
         try:
-            with torch.cuda.stream(self._stream):
+            with waiting_refused(), torch.cuda.stream(self._stream):
                 result = self._fn()
         except RuntimeError as error:
             if "synchroniz" not in str(error):
                 raise
-            torch.cuda.set_sync_debug_mode(before)
             self._give_up(error)
             raise HostSynchronisation(str(error)) from error
         finally:
-            torch.cuda.set_sync_debug_mode(before)
             torch.cuda.current_stream().wait_stream(self._stream)
         return result
 
@@ -110,13 +107,6 @@ class Captured:
 
 class HostSynchronisation(RuntimeError):
     """The rehearsal, or the capture, was broken off half way: the caller must begin that call anew."""
-
-
-def _refuse_waits() -> None:
-    """Makes waiting for the device an error. torch warns that it may not notice each of them: nothing that a user could act on."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Synchronization debug mode", UserWarning)
-        torch.cuda.set_sync_debug_mode("error")
 
 
 def culprit(error: BaseException) -> str:

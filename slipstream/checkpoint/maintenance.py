@@ -196,6 +196,7 @@ def _repair_folder(folder: Path) -> Repairs:
 def _nobody_writes(folder: Path) -> Iterator[None]:
     """Holds the locks of trainings that wrote here: what one that goes on has half written, or not yet linked, is no damage."""
     with contextlib.ExitStack() as locks:
+        folder = folder.resolve()  # of "." the parent would be itself
         for place in (folder, folder.parent):  # a run, or its checkpoints/
             if (place / LOCK_NAME).exists():
                 locks.enter_context(WriterLock(place, "wait until it ends, or stop it, then repair"))

@@ -46,6 +46,11 @@ def checkpoints_of(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: (number_of(path) or 0, path.stat().st_mtime_ns), reverse=True)
 
 
+def is_damage(error: Exception) -> bool:
+    """Whether a file that could not be read is broken: a bad sector is damage; no permission, or no such file, is not."""
+    return not isinstance(error, OSError) or error.errno == errno.EIO
+
+
 def load_checked(path: Path) -> Any:
     """The state at `path`, if every byte it is made of is as it was written."""
     if not is_slip(path) and (reason := verify(path)) is not None:  # torch itself takes flipped bytes for data
@@ -62,7 +67,7 @@ def newest_good(folder: Path, read: Callable[[Path], Any] = load_checked) -> New
         except FileNotFoundError:  # removed meanwhile, by the training that goes on
             continue
         except (CheckpointError, OSError) as error:
-            if isinstance(error, OSError) and error.errno != errno.EIO:  # a bad sector is damage; no permission is not
+            if not is_damage(error):
                 raise
             broken.append((path, str(error).removeprefix(f"{path}: ")))
     why = ", ".join(f"{path.name} ({reason})" for path, reason in broken[:3]) + (" ..." if len(broken) > 3 else "")

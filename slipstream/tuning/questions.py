@@ -64,7 +64,7 @@ def _pipeline_on_policy(s: Situation) -> Proposal | str:
 
 
 def _shared(s: Situation) -> str:
-    """Why the bound is rarely reached on a GPU: an H200 gains 1.16 of 1.37 as graphs, nothing of 1.16 compiled (benchmarks/pipeline.py)."""
+    """Why the bound is rarely reached on a GPU: an H200 gains 1.16 of 1.37 as graphs and loses 2 % compiled (benchmarks/pipeline.py)."""
     return "; env and learner share one GPU, where each slows the other down" if s.facts["device"] == "cuda" else ""
 
 
@@ -170,4 +170,4 @@ def _compile(s: Situation) -> Proposal | str:
         return Proposal("on", without({"learn": learning}, "learn", 1 / 3), why)
     least, most = MEASURED_BY_COMPILING[trial.form]
     told = f"{least} to {most} × {trial.form} as measured on an H200, not by Amdahl's law"
-    return Proposal("on", most, f"kernels fused; {told}; worth a minute of start-up in runs of ten minutes and more")
+    return Proposal("on", most, f"kernels fused; {told}; worth a minute of start-up in runs of four minutes and more")

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from slipstream import train
-from slipstream.algo import graphs
 from slipstream.algo.capture import capture_training
 from slipstream.algo.graphs import Captured, HostSynchronisation
 from slipstream.algo.ppo import PPO, PPOConfig
 from slipstream.algo.trust import first_line
+from slipstream.algo.waits import waiting_allowed, waiting_refused
 from slipstream.collect import SyncDataCollector
 from slipstream.config import load_train
 from slipstream.envs.base import Outcome, TensorEnv
@@ -164,12 +164,14 @@ def test_a_captured_function_has_a_stream_of_its_own_and_gives_it_back(monkeypat
 
 def test_torchs_remark_on_its_watch_for_waits_is_not_passed_on(monkeypatch):
     said = "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations"
-    modes = []
+    modes = [0]
     monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: modes.append(mode) or warnings.warn(said, stacklevel=1))
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: modes[-1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        graphs._refuse_waits()
-    assert modes == ["error"]
+        with pytest.raises(ValueError), waiting_refused(), waiting_allowed(torch.device("cuda")):
+            raise ValueError
+    assert modes == [0, "error", "default", "error", 0]
 
 
 def test_a_first_call_that_fails_does_not_count(monkeypatch):

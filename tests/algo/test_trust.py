@@ -210,6 +210,62 @@ def test_an_update_that_is_compiled_wrongly_is_told_and_runs_as_it_is(monkeypatc
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
+def updated(algo, collector):
+    torch.manual_seed(3)
+    return {name: float(x) for name, x in algo.update(collector.rollout()).items()}
+
+
+@pytest.mark.parametrize("part", ["gradients", "facts"])
+def test_an_update_that_goes_wrong_only_later_is_found_out(monkeypatch, part):
+    (_, mine, algo), (_, theirs, plain) = build(), build()
+
+    def compile(traced, **settings):
+        calls = []
+
+        def made(parameters, rows):
+            calls.append(None)
+            gradients, facts = traced(parameters, rows)
+            if len(calls) < 2:
+                return gradients, facts
+            return ([-x for x in gradients], facts) if part == "gradients" else (gradients, facts + 1)
+
+        return made
+
+    monkeypatch.setattr(torch, "compile", compile)
+    told = []
+    algo.compile(told.append)
+    assert updated(algo, mine) == pytest.approx(updated(plain, theirs), rel=1e-4)
+    updated(algo, mine)
+    assert len(told) == 2 and all(("is off by" if part == "gradients" else "fact 0") in text for text in told)
+
+
+@pytest.mark.parametrize("fails", ["the compiler", "what it made", "the trace"])
+def test_whatever_fails_at_compiling_the_plain_update_runs(monkeypatch, fails):
+    (_, mine, algo), (_, theirs, plain) = build(), build()
+
+    def no(*args, **settings):
+        raise TypeError("missing 1 required positional argument")
+
+    if fails == "the trace":
+        monkeypatch.setattr("slipstream.algo.compiled.make_fx", no)
+    monkeypatch.setattr(torch, "compile", no if fails == "the compiler" else lambda traced, **settings: no)
+    told = []
+    algo.compile(told.append)
+    assert updated(algo, mine) == updated(plain, theirs)
+    assert len(told) == (2 if fails == "what it made" else 1) and all("missing 1 required" in text for text in told)
+
+
+def test_an_error_of_the_algorithm_itself_is_not_put_on_the_compiler(monkeypatch):
+    _, collector, algo = build()
+    monkeypatch.setattr(torch, "compile", lambda traced, **settings: traced)
+    monkeypatch.setattr(algo, "loss", lambda rows: 1 / 0)
+    told = []
+    algo.compile(told.append)
+    with pytest.raises(ZeroDivisionError):
+        algo.update(collector.rollout())
+    assert told == []
+
+
 def test_the_compiler_is_given_no_lists_of_tensors(monkeypatch):
     """torch 2.11's kernels for them read what another block of theirs still writes: the critic's weights got a wrong gradient."""
     _, collector, algo = build()
@@ -226,6 +282,11 @@ def test_gradients_may_differ_by_rounding_and_no_more():
     compare_gradients([gradient * 1.01, None, torch.tensor(1e-9)], [gradient, None, torch.tensor(0.0)])
     with pytest.raises(Miscompiled, match="gradient 1 of 2"):
         compare_gradients([gradient, gradient.roll(1)], [gradient, gradient])
+    with pytest.raises(Miscompiled, match="gradient 1 of 2"):  # Adam makes as long a step of it as of any other
+        compare_gradients([gradient, torch.zeros(1000)], [gradient, gradient / 100])
+    for mine, theirs in ((None, gradient), (gradient, None)):
+        with pytest.raises(Miscompiled, match="gradient 0 of 1"):
+            compare_gradients([mine], [theirs])
     nothing = torch.full((3,), float("nan"))
     with pytest.raises(Miscompiled):
         compare_gradients([nothing], [torch.ones(3)])

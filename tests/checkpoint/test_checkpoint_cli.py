@@ -95,15 +95,16 @@ def test_repair_of_a_run_or_of_its_checkpoints_leaves_the_same(tmp_path, given):
     assert main(["verify", str(run)]) == 0
 
 
-@pytest.mark.parametrize("given", ["run", "run/checkpoints"])
-def test_repair_of_a_run_that_is_being_written_is_refused(tmp_path, given, capsys):
+@pytest.mark.parametrize(("place", "given"), [(".", "run"), (".", "run/checkpoints"), ("run", "."), ("run/checkpoints", ".")])
+def test_repair_of_a_run_that_is_being_written_is_refused(tmp_path, place, given, capsys, monkeypatch):
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / place)
     half = tmp_path / "run" / "checkpoints" / "ckpt_3.pt.slip"
     half.write_bytes(b"half")
     with WriterLock(tmp_path / "run"):
-        assert main(["repair", str(tmp_path / given)]) == 2
+        assert main(["repair", given]) == 2
         assert "is being written by process" in capsys.readouterr().out and half.exists()
-    assert main(["repair", str(tmp_path / given)]) == 0
+    assert main(["repair", given]) == 0
     assert not half.exists()
 
 
