@@ -5,6 +5,7 @@ import torch
 
 from slipstream import train
 from slipstream.algo.capture import capture_training
+from slipstream.algo.compiled import _Checked
 from slipstream.algo.ppo import PPO, PPOConfig
 from slipstream.algo.trust import Miscompiled, compare_gradients, compare_rows
 from slipstream.collect import SyncDataCollector
@@ -237,6 +238,24 @@ def test_an_update_that_goes_wrong_only_later_is_found_out(monkeypatch, part):
     assert updated(algo, mine) == pytest.approx(updated(plain, theirs), rel=1e-4)
     updated(algo, mine)
     assert len(told) == 2 and all(("is off by" if part == "gradients" else "fact 0") in text for text in told)
+
+
+def test_what_is_captured_is_not_compared_and_comparisons_become_rare(monkeypatch):
+    capturing, plainly = [False], []
+
+    def plain(rows):
+        plainly.append(rows["x"].sum())
+        return [rows["x"]], rows["x"]
+
+    checked = _Checked(plain, iter([lambda rows: ([rows["x"]], rows["x"])]), print)
+    monkeypatch.setattr("slipstream.algo.compiled._capturing", lambda: capturing[0])
+    for _ in range(100):
+        checked({"x": torch.ones(1)})
+    assert len(plainly) == 7  # calls 1, 2, 4, 8, 16, 32, 64
+    capturing[0] = True
+    for _ in range(100):
+        checked({"x": torch.ones(1)})
+    assert len(plainly) == 7
 
 
 @pytest.mark.parametrize("fails", ["the compiler", "what it made", "the trace"])
