@@ -15,8 +15,7 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves
 
-from slipstream.algo.trust import compare_facts, compare_gradients, first_line
-from slipstream.algo.waits import waiting_allowed
+from slipstream.algo.trust import TrustedGradients
 
 # Many kernels are small and independent of one another (casts of weights, sums of biases): sharing launches makes an update a
 # third faster. The compiler is not sound at it for every graph: the second try goes without.
@@ -37,7 +36,7 @@ def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], 
     """
     holder = _Holder(fn, module)
     names = [f"module.{name}" for name, _ in module.named_parameters()]
-    programs: dict[tuple[Any, ...], _Checked] = {}
+    programs: dict[tuple[Any, ...], TrustedGradients] = {}
 
     def with_parameters(parameters: list[Tensor], rows: Any) -> Any:
         return functional_call(holder, dict(zip(names, parameters, strict=True)), (rows,))
@@ -45,56 +44,17 @@ def compiled(fn: Callable[[Any], Any], module: nn.Module, tell: Callable[[str], 
     def candidates(rows: Any) -> Iterator[Callable[[Any], Any]]:
         leaves = [p.detach().requires_grad_() for p in module.parameters()]
         traced = make_fx(with_parameters, decomposition_table=_ONE_BY_ONE)(leaves, rows)
+        del leaves, rows  # a second try may never come
         for options in TRIES:
             yield _without_gradients(torch.compile(traced, dynamic=False, options=options), module)
 
     def call(rows: Any) -> Any:
         kinds = tuple((x.shape, x.dtype) for x in tree_leaves(rows))
         if kinds not in programs:
-            programs[kinds] = _Checked(fn, candidates(rows), tell)
+            programs[kinds] = TrustedGradients(fn, candidates(rows), tell)
         return programs[kinds](rows)
 
     return call
-
-
-class _Checked:
-    """The first of `candidates` that gives what `plain` gives, or else `plain` itself.
-
-    Compared with it at the first call, the second, the fourth and so on: the first minibatch clips nothing yet, and what a kernel reads
-    before it was written may be right by chance. A graph that is being captured cannot be compared.
-    """
-
-    def __init__(self, plain: Callable[[Any], Any], candidates: Iterator[Callable[[Any], Any]], tell: Callable[[str], None]) -> None:
-        self._plain, self._candidates, self._tell = plain, candidates, tell
-        self._chosen: Callable[[Any], Any] | None = None
-        self._calls = 0
-
-    def __call__(self, rows: Any) -> Any:
-        """The gradients, and the facts."""
-        self._calls += 1
-        if self._chosen is self._plain:
-            return self._plain(rows)
-        if self._chosen is not None and (self._calls & (self._calls - 1) or _capturing()):
-            return self._chosen(rows)
-        with waiting_allowed(tree_leaves(rows)[0].device):
-            return self._compared(rows)
-
-    def _compared(self, rows: Any) -> Any:
-        gradients, facts = self._plain(rows)  # an error of its own is not the compiler's
-        while self._chosen is not self._plain:
-            try:
-                self._chosen = self._chosen or next(self._candidates, self._plain)
-                if self._chosen is not self._plain:
-                    found = self._chosen(rows)
-                    compare_gradients(found[0], gradients)
-                    compare_facts(found[1], facts)
-                    return found
-            except torch.OutOfMemoryError:
-                raise
-            except Exception as error:
-                self._chosen = None
-                self._tell(f"the update cannot be compiled ({first_line(error)}): another form is tried, which is slower")
-        return gradients, facts
 
 
 def _without_gradients(program: Callable[..., Any], module: nn.Module) -> Callable[[Any], Any]:
@@ -105,10 +65,6 @@ def _without_gradients(program: Callable[..., Any], module: nn.Module) -> Callab
             return program(list(module.parameters()), rows)
 
     return run
-
-
-def _capturing() -> bool:
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 class _Holder(nn.Module):

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from slipstream.algo.waits import waiting_allowed
 from slipstream.specs import Observation, Rows, Step
+
+Gradients = Callable[[Any], tuple[Sequence[Tensor | None], Tensor]]  # of the rows of a minibatch, with facts about it
+_Made = TypeVar("_Made")
+_Taken = TypeVar("_Taken")
 
 _ROUNDING = 0.02  # two orders of the same sums, in bf16 too, differ by less than this, relative to 1 + |x|
 _FEW = 0.02  # or a threshold is crossed, in so few of an environment's numbers, or of the environments
@@ -81,19 +87,74 @@ class TrustedStep:
             self._plain(observation, rows)
             seen.append([x.clone() for _, targets in rows for x in targets])
             go_back(False)
-        for made in self._compiled:
+
+        def take(made: Step) -> None:
             go_back(True)
-            try:
-                made(observation, rows)
-                compare_rows(rows, *seen)
-                return made
-            except torch.OutOfMemoryError:
-                raise
-            except Exception as error:  # the plain step has just been taken from here: it is the compiler's
-                self._tell(f"the env's step cannot be compiled ({first_line(error)}): another form is tried, which is slower")
+            made(observation, rows)
+            compare_rows(rows, *seen)
+
+        found = _first_right(self._compiled, take, lambda why: self._tell(f"the env's step {why}"))
+        if found is not None:
+            return found[0]
         go_back(True)
         self._plain(observation, rows)
         return self._plain
+
+
+class TrustedGradients:
+    """Gradients of a minibatch, and facts about them: the first of `compiled` that gives what `plain` gives, or else `plain` itself.
+
+    Compared with it at the first call, the second, the fourth and so on: the first minibatch clips nothing yet, and what a kernel reads
+    before it was written may be right by chance. A graph that is being captured cannot be compared.
+    """
+
+    def __init__(self, plain: Gradients, compiled: Iterator[Gradients], tell: Callable[[str], None]) -> None:
+        self._plain, self._compiled, self._tell = plain, compiled, tell
+        self._chosen: Gradients | None = None
+        self._calls = 0
+
+    def __call__(self, rows: Any) -> tuple[Sequence[Tensor | None], Tensor]:
+        """The gradients, and the facts."""
+        self._calls += 1
+        again = self._calls & (self._calls - 1) == 0 and self._chosen is not self._plain
+        if self._chosen is not None and (not again or _capturing()):
+            return self._chosen(rows)
+        with waiting_allowed(tree_leaves(rows)[0].device):
+            return self._choose(rows)
+
+    def _choose(self, rows: Any) -> tuple[Sequence[Tensor | None], Tensor]:
+        gradients, facts = self._plain(rows)  # an error of its own is not the compiler's
+
+        def take(made: Gradients) -> tuple[Sequence[Tensor | None], Tensor]:
+            found = made(rows)
+            compare_gradients(found[0], gradients)
+            compare_facts(found[1], facts)
+            return found
+
+        present = [] if self._chosen is None else [self._chosen]
+        found = _first_right(chain(present, self._compiled), take, lambda why: self._tell(f"the update {why}"))
+        self._chosen, result = found or (self._plain, (gradients, facts))
+        return result
+
+
+def _first_right(candidates: Iterable[_Made], take: Callable[[_Made], _Taken], tell: Callable[[str], None]) -> tuple[_Made, _Taken] | None:
+    """The first candidate that `take` takes, and what it gave; None where none is left.
+
+    `take` does what plain code has just done: whatever is raised, also while a candidate is made, is the compiler's, and is told.
+    """
+    left = iter(candidates)
+    while True:
+        try:
+            made = next(left, None)
+            return None if made is None else (made, take(made))
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            tell(f"cannot be compiled ({first_line(error)}): another form is tried, which is slower")
+
+
+def _capturing() -> bool:
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def compare_rows(made: Rows, once: Sequence[Tensor], otherwise: Sequence[Tensor]) -> None:

@@ -5,9 +5,8 @@ import torch
 
 from slipstream import train
 from slipstream.algo.capture import capture_training
-from slipstream.algo.compiled import _Checked
 from slipstream.algo.ppo import PPO, PPOConfig
-from slipstream.algo.trust import Miscompiled, compare_gradients, compare_rows
+from slipstream.algo.trust import Miscompiled, TrustedGradients, compare_gradients, compare_rows
 from slipstream.collect import SyncDataCollector
 from slipstream.collect.batch import write
 from slipstream.config import load_train
@@ -247,8 +246,8 @@ def test_what_is_captured_is_not_compared_and_comparisons_become_rare(monkeypatc
         plainly.append(rows["x"].sum())
         return [rows["x"]], rows["x"]
 
-    checked = _Checked(plain, iter([lambda rows: ([rows["x"]], rows["x"])]), print)
-    monkeypatch.setattr("slipstream.algo.compiled._capturing", lambda: capturing[0])
+    checked = TrustedGradients(plain, iter([lambda rows: ([rows["x"]], rows["x"])]), print)
+    monkeypatch.setattr("slipstream.algo.trust._capturing", lambda: capturing[0])
     for _ in range(100):
         checked({"x": torch.ones(1)})
     assert len(plainly) == 7  # calls 1, 2, 4, 8, 16, 32, 64
