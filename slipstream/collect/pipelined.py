@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from slipstream import devices
+from slipstream.collect.fitting import check_numbers, check_ring, handover_of, lane_of
 from slipstream.collect.handover import Handover
 from slipstream.collect.line import CollectorLine, DeliveredEpisodes, Item, IterableLine, version_of
 from slipstream.collect.stream import StreamLane
@@ -20,8 +21,6 @@ from slipstream.collect.transfer import Courier
 from slipstream.collect.worker import UNLIMITED, Worker
 from slipstream.envs.base import TensorEnv
 from slipstream.specs import Step
-
-LANES = ("auto", "thread", "stream")
 
 
 class PipelinedDataCollector:
@@ -64,17 +63,17 @@ class PipelinedDataCollector:
         postproc: Callable[[Any], Any] | None = None,
         fixed_memory: bool = False,
     ) -> None:
-        _check_numbers(prefetch_count, max_staleness, lane, threads)
+        check_numbers(prefetch_count, max_staleness, lane, threads)
         self.base = base_collector
         self.on_policy = on_policy
         self.device = None if device is None else torch.empty(0, device=device).device
         self._ours = base_collector if isinstance(base_collector, SyncDataCollector) else None
-        handover = _handover(base_collector, policy, on_policy)
+        handover = handover_of(base_collector, policy, on_policy)
         # How many updates old the data are; a base of unknown weights is only read ahead.
         self.staleness = 0 if on_policy else max_staleness if self._ours is not None or handover is not None else UNLIMITED
-        self.lane = _lane(lane, self._ours, self.staleness)
+        self.lane = lane_of(lane, self._ours, self.staleness)
         ahead = min(prefetch_count, self.staleness + 1)  # batches that are made and not yet given; one more with `publish`
-        _check_ring(base_collector, ahead, self.lane)
+        check_ring(base_collector, ahead, self.lane)
         self.policy = policy if self._ours is None else self._ours.policy
         self._handover = handover
         self._shut = False
@@ -339,59 +338,6 @@ def _prepare_thread(set_threads: Callable[[], None], device: torch.device | None
     if device is not None and device.type == "cuda":
         torch.cuda.set_device(device)  # threads begin on device 0
     set_threads()
-
-
-def _handover(base: Any, policy: nn.Module | None, on_policy: bool) -> Handover | None:
-    acting = getattr(base, "policy", None)
-    if isinstance(base, SyncDataCollector):
-        if policy is not None and policy is not acting:
-            raise ValueError("policy= is for other collectors than slipstream's own: this one's policy is known")
-        return Handover(acting, direct=on_policy) if isinstance(acting, nn.Module) else None
-    if policy is not None:
-        if not isinstance(acting, nn.Module):
-            raise ValueError("policy= needs a base collector with an attribute `policy`, a module that acts")
-        return Handover(policy, acting, direct=on_policy)
-    if isinstance(acting, nn.Module) and not on_policy:
-        warnings.warn(
-            "the base collector has a policy, and is read ahead: if that module is the one you train, it acts while its weights are "
-            "written. Build the base with copy.deepcopy(policy) and give policy=policy here, or on_policy=True",
-            stacklevel=3,
-        )
-    return None
-
-
-def _lane(lane: str, ours: SyncDataCollector | None, staleness: int) -> str:
-    on_gpu = ours is not None and torch.device(ours.env.device).type == "cuda"
-    lane = ("stream" if on_gpu else "thread") if lane == "auto" else lane
-    if lane == "stream" and not on_gpu:
-        raise ValueError("lane='stream' needs slipstream's SyncDataCollector over an env on a GPU: use lane='thread'")
-    if lane == "stream" and staleness > 1:
-        raise ValueError(f"max_staleness={staleness} gains nothing on one GPU, where rollouts queue behind one another: use 1")
-    return lane
-
-
-def _check_ring(base: Any, ahead: int, lane: str) -> None:
-    """Refuses batches that would be overwritten while the learner reads them."""
-    if not getattr(base, "return_same_td", False) or lane == "stream":
-        return
-    if not isinstance(base, SyncDataCollector):
-        raise ValueError("the base collector overwrites its batches (return_same_td=True) while the learner reads them: give it False")
-    if base.ring_size < ahead + 1:
-        raise ValueError(
-            f"return_same_td=True with ring_size={base.ring_size}: batches would be overwritten while the learner reads them. "
-            f"Use ring_size={ahead + 1} or more, or return_same_td=False"
-        )
-
-
-def _check_numbers(prefetch_count: int, max_staleness: int, lane: str, threads: int) -> None:
-    if prefetch_count < 1:
-        raise ValueError(f"prefetch_count ({prefetch_count}) must be at least 1")
-    if max_staleness < 1:
-        raise ValueError(f"max_staleness ({max_staleness}) must be at least 1; for data that are not stale use on_policy=True")
-    if lane not in LANES:
-        raise ValueError(f"unknown lane {lane!r}: use one of {', '.join(LANES)}")
-    if threads < 0:
-        raise ValueError(f"threads ({threads}) must not be negative; 0 leaves them as they are")
 
 
 def _copied(tree: Any) -> Any:

@@ -50,7 +50,7 @@ def fake_streams(monkeypatch):
     monkeypatch.setattr(stream.torch.cuda, "Stream", FakeStream)
     monkeypatch.setattr(stream.torch.cuda, "current_stream", lambda device=None: learner)
     monkeypatch.setattr(stream.torch.cuda, "stream", lambda s: contextlib.nullcontext())
-    monkeypatch.setattr(pipelined, "_lane", lambda lane, ours, staleness: "stream")
+    monkeypatch.setattr(pipelined, "lane_of", lambda lane, ours, staleness: "stream")
     return FakeStream.log
 
 
