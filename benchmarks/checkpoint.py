@@ -34,56 +34,12 @@ from typing import Any
 import torch
 from checkpoint_peers import Distributed, documents_save, safetensors_save, torch_save
 from checkpoint_states import State, make_states, megabytes, mlp, tensors
+from checkpoint_timing import Rotation, in_turns, milliseconds, table, timed
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint  # noqa: E402
-
-
-def milliseconds(function: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    function()
-    return 1e3 * (time.perf_counter() - start)
-
-
-def timed(save: Callable[[State, Path], Any], state: State, path: Path) -> float:
-    return milliseconds(lambda: save(state, path))
-
-
-class Rotation:
-    """New names in a scratch folder; all but the last two are removed, so that every writer finds the disk alike."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._made = folder, list[Path]()
-
-    def __call__(self) -> Path:
-        self._made.append(self._folder / f"c_{time.monotonic_ns()}.pt")
-        for stem in self._made[:-2]:
-            for path in self._folder.glob(stem.name + "*"):
-                if path.is_dir():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
-        self._made = self._made[-2:]
-        return self._made[-1]
-
-
-def in_turns(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Each way once to warm up, then all of them in turn, `rounds` times."""
-    for way in ways.values():
-        way()
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, way in ways.items():
-            times[name].append(way())
-    return times
-
-
-def table(title: str, header: list[str], rows: list[list[str]], note: str = "") -> str:
-    lines = [f"## {title}", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([*lines, "", *([note, ""] if note else [])])
 
 
 def blocking_table(name: str, state: State, folder: Path, rounds: int) -> str:

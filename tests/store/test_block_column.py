@@ -1,9 +1,8 @@
-"""A column against a plain list of frames: appends, evictions, flushes, block bytes, and many threads at once."""
-
-import threading
+"""A column against a plain list of frames: appends, evictions, flushes, block bytes."""
 
 import numpy as np
 import pytest
+from block_columns import FORMS, column, frames_of, read, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,31 +10,6 @@ from slipstream.codec import CodecError, native
 from slipstream.codec.frameformat import HEADER_BYTES, read_header
 from slipstream.store import blocks as blocks_module
 from slipstream.store.blocks import BlockColumn
-
-FORMS = [True, False] if native.available() else [False]
-
-
-def column(shape=(5, 3), dtype="float32", is_native=True, **settings_) -> BlockColumn:
-    made = BlockColumn(shape, dtype, **settings_)
-    made.coder.native = is_native and native.available()
-    return made
-
-
-def frames_of(rng: np.random.Generator, n: int, shape=(5, 3), dtype="float32") -> np.ndarray:
-    values = np.where(rng.random((n, *shape)) < 0.3, rng.normal(size=(n, *shape)), rng.choice([0.0, -0.0, np.nan, 1.0], (n, *shape)))
-    return values.astype(dtype)
-
-
-def read(held: BlockColumn, rows) -> np.ndarray:
-    rows = np.asarray(rows, np.int64)
-    out = np.empty((rows.size, *held.shape), held.dtype)
-    held.gather(rows, out)
-    return out
-
-
-def same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-
 
 ACTIONS = st.one_of(
     st.tuples(st.just("append"), st.integers(0, 90)),
@@ -312,83 +286,6 @@ def test_blocks_can_be_read_from_a_mapped_file(tmp_path):
         assert same(read(held, np.arange(40, 96)), frames[40:])
         held.append(frames)
         assert same(read(held, np.arange(96, 192)), frames)
-
-
-@pytest.mark.parametrize("seconds", [1.0, pytest.param(60.0, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("group", [1, 4])
-def test_four_threads_gather_while_one_appends_evicts_and_blocks_are_sealed(seconds, group):
-    """Row r holds the number r in every word: a torn or wrong frame shows."""
-    words = 2000
-    held = column((words,), "int64", codec="lz4", group=group, block_rows=16)
-    failures: list[BaseException] = []
-    stop = threading.Event()
-    reads = [0] * 4
-
-    def write():
-        try:
-            while not stop.is_set():
-                start = held.tail
-                held.append(np.repeat(np.arange(start, start + 37)[:, None], words, 1))
-                held.evict(max(0, held.tail - 400))
-        except BaseException as error:
-            failures.append(error)
-
-    def gather(k: int):
-        rng = np.random.default_rng(k)
-        out = np.empty((64, words), np.int64)
-        try:
-            while not stop.is_set():
-                low, high = held.head, held.tail
-                rows = rng.integers(low, high, 64) if high > low else np.empty(0, np.int64)
-                if not rows.size:
-                    continue
-                try:
-                    held.gather(rows, out)
-                except IndexError:
-                    assert held.head > low  # evicted between the look and the call
-                    continue
-                assert (out == rows[:, None]).all()
-                reads[k] += 1
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=write), *(threading.Thread(target=gather, args=(k,)) for k in range(4))]
-    for thread in threads:
-        thread.start()
-    stop.wait(seconds)
-    stop.set()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-    assert not failures, failures
-    assert all(reads), reads
-    held.flush()
-    rows = np.arange(held.head, held.tail)
-    assert (read(held, rows) == rows[:, None]).all()
-    assert held.nbytes < 2 * 8 * words * 500
-    held.close()
-
-
-def test_a_forked_child_reads_and_flushes():
-    import os
-
-    frames = np.arange(400 * 3000, dtype=np.int32).reshape(400, 3000)
-    held = column((3000,), "int32", codec="lz4", group=2, block_rows=32)
-    held.append(frames)
-    assert same(read(held, np.arange(400)), frames)  # the helpers run
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            held.flush()
-            held.append(frames[:50])
-            held.flush()
-            if same(read(held, np.arange(450)), np.concatenate([frames, frames[:50]])):
-                code = 0
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    held.close()
 
 
 def test_without_the_native_kernels_everything_works(monkeypatch):
