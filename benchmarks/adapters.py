@@ -102,8 +102,14 @@ def contenders(task, n, actions):
     if n <= PEER_ENVS:
         yield "PettingZooEnv (agents of one world)", Zoo(PettingZooEnv(env()), actions)
     if n == PEER_ENVS:
-        yield "Gymnasium's SyncVectorEnv of GymnasiumEnv", Arrays(SyncVectorEnv([lambda: GymnasiumEnv(env(1))] * n), actions)
-        yield "SB3's DummyVecEnv of GymnasiumEnv", Arrays(DummyVecEnv([lambda: GymnasiumEnv(env(1)) for _ in range(n)]), actions)
+        yield (
+            "Gymnasium's SyncVectorEnv of GymnasiumEnv",
+            Arrays(SyncVectorEnv([lambda: GymnasiumEnv(env(1))] * n), actions),
+        )
+        yield (
+            "SB3's DummyVecEnv of GymnasiumEnv",
+            Arrays(DummyVecEnv([lambda: GymnasiumEnv(env(1)) for _ in range(n)]), actions),
+        )
 
 
 def measure(task, n, steps, rounds):
@@ -131,7 +137,14 @@ def main():
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     print(f"{torch.get_num_threads()} threads, {args.rounds} rounds of {args.steps} steps\n")
-    columns = "task", "envs", "through", "µs a step, median (range)", "ratio to the bare env, median", "ends in 1,000 frames"
+    columns = (
+        "task",
+        "envs",
+        "through",
+        "µs a step, median (range)",
+        "ratio to the bare env, median",
+        "ends in 1,000 frames",
+    )
     print("|".join(("", *columns, "")) + "\n" + "|---" * len(columns) + "|")
     for task in TASKS:
         for n in args.envs:
@@ -140,7 +153,10 @@ def main():
                 ratio = statistics.median(a / b for a, b in zip(laps, times["bare env"], strict=True))
                 micro = [1e6 * lap for lap in laps]
                 spread = f"{statistics.median(micro):.0f} ({min(micro):.0f}–{max(micro):.0f})"
-                print(f"| {task.split('/')[1]} | {n:,} | {name} | {spread} | {ratio:.2f} | {1000 * ends:.1f} |", flush=True)
+                print(
+                    f"| {task.split('/')[1]} | {n:,} | {name} | {spread} | {ratio:.2f} | {1000 * ends:.1f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -75,7 +75,10 @@ def blocking_table(name: str, state: State, folder: Path, rounds: int) -> str:
         }
         times = in_turns(ways, rounds)
     limit = statistics.median(times["memcpy into warm buffers (the limit)"])
-    rows = [[n, f"{statistics.median(t):.2f}", f"{min(t):.2f}", f"{statistics.median(t) / limit:.2f}"] for n, t in times.items()]
+    rows = [
+        [n, f"{statistics.median(t):.2f}", f"{min(t):.2f}", f"{statistics.median(t) / limit:.2f}"]
+        for n, t in times.items()
+    ]
     title = f"Blocking, {name}: {megabytes(state):.1f} MB in {len(flat)} tensors"
     return table(title, ["", "median ms", "least ms", "x memcpy"], rows)
 
@@ -93,7 +96,13 @@ def size_table(states: dict[str, dict[int, State]], folder: Path) -> str:
             raw = 1e6 * megabytes(steps[300])
             saved = [f"{100 * (1 - p.stat().st_size / raw):.1f} %" for p in sizes]
             moment = torch.cat([t.flatten() for t in tensors(steps[300]["optimizer"]["state"])])
-            rows.append([name + (f', moments="{moments}"' if moments else ""), f"{100 * (moment == 0).float().mean():.0f} %", *saved])
+            rows.append(
+                [
+                    name + (f', moments="{moments}"' if moments else ""),
+                    f"{100 * (moment == 0).float().mean():.0f} %",
+                    *saved,
+                ]
+            )
             if moments is None and "new data" not in name:
                 path = folder / "documents.pt.lz4"
                 documents_save(steps[300], path)
@@ -102,7 +111,11 @@ def size_table(states: dict[str, dict[int, State]], folder: Path) -> str:
     with AsyncCheckpointSaver() as saver:
         path = saver.save_async(noise, folder / "noise.pt")
     rows.append(["random bytes, 188 MB", "", f"{100 * (1 - path.stat().st_size / 188e6):.3f} %", "", ""])
-    return table("Size: saved, lossless unless moments are named", ["state", "zero moments", "whole", "1 update later", "10 later"], rows)
+    return table(
+        "Size: saved, lossless unless moments are named",
+        ["state", "zero moments", "whole", "1 update later", "10 later"],
+        rows,
+    )
 
 
 def background_table(name: str, steps: dict[int, State], folder: Path, rounds: int) -> str:
@@ -141,8 +154,12 @@ def background_table(name: str, steps: dict[int, State], folder: Path, rounds: i
     rows = []
     for n, t in times.items():
         cpu = statistics.median(processor[n])
-        rows.append([n, f"{statistics.median(t):.0f}", f"{min(t):.0f}", f"{statistics.median(t) / limit:.2f}", f"{cpu:.0f}"])
-    return table(f"Background: {name}, until durable", ["", "median ms", "least ms", "x torch.save", "processor ms"], rows)
+        rows.append(
+            [n, f"{statistics.median(t):.0f}", f"{min(t):.0f}", f"{statistics.median(t) / limit:.2f}", f"{cpu:.0f}"]
+        )
+    return table(
+        f"Background: {name}, until durable", ["", "median ms", "least ms", "x torch.save", "processor ms"], rows
+    )
 
 
 def fresh_process(call: str) -> float:
@@ -182,7 +199,10 @@ def load_table(name: str, steps: dict[int, State], folder: Path, rounds: int) ->
     }
     times = in_turns({name: partial(fresh_process, call) for name, call in calls.items()}, rounds)
     limit = statistics.median(times["torch.load"])
-    rows = [[n, f"{statistics.median(t):.0f}", f"{min(t):.0f}", f"{statistics.median(t) / limit:.2f}"] for n, t in times.items()]
+    rows = [
+        [n, f"{statistics.median(t):.0f}", f"{min(t):.0f}", f"{statistics.median(t) / limit:.2f}"]
+        for n, t in times.items()
+    ]
     note = "Every checksum is tested in ours; torch tests none. Each load in a process of its own, as a resume is: memory is new."
     return table(f"Loading: {name}", ["", "median ms", "least ms", "x torch.load"], rows, note)
 
@@ -223,12 +243,17 @@ def throughput_table(folder: Path, rounds: int, steps: int = 30, every: int = 10
         pass
 
     with contextlib.ExitStack() as savers:
-        full, single = savers.enter_context(AsyncCheckpointSaver()), savers.enter_context(AsyncCheckpointSaver(threads=1))
+        full, single = (
+            savers.enter_context(AsyncCheckpointSaver()),
+            savers.enter_context(AsyncCheckpointSaver(threads=1)),
+        )
         delta = savers.enter_context(AsyncCheckpointSaver(full_every=10, keep_last=2))
         ways: dict[str, Callable[[], float]] = {
             "ours": lambda: turn(lambda s: full.save_async(s, path()), full.wait),
             "ours, threads=1": lambda: turn(lambda s: single.save_async(s, path()), single.wait),
-            "ours, full_every=10": lambda: turn(lambda s: delta.save_async(s, folder / f"d_{next(numbers)}.pt"), delta.wait),
+            "ours, full_every=10": lambda: turn(
+                lambda s: delta.save_async(s, folder / f"d_{next(numbers)}.pt"), delta.wait
+            ),
             "ours, compress=False": lambda: turn(lambda s: full.save_async(s, path(), False), full.wait),
             "DCP async_save": lambda: turn(distributed(dcp), dcp.wait),
             "DCP async_save, reused stager": lambda: turn(distributed(dcp_reused), dcp_reused.wait),
@@ -246,7 +271,14 @@ def throughput_table(folder: Path, rounds: int, steps: int = 30, every: int = 10
     rows = [["no checkpoints", "", "", f"{steps / statistics.median(free):.2f}"]]
     for name, shares in lost.items():
         low, middle, high = statistics.quantiles(shares, n=4)
-        rows.append([name, f"{middle:.1f} %", f"{low:.1f} to {high:.1f} %", f"{steps / statistics.median(free) * (1 - middle / 100):.2f}"])
+        rows.append(
+            [
+                name,
+                f"{middle:.1f} %",
+                f"{low:.1f} to {high:.1f} %",
+                f"{steps / statistics.median(free) * (1 - middle / 100):.2f}",
+            ]
+        )
     title = f"Throughput: 188 MB saved every {every} steps of a loop that keeps {torch.get_num_threads()} cores busy"
     note = f"{rounds} turns of {steps} steps each, in random order. What is still in the background at its end is waited for and counted."
     return table(title, ["", "lost, median", "half of the turns", "steps/s"], rows, note)
@@ -311,11 +343,21 @@ def cuda_table(folder: Path, rounds: int) -> str:
     exact = all(torch.equal(a, b) for a, b in zip(load_checkpoint(last)["layers"], expected, strict=True))
     rows = [
         ["save_async blocks the host", f"{statistics.median(block[2:]):.3f}", f"{max(block[2:]):.3f}"],
-        ["until the trainer's stream is through with the copy", f"{statistics.median(stream[2:]):.3f}", f"{max(stream[2:]):.3f}"],
-        ["copying it over the bus to pinned memory (what is avoided)", f"{statistics.median(bus[2:]):.2f}", f"{max(bus[2:]):.2f}"],
+        [
+            "until the trainer's stream is through with the copy",
+            f"{statistics.median(stream[2:]):.3f}",
+            f"{max(stream[2:]):.3f}",
+        ],
+        [
+            "copying it over the bus to pinned memory (what is avoided)",
+            f"{statistics.median(bus[2:]):.2f}",
+            f"{max(bus[2:]):.2f}",
+        ],
     ]
     note = f"The saved state {'equals' if exact else 'DIFFERS FROM'} what the tensors held at the call. compress={compress}."
-    return table(f"CUDA, 200 MB in 50 tensors on {torch.cuda.get_device_name()}", ["", "median ms", "most ms"], rows, note)
+    return table(
+        f"CUDA, 200 MB in 50 tensors on {torch.cuda.get_device_name()}", ["", "median ms", "most ms"], rows, note
+    )
 
 
 def main() -> None:
@@ -328,7 +370,12 @@ def main() -> None:
     args = parser.parse_args()
     today = datetime.date.today().isoformat()
     command = "python benchmarks/checkpoint.py" + (" --cuda" if args.cuda else "")
-    out = [f"# Checkpoints, {today}", "", f"`{command}`, {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}.", ""]
+    out = [
+        f"# Checkpoints, {today}",
+        "",
+        f"`{command}`, {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}.",
+        "",
+    ]
     print("\n".join(out), flush=True)
 
     load = OtherLoad()
@@ -349,7 +396,11 @@ def main() -> None:
             states = make_states(args.cache) if set(wanted) != {"throughput"} else {}
             if "blocking" in wanted:
                 for name in ("dense (ELU)", "NavRL policy, 512 wide", "NavRL policy"):
-                    add(blocking_table(name, states[name][300], folder, args.rounds if name[0] == "d" else 3 * args.rounds))
+                    add(
+                        blocking_table(
+                            name, states[name][300], folder, args.rounds if name[0] == "d" else 3 * args.rounds
+                        )
+                    )
             if "size" in wanted:
                 add(size_table(states, folder))
             for name in ("dense (ELU)", "sparse (ReLU, dead units)"):

@@ -32,7 +32,14 @@ def navrl(width: int) -> nn.Sequential:
     torch.manual_seed(0)
     cnn = [nn.Conv2d(1, 4, (5, 3), padding=(2, 1)), nn.ELU(), nn.Conv2d(4, 16, (5, 3), (2, 1), (2, 1)), nn.ELU()]
     cnn += [nn.Conv2d(16, 16, (5, 3), (2, 2), (2, 1)), nn.ELU(), nn.Flatten(), nn.Linear(288, 128), nn.LayerNorm(128)]
-    trunk = [nn.Linear(128, width), nn.LeakyReLU(), nn.LayerNorm(width), nn.Linear(width, width), nn.LeakyReLU(), nn.LayerNorm(width)]
+    trunk = [
+        nn.Linear(128, width),
+        nn.LeakyReLU(),
+        nn.LayerNorm(width),
+        nn.Linear(width, width),
+        nn.LeakyReLU(),
+        nn.LayerNorm(width),
+    ]
     return nn.Sequential(*cnn, *trunk, nn.Linear(width, 7))
 
 
@@ -52,7 +59,9 @@ def train(model: nn.Module, shape: tuple[int, ...], at: tuple[int, ...], fresh: 
         loss.backward()
         optimizer.step()
         if step in at:
-            states[step] = copy.deepcopy({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "iteration": step})
+            states[step] = copy.deepcopy(
+                {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "iteration": step}
+            )
     return states
 
 

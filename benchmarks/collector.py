@@ -22,12 +22,12 @@ from datetime import date
 import torch
 from torch import Tensor, nn
 
-from slipstream.collect import SyncDataCollector
+from slipstream.collectors import SyncDataCollector
 from slipstream.envs.base import TensorEnv
-from slipstream.envs.navigation import NavigationConfig, NavigationEnv
+from slipstream.envs.specs import Observation
 from slipstream.models.policy import build_policy
-from slipstream.sim.obstacles import MovingObstaclesConfig
-from slipstream.specs import Observation
+from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
+from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
 
 Batch = Callable[[], object]  # collects one batch
 
@@ -89,7 +89,9 @@ def torchrl(env: TensorEnv, policy: nn.Module, steps: int, env_resets: bool, **s
             mask = None if tensordict is None else tensordict.get("_reset", None)
             observation = env.reset(None if mask is None else mask.flatten())
             no = torch.zeros(n, 1, dtype=torch.bool, device=env.device)
-            return TensorDict({"observation": observation, "ended": no, "valid": ~no}, batch_size=[n], device=env.device)
+            return TensorDict(
+                {"observation": observation, "ended": no, "valid": ~no}, batch_size=[n], device=env.device
+            )
 
         def _step(self, tensordict: TensorDict) -> TensorDict:
             r = env.step(tensordict["action"])
@@ -140,7 +142,9 @@ def main() -> None:
     device = torch.device(args.device)
 
     def env() -> NavigationEnv:
-        return NavigationEnv(args.num_envs, device, 0, NavigationConfig(num_obstacles=350, dyn=MovingObstaclesConfig(num_obstacles=80)))
+        return NavigationEnv(
+            args.num_envs, device, 0, NavigationConfig(num_obstacles=350, dyn=MovingObstaclesConfig(num_obstacles=80))
+        )
 
     torch.manual_seed(0)
     first = env()
@@ -164,7 +168,9 @@ def main() -> None:
     bare = next(iter(seconds.values()))
     where = torch.cuda.get_device_name() if device.type == "cuda" else f"{args.threads} threads, {platform.machine()}"
     print(f"{date.today()}, torch {torch.__version__}, torchrl {peer.__version__}, {device.type} ({where})")
-    print(f"{args.num_envs} drones x {args.steps} steps, 350 + 80 obstacles, policy {args.policy}, median of {args.repeats} rounds\n")
+    print(
+        f"{args.num_envs} drones x {args.steps} steps, 350 + 80 obstacles, policy {args.policy}, median of {args.repeats} rounds\n"
+    )
     print("| collector | ms a batch | frames/s | ratio to the bare loop |")
     print("|---|---|---|---|")
     for name, times in seconds.items():

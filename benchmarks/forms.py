@@ -24,9 +24,28 @@ FORMS = {
 
 def start(form: str, seed: int, args: argparse.Namespace, folder: Path) -> subprocess.Popen[bytes]:
     name = f"{form.replace(', ', '-')}-{seed}"
-    words = [f"seed={seed}", f"device={args.device}", f"total_frames={args.frames}", "max_time_s=0", "quiet=true", "wandb.mode=disabled"]
-    command = [sys.executable, "-m", "slipstream.cli", "train", "preset=demo", *words, *FORMS[form], f"root={folder}", f"name={name}"]
-    return subprocess.Popen([*command, *args.more], stdout=subprocess.DEVNULL, stderr=(folder / f"{name}.err").open("wb"))
+    words = [
+        f"seed={seed}",
+        f"device={args.device}",
+        f"total_frames={args.frames}",
+        "max_time_s=0",
+        "quiet=true",
+        "wandb.mode=disabled",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "slipstream",
+        "train",
+        "preset=demo",
+        *words,
+        *FORMS[form],
+        f"root={folder}",
+        f"name={name}",
+    ]
+    return subprocess.Popen(
+        [*command, *args.more], stdout=subprocess.DEVNULL, stderr=(folder / f"{name}.err").open("wb")
+    )
 
 
 def curve(folder: Path, form: str, seed: int) -> list[tuple[float, float]]:
@@ -43,7 +62,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--forms", nargs="*", default=list(FORMS), choices=list(FORMS))
     parser.add_argument("--parallel", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3600, help="what has not ended by then is stopped; its curve so far counts")
+    parser.add_argument(
+        "--seconds", type=float, default=3600, help="what has not ended by then is stopped; its curve so far counts"
+    )
     parser.add_argument("--out", type=Path, default=Path("forms"))
     parser.add_argument("more", nargs="*", help="further key=value")
     args = parser.parse_args()
@@ -68,9 +89,13 @@ def report(args: argparse.Namespace) -> None:
     print("| form | " + " | ".join(f"seed {seed}" for seed in seeds) + " | mean | frames to 0.5 |")
     print("|" + "---|" * (args.seeds + 3))
     for form, curves in found.items():
-        last = [sum(y for _, y in points[-3:]) / max(1, len(points[-3:])) for points in curves]  # of the last three evaluations
+        last = [
+            sum(y for _, y in points[-3:]) / max(1, len(points[-3:])) for points in curves
+        ]  # of the last three evaluations
         half = ", ".join(next((f"{x / 1e6:.1f} M" for x, y in points if y >= 0.5), "never") for points in curves)
-        print(f"| {form} | " + " | ".join(f"{value:.3f}" for value in last) + f" | {sum(last) / len(last):.3f} | {half} |")
+        print(
+            f"| {form} | " + " | ".join(f"{value:.3f}" for value in last) + f" | {sum(last) / len(last):.3f} | {half} |"
+        )
     try:
         print(draw(found, args.out / "forms.png"))
     except ImportError as error:
@@ -78,7 +103,7 @@ def report(args: argparse.Namespace) -> None:
 
 
 def draw(found: dict[str, list[list[tuple[float, float]]]], path: Path) -> Path:
-    from slipstream.runs.canvas import SERIES, new_figure, save_figure, style_axes, style_legend
+    from slipstream.training.canvas import SERIES, new_figure, save_figure, style_axes, style_legend
 
     figure = new_figure(8.0, 4.6)
     axes = figure.subplots()

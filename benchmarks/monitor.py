@@ -31,7 +31,9 @@ def known_sleep() -> None:
             time.sleep(0.005)
         direct.append(1e3 * (time.perf_counter() - start))
     stats = monitor.get_stats()["sleep"]
-    print(f"a sleep of 5 ms           the clock around it: median {statistics.median(direct):.4f} ms, the timer: p50 {stats['p50']:.4f} ms")
+    print(
+        f"a sleep of 5 ms           the clock around it: median {statistics.median(direct):.4f} ms, the timer: p50 {stats['p50']:.4f} ms"
+    )
 
 
 def known_wait() -> None:
@@ -56,7 +58,9 @@ def known_wait() -> None:
     exposed, stats = monitor.get_exposed(), monitor.get_stats()
     expected = stats["collect"]["mean"] - stats["learn"]["mean"]
     found = exposed["collect"]["ms"]
-    print(f"8 ms beside 5 ms          expected wait {expected:.2f} ms (the means' difference), exposed {found:.2f} ms an iteration")
+    print(
+        f"8 ms beside 5 ms          expected wait {expected:.2f} ms (the means' difference), exposed {found:.2f} ms an iteration"
+    )
 
 
 def planted_leak() -> None:
@@ -96,9 +100,14 @@ def cost() -> None:
         return (time.perf_counter() - start) / (ROUNDS // 10)
 
     on, off = PerformanceMonitor(), PerformanceMonitor(enabled=False)
-    rows = [(cost_of_a_timer_s(on.timer, ROUNDS // 10), cost_of_a_timer_s(off.timer, ROUNDS // 10), peer_s()) for _ in range(5)]
+    rows = [
+        (cost_of_a_timer_s(on.timer, ROUNDS // 10), cost_of_a_timer_s(off.timer, ROUNDS // 10), peer_s())
+        for _ in range(5)
+    ]
     for name, values in zip(("turned on", "turned off", "@contextmanager alone"), zip(*rows, strict=True), strict=True):
-        print(f"a timer, {name:<24} {1e6 * statistics.median(values):.2f} us (of five: {', '.join(f'{1e6 * v:.2f}' for v in values)})")
+        print(
+            f"a timer, {name:<24} {1e6 * statistics.median(values):.2f} us (of five: {', '.join(f'{1e6 * v:.2f}' for v in values)})"
+        )
     for names in (3, 8):
         monitor = PerformanceMonitor()
         for _ in range(200):
@@ -132,13 +141,17 @@ def cuda_kernel() -> None:
     torch.cuda.synchronize()
     direct = [start.elapsed_time(end) for start, end in pairs]
     stats, spent = monitor.get_stats(), monitor.device_timers()
-    print(f"a kernel, 100 times       own events: {statistics.median(direct):.4f} ms, the timer: {stats['kernel/device']['p50']:.4f} ms")
+    print(
+        f"a kernel, 100 times       own events: {statistics.median(direct):.4f} ms, the timer: {stats['kernel/device']['p50']:.4f} ms"
+    )
     events_us = 1e6 * (spent.spent_s - before) / 50
-    print(f"the host meanwhile        {1e3 * stats['kernel']['p50']:.1f} us a launch: it never waited; events cost {events_us:.1f} us each")
+    print(
+        f"the host meanwhile        {1e3 * stats['kernel']['p50']:.1f} us a launch: it never waited; events cost {events_us:.1f} us each"
+    )
 
 
 def training(device: str) -> None:
-    from slipstream.tuning import TrainingProbe
+    from slipstream.training.tuning import TrainingProbe
 
     probe = TrainingProbe(["preset=demo", "env.num_envs=64", "env.num_worlds=32", "threads=1", f"device={device}"])
     trial = probe.open({})

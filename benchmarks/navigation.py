@@ -1,16 +1,17 @@
 """The tables of benchmarks/results/navigation-*.md: success against wall time of a run, and two policies judged on maps 201-216.
 
-    python benchmarks/navigation.py curve RUN [PICTURE.png]
-    python benchmarks/navigation.py judge NAVRL_CHECKPOINT [CHECKPOINT]     # minutes on a GPU; an hour on two CPU cores
+python benchmarks/navigation.py curve RUN [PICTURE.png]
+python benchmarks/navigation.py judge NAVRL_CHECKPOINT [CHECKPOINT]     # minutes on a GPU; an hour on two CPU cores
 """
 
 import sys
 
-from slipstream import evaluate
-from slipstream.config import load_evaluate
-from slipstream.devices import resolve_device
-from slipstream.policies import load_policy
-from slipstream.runs import read_metrics, success_over_time
+from slipstream.config.compose import load_evaluate
+from slipstream.sim.devices import resolve_device
+from slipstream.training import evaluate
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.plots import success_over_time
+from slipstream.training.policies import load_policy
 
 MAPS = list(range(201, 217))
 SERIES = {"350 standing obstacles": "eval/static_success", "350 standing + 80 moving": "eval/success"}
@@ -20,9 +21,14 @@ def curve(run, picture=None):
     rows = [row for row in read_metrics(run) if all(key in row for key in SERIES.values())]
     print("| wall time (s) | frames | success, standing only | success, 80 moving |\n|---|---|---|---|")
     for row in rows:
-        print(f"| {row['time_s']:.0f} | {row['frames'] / 1e6:.0f} M | {row['eval/static_success']:.3f} | {row['eval/success']:.3f} |")
+        print(
+            f"| {row['time_s']:.0f} | {row['frames'] / 1e6:.0f} M | {row['eval/static_success']:.3f} | {row['eval/success']:.3f} |"
+        )
     if picture:
-        series = {name: [[row["time_s"], row[key], row[key + "_low"], row[key + "_high"]] for row in rows] for name, key in SERIES.items()}
+        series = {
+            name: [[row["time_s"], row[key], row[key + "_low"], row[key + "_high"]] for row in rows]
+            for name, key in SERIES.items()
+        }
         print(success_over_time(picture, series, "success on unseen maps against wall time"))
 
 
@@ -31,16 +37,25 @@ def judge(theirs, ours=None):
     print("| moving | dynamics | released policy | ours | difference, paired over maps |\n|---|---|---|---|---|")
     for moving in (0, 80):
         for dynamics in ("velocity_lag", "quadrotor"):
-            world = [f"env_dyn.num_obstacles={moving}", f"env.dynamics={dynamics}", f"eval.map_seeds={MAPS}".replace(" ", "")]
+            world = [
+                f"env_dyn.num_obstacles={moving}",
+                f"env.dynamics={dynamics}",
+                f"eval.map_seeds={MAPS}".replace(" ", ""),
+            ]
             cfg = load_evaluate(world)
             flights = []
             for path in (theirs, ours):
                 env = evaluate.evaluation_env(cfg.env, cfg.eval, device)
                 policy = load_policy(path).build(env.observation_spec, env.action_spec, device)
                 flights.append(evaluate.fly(env, policy, cfg.eval.num_drones, record_paths=False))
-            cells = [f"{r['success']:.3f} ({r['success_low']:.3f} … {r['success_high']:.3f})" for r in map(evaluate.summarise, flights)]
+            cells = [
+                f"{r['success']:.3f} ({r['success_low']:.3f} … {r['success_high']:.3f})"
+                for r in map(evaluate.summarise, flights)
+            ]
             paired = evaluate.compare(flights[1], flights[0])
-            difference = f"{paired['difference']:+.3f} ({paired['difference_low']:+.3f} … {paired['difference_high']:+.3f})"
+            difference = (
+                f"{paired['difference']:+.3f} ({paired['difference_low']:+.3f} … {paired['difference_high']:+.3f})"
+            )
             print(f"| {moving} | `{dynamics}` | {cells[0]} | {cells[1]} | {difference} |", flush=True)
 
 

@@ -98,21 +98,30 @@ def train_ours(algo: str, seed: int, steps: int, width: int, changes: dict[str, 
     import torch
 
     from slipstream import train
-    from slipstream.config import load_train
-    from slipstream.envs.gym import GymConfig, GymEnv
-    from slipstream.evaluate import fly_episodes
-    from slipstream.policies import latest_checkpoint, load_policy
+    from slipstream.config.compose import load_train
+    from slipstream.tasks.gym.env import GymConfig, GymEnv
+    from slipstream.training.evaluate import fly_episodes
+    from slipstream.training.policies import latest_checkpoint, load_policy
 
     settings = [f"algo.{name}={value}" for name, value in {**SETTINGS[algo], **changes}.items()]
     words = ["task=gym", f"env.id={ENVS[algo]}", f"algo={algo}", *settings, "model.part=0", "model.layer_norm=false"]
-    words += [f"model.trunk=[{width},{width}]", f"total_frames={steps}", f"seed={seed}", "eval_interval=0", "device=cpu", "threads=1"]
+    words += [
+        f"model.trunk=[{width},{width}]",
+        f"total_frames={steps}",
+        f"seed={seed}",
+        "eval_interval=0",
+        "device=cpu",
+        "threads=1",
+    ]
     with tempfile.TemporaryDirectory() as root:
         cfg = load_train([*words, "quiet=true", "wandb.mode=disabled", f"root={root}", "name=run"])
         watch = Stopwatch()
         folder = train.run(cfg)
         times = watch.read()
         env = GymEnv(EPISODES, "cpu", 1000 + seed, GymConfig(id=ENVS[algo]))
-        policy = load_policy(latest_checkpoint(folder.checkpoints)).build(env.observation_spec, env.action_spec, torch.device("cpu"))
+        policy = load_policy(latest_checkpoint(folder.checkpoints)).build(
+            env.observation_spec, env.action_spec, torch.device("cpu")
+        )
         return {**times, "return": fly_episodes(env, policy, 1000)["return"]}
 
 
@@ -127,8 +136,15 @@ def train_sb3(algo: str, seed: int, steps: int, width: int, changes: dict[str, A
     torch.set_num_threads(1)
     s = SETTINGS[algo]
     rate = lambda left: s["learning_rate"] * (s["final_rate"] + (1 - s["final_rate"]) * left)  # noqa: E731
-    common: dict[str, Any] = {"learning_rate": rate, "learning_starts": s["warmup"], "train_freq": s["training_frame_num"]}
-    common |= {name: s[name] for name in ("batch_size", "buffer_size", "gamma")} | {"gradient_steps": s["updates"], "seed": seed}
+    common: dict[str, Any] = {
+        "learning_rate": rate,
+        "learning_starts": s["warmup"],
+        "train_freq": s["training_frame_num"],
+    }
+    common |= {name: s[name] for name in ("batch_size", "buffer_size", "gamma")} | {
+        "gradient_steps": s["updates"],
+        "seed": seed,
+    }
     common["policy_kwargs"] = {"net_arch": [width, width]}
     if algo == "dqn":
         own = {"exploration_fraction": s["random_fraction"], "exploration_final_eps": s["random_end"], "tau": s["tau"]}
@@ -162,7 +178,9 @@ def in_fresh_process(kind: str, *given: Any) -> Any:
 # -- the tables --------------------------------------------------------------------------------------------------------------
 
 
-def in_turns(algo: str, width: int, contenders: list[tuple[str, str, dict[str, Any]]], seed: int) -> list[dict[str, Any]]:
+def in_turns(
+    algo: str, width: int, contenders: list[tuple[str, str, dict[str, Any]]], seed: int
+) -> list[dict[str, Any]]:
     """One training of each contender with this seed, one after the other: a busy quarter of an hour hits all of them."""
     return [in_fresh_process(side, algo, seed, STEPS[algo], width, changes) for _, side, changes in contenders]
 
@@ -170,7 +188,9 @@ def in_turns(algo: str, width: int, contenders: list[tuple[str, str, dict[str, A
 def classic_control(algos: list[str], seeds: list[int], width: int, jobs: int) -> None:
     machine = f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start"
     print(f"{date.today()}, {machine}; one thread a training, two layers of {width}\n")
-    print("| env, steps | contender | return of each seed | solved | CPU s, median | clock s, median | CPU time / SB3's |")
+    print(
+        "| env, steps | contender | return of each seed | solved | CPU s, median | clock s, median | CPU time / SB3's |"
+    )
     print("|---|---|---|---|---|---|---|", flush=True)
     for algo in algos:
         contenders: list[tuple[str, str, dict[str, Any]]] = [("SB3", "sb3", {}), ("ours", "ours", {})]
@@ -186,13 +206,16 @@ def classic_control(algos: list[str], seeds: list[int], width: int, jobs: int) -
             cpu, wall = (statistics.median(run[key] for run in runs) for key in ("cpu_s", "wall_s"))
             ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} … {max(ratios):.2f})"
             label = f"{algo.upper()} on {ENVS[algo]}, {STEPS[algo]:,}"
-            print(f"| {label} | {name} | {returns} | {solved} of {len(runs)} | {cpu:.1f} | {wall:.1f} | {ratio} |", flush=True)
+            print(
+                f"| {label} | {name} | {returns} | {solved} of {len(runs)} | {cpu:.1f} | {wall:.1f} | {ratio} |",
+                flush=True,
+            )
 
 
 def train_navigation(algo: str, seed: int, seconds: float) -> list[dict[str, float]]:
     """The demo's preset with one algorithm for so many seconds of CPU time; frames, CPU time and success at each evaluation."""
     from slipstream import train
-    from slipstream.config import load_train
+    from slipstream.config.compose import load_train
 
     train.time = types.SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]  # the run's limit, in CPU time
     points: list[dict[str, float]] = []
@@ -203,7 +226,9 @@ def train_navigation(algo: str, seed: int, seconds: float) -> list[dict[str, flo
         nonlocal evaluating
         start = time.process_time()
         found = evaluate(job)
-        points.append({"frames": job.collector.frames, "cpu_s": start - began - evaluating, "success": found["eval/success"]})
+        points.append(
+            {"frames": job.collector.frames, "cpu_s": start - began - evaluating, "success": found["eval/success"]}
+        )
         evaluating += time.process_time() - start
         return found
 
@@ -223,12 +248,20 @@ def navigation(algos: list[str], seeds: list[int], seconds: float, jobs: int, fo
     print("|---|---|---|---|", flush=True)
     pairs = [(algo, seed) for algo in algos for seed in seeds]
     with ThreadPoolExecutor(jobs) as pool:
-        for (algo, seed), points in zip(pairs, pool.map(lambda pair: in_fresh_process("navigation", *pair, seconds), pairs), strict=True):
+        for (algo, seed), points in zip(
+            pairs, pool.map(lambda pair: in_fresh_process("navigation", *pair, seconds), pairs), strict=True
+        ):
             curves.setdefault(algo, []).append(points)
             last = points[-1]["cpu_s"]
-            at = [[p["success"] for p in points if p["cpu_s"] <= share * last + 1e-6][-1:] or [0.0] for share in (0.25, 0.5, 0.75, 1.0)]
+            at = [
+                [p["success"] for p in points if p["cpu_s"] <= share * last + 1e-6][-1:] or [0.0]
+                for share in (0.25, 0.5, 0.75, 1.0)
+            ]
             shown = ", ".join(f"{value:.2f}" for (value,) in at)
-            print(f"| {algo}, {seed} | {points[-1]['frames']:,} | {shown} | {max(p['success'] for p in points):.2f} |", flush=True)
+            print(
+                f"| {algo}, {seed} | {points[-1]['frames']:,} | {shown} | {max(p['success'] for p in points):.2f} |",
+                flush=True,
+            )
     draw(curves, folder / f"offpolicy-navigation-{date.today()}.png")
 
 
@@ -260,7 +293,10 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=WIDTH)
     parser.add_argument("--seconds", type=float, default=160.0, help="of training in the demo's world")
     parser.add_argument(
-        "--jobs", type=int, default=1, help="seeds, or trainings in the demo's world, at once; each is timed by its own CPU time"
+        "--jobs",
+        type=int,
+        default=1,
+        help="seeds, or trainings in the demo's world, at once; each is timed by its own CPU time",
     )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--alone", help=argparse.SUPPRESS)

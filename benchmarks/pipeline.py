@@ -26,12 +26,12 @@ import pipeline_runs
 import torch
 from torch import Tensor, nn
 
-from slipstream.collect import PipelinedDataCollector, SyncDataCollector
-from slipstream.devices import set_threads
+from slipstream.collectors import PipelinedDataCollector, SyncDataCollector
 from slipstream.envs.base import Outcome, TensorEnv
-from slipstream.envs.navigation import NavigationEnv
+from slipstream.envs.specs import Box, Observation
 from slipstream.models.policy import build_policy
-from slipstream.specs import Box, Observation
+from slipstream.sim.devices import set_threads
+from slipstream.tasks.navigation.env import NavigationEnv
 
 NUM_ENVS, STEPS = 64, 16
 
@@ -159,7 +159,9 @@ def loop(batches: Iterator[Any], learn: Callable[[Any], None]) -> Callable[[], N
     return iteration
 
 
-def overlap_contenders(kind: Kind, step_s: float, peers: bool) -> tuple[dict[str, Callable[[], None]], list[Callable[[], None]]]:
+def overlap_contenders(
+    kind: Kind, step_s: float, peers: bool
+) -> tuple[dict[str, Callable[[], None]], list[Callable[[], None]]]:
     """Iterations of each contender, and what ends them."""
     burner = kind(step_s)
     found: dict[str, Callable[[], None]] = {}
@@ -190,7 +192,11 @@ def overlap_contenders(kind: Kind, step_s: float, peers: bool) -> tuple[dict[str
         acting = torchrl_policy(copy.deepcopy(policy))
         name = "pipelined around TorchRL's Collector, on_policy=False"
         trained = torchrl_policy(policy)
-        add(name, PipelinedDataCollector(Collector(make(), acting, **settings), policy=trained, threads=1), Learner(policy, burner))
+        add(
+            name,
+            PipelinedDataCollector(Collector(make(), acting, **settings), policy=trained, threads=1),
+            Learner(policy, burner),
+        )
         for many in (MultiSyncCollector, MultiAsyncCollector):
             policy = plain_policy()
             collector = many([make], torchrl_policy(policy), **settings)
@@ -247,9 +253,14 @@ def overhead(rounds: int) -> None:
         collector: Any = base if settings is None else PipelinedDataCollector(base, **settings)
         ends.append(collector.shutdown)
         contenders[name] = loop(iter(collector), lambda batch: None)
-    clocks = {"time": time.perf_counter, "processor time": time.process_time}  # the latter is blind to other work on the machine
+    clocks = {
+        "time": time.perf_counter,
+        "processor time": time.process_time,
+    }  # the latter is blind to other work on the machine
     spent: dict[str, dict[str, list[float]]] = {name: {clock: [] for clock in clocks} for name in contenders}
-    for i in range(10 * rounds + 3):  # batch by batch in turns: the shorter a turn, the less the machine changes within it
+    for i in range(
+        10 * rounds + 3
+    ):  # batch by batch in turns: the shorter a turn, the less the machine changes within it
         for name, batch in contenders.items():
             began = {clock: now() for clock, now in clocks.items()}
             batch()
@@ -275,15 +286,23 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--step-ms", type=float, default=10.0)
-    parser.add_argument("--wait", action="store_true", help="env and learner wait instead of burning CPU time: needs no second core")
+    parser.add_argument(
+        "--wait", action="store_true", help="env and learner wait instead of burning CPU time: needs no second core"
+    )
     parser.add_argument("--no-peers", action="store_true", help="leave TorchRL's collectors out")
-    parser.add_argument("--overhead", action="store_true", help="only what the pipeline costs where there is nothing to overlap")
+    parser.add_argument(
+        "--overhead", action="store_true", help="only what the pipeline costs where there is nothing to overlap"
+    )
     parser.add_argument("--learn", action="store_true")
     parser.add_argument("--schemes", action="store_true")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--frames", type=int, default=0, help="of each run of --learn; by default as long as preset=demo")
+    parser.add_argument(
+        "--frames", type=int, default=0, help="of each run of --learn; by default as long as preset=demo"
+    )
     parser.add_argument("--num-envs", type=int, default=1024, help="of --schemes and --device cuda")
-    parser.add_argument("--forms", nargs="+", default=["graphs", "compiled"], choices=["graphs", "compiled"], help="of --device cuda")
+    parser.add_argument(
+        "--forms", nargs="+", default=["graphs", "compiled"], choices=["graphs", "compiled"], help="of --device cuda"
+    )
     parser.add_argument("--iterations", type=int, default=4, help="timed, of --schemes; 10 times as many on a GPU")
     parser.add_argument("--out", default="pipeline-runs", help="where --learn keeps its runs")
     parser.add_argument("--scheme", help=argparse.SUPPRESS)  # one scheme, in its own process

@@ -14,11 +14,11 @@ from pathlib import Path
 import torch
 
 import slipstream
-from slipstream.algo.capture import capture_training
-from slipstream.config import load_train
-from slipstream.devices import resolve_device
-from slipstream.job import Job, build
-from slipstream.runs.log import read_metrics
+from slipstream.algorithms.execution.capture import capture_training
+from slipstream.config.compose import load_train
+from slipstream.sim.devices import resolve_device
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.trainer import Job, build
 
 QUIET = ["quiet=true", "wandb.mode=disabled"]
 MODES = ("off", "on", "on_policy")
@@ -33,7 +33,9 @@ STUDENT_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.3
 def captured(forms: list[str], num_envs: int, iterations: int, device: str, rounds: int) -> None:
     """Whole iterations of captured navigation training, each form a few rounds, one after the other."""
     resolve_device(device)
-    print(f"\n{num_envs} drones x 32 steps, NavRL's network, 4 epochs x 16 minibatches, {torch.cuda.get_device_name()}\n")
+    print(
+        f"\n{num_envs} drones x 32 steps, NavRL's network, 4 epochs x 16 minibatches, {torch.cuda.get_device_name()}\n"
+    )
     print("| form | pipeline | ms an iteration (rounds) | frames/s | to unpipelined |\n|---|---|---|---|---|")
     for form in forms:
         first = 0.0
@@ -72,7 +74,9 @@ def learn(seeds: list[int], frames: int, out: str, device: str) -> None:
         for mode, found in rows.items():
             found.append(_learned(Path(out), seed, mode, frames, device))
     print(f"\npreset=demo by frames, {len(seeds)} seeds; mean and 95 % interval (Student's t)\n")
-    print("| data | frames | success on unseen maps | episode return at the end | each seed's success |\n|---|---|---|---|---|")
+    print(
+        "| data | frames | success on unseen maps | episode return at the end | each seed's success |\n|---|---|---|---|---|"
+    )
     for mode, found in rows.items():
         name = {"off": "on-policy (collect.pipeline=off)", "on": "one update old (collect.pipeline=on)"}[mode]
         success, gain = ([row[key] for row in found] for key in ("success", "return"))
@@ -90,7 +94,7 @@ def _learned(out: Path, seed: int, mode: str, frames: int, device: str) -> dict[
         began = time.perf_counter()
         # a process of its own, as a user starts it: it tells OpenMP's threads not to spin before torch is loaded
         asked = [f"resume={path}"] if started else words
-        subprocess.run([sys.executable, "-m", "slipstream.cli", "train", *asked], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-m", "slipstream", "train", *asked], check=True, stdout=subprocess.DEVNULL)
         rows = read_metrics(path)
         ends = [row["episode/return"] for row in rows[-20:] if "episode/return" in row]
         facts = {"success": rows[-1]["eval/success"], "return": statistics.mean(ends), "frames": rows[-1]["frames"]}
@@ -113,11 +117,24 @@ def _interval(x: list[float]) -> str:
 def schemes(num_envs: int, iterations: int, device: str, script: str) -> None:
     """Each scheme in a process of its own."""
     print(f"\nPPO on navigation, {num_envs} drones x 32 steps, 350 + 80 obstacles, NavRL's network\n")
-    print("| scheme | batch MB | ratio (lidar) | peak memory MB, over scheme A | frames/s | to A | collect + compress ms | update ms |")
+    print(
+        "| scheme | batch MB | ratio (lidar) | peak memory MB, over scheme A | frames/s | to A | collect + compress ms | update ms |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     first: dict[str, float] = {}
     for name in SCHEMES:
-        words = [sys.executable, script, "--scheme", name, "--num-envs", str(num_envs), "--iterations", str(iterations), "--device", device]
+        words = [
+            sys.executable,
+            script,
+            "--scheme",
+            name,
+            "--num-envs",
+            str(num_envs),
+            "--iterations",
+            str(iterations),
+            "--device",
+            device,
+        ]
         facts = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
         first = first or facts
         print(
@@ -130,8 +147,17 @@ def schemes(num_envs: int, iterations: int, device: str, script: str) -> None:
 
 def run_scheme(name: str, num_envs: int, iterations: int, device: str) -> None:
     """Prints what one scheme took, as JSON."""
-    words = [f"env.num_envs={num_envs}", "env.num_obstacles=350", "env.dyn.num_obstacles=80", f"device={device}", "compile=off", *QUIET]
-    words.append("threads=1")  # a second one that others keep from running makes both wait, which says nothing of the schemes
+    words = [
+        f"env.num_envs={num_envs}",
+        "env.num_obstacles=350",
+        "env.dyn.num_obstacles=80",
+        f"device={device}",
+        "compile=off",
+        *QUIET,
+    ]
+    words.append(
+        "threads=1"
+    )  # a second one that others keep from running makes both wait, which says nothing of the schemes
     # weights that fly: the lidar of drones that hover outside of the map would compress too well
     words += [f"collect.compress={SCHEMES[name]}", f"collect.pieces={4 if 'pieces' in name else 1}", f"init={FLIES}"]
     job = build(load_train(words))
@@ -151,7 +177,11 @@ def run_scheme(name: str, num_envs: int, iterations: int, device: str) -> None:
             storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in batch.values(True, True)}
             facts["batch_mb"] = sum(storages.values()) / 1e6
         else:
-            facts |= {"batch_mb": batch.nbytes / 1e6, "ratio": batch.ratio, "lidar_ratio": batch.observations.frames["lidar"].ratio}
+            facts |= {
+                "batch_mb": batch.nbytes / 1e6,
+                "ratio": batch.ratio,
+                "lidar_ratio": batch.observations.frames["lidar"].ratio,
+            }
         del batch
     seconds = statistics.median(collect_s) + statistics.median(update_s)
     gpu_mb = torch.cuda.max_memory_allocated() / 1e6 if device != "cpu" else 0.0

@@ -8,16 +8,18 @@ import math
 import os
 import time
 
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # before torch comes: waiting threads take no time from others, as in cli.py
+os.environ.setdefault(
+    "GOMP_SPINCOUNT", "1000"
+)  # before torch comes: waiting threads take no time from others, as in cli.py
 
 import torch  # noqa: E402
 
-from slipstream.envs.aircombat import AirCombatConfig, AirCombatEnv  # noqa: E402
-from slipstream.sim.reach import Geometry, envelope  # noqa: E402
-from slipstream.sim.reach_table import ReachTable, pseudo_angle  # noqa: E402
-from slipstream.sim.reachable import reachable  # noqa: E402
-from slipstream.sim.scene import scene_of  # noqa: E402
-from slipstream.sim.shots import HOLD, time_of_hit  # noqa: E402
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv  # noqa: E402
+from slipstream.tasks.aircombat.reach.reach import Geometry, envelope  # noqa: E402
+from slipstream.tasks.aircombat.reach.reach_table import ReachTable, pseudo_angle  # noqa: E402
+from slipstream.tasks.aircombat.reach.reachable import reachable  # noqa: E402
+from slipstream.tasks.aircombat.reach.scene import scene_of  # noqa: E402
+from slipstream.tasks.aircombat.reach.shots import HOLD, time_of_hit  # noqa: E402
 
 
 def drawn(pairs, device):

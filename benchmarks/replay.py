@@ -115,7 +115,9 @@ def compare(name: str, episodes: np.ndarray, rounds: int) -> None:
     print("|---|---|---|---|---|---|---|---|")
     for label, (median, ratio, memory, rate, note) in lines.items():
         against = (f"{slow[0] / median:.0f}", f"{rate / slow[3]:.1f}") if slow else ("–", "–")
-        print(f"| {label} | {median * 1e3:.3g} | {ratio:.2f} | {against[0]} | {memory:.4f} | {rate / 1e6:.0f} | {against[1]} | {note} |")
+        print(
+            f"| {label} | {median * 1e3:.3g} | {ratio:.2f} | {against[0]} | {memory:.4f} | {rate / 1e6:.0f} | {against[1]} | {note} |"
+        )
 
 
 def growth(largest: int) -> None:
@@ -136,7 +138,10 @@ def growth(largest: int) -> None:
             start = clock()
             buffer.sample(BATCH)
             times.append(clock() - start)
-        print(f"| {steps:.0e} | {statistics.median(times) * 1e3:.3f} | {buffer.nbytes / steps:.0f} | {576 + 8} | {rate:,.0f} |", flush=True)
+        print(
+            f"| {steps:.0e} | {statistics.median(times) * 1e3:.3f} | {buffer.nbytes / steps:.0f} | {576 + 8} | {rate:,.0f} |",
+            flush=True,
+        )
         buffer.buffer.close()
         steps *= 10
 
@@ -145,11 +150,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", nargs="*", default=list(GROUPS), choices=list(GROUPS))
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--checkpoint", help="policy that flies for the recorded lidar; the one that ships with the package otherwise")
+    parser.add_argument(
+        "--checkpoint", help="policy that flies for the recorded lidar; the one that ships with the package otherwise"
+    )
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--largest", type=int, default=10_000_000, help="steps of the last row of --growth")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--cpu-time", action="store_true", help="time by the processor's clock: for busy machines, with --threads 1")
+    parser.add_argument(
+        "--cpu-time", action="store_true", help="time by the processor's clock: for busy machines, with --threads 1"
+    )
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     if args.cpu_time:

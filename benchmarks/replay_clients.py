@@ -1,8 +1,8 @@
 """Stable-Baselines3 on its own replay buffer and on ours, in turns: the returns it reaches, and the time it takes.
 
-    python benchmarks/replay_clients.py                 # DQN on CartPole-v1, SAC on Pendulum-v1, 3 seeds each: an hour on two cores
-    python benchmarks/replay_clients.py --only sac --seeds 1
-    python benchmarks/replay_clients.py --same-draws    # ours drawing the steps that SB3's own would draw: the same returns, to the digit
+python benchmarks/replay_clients.py                 # DQN on CartPole-v1, SAC on Pendulum-v1, 3 seeds each: an hour on two cores
+python benchmarks/replay_clients.py --only sac --seeds 1
+python benchmarks/replay_clients.py --same-draws    # ours drawing the steps that SB3's own would draw: the same returns, to the digit
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from stable_baselines3 import DQN, SAC
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.evaluation import evaluate_policy
 
-from slipstream.store.adapters_sb3 import SlipstreamReplayBuffer
-from slipstream.store.samplers import Sampler
+from slipstream.replay.adapters.sb3 import SlipstreamReplayBuffer
+from slipstream.replay.sampling.samplers import Sampler
 
 
 class Sb3Draws(Sampler):
@@ -53,14 +53,27 @@ CLIENTS = {
             "policy_kwargs": {"net_arch": [256, 256]},
         },
     ),
-    "sac": (SAC, "Pendulum-v1", 8_000, {"learning_rate": 1e-3, "buffer_size": 20_000, "policy_kwargs": {"net_arch": [64, 64]}}),
+    "sac": (
+        SAC,
+        "Pendulum-v1",
+        8_000,
+        {"learning_rate": 1e-3, "buffer_size": 20_000, "policy_kwargs": {"net_arch": [64, 64]}},
+    ),
 }
 
 
 def train(name: str, buffer: Buffer, seed: int) -> tuple[float, float]:
     """(mean return over 20 deterministic episodes, seconds of training)."""
     algorithm, env, steps, settings = CLIENTS[name]
-    model = algorithm("MlpPolicy", env, seed=seed, replay_buffer_class=buffer[0], replay_buffer_kwargs=buffer[1], device="cpu", **settings)
+    model = algorithm(
+        "MlpPolicy",
+        env,
+        seed=seed,
+        replay_buffer_class=buffer[0],
+        replay_buffer_kwargs=buffer[1],
+        device="cpu",
+        **settings,
+    )
     begin = time.perf_counter()
     model.learn(steps)
     seconds = time.perf_counter() - begin
@@ -86,7 +99,10 @@ def main() -> None:
         for label, runs in results.items():
             returns, seconds = zip(*runs, strict=True)
             each, took = " ".join(f"{r:.0f}" for r in returns), " ".join(f"{s:.0f}" for s in seconds)
-            print(f"| {name} {CLIENTS[name][1]} | {CLIENTS[name][2]} | {label} | {each} | {np.mean(returns):.0f} | {took} |", flush=True)
+            print(
+                f"| {name} {CLIENTS[name][1]} | {CLIENTS[name][2]} | {label} | {each} | {np.mean(returns):.0f} | {took} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The index of replay alone: time to draw, to find, to add and to evict, from 1e4 to 1e8 steps, without any data behind it.
 
-    python benchmarks/replay_index.py            # ~2 minutes, up to 3 GB
-    python benchmarks/replay_index.py --largest 1e6
+python benchmarks/replay_index.py            # ~2 minutes, up to 3 GB
+python benchmarks/replay_index.py --largest 1e6
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slipstream.store import PrioritizedSampler, Sampler, UniformSampler, WithoutReplacementSampler
-from slipstream.store.index import NO_LINK, STARTS, StepIndex
+from slipstream.replay import PrioritizedSampler, Sampler, UniformSampler, WithoutReplacementSampler
+from slipstream.replay.index.step_index import NO_LINK, STARTS, StepIndex
 
 BATCH = 256
 EPISODE = 100  # mean steps an episode
@@ -84,7 +84,9 @@ def table(largest: float) -> str:
             nbytes[f"{kind.__name__} {size}"] = (index.nbytes + sampler.nbytes) / size
             if kind is PrioritizedSampler:
                 steps = rng.integers(index.head_step, index.tail_step, BATCH)
-                turns[f"update_priority {size}"] = lambda sampler=sampler, steps=steps: sampler.update_priority(steps, rng.random(BATCH))
+                turns[f"update_priority {size}"] = lambda sampler=sampler, steps=steps: sampler.update_priority(
+                    steps, rng.random(BATCH)
+                )
         turns[f"n_step=5 {size}"] = draw(index, prepared(UniformSampler, index), 5, ends)
         turns[f"add and evict {size}"] = add_and_evict(filled(size, rng))
     times = medians(turns)
@@ -95,7 +97,9 @@ def table(largest: float) -> str:
         row = [times[f"{name} {size}"] for size in sizes]
         lines.append(f"| {name} | " + " | ".join(f"{t:.1f}" for t in row) + f" | {row[-1] / row[0]:.2f} |")
     for kind in ("UniformSampler", "PrioritizedSampler"):
-        lines.append(f"| bytes a step, {kind} | " + " | ".join(f"{nbytes[f'{kind} {size}']:.1f}" for size in sizes) + " | |")
+        lines.append(
+            f"| bytes a step, {kind} | " + " | ".join(f"{nbytes[f'{kind} {size}']:.1f}" for size in sizes) + " | |"
+        )
     return "\n".join(lines)
 
 

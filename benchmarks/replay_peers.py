@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from tensordict import TensorDict
 
-from slipstream.codec.images import compress_image, compress_image_seq, decompress_image, decompress_image_seq
-from slipstream.store import ReplayBuffer
-from slipstream.store.blocks import BlockColumn
+from slipstream.replay import ReplayBuffer
+from slipstream.storage.blocks import BlockColumn
+from slipstream.storage.codec.images import compress_image, compress_image_seq, decompress_image, decompress_image_seq
 
 
 class Limit:
@@ -78,7 +78,13 @@ class Ours:
         no = torch.zeros(n, steps, dtype=torch.bool)
         last = no.clone()
         last[:, -1] = True
-        facts = {"action": torch.zeros(n, steps, 1), "reward": torch.zeros(n, steps), "terminated": no, "truncated": last, "valid": ~no}
+        facts = {
+            "action": torch.zeros(n, steps, 1),
+            "reward": torch.zeros(n, steps),
+            "terminated": no,
+            "truncated": last,
+            "valid": ~no,
+        }
         frames = torch.from_numpy(episodes)
         now, following = {"observation": {"frame": frames[:, :-1]}}, {"next": {"observation": {"frame": frames[:, 1:]}}}
         self.buffer.extend(TensorDict({**now, **facts, **following}, batch_size=[n, steps]))
@@ -120,11 +126,18 @@ class DocumentsEpisodes:
     def sample(self, n: int) -> Any:
         steps = self.rng.integers(0, self.prefix[-1], n)
         episodes = np.searchsorted(self.prefix, steps, side="right") - 1
-        tasks = [(e, int(self.prefix[e + 1] - self.prefix[e]), int(s - self.prefix[e])) for e, s in zip(episodes, steps, strict=True)]
+        tasks = [
+            (e, int(self.prefix[e + 1] - self.prefix[e]), int(s - self.prefix[e]))
+            for e, s in zip(episodes, steps, strict=True)
+        ]
         batches = []
         for kept in (self.now, self.next):
             with concurrent.futures.ThreadPoolExecutor() as executor:
-                batches.append(torch.stack(list(executor.map(self._one, [(kept[e], length, inside) for e, length, inside in tasks]))))
+                batches.append(
+                    torch.stack(
+                        list(executor.map(self._one, [(kept[e], length, inside) for e, length, inside in tasks]))
+                    )
+                )
         return batches
 
     @property
@@ -167,7 +180,12 @@ class TorchRL:
         frames = torch.from_numpy(episode)
         steps = len(frames) - 1
         # flat keys: CompressedListStorage leaves nested ones uncompressed
-        kept = {"obs": frames[:-1], "next_obs": frames[1:], "action": torch.zeros(steps, 1), "reward": torch.zeros(steps, 1)}
+        kept = {
+            "obs": frames[:-1],
+            "next_obs": frames[1:],
+            "action": torch.zeros(steps, 1),
+            "reward": torch.zeros(steps, 1),
+        }
         self.buffer.extend(TensorDict(kept, batch_size=[steps]))
 
     def sample(self, n: int) -> Any:
@@ -191,7 +209,9 @@ class Cpprb:
 
     def add(self, episode: np.ndarray) -> None:
         steps = len(episode) - 1
-        self.buffer.add(obs=episode[:-1], next_obs=episode[1:], act=np.zeros((steps, 1)), rew=np.zeros(steps), done=np.zeros(steps))
+        self.buffer.add(
+            obs=episode[:-1], next_obs=episode[1:], act=np.zeros((steps, 1)), rew=np.zeros(steps), done=np.zeros(steps)
+        )
         self.buffer.on_episode_end()
 
     def sample(self, n: int) -> Any:
@@ -214,7 +234,9 @@ class StableBaselines3:
             from sb3_extra_buffers.compressed import CompressedReplayBuffer
 
             kinds = {"elem_type": np.dtype(dtype).type, "runs_type": np.uint16}
-            self.buffer = CompressedReplayBuffer(capacity, observation, action, device="cpu", dtypes=kinds, compression_method=compression)
+            self.buffer = CompressedReplayBuffer(
+                capacity, observation, action, device="cpu", dtypes=kinds, compression_method=compression
+            )
 
     def add(self, episode: np.ndarray) -> None:
         action, zero, no = np.zeros((1, 1), np.float32), np.zeros(1), [{}]
@@ -229,7 +251,9 @@ class StableBaselines3:
         kept = (self.buffer.observations, self.buffer.next_observations)
         if self.compression is None:
             return sum(array.nbytes for array in kept)
-        return sum(array.nbytes + sum(sys.getsizeof(item) for item in array.ravel() if item is not None) for array in kept)
+        return sum(
+            array.nbytes + sum(sys.getsizeof(item) for item in array.ravel() if item is not None) for array in kept
+        )
 
 
 def contenders(shape: tuple[int, ...], dtype: Any, steps: int, groups: tuple[int, ...]) -> dict[str, Callable[[], Any]]:

@@ -35,8 +35,8 @@ from tensordict import TensorDict
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from slipstream import NavigationEnv, RolloutStorage, SyncDataCollector  # noqa: E402
-from slipstream.policies import load_policy  # noqa: E402
-from slipstream.store.rollout_export import export  # noqa: E402
+from slipstream.rollouts.export import export  # noqa: E402
+from slipstream.training.policies import load_policy  # noqa: E402
 
 DRONES, STEPS = 1024, 32
 SLICE, SLICES = 32, 256
@@ -57,7 +57,9 @@ def documents_save(batch: TensorDict, path: Path) -> Path:
     """The documents' RolloutStorage.save, line by line."""
     import lz4.frame
 
-    data = {"/".join(key) if isinstance(key, tuple) else key: batch[key].cpu().numpy() for key in batch.keys(True, True)}
+    data = {
+        "/".join(key) if isinstance(key, tuple) else key: batch[key].cpu().numpy() for key in batch.keys(True, True)
+    }
     compressed = lz4.frame.compress(pickle.dumps(data, protocol=4), compression_level=9)
     with open(path, "wb") as file:
         file.write(compressed)
@@ -90,7 +92,11 @@ def hdf5_load(path: Path) -> Any:
 
     out = {}
     with h5py.File(path) as file:
-        file.visititems(lambda name, item: out.update({name: torch.from_numpy(item[()])}) if isinstance(item, h5py.Dataset) else None)
+        file.visititems(
+            lambda name, item: (
+                out.update({name: torch.from_numpy(item[()])}) if isinstance(item, h5py.Dataset) else None
+            )
+        )
     return out
 
 
@@ -187,7 +193,17 @@ def batches_table(folder: Path, rounds: int) -> str:
     for name in (*storages, *peers, *(["Minari (1,024 episodes)"] if installed("minari") else [])):
         middle = statistics.median(saved[name])
         read = "-" if loaded[name][0] != loaded[name][0] else ms(loaded[name])
-        rows.append([name, f"{sizes[name] / 1e6:.2f}", ms(blocked[name]), ms(saved[name]), span(saved[name]), f"{base / middle:.1f}", read])
+        rows.append(
+            [
+                name,
+                f"{sizes[name] / 1e6:.2f}",
+                ms(blocked[name]),
+                ms(saved[name]),
+                span(saved[name]),
+                f"{base / middle:.1f}",
+                read,
+            ]
+        )
     text = table(f"Batches of 1,024 x 32, {raw / 1e6:.1f} MB, {rounds} rounds of 3 different batches",
                  ["", "MB", "the loop waits, ms", "on disk after, ms", "range", "x documents", "load, ms"], rows)  # fmt: skip
     return text + (
@@ -244,10 +260,17 @@ def slice_peers(folder: Path, batch: TensorDict, few: int, keys: list[Any]) -> d
         maps.append(TensorDict.load_memmap(folder / f"map-{i}"))
 
     def draw() -> list[tuple[int, int, int]]:
-        return [(int(rng.integers(few)), int(rng.integers(DRONES)), int(rng.integers(128 - SLICE + 1))) for _ in range(SLICES)]
+        return [
+            (int(rng.integers(few)), int(rng.integers(DRONES)), int(rng.integers(128 - SLICE + 1)))
+            for _ in range(SLICES)
+        ]
 
     def from_maps() -> Any:
-        return {key: torch.stack([maps[f][key][e, t : t + SLICE] for f, e, t in places]) for key in keys} if (places := draw()) else None
+        return (
+            {key: torch.stack([maps[f][key][e, t : t + SLICE] for f, e, t in places]) for key in keys}
+            if (places := draw())
+            else None
+        )
 
     readers: dict[str, Callable[[], Any]] = {f"TensorDict.memmap, raw, {few * DRONES * 128:,} steps": from_maps}
     if installed("h5py"):
@@ -258,14 +281,25 @@ def slice_peers(folder: Path, batch: TensorDict, few: int, keys: list[Any]) -> d
                 for i in range(few if kind == "lzf" else 2):
                     for key, name in zip(keys, names, strict=True):
                         array = batch[key].numpy()
-                        file.create_dataset(f"{i}/{name}", data=array, chunks=(1, SLICE, *array.shape[2:]), compression=kind, shuffle=True)
+                        file.create_dataset(
+                            f"{i}/{name}",
+                            data=array,
+                            chunks=(1, SLICE, *array.shape[2:]),
+                            compression=kind,
+                            shuffle=True,
+                        )
             opened = h5py.File(folder / f"{kind}.h5", "r")
 
             def from_hdf5(opened: Any = opened, count: int = few if kind == "lzf" else 2) -> Any:
                 places = [(f % count, e, t) for f, e, t in draw()]
-                return {name: torch.from_numpy(np.stack([opened[f"{f}/{name}"][e, t : t + SLICE] for f, e, t in places])) for name in names}
+                return {
+                    name: torch.from_numpy(np.stack([opened[f"{f}/{name}"][e, t : t + SLICE] for f, e, t in places]))
+                    for name in names
+                }
 
-            readers[f"HDF5, {kind} + shuffle, chunks of 1 x {SLICE}, {(few if kind == 'lzf' else 2) * DRONES * 128:,} steps"] = from_hdf5
+            readers[
+                f"HDF5, {kind} + shuffle, chunks of 1 x {SLICE}, {(few if kind == 'lzf' else 2) * DRONES * 128:,} steps"
+            ] = from_hdf5
     return readers
 
 
@@ -294,7 +328,13 @@ def span(times: list[float]) -> str:
 
 
 def table(title: str, head: list[str], rows: list[list[str]]) -> str:
-    lines = [f"## {title}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in rows)]
+    lines = [
+        f"## {title}",
+        "",
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * len(head),
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
     return "\n".join([*lines, "", ""])
 
 
@@ -308,13 +348,19 @@ def main() -> None:
     warnings.simplefilter("ignore")
     today = datetime.date.today().isoformat()
     load = os.getloadavg()[0]
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, load average at the start {load:.1f}"
+    machine = (
+        f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, load average at the start {load:.1f}"
+    )
     out = [f"# Rollout files, {today}\n", f"`python benchmarks/rollouts.py`, {machine}.\n"]
     print("\n".join(out), flush=True)
     folder = Path(tempfile.mkdtemp(prefix="slipstream-rollouts-"))
     try:
         for name in args.only:
-            text = batches_table(folder, args.rounds) if name == "batches" else slices_table(folder, args.rounds, args.steps)
+            text = (
+                batches_table(folder, args.rounds)
+                if name == "batches"
+                else slices_table(folder, args.rounds, args.steps)
+            )
             out.append(text)
             print(text, flush=True)
     finally:

@@ -1,6 +1,6 @@
 """The saver in a plain PyTorch loop that knows nothing of Slipstream. Stop it with Ctrl-C, start it again: it goes on.
 
-    python examples/checkpoint_plain_loop.py [--steps 500] [--folder runs/plain]
+python examples/checkpoint_plain_loop.py [--steps 500] [--folder runs/plain]
 """
 
 import argparse
@@ -35,9 +35,16 @@ with AsyncCheckpointSaver(full_every=5, keep_last=3, best_metric="loss", best_mo
         loss.backward()
         optimizer.step()
         if step % 50 == 0 or step == args.steps - 1 or saver.stop_requested:
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "rng": torch.get_rng_state(), "step": step}
+            state = {
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "rng": torch.get_rng_state(),
+                "step": step,
+            }
             saver.save_async(state, args.folder / f"checkpoint_{step}.pt", metrics={"loss": loss.item()}, step=step)
         if saver.stop_requested:
             break
 stats = saver.get_stats()
-print(f"saved {stats['total_saved']} ({stats['differences']} differences), blocked {stats['blocking_ms_median']:.2f} ms each")
+print(
+    f"saved {stats['total_saved']} ({stats['differences']} differences), blocked {stats['blocking_ms_median']:.2f} ms each"
+)

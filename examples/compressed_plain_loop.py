@@ -5,7 +5,7 @@ import sys
 import torch
 
 from slipstream import PPO, CompressedDataCollector, NavigationEnv, SyncDataCollector
-from slipstream.algo.ppo import PPOConfig
+from slipstream.algorithms.ppo import PPOConfig
 from slipstream.models.policy import build_policy
 
 

@@ -1,7 +1,7 @@
 """Flies one episode with an exported policy: NumPy and onnxruntime decide, PyTorch only moves the world.
 
-    slipstream export --to onnx out=policy.onnx        # the policy that ships; checkpoint=runs/NAME for one of yours
-    python examples/fly_onnx.py policy.onnx            # and, if you like, a seed, and in a duel whom it meets: 1 pursuit
+slipstream export --to onnx out=policy.onnx        # the policy that ships; checkpoint=runs/NAME for one of yours
+python examples/fly_onnx.py policy.onnx            # and, if you like, a seed, and in a duel whom it meets: 1 pursuit
 """
 
 import json

@@ -1,6 +1,6 @@
 """The monitor in a plain PyTorch loop that loads its batches in a thread: what does the learner wait for?
 
-    python examples/monitor_plain_loop.py [--steps 300]
+python examples/monitor_plain_loop.py [--steps 300]
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """The monitor in a TorchRL loop: collecting, learning and saving timed, and written where TensorBoard finds it.
 
-    pip install torchrl gymnasium
-    python examples/monitor_torchrl.py [--batches 20] [--folder runs/torchrl]
+pip install torchrl gymnasium
+python examples/monitor_torchrl.py [--batches 20] [--folder runs/torchrl]
 """
 
 import argparse
@@ -36,7 +36,9 @@ with AsyncCheckpointSaver() as saver, SummaryWriter(args.folder) as writer:
         with monitor.timer("collect"):  # in the learner's own thread: all of it is exposed
             data = next(batches)
         with monitor.timer("learn"):
-            loss = (policy(data.clone())["action"] + data["observation"][..., 1:2]).square().mean()  # any update of yours
+            loss = (
+                (policy(data.clone())["action"] + data["observation"][..., 1:2]).square().mean()
+            )  # any update of yours
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -1,6 +1,6 @@
 """Image episodes in compressed replay: added whole, drawn as n-step transitions by priority, saved and taken up again.
 
-    python examples/replay_frames.py --folder replay
+python examples/replay_frames.py --folder replay
 """
 
 import argparse
@@ -21,7 +21,12 @@ def episode(rng: np.random.Generator, length: int) -> dict:
         frame[x : x + 10, y : y + 10] = 255
     ended = np.arange(length) == length - 1
     reward = rng.normal(size=length).astype(np.float32)
-    return {"observation": {"frame": frames}, "action": rng.integers(0, 4, length), "reward": reward, "terminated": ended}
+    return {
+        "observation": {"frame": frames},
+        "action": rng.integers(0, 4, length),
+        "reward": reward,
+        "terminated": ended,
+    }
 
 
 def main() -> None:
@@ -49,7 +54,9 @@ def main() -> None:
         print(f"{len(buffer)} steps; frames take {stats['nbytes'] / stats['raw_bytes']:.2f} of their raw size")
 
     with ReplayBuffer(20_000, sampler=PrioritizedSampler()).load(folder) as again:
-        print(f"{len(again)} steps loaded; a slice of 10: {tuple(again.sample_slices(4, 10)['observation', 'frame'].shape)}")
+        print(
+            f"{len(again)} steps loaded; a slice of 10: {tuple(again.sample_slices(4, 10)['observation', 'frame'].shape)}"
+        )
 
 
 if __name__ == "__main__":

@@ -36,7 +36,9 @@ def main() -> int:
             storage.save(data, iteration=i)
         collector.shutdown()
         stats = storage.get_stats()
-        print(f"{stats['saved'] + stats['queue_size']} batches; the loop waited {stats['blocking_ms_median']:.2f} ms for each")
+        print(
+            f"{stats['saved'] + stats['queue_size']} batches; the loop waited {stats['blocking_ms_median']:.2f} ms for each"
+        )
     storage = RolloutStorage(folder)
     file = storage.file(9)
     print(f"{file.tensor_bytes / 1e3:.0f} kB in {file.nbytes / 1e3:.0f} kB: {tuple(storage.load(9).batch_size)}")

@@ -4,22 +4,45 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slipstream.algo.dqn import DQN
-    from slipstream.algo.ppo import PPO
-    from slipstream.algo.sac import SAC
-    from slipstream.algo.td3 import TD3
-    from slipstream.checkpoint import AsyncCheckpointSaver, format_checkpoint_name, get_model_size, load_checkpoint, print_model_info
-    from slipstream.codec.images import compress_image, compress_image_seq, decompress_image, decompress_image_seq
-    from slipstream.collect import CompressedDataCollector, CompressedLidarTransform, PipelinedDataCollector, SyncDataCollector
-    from slipstream.envs.agents import BaseAgent, PlaceholderAgent
-    from slipstream.envs.aircombat import AirCombatEnv
+    from slipstream.algorithms.dqn import DQN
+    from slipstream.algorithms.ppo import PPO
+    from slipstream.algorithms.sac import SAC
+    from slipstream.algorithms.td3 import TD3
+    from slipstream.checkpoint import (
+        AsyncCheckpointSaver,
+        format_checkpoint_name,
+        get_model_size,
+        load_checkpoint,
+        print_model_info,
+    )
+    from slipstream.collectors import (
+        CompressedDataCollector,
+        CompressedLidarTransform,
+        PipelinedDataCollector,
+        SyncDataCollector,
+    )
     from slipstream.envs.base import TensorEnv
-    from slipstream.envs.navigation import NavigationEnv
-    from slipstream.envs.rewards import BaseReward, ZeroReward
-    from slipstream.exploration import ExplorationType, set_exploration_type
+    from slipstream.models.exploration import ExplorationType, set_exploration_type
     from slipstream.monitor import Advisor, PerformanceMonitor
-    from slipstream.store import DictReplayBuffer, HindsightSampler, PrefixSum, PrioritizedSampler, ReplayBuffer, sample_batch
-    from slipstream.store.rollouts import RolloutStorage
+    from slipstream.replay import (
+        DictReplayBuffer,
+        HindsightSampler,
+        PrefixSum,
+        PrioritizedSampler,
+        ReplayBuffer,
+        sample_batch,
+    )
+    from slipstream.rollouts.storage import RolloutStorage
+    from slipstream.storage.codec.images import (
+        compress_image,
+        compress_image_seq,
+        decompress_image,
+        decompress_image_seq,
+    )
+    from slipstream.tasks.aircombat.agents import BaseAgent, PlaceholderAgent
+    from slipstream.tasks.aircombat.env import AirCombatEnv
+    from slipstream.tasks.aircombat.rewards import BaseReward, ZeroReward
+    from slipstream.tasks.navigation.env import NavigationEnv
 
 __all__ = [
     "DQN",
@@ -60,22 +83,40 @@ __all__ = [
 ]
 
 _HOMES = {
-    "algo.dqn": ("DQN",),
-    "algo.ppo": ("PPO",),
-    "algo.sac": ("SAC",),
-    "algo.td3": ("TD3",),
-    "checkpoint": ("AsyncCheckpointSaver", "format_checkpoint_name", "get_model_size", "load_checkpoint", "print_model_info"),
-    "codec.images": ("compress_image", "compress_image_seq", "decompress_image", "decompress_image_seq"),
-    "collect": ("CompressedDataCollector", "CompressedLidarTransform", "PipelinedDataCollector", "SyncDataCollector"),
-    "envs.agents": ("BaseAgent", "PlaceholderAgent"),
-    "envs.aircombat": ("AirCombatEnv",),
+    "algorithms.dqn": ("DQN",),
+    "algorithms.ppo": ("PPO",),
+    "algorithms.sac": ("SAC",),
+    "algorithms.td3": ("TD3",),
+    "checkpoint": (
+        "AsyncCheckpointSaver",
+        "format_checkpoint_name",
+        "get_model_size",
+        "load_checkpoint",
+        "print_model_info",
+    ),
+    "storage.codec.images": ("compress_image", "compress_image_seq", "decompress_image", "decompress_image_seq"),
+    "collectors": (
+        "CompressedDataCollector",
+        "CompressedLidarTransform",
+        "PipelinedDataCollector",
+        "SyncDataCollector",
+    ),
+    "tasks.aircombat.agents": ("BaseAgent", "PlaceholderAgent"),
+    "tasks.aircombat.env": ("AirCombatEnv",),
     "envs.base": ("TensorEnv",),
-    "envs.navigation": ("NavigationEnv",),
-    "envs.rewards": ("BaseReward", "ZeroReward"),
-    "exploration": ("ExplorationType", "set_exploration_type"),
+    "tasks.navigation.env": ("NavigationEnv",),
+    "tasks.aircombat.rewards": ("BaseReward", "ZeroReward"),
+    "models.exploration": ("ExplorationType", "set_exploration_type"),
     "monitor": ("Advisor", "PerformanceMonitor"),
-    "store": ("DictReplayBuffer", "HindsightSampler", "PrefixSum", "PrioritizedSampler", "ReplayBuffer", "sample_batch"),
-    "store.rollouts": ("RolloutStorage",),
+    "replay": (
+        "DictReplayBuffer",
+        "HindsightSampler",
+        "PrefixSum",
+        "PrioritizedSampler",
+        "ReplayBuffer",
+        "sample_batch",
+    ),
+    "rollouts.storage": ("RolloutStorage",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

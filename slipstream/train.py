@@ -1,6 +1,6 @@
 """The training loop. Read `loop` first: it is the whole product on one screen.
 
-    slipstream train env.num_envs=1024 env.num_obstacles=350 env_dyn.num_obstacles=80
+slipstream train env.num_envs=1024 env.num_obstacles=350 env_dyn.num_obstacles=80
 """
 
 from __future__ import annotations
@@ -13,29 +13,41 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from slipstream.algo.capture import capture_training
+from slipstream.algorithms.execution.capture import capture_training
 from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.checkpoint.newest import newest_good
-from slipstream.clock import Clock
-from slipstream.collect.compressed import CompressedBatch
-from slipstream.config import from_dict, to_dict
-from slipstream.job import Job, build
-from slipstream.keys import ConfigError
-from slipstream.league.report import write_league_report
+from slipstream.cli.subcommands import PipedConsole
+from slipstream.collectors.compressed import CompressedBatch
+from slipstream.config.compose import from_dict, to_dict
+from slipstream.config.help import ConfigError
+from slipstream.config.schema import TrainConfig
 from slipstream.monitor import PerformanceMonitor
-from slipstream.policies import newest_state
-from slipstream.readback import ReadBack
-from slipstream.runs import LiveView, RunFolder, RunLog, learning_curve, read_metrics
-from slipstream.saving.errors import SaveError
-from slipstream.saving.lock import WriterLock
-from slipstream.settings import TrainConfig
-from slipstream.store.rollouts import RolloutStorage
-from slipstream.subcommands import PipedConsole
+from slipstream.rollouts.storage import RolloutStorage
+from slipstream.storage.errors import SaveError
+from slipstream.storage.lock import WriterLock
+from slipstream.tasks.aircombat.league.report import write_league_report
+from slipstream.training.clock import Clock
+from slipstream.training.live_view import LiveView
+from slipstream.training.metrics_log import RunLog, read_metrics
+from slipstream.training.plots import learning_curve
+from slipstream.training.policies import newest_state
+from slipstream.training.readback import ReadBack
+from slipstream.training.run_folder import RunFolder
+from slipstream.training.trainer import Job, build
 
 # What a resumed run may change: how long it goes on, where it runs and what it shows, not what it computes.
 FREE_TO_CHANGE = (
     *("total_frames", "max_time_s", "save_minutes", "device", "compile", "quiet", "threads"),
-    *("resume", "root", "name", "init", "wandb.mode", "checkpoint_full_every", "collect.prefetch_count", "collect.threads"),
+    *(
+        "resume",
+        "root",
+        "name",
+        "init",
+        "wandb.mode",
+        "checkpoint_full_every",
+        "collect.prefetch_count",
+        "collect.threads",
+    ),
     *("rollout_save_interval", "rollout_compression_level"),
 )
 FEWEST_POINTS = 10  # that make a curve
@@ -45,7 +57,9 @@ def run(cfg: TrainConfig) -> RunFolder:
     """Trains until `total_frames`, `max_time_s` or a signal; everything it leaves is in the run folder it returns."""
     if cfg.resume:
         folder = RunFolder.open(cfg.resume)
-        with sole_writer(folder):  # before anything is read: what another training still writes would be out of date at once
+        with sole_writer(
+            folder
+        ):  # before anything is read: what another training still writes would be out of date at once
             state = take_up(cfg, folder)
             job = build(replace(cfg, resume=None))
             return loop(job, folder, wandb_settings(cfg), start=job.load_state_dict(state))
@@ -81,7 +95,9 @@ def loop(job: Job, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunF
         save_clock, readings = Clock(60 * cfg.save_minutes), ReadBack(job.env.device)
         done = True
         if start >= job.last_iteration:
-            print(f"nothing left to do: this run has {job.collector.frames:,} frames; give a larger total_frames or max_time_s")
+            print(
+                f"nothing left to do: this run has {job.collector.frames:,} frames; give a larger total_frames or max_time_s"
+            )
         for it in range(start, job.last_iteration):
             with monitor.timer("collect", job.env.device):
                 batch = collect()
@@ -96,8 +112,13 @@ def loop(job: Job, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunF
             last = done or saver.stop_requested
             evaluates = is_due(cfg.eval_interval, it, done)  # who stops a run is not kept waiting by a last evaluation
             saves = is_due(cfg.save_interval, it, last) or save_clock.is_up()
-            with monitor.timer("read back"):  # on a GPU that of the iteration before, so that the device never waits for the host
-                read = [(past, job.metrics(numbers, names)) for (past, *names), numbers in readings.take(wait=evaluates or saves)]
+            with monitor.timer(
+                "read back"
+            ):  # on a GPU that of the iteration before, so that the device never waits for the host
+                read = [
+                    (past, job.metrics(numbers, names))
+                    for (past, *names), numbers in readings.take(wait=evaluates or saves)
+                ]
             found: dict[str, float] = {}
             if evaluates:
                 with monitor.timer("evaluate"), clock.paused():
@@ -117,7 +138,13 @@ def loop(job: Job, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunF
             if saves:
                 with monitor.timer("checkpoint_save"):
                     state = job.state_dict(it + 1, clock)
-                    saver.save_async(state, folder.checkpoint_path(it + 1), cfg.compress_checkpoint, step=it + 1, metrics=scores(metrics))
+                    saver.save_async(
+                        state,
+                        folder.checkpoint_path(it + 1),
+                        cfg.compress_checkpoint,
+                        step=it + 1,
+                        metrics=scores(metrics),
+                    )
                 log.flush()
                 save_clock = Clock(60 * cfg.save_minutes)
             monitor.tick(frames=job.frames_per_batch)
@@ -149,7 +176,7 @@ def with_sizes(cfg: TrainConfig) -> TrainConfig:
     """The configuration with numbers for `=auto`, found by short trainings."""
     if not cfg.auto:
         return cfg
-    from slipstream.tuning import choose_sizes  # which itself trains
+    from slipstream.training.tuning import choose_sizes  # which itself trains
 
     return choose_sizes(cfg)
 
@@ -157,7 +184,8 @@ def with_sizes(cfg: TrainConfig) -> TrainConfig:
 def sole_writer(folder: RunFolder) -> WriterLock:
     """What lets one training at a time write a run folder; it goes with the process, however that ends."""
     return WriterLock(
-        folder.path, f"wait until it ends or stop it; another run that starts from this one's policy: slipstream train init={folder.path}"
+        folder.path,
+        f"wait until it ends or stop it; another run that starts from this one's policy: slipstream train init={folder.path}",
     )
 
 
@@ -236,7 +264,11 @@ def totals(job: Job) -> tuple[int, int]:
 
 def scores(metrics: dict[str, float]) -> dict[str, float]:
     """What is noted with a checkpoint."""
-    return {name: value for name, value in metrics.items() if name in ("episode/return", "episode/success", "eval/success", "eval/return")}
+    return {
+        name: value
+        for name, value in metrics.items()
+        if name in ("episode/return", "episode/success", "eval/success", "eval/return")
+    }
 
 
 def if_long(job: Job) -> str:
@@ -269,5 +301,7 @@ def wandb_settings(cfg: TrainConfig) -> dict[str, Any]:
     if settings["mode"] == "auto":
         settings["mode"] = "offline" if installed else "disabled"
     if settings["mode"] != "disabled" and not installed:
-        raise ConfigError(f"wandb.mode={settings['mode']} needs W&B: pip install 'slipstream-rl[wandb]', or set wandb.mode=disabled")
+        raise ConfigError(
+            f"wandb.mode={settings['mode']} needs W&B: pip install 'slipstream-rl[wandb]', or set wandb.mode=disabled"
+        )
     return settings

@@ -12,36 +12,22 @@ PACKAGE = Path(__file__).parents[1] / "slipstream"
 
 # What each part may import of slipstream, besides itself. Parts that are not named here compose, and may import all.
 ALLOWED = {
-    "atomic": set(),
-    "seeding": set(),
-    "specs": set(),
-    "exploration": set(),
-    "devices": set(),
-    "readback": set(),
-    "keys": set(),
-    "limits": set(),
-    "words": {"keys"},
-    "named": {"keys"},
-    "clock": set(),
-    "subcommands": set(),
-    "sim": {"seeding"},
-    "codec": set(),
+    "storage": set(),
     "monitor": set(),
-    "saving": {"atomic", "codec"},
-    "store": {"atomic", "codec", "saving", "specs"},
-    "checkpoint": {"codec", "saving", "subcommands"},
-    "runs": {"atomic", "monitor"},  # a run folder is given plain data
-    "envs": {"sim", "specs", "seeding", "keys", "named"},
-    "models": {"specs", "exploration"},
-    "collect": {"envs", "exploration", "specs", "store", "codec", "devices"},
-    "algo": {"models", "exploration", "specs", "limits"},
+    "sim": set(),
+    "checkpoint": {"storage"},
+    "replay": {"storage"},
+    "rollouts": {"storage"},
+    "envs": {"config", "sim"},
+    "models": {"envs"},
+    "collectors": {"envs", "models", "sim", "storage"},
+    "algorithms": {"config", "envs", "models", "replay"},
 }
-COMPOSE = {"__init__", "job", "train", "evaluate", "policies", "cli", "config", "demo", "bench", "export", "rollouts"}
-COMPOSE |= {"settings", "league", "learner", "tuning", "advise"}
+COMPOSE = {"__init__", "__main__", "train", "cli", "config", "tasks", "training"}
 
 
 def part_of(module: str) -> str:
-    """`slipstream.sim.lidar` belongs to `sim`; `slipstream` itself to `__init__`."""
+    """`slipstream.sim.frames` belongs to `sim`; `slipstream` itself to `__init__`."""
     return [*module.split("."), "__init__"][1]
 
 
@@ -55,7 +41,9 @@ def imports_of(source: str, module: str, is_package: bool) -> Iterator[str]:
             above = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join([*above, *(node.module or "").split(".")]).strip(".")
             if base.split(".")[0] == "slipstream":
-                yield from (f"{base}.{alias.name}" if _is_module(f"{base}.{alias.name}") else base for alias in node.names)
+                yield from (
+                    f"{base}.{alias.name}" if _is_module(f"{base}.{alias.name}") else base for alias in node.names
+                )
         elif isinstance(node, ast.Call) and node.args and _called(node) == "import_module":
             name = node.args[0]
             if isinstance(name, ast.Constant) and str(name.value).split(".")[0] == "slipstream":
@@ -77,7 +65,13 @@ def violations(files: dict[str, tuple[str, bool]]) -> list[str]:
 def cycles(files: dict[str, tuple[str, bool]]) -> list[str]:
     """Modules that import one another when they are loaded, as `a -> b -> a`. Packages stand for their own __init__ only."""
     edges = {
-        module: sorted({name for name in imports_of(_loaded_at_once(source), module, is_package) if name in files and name != module})
+        module: sorted(
+            {
+                name
+                for name in imports_of(_loaded_at_once(source), module, is_package)
+                if name in files and name != module
+            }
+        )
         for module, (source, is_package) in files.items()
     }
     found, done = [], set()
@@ -138,19 +132,19 @@ def test_no_module_imports_itself_by_way_of_others():
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("slipstream.codec.chunk", "from slipstream.envs.base import TensorEnv"),
-        ("slipstream.store.replay", "import slipstream.algo.ppo"),
+        ("slipstream.storage.codec.chunk", "from slipstream.envs.base import TensorEnv"),
+        ("slipstream.replay.buffer", "import slipstream.algorithms.ppo"),
         ("slipstream.checkpoint.saver", "from slipstream.train import run"),
         ("slipstream.checkpoint.saver", "from slipstream import PPO"),
         ("slipstream.monitor.timers", "from ..models import policy"),
         ("slipstream.monitor.advisor", "def probe():\n    from slipstream import train"),
-        ("slipstream.sim.lidar", "from slipstream.specs import Box"),
-        ("slipstream.envs.navigation", "from slipstream.collect import SyncDataCollector"),
-        ("slipstream.models.policy", "from slipstream.envs.base import TensorEnv"),
-        ("slipstream.collect.sync", "from slipstream.models.policy import ActorCritic"),
-        ("slipstream.algo.ppo", "from slipstream.collect import SyncDataCollector"),
-        ("slipstream.runs.folder", "from slipstream.config import TrainConfig"),
-        ("slipstream.runs.folder", "import importlib\nimportlib.import_module('slipstream.train')"),
+        ("slipstream.sim.frames", "from slipstream.envs.specs import Box"),
+        ("slipstream.envs.base", "from slipstream.collectors import SyncDataCollector"),
+        ("slipstream.models.policy", "from slipstream.collectors import SyncDataCollector"),
+        ("slipstream.collectors.sync", "from slipstream.algorithms.ppo import PPO"),
+        ("slipstream.algorithms.ppo", "from slipstream.collectors import SyncDataCollector"),
+        ("slipstream.rollouts.storage", "from slipstream.replay.buffer import ReplayBuffer"),
+        ("slipstream.rollouts.storage", "import importlib\nimportlib.import_module('slipstream.train')"),
     ],
 )
 def test_a_planted_violation_is_found(module, line):

@@ -8,7 +8,9 @@ from typing import Any
 from torch import nn
 
 
-def format_checkpoint_name(iteration: int | str, prefix: str = "checkpoint", suffix: str = ".pt", directory: str | Path = "") -> str:
+def format_checkpoint_name(
+    iteration: int | str, prefix: str = "checkpoint", suffix: str = ".pt", directory: str | Path = ""
+) -> str:
     """`checkpoint_1000.pt`, or `checkpoint_final.pt` for the last one; below `directory` when one is given."""
     name = f"{prefix}_{iteration}{suffix}"
     return str(Path(directory) / name)

@@ -1,6 +1,6 @@
 """What can go wrong with a checkpoint."""
 
-from slipstream.saving.errors import SaveError
+from slipstream.storage.errors import SaveError
 
 
 class CheckpointError(SaveError):

@@ -22,12 +22,14 @@ import torch
 
 from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CorruptCheckpointError
-from slipstream.codec import CHUNK_BYTES, moments_nbytes
-from slipstream.saving.staging import SIGNED_MOMENTS, Storage, View
+from slipstream.storage.codec import CHUNK_BYTES, moments_nbytes
+from slipstream.storage.staging import SIGNED_MOMENTS, Storage, View
 
 MAGIC = b"\x89SLIPCKP"
 VERSION = 1
-HEADER = struct.Struct("<8sHHI16sQQI8xI")  # magic, version, flags, 0, identity, index offset, index length, index crc, 8 zeros, header crc
+HEADER = struct.Struct(
+    "<8sHHI16sQQI8xI"
+)  # magic, version, flags, 0, identity, index offset, index length, index crc, 8 zeros, header crc
 PAD = 64
 IS_DIFFERENCE = 1
 CODINGS = ("", "bf16", "int8")
@@ -103,7 +105,9 @@ def pack_index(index: Index) -> bytes:
         "structure": tree.to_json(index.structure),
         "tensors": [list(v) for v in index.views],
         "storages": [[*s, coding] for s, coding in index.storages],
-        "streams": [[s.width, s.nbytes, [[c.offset, c.stored, c.method, c.crc] for c in s.chunks]] for s in index.streams],
+        "streams": [
+            [s.width, s.nbytes, [[c.offset, c.stored, c.method, c.crc] for c in s.chunks]] for s in index.streams
+        ],
         "base": [index.base[0], index.base[1].hex()] if index.base else None,
         "metrics": tree.to_json(tree.freeze(dict(index.metrics))[0]),
         "step": index.step,
@@ -130,9 +134,13 @@ def read_index(fd: int, path: Path) -> Index:
     if zlib.crc32(head[:-4]) != head_crc:
         raise CorruptCheckpointError(f"{path}: the header's checksum is wrong")
     if version != VERSION:
-        raise CorruptCheckpointError(f"{path}: format version {version}; this Slipstream reads version {VERSION}: update it")
+        raise CorruptCheckpointError(
+            f"{path}: format version {version}; this Slipstream reads version {VERSION}: update it"
+        )
     if offset < HEADER.size or offset + length != size or zero:
-        raise CorruptCheckpointError(f"{path}: the index should end at byte {offset + length}, the file at {size}: cut short or added to")
+        raise CorruptCheckpointError(
+            f"{path}: the index should end at byte {offset + length}, the file at {size}: cut short or added to"
+        )
     body = os.pread(fd, length, offset)
     if len(body) != length or zlib.crc32(body) != crc:
         raise CorruptCheckpointError(f"{path}: the index's checksum is wrong")
@@ -147,7 +155,9 @@ def read_index(fd: int, path: Path) -> Index:
 
 
 def _parse(data: Any, identity: bytes) -> Index:
-    views = [View(s, str(d), _sizes(shape), _sizes(stride), o, str(dev)) for s, d, shape, stride, o, dev in data["tensors"]]
+    views = [
+        View(s, str(d), _sizes(shape), _sizes(stride), o, str(dev)) for s, d, shape, stride, o, dev in data["tensors"]
+    ]
     storages = [(Storage(a, b, n, str(role)), str(coding)) for a, b, n, role, coding in data["storages"]]
     streams = [FileStream(w, n, [Chunk(*c) for c in chunks]) for w, n, chunks in data["streams"]]
     base = None
@@ -193,7 +203,12 @@ def _check(index: Index, end: int, flag: bool) -> None:
             raise CorruptCheckpointError(f"a storage in stream {storage.stream} with coding {coding!r}")
         if storage.nbytes and storage.start + storage.nbytes > index.streams[storage.stream].nbytes:
             raise CorruptCheckpointError("a storage runs past the end of its stream")
-        if coding == "bf16" and storage.nbytes % 2 or coding == "int8" and moments_nbytes(int8_count(storage.nbytes)) != storage.nbytes:
+        if (
+            coding == "bf16"
+            and storage.nbytes % 2
+            or coding == "int8"
+            and moments_nbytes(int8_count(storage.nbytes)) != storage.nbytes
+        ):
             raise CorruptCheckpointError(f"{storage.nbytes} bytes cannot be {coding} moments")
     for view in index.views:
         _check_view(view, index)

@@ -13,8 +13,8 @@ import torch
 from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CorruptCheckpointError, UnsafeCheckpointError
 from slipstream.checkpoint.reader import make_tensor
-from slipstream.saving.files import AtomicFile, FileSystem, atomic_file
-from slipstream.saving.staging import Layout
+from slipstream.storage.files import AtomicFile, FileSystem, atomic_file
+from slipstream.storage.staging import Layout
 
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _BLOCK = 1 << 20
@@ -25,7 +25,11 @@ def snapshot_state(structure: Any, layout: Layout, host: np.ndarray) -> Any:
     parts = []
     for storage in layout.storages:
         start = layout.streams[storage.stream].start + storage.start if layout.streams else 0
-        parts.append(torch.from_numpy(host[start : start + storage.nbytes]) if storage.nbytes else torch.empty(0, dtype=torch.uint8))
+        parts.append(
+            torch.from_numpy(host[start : start + storage.nbytes])
+            if storage.nbytes
+            else torch.empty(0, dtype=torch.uint8)
+        )
     return tree.thaw(structure, lambda i: make_tensor(layout.views[i], parts[layout.views[i].storage]))
 
 
@@ -43,7 +47,9 @@ class _Lz4Stream:
         import lz4.frame
 
         self._file = file
-        self._frame = lz4.frame.LZ4FrameCompressor(compression_level=level, content_checksum=True, block_size=lz4.frame.BLOCKSIZE_MAX4MB)
+        self._frame = lz4.frame.LZ4FrameCompressor(
+            compression_level=level, content_checksum=True, block_size=lz4.frame.BLOCKSIZE_MAX4MB
+        )
         file.write(self._frame.begin())
 
     def write(self, data: Any) -> int:
@@ -80,7 +86,9 @@ def read_torch(path: Path, map_location: Any, mmap: bool) -> Any:
         raise CorruptCheckpointError(f"{path}: is not a checkpoint, neither ours nor torch's")
     try:
         with torch.serialization.safe_globals(_numpy_globals()):
-            return torch.load(source, map_location=map_location, weights_only=True, mmap=True if mmap and zipped else None)
+            return torch.load(
+                source, map_location=map_location, weights_only=True, mmap=True if mmap and zipped else None
+            )
     except pickle.UnpicklingError as error:
         if "Unsupported" in str(error) or "GLOBAL" in str(error) or "global" in str(error):
             raise UnsafeCheckpointError(

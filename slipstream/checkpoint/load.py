@@ -16,7 +16,9 @@ from slipstream.checkpoint.retention import number_of
 FORMS = (".slip", ".lz4", "")
 
 
-def load_checkpoint(path: str | Path, keys: Iterable[str] | None = None, map_location: Any = "cpu", mmap: bool = False) -> Any:
+def load_checkpoint(
+    path: str | Path, keys: Iterable[str] | None = None, map_location: Any = "cpu", mmap: bool = False
+) -> Any:
     """The state saved at `path`, which may be the file itself, its plain name (`c.pt` for `c.pt.slip`), or a folder: its `latest`.
 
     keys: only these parts, as dotted paths (`["model", "optimizer.state"]`); of a `.slip` file nothing else is read.
@@ -53,7 +55,9 @@ def find_file(path: str | Path) -> Path:
         raise FileNotFoundError(f"no checkpoint at {path} (looked for {', '.join(path.name + form for form in FORMS)})")
     newest = max(found, key=lambda p: p.stat().st_mtime_ns)
     if len(found) > 1:
-        warnings.warn(f"several forms of {path.name} lie in {path.parent}: taking the newest, {newest.name}", stacklevel=3)
+        warnings.warn(
+            f"several forms of {path.name} lie in {path.parent}: taking the newest, {newest.name}", stacklevel=3
+        )
     return newest
 
 
@@ -64,5 +68,7 @@ def _latest_in(folder: Path) -> Path:
             return place / "latest.pt"
         numbered = [p for p in place.glob("*_[0-9]*.pt*") if p.is_file() and number_of(p) is not None]
         if numbered:
-            return max(numbered, key=lambda p: (number_of(p), p.stat().st_mtime_ns))  # by number: c_1000 comes after c_999
+            return max(
+                numbered, key=lambda p: (number_of(p), p.stat().st_mtime_ns)
+            )  # by number: c_1000 comes after c_999
     return folder / "latest.pt"

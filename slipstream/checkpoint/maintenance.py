@@ -19,11 +19,11 @@ from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint
 from slipstream.checkpoint.reader import SlipFile
 from slipstream.checkpoint.retention import needed_bases, number_of, read_entry
 from slipstream.checkpoint.writer import SlipWriter, make_image
-from slipstream.codec import Workers
-from slipstream.saving.files import FileSystem, atomic_file, point, stale_files, sync_folder
-from slipstream.saving.lock import NAME as LOCK_NAME
-from slipstream.saving.lock import WriterLock
-from slipstream.saving.staging import Staging, View
+from slipstream.storage.codec import Workers
+from slipstream.storage.files import FileSystem, atomic_file, point, stale_files, sync_folder
+from slipstream.storage.lock import NAME as LOCK_NAME
+from slipstream.storage.lock import WriterLock
+from slipstream.storage.staging import Staging, View
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
@@ -100,7 +100,11 @@ def _compare(path: str, a: Any, b: Any) -> Change | None:
         wide = torch.complex128 if a.dtype.is_complex else torch.float64
         x, y = a.detach().to(wide), b.detach().to(wide)
         differ = (x != y) & ~((x != x) & (y != y))
-        return Change(path, "values", float((x - y).abs().max()), float(differ.double().mean())) if bool(differ.any()) else None
+        return (
+            Change(path, "values", float((x - y).abs().max()), float(differ.double().mean()))
+            if bool(differ.any())
+            else None
+        )
     same = np.array_equal(a, b) if isinstance(a, np.ndarray) else type(a) is type(b) and (a == b or (a != a and b != b))
     return None if same else Change(path, f"{_short(a)} -> {_short(b)}")
 
@@ -110,7 +114,9 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def write_whole(path: Path, state: Any, *, metrics: dict[str, float], step: int | None, devices: list[str] | None = None) -> int:
+def write_whole(
+    path: Path, state: Any, *, metrics: dict[str, float], step: int | None, devices: list[str] | None = None
+) -> int:
     """Write `state` as a whole `.slip` file, here and now; the bytes written."""
     structure, leaves = tree.freeze(state)
     buffer = Staging().snapshot(leaves)
@@ -214,7 +220,12 @@ def _remove_bases(folder: Path, done: Repairs) -> None:
 
 def _mend_links(folder: Path, good: list[Path], done: Repairs) -> None:
     """Removes links to files that are gone; `latest` then points to the highest number among `good`."""
-    dangling = [link for name in ("latest", "best") for link in folder.glob(f"{name}.pt*") if link.is_symlink() and not link.exists()]
+    dangling = [
+        link
+        for name in ("latest", "best")
+        for link in folder.glob(f"{name}.pt*")
+        if link.is_symlink() and not link.exists()
+    ]
     for link in dangling:
         link.unlink()
     numbered = [path for path in good if number_of(path) is not None]

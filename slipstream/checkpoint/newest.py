@@ -38,7 +38,9 @@ class Newest:
 
 def checkpoints_of(folder: Path) -> list[Path]:
     """The checkpoints ckpt_000123.pt… of a run, the highest iteration first; of several forms of one, the last written."""
-    found = [path for path in folder.glob("ckpt_*.pt*") if number_of(path) is not None and path.is_file()]  # not *.slip.broken
+    found = [
+        path for path in folder.glob("ckpt_*.pt*") if number_of(path) is not None and path.is_file()
+    ]  # not *.slip.broken
     if not found:
         aside = len(list(folder.glob("ckpt_*.broken")))
         why = f"{aside} were put aside as broken" if aside else "the run has not reached its first save_interval"

@@ -17,9 +17,9 @@ from torch import Tensor
 from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CorruptCheckpointError
 from slipstream.checkpoint.format import Index, int8_count, is_signed, read_index
-from slipstream.codec import CHUNK_BYTES, CodecError, Scratch, Workers, decode_chunk, dequantise_moments
-from slipstream.codec.chunk import DIFFERENCE, RAW
-from slipstream.saving.staging import View
+from slipstream.storage.codec import CHUNK_BYTES, CodecError, Scratch, Workers, decode_chunk, dequantise_moments
+from slipstream.storage.codec.chunk import DIFFERENCE, RAW
+from slipstream.storage.staging import View
 
 _workers = Workers()
 _local = threading.local()
@@ -59,7 +59,9 @@ class SlipFile:
     def load(self, keys: Iterable[str] | None = None, map_location: Any = "cpu", mmap: bool = False) -> Any:
         """The state, or its part below the dotted `keys`."""
         structure = self.index.structure if keys is None else tree.select(self.index.structure, list(keys))
-        wanted = sorted({leaf for _, leaf in tree.walk_leaves(structure)} if keys is not None else range(len(self.index.views)))
+        wanted = sorted(
+            {leaf for _, leaf in tree.walk_leaves(structure)} if keys is not None else range(len(self.index.views))
+        )
         opened = self.storages(sorted({self.index.views[i].storage for i in wanted}), mmap)
         return tree.thaw(structure, self.tensors(opened, map_location).__getitem__)
 
@@ -127,7 +129,9 @@ class SlipFile:
         if os.preadv(self._fd, [data], chunk.offset) != chunk.stored:
             raise CorruptCheckpointError(f"{self.path}: cut short while it was read")
         if zlib.crc32(data) != chunk.crc:
-            raise CorruptCheckpointError(f"{self.path}: chunk {i} of stream {s} (bytes {chunk.offset} on) has a wrong checksum")
+            raise CorruptCheckpointError(
+                f"{self.path}: chunk {i} of stream {s} (bytes {chunk.offset} on) has a wrong checksum"
+            )
         if in_place:
             return
         older = None
@@ -170,7 +174,9 @@ class SlipFile:
             for i in range(first, last + 1):
                 c = stream.chunks[i]
                 if zlib.crc32(memoryview(view)[c.offset : c.offset + c.stored]) != c.crc:
-                    raise CorruptCheckpointError(f"{self.path}: chunk {i} of stream {storage.stream} has a wrong checksum")
+                    raise CorruptCheckpointError(
+                        f"{self.path}: chunk {i} of stream {storage.stream} has a wrong checksum"
+                    )
             offset = chunks[0].offset + storage.start - first * CHUNK_BYTES
             found[p] = torch.frombuffer(view, dtype=torch.uint8, count=storage.nbytes, offset=offset)
         return found
@@ -206,7 +212,9 @@ def _on_device(made: Any, view: View, map_location: Any) -> Any:
     elif map_location is None or isinstance(map_location, (str, torch.device)):
         target = view.device if map_location is None else map_location
     else:
-        raise TypeError(f"map_location is a {type(map_location).__name__}: use a device, a dict of devices, or None for where it was saved")
+        raise TypeError(
+            f"map_location is a {type(map_location).__name__}: use a device, a dict of devices, or None for where it was saved"
+        )
     return made if torch.device(target).type == "cpu" else made.to(target)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.format import HEADER, IS_DIFFERENCE, MAGIC, read_index
-from slipstream.saving.files import FileSystem, point, sync_folder
+from slipstream.storage.files import FileSystem, point, sync_folder
 
 _NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d+)(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
 
@@ -44,7 +44,9 @@ class Retention:
         if self.keep_last is not None and self.keep_last < 1:
             raise ValueError(f"keep_last ({self.keep_last}) must be at least 1, or None to keep all")
         if self.keep_every is not None and (self.keep_every < 1 or self.keep_last is None):
-            raise ValueError("keep_every needs keep_last, and must be at least 1: without keep_last every checkpoint is kept")
+            raise ValueError(
+                "keep_every needs keep_last, and must be at least 1: without keep_last every checkpoint is kept"
+            )
         if self.best_mode not in ("max", "min"):
             raise ValueError(f"best_mode is {self.best_mode!r}: use 'max' or 'min'")
 
@@ -67,7 +69,9 @@ class Retention:
         keep |= {Path(os.path.realpath(link)) for link in saved.parent.glob("best.pt*") if link.is_symlink()}
         needed = {e.base for e in entries if e.path in keep and e.base}
         removed = [e.path for e in entries if e.path not in keep and (e.identity not in needed or not e.identity)]
-        removed.sort(key=lambda p: not _is_difference(p))  # differences first: cut short here, no difference loses its base
+        removed.sort(
+            key=lambda p: not _is_difference(p)
+        )  # differences first: cut short here, no difference loses its base
         for path in removed:
             with contextlib.suppress(FileNotFoundError):
                 fs.unlink(path)

@@ -21,11 +21,11 @@ from slipstream.checkpoint.reader import aside_name
 from slipstream.checkpoint.retention import Entry, Retention, needed_bases, read_entry
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.writer import Base, SlipWriter, make_image
-from slipstream.codec import Workers
-from slipstream.codec.chunk import zstandard_module
-from slipstream.saving.files import FileSystem, enter_folder
-from slipstream.saving.queue import NICE, SaveQueue, close_after, timings
-from slipstream.saving.staging import Buffer, Staging
+from slipstream.storage.codec import Workers
+from slipstream.storage.codec.chunk import zstandard_module
+from slipstream.storage.files import FileSystem, enter_folder
+from slipstream.storage.queue import NICE, SaveQueue, close_after, timings
+from slipstream.storage.staging import Buffer, Staging
 
 _SUFFIX = {"slip": ".slip", "lz4": ".lz4", "pt": ""}
 
@@ -101,7 +101,9 @@ class AsyncCheckpointSaver:
         self._since_full = 0
         self._known: dict[Path, Entry] = {}
         self._folders: set[str] = set()
-        self._counts = dict.fromkeys(("saved", "full", "differences", "bytes_in", "bytes_out", "packed_in", "packed_out"), 0)
+        self._counts = dict.fromkeys(
+            ("saved", "full", "differences", "bytes_in", "bytes_out", "packed_in", "packed_out"), 0
+        )
         self._blocking_ms: deque[float] = deque(maxlen=1000)
         self._queue: SaveQueue[_Job] = SaveQueue(
             self._write,
@@ -289,7 +291,9 @@ def _form(compress: bool | str) -> str:
         return "pt"
     if compress == "lz4":
         if find_spec("lz4") is None:
-            raise ImportError("compress='lz4' needs the lz4 package: pip install lz4, or save with compress=True or False")
+            raise ImportError(
+                "compress='lz4' needs the lz4 package: pip install lz4, or save with compress=True or False"
+            )
         return "lz4"
     raise ValueError(f"compress is {compress!r}: use True (our format), 'lz4' or False (a plain .pt)")
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
-from slipstream.saving.staging import Leaves
+from slipstream.storage.staging import Leaves
 
 MAX_DEPTH = 100
 _PLAIN = frozenset((type(None), bool, int, float, str))
@@ -58,7 +58,10 @@ def freeze(state: Any) -> tuple[Any, Leaves]:
             raise CheckpointError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself")
         if kind is dict or kind is OrderedDict:
             pairs = []
-            for key, value in node.items():  # the trainer waits for this loop: what is common is done in it, without a call
+            for (
+                key,
+                value,
+            ) in node.items():  # the trainer waits for this loop: what is common is done in it, without a call
                 child = type(value)
                 if child is tensor:
                     count = len(data)
@@ -89,7 +92,9 @@ def freeze(state: Any) -> tuple[Any, Leaves]:
 
     try:
         return walk(state, None, 0), Leaves(data, names, arrays)
-    except _Refused as refused:  # the place is looked for only now: carrying it along would double the time of a good walk
+    except (
+        _Refused
+    ) as refused:  # the place is looked for only now: carrying it along would double the time of a good walk
         raise TypeError(f"checkpoint{_place(state, refused.node)} {refused.reason}") from None
 
 
@@ -118,7 +123,11 @@ def _rare(node: Any, walk: Callable[..., Any], leaf: Callable[..., int], name: A
         return Node(type(node).__name__, [_frozen_key(v) for v in node])
     if type(node).__module__ == "torch.nn.parameter" and isinstance(node, torch.Tensor):
         return Node("tensor", leaf(node.detach(), name))
-    advice = "its state_dict(), get_state() or a dict of its fields" if not isinstance(node, torch.Tensor) else "a plain tensor"
+    advice = (
+        "its state_dict(), get_state() or a dict of its fields"
+        if not isinstance(node, torch.Tensor)
+        else "a plain tensor"
+    )
     raise _Refused(node, f"is a {type(node).__module__}.{type(node).__qualname__}: save {advice} instead")
 
 
@@ -283,7 +292,11 @@ def select(node: Any, keys: list[str]) -> Any:
             if path == key or path.startswith(key + "."):
                 missing.discard(key)
                 return child
-        if type(child) is not Node or child.tag not in ("dict", "odict") or (path and not any(k.startswith(path + ".") for k in keys)):
+        if (
+            type(child) is not Node
+            or child.tag not in ("dict", "odict")
+            or (path and not any(k.startswith(path + ".") for k in keys))
+        ):
             return _NOTHING
         pairs = child.value if child.tag == "dict" else child.value[0]
         kept = [(k, got) for k, v in pairs if (got := walk(v, f"{path}.{k}" if path else str(k))) is not _NOTHING]
@@ -291,6 +304,8 @@ def select(node: Any, keys: list[str]) -> Any:
 
     found = walk(node, "")
     if missing:
-        top = ", ".join(str(k) for k, _ in (node.value if node.tag == "dict" else [])[:12]) if type(node) is Node else ""
+        top = (
+            ", ".join(str(k) for k, _ in (node.value if node.tag == "dict" else [])[:12]) if type(node) is Node else ""
+        )
         raise KeyError(f"no {', '.join(sorted(missing))} in this checkpoint; its first keys are: {top}")
     return found

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from slipstream.checkpoint.format import HEADER, PAD, Chunk, FileStream, Index, is_signed, pack_header, pack_index
-from slipstream.codec import CHUNK_BYTES, Scratch, Workers, encode_chunk, quantise_moments
-from slipstream.saving.files import FileSystem, atomic_file
-from slipstream.saving.staging import ALIGN, MOMENTS, Layout, Storage, View
+from slipstream.storage.codec import CHUNK_BYTES, Scratch, Workers, encode_chunk, quantise_moments
+from slipstream.storage.files import FileSystem, atomic_file
+from slipstream.storage.staging import ALIGN, MOMENTS, Layout, Storage, View
 
 MIN_LOSSY = 1024  # elements; smaller moments are not worth an approximation
 
@@ -85,7 +85,10 @@ def _without(streams: list[tuple[int, np.ndarray]], storages: list[tuple[Storage
         kept.setdefault(storage.stream, []).extend((data, np.zeros(pad, np.uint8)))
         sizes[storage.stream] = start + data.size + pad
         out[p] = (storage._replace(start=start), "")
-    closed = [(w, np.concatenate(kept[i]) if i in kept else data[:0]) if i in touched else (w, data) for i, (w, data) in enumerate(streams)]
+    closed = [
+        (w, np.concatenate(kept[i]) if i in kept else data[:0]) if i in touched else (w, data)
+        for i, (w, data) in enumerate(streams)
+    ]
     return Image(closed, out)
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from slipstream.specs import Discrete, Hybrid, Observation, Spec
+from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 
 
 @dataclass
@@ -90,9 +90,13 @@ class TensorEnv(ABC):
         if env_mask is None:
             env_mask = torch.ones_like(self._pending)
         elif not isinstance(env_mask, Tensor):
-            raise ValueError(f"env_mask must be a bool tensor of shape [{self.num_envs}], not {type(env_mask).__name__}")
+            raise ValueError(
+                f"env_mask must be a bool tensor of shape [{self.num_envs}], not {type(env_mask).__name__}"
+            )
         elif env_mask.shape != (self.num_envs,) or env_mask.dtype != torch.bool:
-            raise ValueError(f"env_mask must be bool of shape [{self.num_envs}], not {env_mask.dtype} {list(env_mask.shape)}")
+            raise ValueError(
+                f"env_mask must be bool of shape [{self.num_envs}], not {env_mask.dtype} {list(env_mask.shape)}"
+            )
         self._reset(env_mask)
         self._pending.logical_and_(~env_mask)
         observation = self._observe()
@@ -214,22 +218,32 @@ class TensorEnv(ABC):
 
     def _check_shape(self, action: Tensor) -> None:
         if not isinstance(action, Tensor):
-            raise ValueError(f"action must be a torch tensor, not {type(action).__name__}: give torch.as_tensor(action)")
+            raise ValueError(
+                f"action must be a torch tensor, not {type(action).__name__}: give torch.as_tensor(action)"
+            )
         if action.shape != (*self.batch_shape, *self.action_spec.shape):
-            raise ValueError(f"action must have shape {[*self.batch_shape, *self.action_spec.shape]}, not {list(action.shape)}")
+            raise ValueError(
+                f"action must have shape {[*self.batch_shape, *self.action_spec.shape]}, not {list(action.shape)}"
+            )
 
     def _check_observation(self, observation: Observation) -> None:
         """Refuses what the networks built from the spec could not take."""
         if not isinstance(observation, Mapping):
-            raise ValueError(f"_observe must give a dict of tensors, by name as in observation_spec, not {type(observation).__name__}")
+            raise ValueError(
+                f"_observe must give a dict of tensors, by name as in observation_spec, not {type(observation).__name__}"
+            )
         for name, spec in self.observation_spec.items():
             given = observation.get(name)
             if not isinstance(given, Tensor):
                 what = "none of this name" if given is None else f"a {type(given).__name__}"
-                raise ValueError(f"observation {name!r}: the spec says a tensor {list(spec.shape)}, _observe gave {what}")
+                raise ValueError(
+                    f"observation {name!r}: the spec says a tensor {list(spec.shape)}, _observe gave {what}"
+                )
             batch, one = given.shape[: len(self.batch_shape)], given.shape[len(self.batch_shape) :]
             if batch != self.batch_shape:
-                raise ValueError(f"observation {name!r} must have shape {[*self.batch_shape, *spec.shape]}, not {list(given.shape)}")
+                raise ValueError(
+                    f"observation {name!r} must have shape {[*self.batch_shape, *spec.shape]}, not {list(given.shape)}"
+                )
             if one != spec.shape:
                 raise ValueError(f"observation {name!r}: the spec says {list(spec.shape)}, _observe gave {list(one)}")
             if given.dtype != spec.dtype:

@@ -10,10 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from slipstream.exploration import ExplorationType, exploration_type, normal_like, sampling_generator, uniform_like
+from slipstream.envs.specs import Box, Discrete, Observation, Spec
+from slipstream.models.exploration import (
+    ExplorationType,
+    exploration_type,
+    normal_like,
+    sampling_generator,
+    uniform_like,
+)
 from slipstream.models.heads import small_linear
 from slipstream.models.policy import ModelConfig, build_encoder
-from slipstream.specs import Box, Discrete, Observation, Spec
 
 LOG_STD_LIMITS = (-20.0, 2.0)  # of the squashed Gaussian
 
@@ -60,11 +66,19 @@ class QPolicy(ExploringPolicy):
     Dueling: the value of the state and the advantage of each action over their mean, from one last layer.
     """
 
-    def __init__(self, observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None, dueling: bool = True):
+    def __init__(
+        self,
+        observation_spec: Mapping[str, Spec],
+        action_spec: Spec,
+        config: ModelConfig | None = None,
+        dueling: bool = True,
+    ):
         super().__init__(config or ModelConfig())
         if not isinstance(action_spec, Discrete):
             other = (
-                "algo=sac or algo=td3 (task=navigation can do both: env.actions=discrete)" if isinstance(action_spec, Box) else "algo=ppo"
+                "algo=sac or algo=td3 (task=navigation can do both: env.actions=discrete)"
+                if isinstance(action_spec, Box)
+                else "algo=ppo"
             )
             raise ValueError(f"algo=dqn chooses among discrete actions, and this env's are not: use {other}")
         self.n, self.dueling = action_spec.n, dueling
@@ -93,13 +107,21 @@ class QPolicy(ExploringPolicy):
 class BoxPolicy(ExploringPolicy):
     """Continuous actions in a box, computed in units of it: -1 is its low end, 1 its high end."""
 
-    def __init__(self, algo: str, observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig, outputs: int) -> None:
+    def __init__(
+        self, algo: str, observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig, outputs: int
+    ) -> None:
         super().__init__(config)
         if not isinstance(action_spec, Box):
-            other = "algo=dqn (task=navigation: env.actions=continuous)" if isinstance(action_spec, Discrete) else "algo=ppo"
+            other = (
+                "algo=dqn (task=navigation: env.actions=continuous)"
+                if isinstance(action_spec, Discrete)
+                else "algo=ppo"
+            )
             raise ValueError(f"algo={algo} needs continuous actions alone, and this env's are others: use {other}")
         if len(action_spec.shape) != 1 or not math.isfinite(action_spec.high - action_spec.low):
-            raise ValueError(f"algo={algo} needs actions that are a vector within bounds, not {action_spec}: bound them in the env")
+            raise ValueError(
+                f"algo={algo} needs actions that are a vector within bounds, not {action_spec}: bound them in the env"
+            )
         self.dims = action_spec.shape[0]
         self.centre, self.radius = (action_spec.low + action_spec.high) / 2, (action_spec.high - action_spec.low) / 2
         self.encoder = build_encoder(observation_spec, config)
@@ -121,7 +143,9 @@ class BoxPolicy(ExploringPolicy):
 class SquashedGaussianPolicy(BoxPolicy):
     """SAC's policy: a normal distribution, its deviation the network's too, squashed into the box by tanh."""
 
-    def __init__(self, observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None) -> None:
+    def __init__(
+        self, observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None
+    ) -> None:
         super().__init__("sac", observation_spec, action_spec, config or ModelConfig(), outputs=2)
 
     def parameters_of(self, observation: Observation) -> tuple[Tensor, Tensor]:
@@ -152,7 +176,13 @@ class SquashedGaussianPolicy(BoxPolicy):
 class DeterministicPolicy(BoxPolicy):
     """TD3's policy: one action, with normal noise (`noise`, in units of the box) while it explores."""
 
-    def __init__(self, observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None, noise: float = 0.1):
+    def __init__(
+        self,
+        observation_spec: Mapping[str, Spec],
+        action_spec: Spec,
+        config: ModelConfig | None = None,
+        noise: float = 0.1,
+    ):
         super().__init__("td3", observation_spec, action_spec, config or ModelConfig(), outputs=1)
         self.noise = noise
 

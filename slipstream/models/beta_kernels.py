@@ -101,12 +101,16 @@ def beta_evaluate(alpha: Tensor, beta: Tensor, unit: Tensor) -> tuple[Tensor, Te
 
 
 @torch.library.custom_op("slipstream::beta_evaluate_backward", mutates_args=())
-def _beta_backward(alpha: Tensor, beta: Tensor, unit: Tensor, of_log: Tensor, of_entropy: Tensor) -> tuple[Tensor, Tensor]:
+def _beta_backward(
+    alpha: Tensor, beta: Tensor, unit: Tensor, of_log: Tensor, of_entropy: Tensor
+) -> tuple[Tensor, Tensor]:
     alpha, beta, unit = alpha.contiguous(), beta.contiguous(), unit.contiguous()
     rows, dims = alpha.shape
     of_alpha, of_beta = torch.empty_like(alpha), torch.empty_like(beta)
     grid = (triton.cdiv(rows, _BLOCK),)
-    _backward[grid](alpha, beta, unit, of_log.contiguous(), of_entropy.contiguous(), of_alpha, of_beta, rows, dims, _BLOCK)
+    _backward[grid](
+        alpha, beta, unit, of_log.contiguous(), of_entropy.contiguous(), of_alpha, of_beta, rows, dims, _BLOCK
+    )
     return of_alpha, of_beta
 
 
@@ -117,7 +121,9 @@ def _(alpha: Tensor, beta: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
 
 @_beta_backward.register_fake
 def _(alpha: Tensor, beta: Tensor, unit: Tensor, of_log: Tensor, of_entropy: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(alpha, memory_format=torch.contiguous_format), torch.empty_like(beta, memory_format=torch.contiguous_format)
+    return torch.empty_like(alpha, memory_format=torch.contiguous_format), torch.empty_like(
+        beta, memory_format=torch.contiguous_format
+    )
 
 
 def _save(ctx: Any, inputs: Any, output: Any) -> None:

@@ -48,7 +48,9 @@ class DenseConv2d(nn.Conv2d):
         self.output = tuple(out.shape[1:])
         which = out.flatten(1).T.round().long().numpy() - 1  # [outputs, pixels]; -1 where there is none
         counts = np.bincount(which.ravel() + 1, minlength=n + 1)
-        places = np.split(np.argsort(which.ravel(), kind="stable"), np.cumsum(counts)[:-1])[1:]  # of each weight in the matrix
+        places = np.split(np.argsort(which.ravel(), kind="stable"), np.cumsum(counts)[:-1])[
+            1:
+        ]  # of each weight in the matrix
         table = np.full((n, counts[1:].max()), which.size, np.int64)
         for k, found in enumerate(places):
             table[k, : len(found)] = found
@@ -65,7 +67,9 @@ class DenseConv2d(nn.Conv2d):
 
     def matrix(self) -> Tensor:
         """The weights [outputs, inputs] of the product."""
-        return _Spread.apply(self.weight.flatten(), self._index, self._table).view(-1, self.in_channels * self.image[0] * self.image[1])
+        return _Spread.apply(self.weight.flatten(), self._index, self._table).view(
+            -1, self.in_channels * self.image[0] * self.image[1]
+        )
 
     def spread_bias(self) -> Tensor:
         """The bias [outputs] of the product."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from slipstream.envs.specs import Discrete, Spec
 from slipstream.models.dense_conv import DenseConv2d
-from slipstream.specs import Discrete, Spec
 
 NAVRL_KEYS = ("lidar", "dynamic_obstacle", "state")  # in the order in which the released weights expect their features
 
@@ -43,15 +43,7 @@ class NavRLEncoder(Encoder):
         third = DenseConv2d(second.output[1:], 16, 16, (5, 3), stride=(2, 2), padding=(2, 1))
         flat = math.prod(third.output)
         self.lidar = nn.Sequential(
-            first,
-            nn.ELU(),
-            second,
-            nn.ELU(),
-            third,
-            nn.ELU(),
-            nn.Flatten(),
-            nn.Linear(flat, 128),
-            nn.LayerNorm(128),
+            first, nn.ELU(), second, nn.ELU(), third, nn.ELU(), nn.Flatten(), nn.Linear(flat, 128), nn.LayerNorm(128)
         )
         moving = observation_spec["dynamic_obstacle"].shape
         self.moving = mlp(moving[-2] * moving[-1], (128, 64))
@@ -61,7 +53,11 @@ class NavRLEncoder(Encoder):
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Features [N, width]."""
-        parts = (self.lidar(observation["lidar"]), self.moving(observation["dynamic_obstacle"].flatten(1)), observation["state"])
+        parts = (
+            self.lidar(observation["lidar"]),
+            self.moving(observation["dynamic_obstacle"].flatten(1)),
+            observation["state"],
+        )
         return self.trunk(torch.cat(parts, -1))
 
 
@@ -115,7 +111,9 @@ class DictEncoder(Encoder):
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Features [N, width]."""
-        return self.trunk(torch.cat([self.parts[_module_name(key)](self._numbers(key, observation[key])) for key in self.keys], -1))
+        return self.trunk(
+            torch.cat([self.parts[_module_name(key)](self._numbers(key, observation[key])) for key in self.keys], -1)
+        )
 
     def _numbers(self, key: str, value: Tensor) -> Tensor:
         if key in self.classes:

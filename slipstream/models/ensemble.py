@@ -44,7 +44,11 @@ class EnsembleMLP(nn.Module):
         self.count = count
         layers: list[nn.Module] = []
         for width in widths:
-            layers += [EnsembleLinear(count, inputs, width), nn.LeakyReLU(), *([EnsembleNorm(count, width)] if layer_norm else [])]
+            layers += [
+                EnsembleLinear(count, inputs, width),
+                nn.LeakyReLU(),
+                *([EnsembleNorm(count, width)] if layer_norm else []),
+            ]
             inputs = width
         self.layers = nn.Sequential(*layers, EnsembleLinear(count, inputs, 1))
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from slipstream.exploration import normal_like, sampling_generator, uniform_like
+from slipstream.models.exploration import normal_like, sampling_generator, uniform_like
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
@@ -89,7 +89,12 @@ class BetaHead(Head):
         alpha, beta = parameters
         total = alpha + beta
         value = torch.lgamma(alpha) + torch.lgamma(beta) - torch.lgamma(total)
-        value = value - (alpha - 1) * torch.digamma(alpha) - (beta - 1) * torch.digamma(beta) + (total - 2) * torch.digamma(total)
+        value = (
+            value
+            - (alpha - 1) * torch.digamma(alpha)
+            - (beta - 1) * torch.digamma(beta)
+            + (total - 2) * torch.digamma(total)
+        )
         return value.sum(-1)
 
     def evaluate(self, parameters: Parameters, action: Tensor) -> tuple[Tensor, Tensor]:
@@ -161,7 +166,9 @@ class HybridHead(Head):
     low: Tensor
     span: Tensor
 
-    def __init__(self, inputs: int, low: tuple[float, ...], high: tuple[float, ...], switches: int, mask: str | None = None) -> None:
+    def __init__(
+        self, inputs: int, low: tuple[float, ...], high: tuple[float, ...], switches: int, mask: str | None = None
+    ) -> None:
         super().__init__()
         self.real, self.switches, self.mask = len(low), switches, mask
         self.dims = self.real + switches

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from slipstream.envs.specs import Box
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
-from slipstream.specs import Box
 
 OBSERVATION_SPEC = {"lidar": Box((1, 36, 4)), "dynamic_obstacle": Box((1, 5, 10)), "state": Box((8,))}
 ACTION_SPEC = Box((3,), -2.0, 2.0)
@@ -41,7 +41,9 @@ def load_navrl(state: Mapping[str, Tensor]) -> ActorCritic:
                     renamed[name] = _shaped(key, torch.as_tensor(value).detach(), own[name].shape)
     missing = sorted(set(own) - set(renamed))
     if missing:
-        raise ValueError(f"this file lacks weights of NavRL's network: {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}")
+        raise ValueError(
+            f"this file lacks weights of NavRL's network: {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}"
+        )
     policy.load_state_dict(renamed)
     return policy
 

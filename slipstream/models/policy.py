@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from slipstream.exploration import ExplorationType, exploration_type
+from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.encoders import NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder
+from slipstream.models.exploration import ExplorationType, exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters, small_linear
 from slipstream.models.normalisation import ValueNorm
-from slipstream.specs import Discrete, Hybrid, Observation, Spec
 
 Actor = BetaHead | GaussianHead | CategoricalHead | HybridHead
 
@@ -75,7 +75,11 @@ class ActorCritic(nn.Module):
             action = self.actor.sample(parameters)
         else:
             action = self.actor.mean(parameters) if kind is ExplorationType.MEAN else self.actor.mode(parameters)
-        return {"action": action, "log_prob": self.actor.log_prob(parameters, action), "value": self.critic(features)[:, 0]}
+        return {
+            "action": action,
+            "log_prob": self.actor.log_prob(parameters, action),
+            "value": self.critic(features)[:, 0],
+        }
 
     def stamps(self) -> dict[str, Tensor]:
         """What the values of a batch, collected with these weights, mean: mean and deviation [] of the returns they are units of."""
@@ -107,7 +111,9 @@ def build_encoder(observation_spec: Mapping[str, Spec], config: ModelConfig, tru
     return NavRLEncoder(observation_spec, trunk)
 
 
-def build_policy(observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None) -> ActorCritic:
+def build_policy(
+    observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None
+) -> ActorCritic:
     """The network that fits an env's observations and actions."""
     config = config or ModelConfig()
     encoder = build_encoder(observation_spec, config)

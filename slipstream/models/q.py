@@ -7,15 +7,17 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from slipstream.envs.specs import Observation, Spec
 from slipstream.models.ensemble import EnsembleMLP
 from slipstream.models.policy import ModelConfig, build_encoder
-from slipstream.specs import Observation, Spec
 
 
 class Critics(nn.Module):
     """`count` values of an observation and an action. Layers before the trunk (`model.part`, images) are one for all of them."""
 
-    def __init__(self, observation_spec: Mapping[str, Spec], dims: int, config: ModelConfig | None = None, count: int = 2) -> None:
+    def __init__(
+        self, observation_spec: Mapping[str, Spec], dims: int, config: ModelConfig | None = None, count: int = 2
+    ) -> None:
         super().__init__()
         config = config or ModelConfig()
         self.encoder = build_encoder(observation_spec, config, trunk=[])

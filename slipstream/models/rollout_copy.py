@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from slipstream.envs.specs import Observation
 from slipstream.models.dense_conv import DenseConv2d
 from slipstream.models.policy import ActorCritic
-from slipstream.specs import Observation
 
 
 class RolloutCopy(nn.Module):
@@ -33,9 +33,13 @@ class RolloutCopy(nn.Module):
                 self.copy.set_submodule(name, matrix)
                 self._matrices.append((original, matrix))
             elif policy.bf16 and name.startswith("encoder.") and isinstance(module, nn.Linear):
-                module.to(torch.bfloat16)  # what autocast would cast them to in every step; other layers it leaves alone
+                module.to(
+                    torch.bfloat16
+                )  # what autocast would cast them to in every step; other layers it leaves alone
         mine = dict(self.copy.named_parameters()) | dict(self.copy.named_buffers())
-        self._pairs = [(mine[name], x) for name, x in (*policy.named_parameters(), *policy.named_buffers()) if name in mine]
+        self._pairs = [
+            (mine[name], x) for name, x in (*policy.named_parameters(), *policy.named_buffers()) if name in mine
+        ]
 
     @torch.no_grad()
     def refresh(self) -> None:

@@ -116,13 +116,19 @@ class Advisor:
                     open_questions.append(question)
         return base, findings
 
-    def _answers(self, questions: Sequence[Question], situation: Situation) -> tuple[list[Answer], list[tuple[Question, Proposal]]]:
+    def _answers(
+        self, questions: Sequence[Question], situation: Situation
+    ) -> tuple[list[Answer], list[tuple[Question, Proposal]]]:
         """What the questions answer, and the changes worth a try; about the batches only when no other change is left."""
         answers: list[Answer] = []
         worth: list[tuple[Question, Proposal]] = []
         for batches in (False, True):
             answers += [(q, self._answer(q, situation)) for q in questions if q.batches == batches]
-            worth = [(q, p) for q, p in answers if isinstance(p, Proposal) and (p.gain is None or p.gain >= WORTH or p.needs < 1)]
+            worth = [
+                (q, p)
+                for q, p in answers
+                if isinstance(p, Proposal) and (p.gain is None or p.gain >= WORTH or p.needs < 1)
+            ]
             if worth:
                 break
         return answers, worth
@@ -130,7 +136,9 @@ class Advisor:
     def _answer(self, question: Question, situation: Situation) -> Proposal | Finding | str:
         if question.measures and not self._time.fits(question.set_up_s, kept_s=self._time.set_up_s):
             now = self._value(question.key)
-            return Finding(question.text, question.key, now, now, NOT_TRIED, self._no_time(), learning=question.learning)
+            return Finding(
+                question.text, question.key, now, now, NOT_TRIED, self._no_time(), learning=question.learning
+            )
         return question.propose(situation)
 
     def _next(self, worth: Sequence[tuple[Question, Proposal]]) -> tuple[Question, Proposal]:
@@ -186,9 +194,14 @@ class Advisor:
             finding.gain = in_turns(lambda: self._run(base).rate, run_new, PAIRS, least, plan)
         except Exception as error:
             trial.close()
-            finding.verdict, finding.why = WITHDRAWN, f"fails while running: {str(error).splitlines()[0] if str(error) else repr(error)}"
+            finding.verdict, finding.why = (
+                WITHDRAWN,
+                f"fails while running: {str(error).splitlines()[0] if str(error) else repr(error)}",
+            )
             return finding, None, None
-        stands = finding.gain.pairs >= FEWEST_PAIRS and finding.gain.ratio >= proposal.needs and finding.gain.low > least
+        stands = (
+            finding.gain.pairs >= FEWEST_PAIRS and finding.gain.ratio >= proposal.needs and finding.gain.low > least
+        )
         finding.verdict = ADVISED if stands else WITHDRAWN
         self._tell(f"  {finding.verdict}: {finding.gain}")
         if not stands:
@@ -222,11 +235,15 @@ class Advisor:
         dearest_s = max((question.set_up_s for question, _ in worth), default=0.0)
         asked = {question.key for question, _ in answers}
         last = [question for question in self.questions if question.batches and question.key not in asked]
-        set_ups = [question.set_up_s for question, _ in worth] + [dearest_s for question in last for _ in range(1 + question.measures)]
+        set_ups = [question.set_up_s for question, _ in worth] + [
+            dearest_s for question in last for _ in range(1 + question.measures)
+        ]
         needed_s = self._time.all_s(set_ups)
         if needed_s > self.seconds:
             count = len(worth) + len(last)
-            self._tell(f"{count} changes to try: all of them would take up to about {needed_s:.0f} s, {self.seconds:g} s are given")
+            self._tell(
+                f"{count} changes to try: all of them would take up to about {needed_s:.0f} s, {self.seconds:g} s are given"
+            )
         return needed_s
 
     def _no_time(self) -> str:
@@ -234,7 +251,9 @@ class Advisor:
         return f"no time was left to try it: give seconds={10 * math.ceil(wanted_s / 10)}"
 
     def _situation(self, sample: Sample, trial: Trial) -> Situation:
-        return Situation(sample.exposed, sample.rate, self._value, self.probe.facts(), sample.seconds / sample.iterations, trial)
+        return Situation(
+            sample.exposed, sample.rate, self._value, self.probe.facts(), sample.seconds / sample.iterations, trial
+        )
 
     def _value(self, key: str) -> Any:
         return self._held[key] if key in self._held else self.probe.setting(key)

@@ -19,7 +19,9 @@ class Sample:
 
     frames: float
     seconds: float
-    exposed: Mapping[str, float] = field(default_factory=dict)  # per stage: share of the time the learner stood still for it
+    exposed: Mapping[str, float] = field(
+        default_factory=dict
+    )  # per stage: share of the time the learner stood still for it
     iterations: int = 1
 
     @property
@@ -68,9 +70,13 @@ class Proposal:
     """A change worth a try."""
 
     value: Any
-    gain: float | None  # at most this factor, by Amdahl unless `why` says otherwise; None where nothing can be said beforehand
+    gain: (
+        float | None
+    )  # at most this factor, by Amdahl unless `why` says otherwise; None where nothing can be said beforehand
     why: str
-    needs: float = WORTH  # the least measured factor that lets it stand; below 1 where it saves something else than time
+    needs: float = (
+        WORTH  # the least measured factor that lets it stand; below 1 where it saves something else than time
+    )
     also: Mapping[str, Any] = field(default_factory=dict)  # keys that must change with it
 
 
@@ -159,5 +165,9 @@ def merged(samples: Sequence[Sample]) -> Sample:
     """Several stretches as one."""
     seconds = sum(sample.seconds for sample in samples)
     names = dict.fromkeys(name for sample in samples for name in sample.exposed)
-    shares = {name: sum(sample.exposed.get(name, 0.0) * sample.seconds for sample in samples) / seconds for name in names}
-    return Sample(sum(sample.frames for sample in samples), seconds, shares, sum(sample.iterations for sample in samples))
+    shares = {
+        name: sum(sample.exposed.get(name, 0.0) * sample.seconds for sample in samples) / seconds for name in names
+    }
+    return Sample(
+        sum(sample.frames for sample in samples), seconds, shares, sum(sample.iterations for sample in samples)
+    )

@@ -31,7 +31,9 @@ class DeviceTimers:
     An event must not be asked while a CUDA graph is captured, in whatever thread; the learner's thread knows when it captures.
     """
 
-    def __init__(self, report: Report, make: Callable[[Any], Event] | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self, report: Report, make: Callable[[Any], Event] | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
         self._report = report
         self._make = make or _cuda_event
         self._is_capturing = _cuda_is_capturing if make is None else lambda: False

@@ -13,7 +13,9 @@ MOST = 240  # samples kept; at that many every second one goes, and half as many
 READ_S = 1.0  # how often gauges are read at most
 LEAK_FLOOR_MB = 16.0  # over the window: less is not called a leak
 WELL_KNOWN = 0.05  # what is meant to grow is known to within this share of it: allocators round up, indices are added
-JUDGED_ANEW = 1.05  # a leak is looked for again when the run is this much longer: two milliseconds each time while there is one
+JUDGED_ANEW = (
+    1.05  # a leak is looked for again when the run is this much longer: two milliseconds each time while there is one
+)
 
 Read = Callable[[], float]
 

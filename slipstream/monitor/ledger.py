@@ -14,7 +14,9 @@ from slipstream.monitor.statistics import Series
 class Ledger:
     """The state that the timers of all threads share. What is written without the lock belongs to the learner's thread."""
 
-    def __init__(self, history: int, clock: Callable[[], float], enabled: bool, events: Callable[[Any], Event] | None) -> None:
+    def __init__(
+        self, history: int, clock: Callable[[], float], enabled: bool, events: Callable[[Any], Event] | None
+    ) -> None:
         if history < 1:
             raise ValueError(f"history must be at least 1, not {history}")
         self.enabled = enabled

@@ -149,4 +149,6 @@ def cost_of_a_timer_s(timer: Callable[[str], Timer | Idle], number: int = 500) -
 def _check_function(function: Any) -> None:
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         kind = "coroutine" if inspect.iscoroutinefunction(function) else "generator"
-        raise TypeError(f"a timer around a {kind} function would time only its start: use `with monitor.timer(...)` inside of it")
+        raise TypeError(
+            f"a timer around a {kind} function would time only its start: use `with monitor.timer(...)` inside of it"
+        )

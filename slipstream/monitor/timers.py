@@ -221,5 +221,3 @@ class PerformanceMonitor(Ledger):
     def _check_window(window: int) -> None:
         if window < 1:
             raise ValueError(f"window must be at least 1, not {window}")
-
-

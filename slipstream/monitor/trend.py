@@ -53,7 +53,9 @@ def theil_sen(times: Sequence[float], values: Sequence[float]) -> float:
     return float(np.median((x[later] - x[earlier])[keep] / apart[keep])) if keep.any() else 0.0
 
 
-def find_leak(name: str, times_s: Sequence[float], values: Sequence[float], floor: float, share: float = 0.02) -> Leak | None:
+def find_leak(
+    name: str, times_s: Sequence[float], values: Sequence[float], floor: float, share: float = 0.02
+) -> Leak | None:
     """A leak, where the values after the warm-up rise steadily and by more than `floor` and `share` of their level.
 
     Steadily: by Mann and Kendall's test, and from each fifth of the window to the next. So neither the steps of an allocator
@@ -64,7 +66,9 @@ def find_leak(name: str, times_s: Sequence[float], values: Sequence[float], floo
     if len(x) < FEWEST:
         return None
     rises = np.diff([np.median(part) for part in np.array_split(x, PARTS)])
-    if rises.min() <= 0 or rises.min() < EVEN * rises.mean():  # first what is quick: it answers for nearly every clean run
+    if (
+        rises.min() <= 0 or rises.min() < EVEN * rises.mean()
+    ):  # first what is quick: it answers for nearly every clean run
         return None
     span_s = float(t[-1] - t[0])
     growth = theil_sen(t.tolist(), x.tolist()) * span_s

@@ -81,7 +81,9 @@ def training_state(width: int = 64, steps: int = 3, seed: int = 0) -> dict[str, 
     import random
 
     torch.manual_seed(seed)
-    model = torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.BatchNorm1d(width), torch.nn.ELU(), torch.nn.Linear(width, 1))
+    model = torch.nn.Sequential(
+        torch.nn.Linear(width, width), torch.nn.BatchNorm1d(width), torch.nn.ELU(), torch.nn.Linear(width, 1)
+    )
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(steps):
         optimizer.zero_grad()

@@ -31,9 +31,15 @@ def tensors(draw: Any) -> torch.Tensor:
 @st.composite
 def arrays(draw: Any, torch_kinds: bool = False) -> np.ndarray:
     """A NumPy array of plain numbers or strings. `torch_kinds`: torch's restricted reader turns big-endian numbers round."""
-    dtype = draw(st.sampled_from(["f4", "f8", "i8", "u1", "?", "c16", "<U5", "S3", "M8[s]", "f2", "i4" if torch_kinds else ">i4"]))
+    dtype = draw(
+        st.sampled_from(
+            ["f4", "f8", "i8", "u1", "?", "c16", "<U5", "S3", "M8[s]", "f2", "i4" if torch_kinds else ">i4"]
+        )
+    )
     shape = draw(shapes)
-    raw = np.random.default_rng(draw(st.integers(0, 1000))).integers(0, 2, math.prod(shape) * np.dtype(dtype).itemsize, dtype=np.uint8)
+    raw = np.random.default_rng(draw(st.integers(0, 1000))).integers(
+        0, 2, math.prod(shape) * np.dtype(dtype).itemsize, dtype=np.uint8
+    )
     if dtype == "<U5":
         return np.full(shape, "héé", dtype)
     return np.frombuffer(raw.tobytes(), dtype).reshape(shape)
@@ -50,7 +56,9 @@ scalars = st.one_of(
     st.complex_numbers(),
     st.sampled_from([torch.Size([2, 3]), torch.float32, torch.device("cpu"), np.float32(1.5), np.int64(-7)]),
 )
-keys = st.one_of(st.text(max_size=6), st.integers(-5, 5), st.booleans(), st.none(), st.tuples(st.integers(0, 3), st.text(max_size=2)))
+keys = st.one_of(
+    st.text(max_size=6), st.integers(-5, 5), st.booleans(), st.none(), st.tuples(st.integers(0, 3), st.text(max_size=2))
+)
 
 
 def states(torch_kinds: bool = False) -> Any:

@@ -24,7 +24,12 @@ def save_each(states, folder, **options):
 
 def changing():
     """A state of one kind, then one change after the other, each of which must be seen."""
-    state = {"model": OrderedDict(a=torch.arange(12.0).view(3, 4), b=torch.ones(12)), "n": 1, "list": [1, {"x": None}], "z": np.arange(3)}
+    state = {
+        "model": OrderedDict(a=torch.arange(12.0).view(3, 4), b=torch.ones(12)),
+        "n": 1,
+        "list": [1, {"x": None}],
+        "z": np.arange(3),
+    }
     model = state["model"]
     yield state
     model["a"].add_(1)  # values alone
@@ -68,7 +73,11 @@ def test_every_change_between_two_calls_is_seen(options, tmp_path):
 def test_two_keys_that_change_places_take_their_values_with_them(tmp_path):
     first, second = torch.zeros(100), torch.ones(100)
     kept = save_each(iter([{"a": first, "b": second}, {"a": second, "b": first}, {"b": first, "a": second}]), tmp_path)
-    assert [(p["a"][0].item(), p["b"][0].item()) for p in (load_checkpoint(path) for _, path in kept)] == [(0, 1), (1, 0), (1, 0)]
+    assert [(p["a"][0].item(), p["b"][0].item()) for p in (load_checkpoint(path) for _, path in kept)] == [
+        (0, 1),
+        (1, 0),
+        (1, 0),
+    ]
 
 
 def shares(state):
@@ -112,7 +121,13 @@ def test_a_tensor_that_is_pointed_at_other_memory_is_read_from_there(tmp_path):
 
 def test_a_conjugate_or_negative_view_in_the_place_of_a_plain_tensor(tmp_path):
     numbers = torch.tensor([1 + 2j, 3 - 4j])
-    states = [{"a": numbers}, {"a": numbers.conj()}, {"a": numbers.clone()}, {"a": numbers.imag.clone()}, {"a": numbers.conj().imag}]
+    states = [
+        {"a": numbers},
+        {"a": numbers.conj()},
+        {"a": numbers.clone()},
+        {"a": numbers.imag.clone()},
+        {"a": numbers.conj().imag},
+    ]
     loaded = [load_checkpoint(path)["a"].tolist() for _, path in save_each(iter(states), tmp_path)]
     assert loaded == [[1 + 2j, 3 - 4j], [1 - 2j, 3 + 4j], [1 + 2j, 3 - 4j], [2, -4], [-2, 4]]
 
@@ -129,7 +144,9 @@ def test_what_cannot_be_kept_is_refused_also_where_a_plain_tensor_was_before(oth
 
 def test_moments_become_approximate_only_under_their_own_name(tmp_path):
     values = torch.randn(2000)
-    kept = save_each(iter([{"exp_avg": values}, {"weight": values}, {"exp_avg": values}]), tmp_path, moments="int8", full_every=2)
+    kept = save_each(
+        iter([{"exp_avg": values}, {"weight": values}, {"exp_avg": values}]), tmp_path, moments="int8", full_every=2
+    )
     assert [torch.equal(next(iter(load_checkpoint(path).values())), values) for _, path in kept] == [False, True, False]
 
 
@@ -150,7 +167,9 @@ def test_random_changes_are_all_seen(tmp_path_factory, steps):
             names = [k for k, v in state.items() if isinstance(v, torch.Tensor)]
             name = names[number % len(names)] if names else None
             if what == "new" or name is None:
-                state[f"t{number % 5}"] = random_tensor((number % 4, number % 3 + 1), DTYPES[number % len(DTYPES)], number)
+                state[f"t{number % 5}"] = random_tensor(
+                    (number % 4, number % 3 + 1), DTYPES[number % len(DTYPES)], number
+                )
             elif what == "drop":
                 del state[name]
             elif what == "share":

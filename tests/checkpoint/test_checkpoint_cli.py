@@ -5,9 +5,9 @@ import torch
 from checkpoint_states import same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
-from slipstream.checkpoint.cli import main
 from slipstream.checkpoint.errors import CorruptCheckpointError
-from slipstream.saving.lock import WriterLock
+from slipstream.cli.checkpoint import main
+from slipstream.storage.lock import WriterLock
 
 
 @pytest.fixture
@@ -95,7 +95,9 @@ def test_repair_of_a_run_or_of_its_checkpoints_leaves_the_same(tmp_path, given):
     assert main(["verify", str(run)]) == 0
 
 
-@pytest.mark.parametrize(("place", "given"), [(".", "run"), (".", "run/checkpoints"), ("run", "."), ("run/checkpoints", ".")])
+@pytest.mark.parametrize(
+    ("place", "given"), [(".", "run"), (".", "run/checkpoints"), ("run", "."), ("run/checkpoints", ".")]
+)
 def test_repair_of_a_run_that_is_being_written_is_refused(tmp_path, place, given, capsys, monkeypatch):
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / place)
@@ -135,7 +137,11 @@ def test_a_run_folder_means_its_checkpoints_too(tmp_path, capsys):
     with AsyncCheckpointSaver() as saver:
         saver.save_async({"w": torch.ones(3)}, tmp_path / "run" / "best.pt", compress=False)
         for step in (2, 10):
-            saver.save_async({"w": torch.full((3,), float(step))}, tmp_path / "run" / "checkpoints" / f"ckpt_{step:06d}.pt", step=step)
+            saver.save_async(
+                {"w": torch.full((3,), float(step))},
+                tmp_path / "run" / "checkpoints" / f"ckpt_{step:06d}.pt",
+                step=step,
+            )
     assert main(["verify", str(tmp_path / "run")]) == 0
     assert "3 good, 0 broken" in capsys.readouterr().out
     assert load_checkpoint(tmp_path / "run")["w"][0] == 10

@@ -4,7 +4,7 @@ from checkpoint_states import same
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.checkpoint.tree import freeze
-from slipstream.saving.staging import Staging
+from slipstream.storage.staging import Staging
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -12,7 +12,12 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 def test_cuda_tensors_are_saved_as_they_were_at_the_call(tmp_path):
     tensors = [torch.randn(1000, 100, device="cuda") for _ in range(20)]
     state = {"cuda": tensors, "half": tensors[0].half(), "view": tensors[0][3:5], "cpu": torch.ones(3)}
-    expected = {"cuda": [t.cpu() for t in tensors], "half": state["half"].cpu(), "view": state["view"].cpu(), "cpu": torch.ones(3)}
+    expected = {
+        "cuda": [t.cpu() for t in tensors],
+        "half": state["half"].cpu(),
+        "view": state["view"].cpu(),
+        "cpu": torch.ones(3),
+    }
     with AsyncCheckpointSaver(full_every=2) as saver:
         for i in range(4):
             path = saver.save_async(state, tmp_path / f"c_{i}.pt", i < 3)

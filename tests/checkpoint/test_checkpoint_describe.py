@@ -3,7 +3,13 @@ import os
 import pytest
 import torch
 
-from slipstream.checkpoint import AsyncCheckpointSaver, format_checkpoint_name, get_model_size, load_checkpoint, print_model_info
+from slipstream.checkpoint import (
+    AsyncCheckpointSaver,
+    format_checkpoint_name,
+    get_model_size,
+    load_checkpoint,
+    print_model_info,
+)
 
 
 def test_names_hold_the_iteration():
@@ -34,7 +40,9 @@ def test_every_level_of_the_documents_works(level, compress, tmp_path):
     assert torch.equal(loaded["w"], state["w"]) and torch.equal(loaded["zeros"], state["zeros"])
 
 
-@pytest.mark.skipif("SLIPSTREAM_NAVRL_CHECKPOINT" not in os.environ, reason="set SLIPSTREAM_NAVRL_CHECKPOINT to NavRL's released .pt")
+@pytest.mark.skipif(
+    "SLIPSTREAM_NAVRL_CHECKPOINT" not in os.environ, reason="set SLIPSTREAM_NAVRL_CHECKPOINT to NavRL's released .pt"
+)
 def test_navrls_released_checkpoint_loads():
     state = load_checkpoint(os.environ["SLIPSTREAM_NAVRL_CHECKPOINT"])
     assert state["feature_extractor.module.0.module.0.weight"].shape == (4, 1, 5, 3) and len(state) == 37

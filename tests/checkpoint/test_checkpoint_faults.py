@@ -26,8 +26,8 @@ from slipstream.checkpoint import (
 )
 from slipstream.checkpoint.format import HEADER
 from slipstream.checkpoint.reader import SlipFile
-from slipstream.codec.chunk import DECAY
-from slipstream.saving.files import FileSystem
+from slipstream.storage.codec.chunk import DECAY
+from slipstream.storage.files import FileSystem
 
 
 class Faulty(FileSystem):
@@ -151,7 +151,9 @@ def kill_while_saving(folder, rng):
     """Start a process that saves without end, kill -9 it somewhere; what it said was saved must be there, everything must load."""
     seed = rng.randrange(1 << 30)
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, "-c", WRITER, str(folder), str(seed)], stdout=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder), str(seed)], stdout=subprocess.PIPE, text=True, env=env
+    )
     assert process.stdout is not None
     wanted = rng.randrange(1, 12)
     said = -1
@@ -197,7 +199,9 @@ def write_pair(folder):
     state = training_state(24)
     state["noise"] = torch.randint(0, 256, (5000,), dtype=torch.uint8)
     later = {**state, "model": {k: v + 1e-4 if v.is_floating_point() else v for k, v in state["model"].items()}}
-    slots = {i: {k: v * 0.9 if v.dim() else v for k, v in slot.items()} for i, slot in state["optimizer"]["state"].items()}
+    slots = {
+        i: {k: v * 0.9 if v.dim() else v for k, v in slot.items()} for i, slot in state["optimizer"]["state"].items()
+    }
     later["optimizer"] = {**state["optimizer"], "state": slots}
     with AsyncCheckpointSaver(full_every=2, threads=1) as saver:
         paths = [saver.save_async(state, folder / "a.pt"), saver.save_async(later, folder / "b.pt")]
@@ -216,7 +220,11 @@ def damage(folder, count, seed):
         if n % 4 == 3:
             data = data[: rng.randrange(len(data))]
         else:
-            at = rng.randrange(len(data)) if n % 2 else rng.choice([rng.randrange(64), len(data) - 1 - rng.randrange(3000)])
+            at = (
+                rng.randrange(len(data))
+                if n % 2
+                else rng.choice([rng.randrange(64), len(data) - 1 - rng.randrange(3000)])
+            )
             data[at] ^= rng.randrange(1, 256)
         paths[which].write_bytes(data)
         assert maintenance.verify(paths[which]) is not None
@@ -310,7 +318,9 @@ def test_a_pickle_with_code_in_it_is_refused(legacy, tmp_path):
     assert not Path("/tmp/slipstream-was-run").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\x04\x22\x4d\x18 not a frame", b"hello", bytes(100)])
+@pytest.mark.parametrize(
+    "content", [b"", b"PK\x03\x04 not a zip", b"\x04\x22\x4d\x18 not a frame", b"hello", bytes(100)]
+)
 def test_a_file_of_another_kind_is_refused(content, tmp_path):
     (tmp_path / "c.pt").write_bytes(content)
     with pytest.raises(CheckpointError):

@@ -15,7 +15,9 @@ class Training:
     def __init__(self):
         torch.manual_seed(0)
         random.seed(0)
-        self.model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.BatchNorm1d(64), torch.nn.Dropout(0.1), torch.nn.Linear(64, 32))
+        self.model = torch.nn.Sequential(
+            torch.nn.Linear(32, 64), torch.nn.BatchNorm1d(64), torch.nn.Dropout(0.1), torch.nn.Linear(64, 32)
+        )
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
         self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 100)
         self.numpy = np.random.default_rng(0)
@@ -59,7 +61,10 @@ def test_a_resumed_run_is_the_same_run_in_every_bit(form, tmp_path):
     again = Training()
     again.resume(load_checkpoint(path))
     assert [again.step() for _ in range(15)] == losses
-    assert all(torch.equal(a, b) for a, b in zip(training.model.state_dict().values(), again.model.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(training.model.state_dict().values(), again.model.state_dict().values(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("moments", ["int8", "bf16"])

@@ -19,7 +19,9 @@ def round_trip(state, folder, compress=True, **options):
     return load_checkpoint(path)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(state=states())
 def test_random_states_come_back_bit_for_bit_in_our_format(state, tmp_path):
     assert same(round_trip(state, tmp_path), state)
@@ -32,7 +34,9 @@ def test_many_random_states_come_back_bit_for_bit(state, tmp_path):
     assert same(round_trip(state, tmp_path), state)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(state=states())
 def test_random_states_come_back_through_a_difference(state, tmp_path):
     with AsyncCheckpointSaver(threads=1, full_every=3) as saver:
@@ -43,7 +47,9 @@ def test_random_states_come_back_through_a_difference(state, tmp_path):
     assert same(load_checkpoint(path), state)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(state=states(torch_kinds=True))
 @pytest.mark.parametrize("compress", ["lz4", False])
 def test_random_states_come_back_through_the_torch_forms(state, compress, tmp_path):
@@ -96,7 +102,11 @@ def test_a_view_of_a_large_storage_does_not_drag_it_along(tmp_path):
 
 def test_views_of_different_dtype_on_one_storage_come_back(tmp_path):
     flat = random_tensor((64,), torch.uint8, 4)
-    state = {"odd": flat[17:30], "floats": flat[20:60].view(torch.float32), "conj": torch.randn(3, dtype=torch.complex64).conj()}
+    state = {
+        "odd": flat[17:30],
+        "floats": flat[20:60].view(torch.float32),
+        "conj": torch.randn(3, dtype=torch.complex64).conj(),
+    }
     loaded = round_trip(state, tmp_path)
     assert same(loaded["odd"], state["odd"]) and same(loaded["floats"], state["floats"])
     assert same(loaded["conj"], state["conj"].resolve_conj())
@@ -109,13 +119,23 @@ def test_parameters_and_gradients_flags_are_kept(tmp_path):
 
 
 def test_large_tensors_cross_chunk_borders(tmp_path):
-    state = {"a": torch.randn(700_001), "b": torch.zeros(300_000), "c": torch.randn(300_000).bfloat16(), "d": torch.arange(200_000)}
+    state = {
+        "a": torch.randn(700_001),
+        "b": torch.zeros(300_000),
+        "c": torch.randn(300_000).bfloat16(),
+        "d": torch.arange(200_000),
+    }
     assert same(round_trip(state, tmp_path), state)
 
 
 @pytest.mark.parametrize(
     ("value", "word"),
-    [(object(), "object"), (torch.nn.Linear(1, 1), "Linear"), (np.array([object()]), "numbers"), (torch.eye(2).to_sparse(), "dense")],
+    [
+        (object(), "object"),
+        (torch.nn.Linear(1, 1), "Linear"),
+        (np.array([object()]), "numbers"),
+        (torch.eye(2).to_sparse(), "dense"),
+    ],
 )
 def test_what_cannot_be_kept_is_refused_at_the_call(value, word, tmp_path):
     with AsyncCheckpointSaver() as saver, pytest.raises(TypeError, match=word):
@@ -136,7 +156,9 @@ def test_single_keys_are_read_alone(tmp_path):
         saver.save_async(state, path)
     assert same(load_checkpoint(path, keys=["model"]), {"model": state["model"]})
     part = load_checkpoint(path, keys=["model.0.weight", "iteration"])
-    assert torch.equal(part["model"]["0.weight"], state["model"]["0.weight"]) and part["iteration"] == 3 and len(part) == 2
+    assert (
+        torch.equal(part["model"]["0.weight"], state["model"]["0.weight"]) and part["iteration"] == 3 and len(part) == 2
+    )
     with pytest.raises(KeyError, match="modle"):
         load_checkpoint(path, keys=["modle"])
 

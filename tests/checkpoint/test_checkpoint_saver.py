@@ -5,7 +5,7 @@ import torch
 from checkpoint_states import same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, load_checkpoint
-from slipstream.saving.files import FileSystem
+from slipstream.storage.files import FileSystem
 
 
 class Gate(FileSystem):
@@ -124,7 +124,13 @@ def test_statistics_count_bytes_files_and_times(tmp_path):
         saver.save_async(state, tmp_path / "plain" / "best.pt", compress=False)
         saver.wait()
         with_plain = saver.get_stats()
-    assert (stats["total_saved"], stats["full"], stats["differences"], stats["dropped"], stats["queue_size"]) == (4, 2, 2, 0, 0)
+    assert (stats["total_saved"], stats["full"], stats["differences"], stats["dropped"], stats["queue_size"]) == (
+        4,
+        2,
+        2,
+        0,
+        0,
+    )
     assert stats["bytes_out"] == sum(p.stat().st_size for p in tmp_path.glob("c_*"))
     assert stats["compression_ratio"] == stats["bytes_in"] / stats["bytes_out"] == with_plain["compression_ratio"]
     assert with_plain["bytes_out"] > stats["bytes_out"]
@@ -205,7 +211,14 @@ def test_other_tensors_make_a_whole_file_of_their_own(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"queue_policy": "never"}, {"full_every": 0}, {"moments": "int4"}, {"compression_level": 17}, {"keep_every": 5}, {"best_mode": "up"}],
+    [
+        {"queue_policy": "never"},
+        {"full_every": 0},
+        {"moments": "int4"},
+        {"compression_level": 17},
+        {"keep_every": 5},
+        {"best_mode": "up"},
+    ],
 )
 def test_settings_that_mean_nothing_are_refused(options):
     with pytest.raises(ValueError):

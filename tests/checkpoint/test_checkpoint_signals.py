@@ -31,7 +31,9 @@ print("left", flush=True)
 
 def start(folder, manner):
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen([sys.executable, "-c", LOOP, str(folder), manner], stdout=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen(
+        [sys.executable, "-c", LOOP, str(folder), manner], stdout=subprocess.PIPE, text=True, env=env
+    )
     assert process.stdout.readline() == "running\n"
     return process
 

@@ -30,9 +30,17 @@ class Task:
 SMALL_WORLD = {"num_obstacles": 20, "map_half_m": 6.0, "dyn": {"num_obstacles": 8}, "decision_interval": 4}
 TASKS = {
     "navigation": Task(
-        "slipstream/Navigation-v0", SMALL_WORLD, "collision", {"num_envs": 3}, lambda steps: {"max_episode_steps": 4 * steps}
+        "slipstream/Navigation-v0",
+        SMALL_WORLD,
+        "collision",
+        {"num_envs": 3},
+        lambda steps: {"max_episode_steps": 4 * steps},
     ),
     "aircombat": Task(
-        "slipstream/AirCombat-v0", {"time_scale": 15.0}, "winner", {"num_envs": 1, "sides": 2}, lambda steps: {"episode_s": steps / 4}
+        "slipstream/AirCombat-v0",
+        {"time_scale": 15.0},
+        "winner",
+        {"num_envs": 1, "sides": 2},
+        lambda steps: {"episode_s": steps / 4},
     ),
 }

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from slipstream.envs.base import Outcome, TensorEnv
-from slipstream.specs import Box, Discrete, Observation
+from slipstream.envs.specs import Box, Discrete, Observation
 
 
 @dataclass

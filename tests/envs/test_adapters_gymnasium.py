@@ -73,7 +73,13 @@ def test_one_environment_gives_what_the_tensors_hold():
     observation, info = env.reset()
     assert (observation["count"].tolist(), observation["parity"].item(), info) == ([210], 0, {})
     observation, reward, terminated, truncated, info = env.step(np.array([0.5, -0.5], np.float32))
-    assert (observation["count"].tolist(), reward, terminated, truncated, info) == ([211], 1.0, False, False, {"success": 0.0})
+    assert (observation["count"].tolist(), reward, terminated, truncated, info) == (
+        [211],
+        1.0,
+        False,
+        False,
+        {"success": 0.0},
+    )
     assert env.env.seen_action.tolist() == [[0.5, -0.5]]
     env.step(ZERO[0])
     *_, terminated, truncated, info = env.step(ZERO[0])
@@ -122,7 +128,11 @@ def test_the_step_after_an_end_resets_and_counts_for_nothing():
         env.step(ZERO[:2])
     observation, reward, terminated, truncated, info = env.step(ZERO[:2])
     assert observation["count"][:, 0].tolist() == [13, 13]
-    assert (terminated.tolist(), truncated.tolist(), info["success"].tolist()) == ([True, False], [False, False], [1, 0])
+    assert (terminated.tolist(), truncated.tolist(), info["success"].tolist()) == (
+        [True, False],
+        [False, False],
+        [1, 0],
+    )
     observation, reward, terminated, truncated, info = env.step(ZERO[:2])
     assert observation["count"][:, 0].tolist() == [20, 14]
     assert (reward.tolist(), terminated.tolist(), truncated.tolist()) == ([0, 4], [False, False], [False, True])
@@ -185,7 +195,11 @@ def test_a_list_of_seeds_and_a_mode_without_resets_are_refused():
 @pytest.mark.parametrize(
     ("action", "error", "message"),
     [
-        (np.array([[0, 0], [np.nan, 0], [0, 0]], np.float32), BadActionError, "environment 1 is .nan, 0.0.; each number must be finite"),
+        (
+            np.array([[0, 0], [np.nan, 0], [0, 0]], np.float32),
+            BadActionError,
+            "environment 1 is .nan, 0.0.; each number must be finite",
+        ),
         (np.array([[0, 0], [0, 0], [0, np.inf]]), BadActionError, "environment 2"),
         (np.full((3, 2), 1.5), BadActionError, r"in \[-1, 1\].*ClipAction"),
         (np.zeros((2, 2)), ValueError, r"shape \[3, 2\], not \[2, 2\]"),
@@ -237,8 +251,8 @@ def test_both_sides_need_an_adapter_that_has_two():
 
 
 def test_a_new_seed_keeps_the_opponent_it_was_given():
-    from slipstream.envs.agents import PlaceholderAgent
-    from slipstream.envs.aircombat import AirCombatEnv
+    from slipstream.tasks.aircombat.agents import PlaceholderAgent
+    from slipstream.tasks.aircombat.env import AirCombatEnv
 
     class Mine(PlaceholderAgent):
         pass

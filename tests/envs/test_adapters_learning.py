@@ -38,7 +38,15 @@ WORLD = {
 @pytest.mark.soak
 def test_sb3s_ppo_learns_to_reach_the_goal():
     env = VecNormalize(VecMonitor(SB3VecEnv(TASKS["navigation"].make(64, **WORLD))), gamma=0.98)
-    settings = {"n_steps": 64, "batch_size": 512, "n_epochs": 6, "learning_rate": 1e-3, "gamma": 0.98, "device": "cpu", "seed": 1}
+    settings = {
+        "n_steps": 64,
+        "batch_size": 512,
+        "n_epochs": 6,
+        "learning_rate": 1e-3,
+        "gamma": 0.98,
+        "device": "cpu",
+        "seed": 1,
+    }
     model = PPO("MultiInputPolicy", env, policy_kwargs={"log_std_init": -0.5, "activation_fn": ReLU}, **settings)
     record = Record()
     model.learn(250_000, callback=record)

@@ -55,7 +55,9 @@ def test_a_reset_at_once_leaves_the_others_observation_alone(task):
         record = plain.step(to_action(plain, action))
         observation, reward, done, infos = ours.step(action)
         for name, tensor in record.observation.items():
-            np.testing.assert_array_equal(observation[name][~ended & ~done], tensor.numpy()[~ended & ~done], err_msg=f"{name} at {k}")
+            np.testing.assert_array_equal(
+                observation[name][~ended & ~done], tensor.numpy()[~ended & ~done], err_msg=f"{name} at {k}"
+            )
             for i in np.flatnonzero(done & ~ended):
                 np.testing.assert_array_equal(infos[i]["terminal_observation"][name], tensor[i].numpy())
         ended |= done

@@ -68,7 +68,13 @@ def test_torchrls_ppo_trains_on_it(task):
     spec = env.action_spec_unbatched
 
     def flat(*parts):
-        return torch.cat([part.reshape(*part.shape[: part.dim() - len(s)], -1) for part, s in zip(parts, shapes.values(), strict=True)], -1)
+        return torch.cat(
+            [
+                part.reshape(*part.shape[: part.dim() - len(s)], -1)
+                for part, s in zip(parts, shapes.values(), strict=True)
+            ],
+            -1,
+        )
 
     features = Module(flat, in_keys=[("observation", key) for key in shapes], out_keys=["features"])
     heads = torch.nn.Sequential(torch.nn.Linear(width, 2 * spec.shape[-1]), NormalParamExtractor())

@@ -36,7 +36,9 @@ def test_every_agent_sees_its_own_row_within_its_space(task):
             row = env.possible_agents.index(agent)
             for name, tensor in tensors.items():
                 own = tensor.flatten(0, len(env.env.batch_shape) - 1)[row].numpy()
-                np.testing.assert_allclose(seen[agent][name], own, rtol=1e-5, atol=1e-6)  # a look may round otherwise than a step
+                np.testing.assert_allclose(
+                    seen[agent][name], own, rtol=1e-5, atol=1e-6
+                )  # a look may round otherwise than a step
         if len(env.agents) < len(env.possible_agents):
             break
         seen, *_ = env.step({agent: env.action_space(agent).sample() for agent in env.agents})

@@ -12,10 +12,10 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from gymnasium import spaces  # noqa: E402
 
-from slipstream.collect import SyncDataCollector  # noqa: E402
+from slipstream.collectors import SyncDataCollector  # noqa: E402
 from slipstream.envs.base import BadActionError  # noqa: E402
-from slipstream.envs.gym import GymConfig, GymEnv  # noqa: E402
-from slipstream.specs import Box, Discrete  # noqa: E402
+from slipstream.envs.specs import Box, Discrete  # noqa: E402
+from slipstream.tasks.gym.env import GymConfig, GymEnv  # noqa: E402
 
 
 class Walk(gymnasium.Env):
@@ -152,7 +152,9 @@ def test_reset_starts_all_at_once_and_with_a_mask_only_some():
         env.reset(torch.ones(3))
 
 
-@pytest.mark.parametrize("action", [torch.zeros(2), torch.zeros(3, 1), torch.zeros(2, 2), torch.zeros(2, 1, dtype=torch.int64)])
+@pytest.mark.parametrize(
+    "action", [torch.zeros(2), torch.zeros(3, 1), torch.zeros(2, 2), torch.zeros(2, 1, dtype=torch.int64)]
+)
 def test_a_wrong_action_is_refused_and_changes_nothing(action):
     env = walk()
     with pytest.raises(ValueError, match="action"):

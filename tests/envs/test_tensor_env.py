@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from slipstream.envs.base import BadActionError, Outcome, TensorEnv
-from slipstream.specs import Box, Discrete, Observation
+from slipstream.envs.specs import Box, Discrete, Observation
 
 
 class WalkEnv(TensorEnv):
@@ -134,7 +134,9 @@ def test_an_env_needs_at_least_one_environment():
         WalkEnv(0)
 
 
-@pytest.mark.parametrize("mask", [torch.ones(3, dtype=torch.bool), torch.ones(2), torch.ones(2, 1, dtype=torch.bool), torch.tensor(True)])
+@pytest.mark.parametrize(
+    "mask", [torch.ones(3, dtype=torch.bool), torch.ones(2), torch.ones(2, 1, dtype=torch.bool), torch.tensor(True)]
+)
 def test_a_wrong_mask_is_refused_and_changes_nothing(mask):
     env = WalkEnv(2)
     with pytest.raises(ValueError, match=r"env_mask must be bool of shape \[2\]"):
@@ -142,7 +144,9 @@ def test_a_wrong_mask_is_refused_and_changes_nothing(mask):
     assert env.episode.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("action", [torch.zeros(2), torch.zeros(3, 1), torch.zeros(2, 2), torch.zeros(2, 1, dtype=torch.int64)])
+@pytest.mark.parametrize(
+    "action", [torch.zeros(2), torch.zeros(3, 1), torch.zeros(2, 2), torch.zeros(2, 1, dtype=torch.int64)]
+)
 def test_a_wrong_action_is_refused_and_changes_nothing(action):
     env = WalkEnv(2)
     with pytest.raises(ValueError, match="action"):
@@ -150,7 +154,9 @@ def test_a_wrong_action_is_refused_and_changes_nothing(action):
     assert env.steps.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("action", [torch.zeros(2), torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, dtype=torch.bool)])
+@pytest.mark.parametrize(
+    "action", [torch.zeros(2), torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, dtype=torch.bool)]
+)
 def test_a_discrete_env_takes_integers_only(action):
     with pytest.raises(ValueError, match="action"):
         DiscreteWalkEnv(2).step(action)
@@ -173,9 +179,15 @@ def test_a_discrete_action_arrives_as_an_index_whatever_its_width(dtype):
         ({"place": torch.zeros(2, 3)}, r"observation 'place': the spec says \[1\], _observe gave \[3\]"),
         ({"place": torch.zeros(2)}, r"observation 'place': the spec says \[1\], _observe gave \[\]"),
         ({"place": torch.zeros(3, 1)}, r"observation 'place' must have shape \[2, 1\], not \[3, 1\]"),
-        ({"place": torch.zeros(2, 1, dtype=torch.float64)}, r"the spec says torch.float32, _observe gave torch.float64"),
+        (
+            {"place": torch.zeros(2, 1, dtype=torch.float64)},
+            r"the spec says torch.float32, _observe gave torch.float64",
+        ),
         ({"place": [[0.0], [0.0]]}, r"the spec says a tensor \[1\], _observe gave a list"),
-        ({"plaice": torch.zeros(2, 1)}, r"observation 'place': the spec says a tensor \[1\], _observe gave none of this name"),
+        (
+            {"plaice": torch.zeros(2, 1)},
+            r"observation 'place': the spec says a tensor \[1\], _observe gave none of this name",
+        ),
     ],
 )
 def test_an_observation_that_is_not_its_specs_is_told_at_the_first_reset(given, told):

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from slipstream.exploration import ExplorationType, set_exploration_type
+from slipstream.envs.specs import Box, Discrete
 from slipstream.models.acting import DeterministicPolicy, QPolicy, SquashedGaussianPolicy
 from slipstream.models.ensemble import EnsembleMLP
+from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.policy import ModelConfig
 from slipstream.models.q import Critics
-from slipstream.specs import Box, Discrete
 
 SMALL = ModelConfig(part=0, trunk=[8], layer_norm=False)
 SEEN = {"x": Box((3,))}

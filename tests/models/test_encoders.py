@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from slipstream.exploration import ExplorationType, set_exploration_type
+from slipstream.envs.specs import Box, Discrete
 from slipstream.models.encoders import DictEncoder
+from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead
 from slipstream.models.policy import ModelConfig, build_policy
-from slipstream.specs import Box, Discrete
 
 ACTION = Box((2,), -1.0, 1.0)
 

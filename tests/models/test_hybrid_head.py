@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import distributions as dist
 
-from slipstream.exploration import ExplorationType, set_exploration_type
+from slipstream.envs.specs import Box, Hybrid
 from slipstream.models import build_policy
+from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.heads import HybridHead
 from slipstream.models.policy import ModelConfig
-from slipstream.specs import Box, Hybrid
 
 SPEC = Hybrid((-1.0, 0.0), (1.0, 1.0), switches=1, mask="can_fire")
 FEATURES = torch.randn(6, 5, generator=torch.Generator().manual_seed(3))
@@ -65,7 +65,10 @@ def test_where_the_switch_does_nothing_it_has_no_part_in_log_prob_and_no_gradien
     torch.testing.assert_close(head.log_prob(parameters, action), alone)
     log_prob, entropy = head.evaluate(parameters, action)
     (log_prob.sum() + entropy.sum()).backward()
-    assert torch.count_nonzero(head.switch_layer.weight.grad) == 0 and torch.count_nonzero(head.switch_layer.bias.grad) == 0
+    assert (
+        torch.count_nonzero(head.switch_layer.weight.grad) == 0
+        and torch.count_nonzero(head.switch_layer.bias.grad) == 0
+    )
     assert torch.count_nonzero(head.beta.alpha_layer.weight.grad) > 0
 
 

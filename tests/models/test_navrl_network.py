@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from slipstream.envs.specs import Box
 from slipstream.models.navrl import ACTION_SPEC, OBSERVATION_SPEC, PREFIXES, is_navrl, load_navrl
 from slipstream.models.policy import ModelConfig, build_policy
-from slipstream.specs import Box
 
 RELEASED = Path(__file__).parents[2] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
 needs_released = pytest.mark.skipif(not RELEASED.exists(), reason="NavRL's released weights are not here")

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
+from slipstream.envs.specs import Box
 from slipstream.models.policy import build_policy
 from slipstream.models.rollout_copy import RolloutCopy
-from slipstream.specs import Box
 
 SPEC = {"lidar": Box((1, 36, 4)), "dynamic_obstacle": Box((1, 5, 10)), "state": Box((8,))}
 

@@ -58,9 +58,13 @@ class Run:
         self.machine.is_open -= 1
 
 
-PIPELINE = Question("collect beside the learning?", "pipeline", lambda s: Proposal(True, without(s.exposed, "collect"), "it waits"))
+PIPELINE = Question(
+    "collect beside the learning?", "pipeline", lambda s: Proposal(True, without(s.exposed, "collect"), "it waits")
+)
 LEVEL = Question("compress less?", "level", lambda s: Proposal(1, 1.2, "a guess"))
-SIZE = Question("more at once?", "size", lambda s: Proposal(2 * s.settings("size"), 1.5, "small"), "larger batches", again=True)
+SIZE = Question(
+    "more at once?", "size", lambda s: Proposal(2 * s.settings("size"), 1.5, "small"), "larger batches", again=True
+)
 
 
 def advise(machine, *questions, seconds=60.0):
@@ -85,7 +89,9 @@ def test_advice_that_does_not_hold_is_withdrawn_and_shown():
     report = advise(machine, PIPELINE)
     assert verdicts(report) == {"pipeline": "withdrawn"} and report.overrides == {}
     assert report.findings[0].gain.ratio == pytest.approx(0.8, rel=0.1)
-    assert report.findings[0].gain.pairs == 2  # it lost twice: nine of ten can no longer be won, no more time is spent on it
+    assert (
+        report.findings[0].gain.pairs == 2
+    )  # it lost twice: nine of ten can no longer be won, no more time is spent on it
     assert str(report.findings[0].gain) == "0.79 × (2 pairs)"
 
 
@@ -103,7 +109,9 @@ def test_noise_does_not_produce_advice():
 
 
 def test_a_real_gain_is_found_under_noise():
-    found = [advise(Machine({("pipeline", True): 1.3}, noise=0.05, seed=seed), PIPELINE).overrides for seed in range(50)]
+    found = [
+        advise(Machine({("pipeline", True): 1.3}, noise=0.05, seed=seed), PIPELINE).overrides for seed in range(50)
+    ]
     assert found.count({"pipeline": True}) >= 48
 
 
@@ -119,7 +127,11 @@ def test_the_most_promising_comes_first_and_what_holds_is_the_base_of_the_next()
 def test_a_question_is_asked_again_after_a_yes_until_it_is_a_no():
     machine = Machine({("size", 2): 1.6, ("size", 4): 2.0})
     report = advise(machine, SIZE)
-    assert [(f.before, f.value, f.verdict) for f in report.findings] == [(1, 2, "advised"), (2, 4, "advised"), (4, 8, "withdrawn")]
+    assert [(f.before, f.value, f.verdict) for f in report.findings] == [
+        (1, 2, "advised"),
+        (2, 4, "advised"),
+        (4, 8, "withdrawn"),
+    ]
     assert "16 GB are not enough" in report.findings[2].why and report.findings[0].learning == "larger batches"
     assert report.overrides == {"size": 4}
 
@@ -138,7 +150,9 @@ def test_without_time_a_change_is_shown_as_not_tried_with_the_time_it_needs():
     report = advise(machine, slow, seconds=40)
     assert verdicts(report) == {"compile": "not tried"} and report.overrides == {}
     assert "seconds=70" in report.findings[0].why and machine.opened == [{}]
-    assert verdicts(advise(Machine({("compile", "on"): 2.0}), slow, seconds=70)) == {"compile": "advised"}  # it is enough
+    assert verdicts(advise(Machine({("compile", "on"): 2.0}), slow, seconds=70)) == {
+        "compile": "advised"
+    }  # it is enough
 
 
 class SlowToSetUp(Machine):
@@ -162,7 +176,11 @@ DEAR = on("compile", 3.2, set_up_s=40.0)
 def test_what_is_long_in_setting_up_comes_after_the_quick_ones_and_has_its_time_kept():
     machine = SlowToSetUp()
     report = advise(machine, on("pipeline", 1.15), on("bf16", 1.78), DEAR, seconds=120)
-    assert [(f.key, f.verdict) for f in report.findings] == [("bf16", "advised"), ("pipeline", "withdrawn"), ("compile", "advised")]
+    assert [(f.key, f.verdict) for f in report.findings] == [
+        ("bf16", "advised"),
+        ("pipeline", "withdrawn"),
+        ("compile", "advised"),
+    ]
     assert report.seconds <= 120
 
 
@@ -326,7 +344,9 @@ def test_turns_end_when_the_interval_can_no_longer_lie_above():
     assert against(0.9, *[1.2] * 9).low == 1.2  # one of ten may be lost
     assert in_turns(lambda: 1.0, lambda: 0.9, 5).pairs == 5  # nothing was asked to stop it
     rates = iter([0.9, 1.2, 1.2])
-    assert in_turns(lambda: 1.0, lambda: next(rates), lost=1.0, plan=lambda done: 10 if done < 3 else 7).pairs == 3  # of seven none may
+    assert (
+        in_turns(lambda: 1.0, lambda: next(rates), lost=1.0, plan=lambda done: 10 if done < 3 else 7).pairs == 3
+    )  # of seven none may
 
 
 def test_turns_that_are_cut_short_have_the_interval_of_their_number():

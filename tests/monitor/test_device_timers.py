@@ -94,7 +94,10 @@ def test_the_device_is_the_learner_its_other_stages_and_its_idle_time_are_expose
         device.work_off()
         monitor.tick()
     exposed = monitor.get_exposed()
-    assert exposed == {"host": pytest.approx({"ms": 30, "share": 0.3}), "collect": pytest.approx({"ms": 20, "share": 0.2})}
+    assert exposed == {
+        "host": pytest.approx({"ms": 30, "share": 0.3}),
+        "collect": pytest.approx({"ms": 20, "share": 0.2}),
+    }
 
 
 def test_a_cpu_needs_no_events(monitor, device):

@@ -60,7 +60,9 @@ def test_a_wait_inside_of_the_learning_is_taken_out_of_it_and_charged_once(monit
             clock.pass_ms(15)
     monitor.tick()
     assert monitor.get_exposed()["replay"]["ms"] == pytest.approx(15)
-    assert set(monitor.get_exposed()) == {"replay", "other"} and monitor.get_exposed()["other"]["ms"] == pytest.approx(0)
+    assert set(monitor.get_exposed()) == {"replay", "other"} and monitor.get_exposed()["other"]["ms"] == pytest.approx(
+        0
+    )
 
 
 def test_an_inner_timer_is_not_charged_twice(monitor, clock):

@@ -23,13 +23,35 @@ def record(monitor: PerformanceMonitor, clock: Clock, name: str, *durations_ms: 
 
 def test_statistics_are_those_of_the_durations_in_milliseconds(monitor, clock):
     record(monitor, clock, "learn", 2, 4, 4, 4, 5, 5, 7, 9)  # mean 5, population deviation 2
-    expected = {"mean": 5, "std": 2, "min": 2, "max": 9, "p50": 4.5, "p90": 7.6, "p99": 8.86, "last": 9, "count": 8, "total": 40}
+    expected = {
+        "mean": 5,
+        "std": 2,
+        "min": 2,
+        "max": 9,
+        "p50": 4.5,
+        "p90": 7.6,
+        "p99": 8.86,
+        "last": 9,
+        "count": 8,
+        "total": 40,
+    }
     assert monitor.get_stats()["learn"] == pytest.approx(expected)
 
 
 def test_window_limits_the_statistics_but_not_count_and_total(monitor, clock):
     record(monitor, clock, "learn", 100, 10, 20)
-    expected = {"mean": 15, "std": 5, "min": 10, "max": 20, "p50": 15, "p90": 19, "p99": 19.9, "last": 20, "count": 3, "total": 130}
+    expected = {
+        "mean": 15,
+        "std": 5,
+        "min": 10,
+        "max": 20,
+        "p50": 15,
+        "p90": 19,
+        "p99": 19.9,
+        "last": 20,
+        "count": 3,
+        "total": 130,
+    }
     assert monitor.get_stats(window=2)["learn"] == pytest.approx(expected)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from slipstream.envs.base import StepRecord, TensorEnv
-from slipstream.specs import Observation
+from slipstream.envs.specs import Observation
 
 
 def reseeded(env: TensorEnv, seed: int) -> TensorEnv:
@@ -22,7 +22,9 @@ def reseeded(env: TensorEnv, seed: int) -> TensorEnv:
     kept = [name for name in inspect.signature(type(env)).parameters if name not in given]
     missing = [name for name in kept if not hasattr(env, name)]
     if missing:
-        raise TypeError(f"{type(env).__name__} cannot be built anew with another seed: let it keep its {missing[0]} as self.{missing[0]}")
+        raise TypeError(
+            f"{type(env).__name__} cannot be built anew with another seed: let it keep its {missing[0]} as self.{missing[0]}"
+        )
     return type(env)(**given, **{name: getattr(env, name) for name in kept})
 
 

@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from slipstream.envs.adapters.episodes import reseeded
 from slipstream.envs.adapters.spaces import observation_space, one_sided, to_action, to_array, to_space
 from slipstream.envs.base import TensorEnv
-from slipstream.specs import Observation
+from slipstream.envs.specs import Observation
 
 
 class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
@@ -24,13 +24,17 @@ class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
 
     def __init__(self, env: TensorEnv) -> None:
         if env.num_envs != 1:
-            raise ValueError(f"GymnasiumEnv flies one environment, not {env.num_envs}: use GymnasiumVectorEnv, or build it with num_envs=1")
+            raise ValueError(
+                f"GymnasiumEnv flies one environment, not {env.num_envs}: use GymnasiumVectorEnv, or build it with num_envs=1"
+            )
         self.env = one_sided(env, "GymnasiumEnv")
         self.observation_space: gymnasium.Space[Any] = observation_space(env)
         self.action_space = to_space(env.action_spec)
         self._flying = False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The first observation of a new episode."""
         super().reset(seed=seed)
         if seed is not None:

@@ -24,7 +24,9 @@ class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
     which hold until the next call.
     """
 
-    def __init__(self, env: TensorEnv, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, copy: bool = True) -> None:
+    def __init__(
+        self, env: TensorEnv, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, copy: bool = True
+    ) -> None:
         self.env = one_sided(env, "GymnasiumVectorEnv")
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         if self.autoreset_mode is AutoresetMode.DISABLED:

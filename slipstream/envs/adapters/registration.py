@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from slipstream.config.help import nearest
 from slipstream.envs.base import TensorEnv
-from slipstream.keys import nearest
 
 if TYPE_CHECKING:
     from slipstream.envs.adapters.gym_env import GymnasiumEnv
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # What is different by default from the task's own settings: an episode begins at its beginning, and no two begin alike.
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "slipstream/Navigation-v0": ("slipstream.envs.navigation:NavigationEnv", {"random_clock": False}),
-    "slipstream/AirCombat-v0": ("slipstream.envs.aircombat:AirCombatEnv", {"start": "random"}),
+    "slipstream/Navigation-v0": ("slipstream.tasks.navigation.env:NavigationEnv", {"random_clock": False}),
+    "slipstream/AirCombat-v0": ("slipstream.tasks.aircombat.env:AirCombatEnv", {"start": "random"}),
 }
 
 
@@ -28,7 +28,9 @@ def register() -> None:
     here = "slipstream.envs.adapters.registration"
     for name, (env, _) in TASKS.items():
         if name not in gymnasium.registry:
-            gymnasium.register(name, f"{here}:make_env", kwargs={"env": env}, vector_entry_point=f"{here}:make_vector_env")
+            gymnasium.register(
+                name, f"{here}:make_env", kwargs={"env": env}, vector_entry_point=f"{here}:make_vector_env"
+            )
 
 
 def make_env(

@@ -80,7 +80,9 @@ class SB3VecEnv(VecEnv):
         self._all_or_none(indices)
         setattr(self.env, attr_name, value)
 
-    def env_method(self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any) -> list[Any]:
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+    ) -> list[Any]:
         """Calls a method of the TensorEnv once, for all environments; its result is given once for each."""
         self._all_or_none(indices)
         result = getattr(self.env, method_name)(*method_args, **method_kwargs)

@@ -12,9 +12,11 @@ from gymnasium import spaces
 from torch import Tensor
 
 from slipstream.envs.base import BadActionError, TensorEnv
-from slipstream.specs import Box, Discrete, Hybrid, Observation, Spec
+from slipstream.envs.specs import Box, Discrete, Hybrid, Observation, Spec
 
-ROUNDING = 1e-3  # of the span: how far out of its bounds an action may lie and still be taken for rounding, as in TensorEnv
+ROUNDING = (
+    1e-3  # of the span: how far out of its bounds an action may lie and still be taken for rounding, as in TensorEnv
+)
 
 
 def to_space(spec: Spec) -> gymnasium.Space[Any]:
@@ -60,7 +62,9 @@ def to_array(tensor: Tensor, copy: bool = False) -> np.ndarray:
 def one_sided(env: TensorEnv, adapter: str) -> TensorEnv:
     """`env`, which must be of one side."""
     if env.sides != 1:
-        raise ValueError(f"{adapter} flies one side: build the env with sides=1 and an opponent, or use PettingZooEnv for both sides")
+        raise ValueError(
+            f"{adapter} flies one side: build the env with sides=1 and an opponent, or use PettingZooEnv for both sides"
+        )
     return env
 
 

@@ -13,7 +13,7 @@ from torchrl.envs import EnvBase
 from slipstream.envs.adapters.episodes import reseeded
 from slipstream.envs.adapters.spaces import bounds_of, one_sided, switched
 from slipstream.envs.base import TensorEnv
-from slipstream.specs import Discrete, Observation, Spec
+from slipstream.envs.specs import Discrete, Observation, Spec
 
 
 class TorchRLEnv(EnvBase):
@@ -30,7 +30,9 @@ class TorchRLEnv(EnvBase):
         super().__init__(device=env.device, batch_size=torch.Size([n]))
         self.env = env
         self.info_names = tuple(info)
-        self._checks_each_step = env.device.type == "cpu"  # elsewhere a look at the flag waits for the device: call env.check() yourself
+        self._checks_each_step = (
+            env.device.type == "cpu"
+        )  # elsewhere a look at the flag waits for the device: call env.check() yourself
         shape = torch.Size([n])
         seen = Composite({name: self._to_spec(spec) for name, spec in env.observation_spec.items()}, shape=shape)
         observation = Composite(observation=seen, shape=shape)
@@ -40,7 +42,9 @@ class TorchRLEnv(EnvBase):
         self.observation_spec = observation
         self.action_spec = self._to_spec(env.action_spec)
         self.reward_spec = Unbounded((n, 1), device=env.device)
-        flags = {name: Binary(1, (n, 1), dtype=torch.bool, device=env.device) for name in ("done", "terminated", "truncated")}
+        flags = {
+            name: Binary(1, (n, 1), dtype=torch.bool, device=env.device) for name in ("done", "terminated", "truncated")
+        }
         self.done_spec = Composite(flags, shape=shape)
 
     def _to_spec(self, spec: Spec) -> TensorSpec:
@@ -78,10 +82,14 @@ class TorchRLEnv(EnvBase):
 
     def _facts(self, info: dict[str, Tensor] | None) -> TensorDict:
         if info is None:
-            return TensorDict({name: torch.zeros(self.batch_size) for name in self.info_names}, self.batch_size, device=self.device)
+            return TensorDict(
+                {name: torch.zeros(self.batch_size) for name in self.info_names}, self.batch_size, device=self.device
+            )
         unknown = [name for name in self.info_names if name not in info]
         if unknown:
-            raise ValueError(f"{type(self.env).__name__} tells no {', '.join(unknown)}: its infos are {', '.join(sorted(info))}")
+            raise ValueError(
+                f"{type(self.env).__name__} tells no {', '.join(unknown)}: its infos are {', '.join(sorted(info))}"
+            )
         return TensorDict({name: info[name].clone() for name in self.info_names}, self.batch_size, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:

@@ -11,7 +11,7 @@ from pettingzoo import ParallelEnv
 from slipstream.envs.adapters.episodes import reseeded
 from slipstream.envs.adapters.spaces import bounds_of, observation_space, to_action, to_array, to_space
 from slipstream.envs.base import TensorEnv
-from slipstream.specs import Discrete, Observation
+from slipstream.envs.specs import Discrete, Observation
 
 Arrays = dict[str, np.ndarray]
 SIDES = ("red", "blue")
@@ -44,7 +44,9 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         """What `agent` may do; always the same object."""
         return self.action_spaces[agent]
 
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Arrays], dict[str, dict[str, Any]]]:
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Arrays], dict[str, dict[str, Any]]]:
         """First observations of all agents. A seed builds the env anew with it, worlds included."""
         if seed is not None:
             self.env = reseeded(self.env, seed)
@@ -63,7 +65,9 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
             return {}, {}, {}, {}, {}
         record = self.env.step(self._batched(actions))
         rows = {agent: self.possible_agents.index(agent) for agent in flying}
-        reward, terminated, truncated = (to_array(x).reshape(-1) for x in (record.reward, record.terminated, record.truncated))
+        reward, terminated, truncated = (
+            to_array(x).reshape(-1) for x in (record.reward, record.terminated, record.truncated)
+        )
         facts = {name: to_array(value.expand(self.env.batch_shape)).reshape(-1) for name, value in record.info.items()}
         self.agents = [agent for agent, i in rows.items() if not (terminated[i] or truncated[i])]
         return (

@@ -1,0 +1,1 @@
+"""Execution: CUDA graphs, compiled kernels, and their verification around plain PyTorch code."""

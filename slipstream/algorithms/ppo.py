@@ -1,0 +1,300 @@
+"""Clipped PPO over batches [N, T] with a `valid` mask. The defaults are NavRL's.
+
+A batch that was collected with older weights (`PipelinedDataCollector`) is learned from by decoupled PPO (Hilton, Cobbe and Schulman,
+2021): the clip is around the weights that the update begins with, not around those that acted, which an update has left behind already,
+and the ratio of the two weighs the frame.
+
+Nothing here waits for the device: losses come back as tensors, the KL limit gates the optimiser on the device, and the
+learning rate is a tensor that the schedule writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from slipstream.algorithms.execution.compiled import compiled
+from slipstream.algorithms.returns import gae
+from slipstream.config.validation import must
+from slipstream.models.policy import ActorCritic
+
+MAX_IMPORTANCE = 5.0  # of a frame whose action has become so much likelier since it was taken
+SCHEDULES = ("constant", "linear", "cosine", "adaptive")
+
+
+@dataclass
+class PPOConfig:
+    """The settings of `algo.*`."""
+
+    name: str = "ppo"
+    training_frame_num: int = 32  # steps of each environment in a batch (NavRL's name)
+    epochs: int = 4
+    minibatches: int = 16
+    gamma: float = 0.99
+    lam: float = 0.95
+    learning_rate: float = 5e-4
+    schedule: str = "constant"  # linear, cosine: down to `final_rate` of it; adaptive: by the KL, towards `target_kl`
+    final_rate: float = 0.0  # share of the learning rate at the end of linear and cosine
+    clip: float = 0.1
+    value_clip: float = 0.1  # of normalised values; 0 is off
+    huber_delta: float = 10.0
+    entropy: float = 1e-3
+    actor_weight: float | None = None  # of the policy loss; the number of action dimensions by default
+    value_weight: float = 1.0
+    max_grad_norm: float = 5.0  # on the actor's head and on the critic's, each
+    kl_limit: float = 0.0  # the rest of an update is skipped once the KL passes this; 0 is off
+    target_kl: float = 0.01  # of the adaptive schedule
+    bf16: bool = False  # autocast of the encoder, acting and learning
+
+    def __post_init__(self) -> None:
+        if self.name != "ppo":
+            raise ValueError(f"algo.name is '{self.name}', and these are the settings of ppo")
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"unknown algo.schedule '{self.schedule}': use one of {', '.join(SCHEDULES)}")
+        must(self, "be at least 1", "training_frame_num", "epochs", "minibatches", section="algo.")
+        must(self, "lie in (0, 1]", "gamma", section="algo.")
+        must(self, "lie in [0, 1]", "lam", section="algo.")
+        must(self, "be positive", "learning_rate", "clip", "huber_delta", "max_grad_norm", "target_kl", section="algo.")
+        must(self, "be 0 or more", "value_clip", "kl_limit", section="algo.", hint="; 0 turns it off")
+
+
+class PPO:
+    """Updates an actor-critic from batches. `progress` (0 to 1) drives the learning-rate schedule."""
+
+    def __init__(self, policy: ActorCritic, config: PPOConfig | None = None) -> None:
+        self.policy = policy
+        self.config = config = config or PPOConfig()
+        policy.bf16 = config.bf16
+        self.device = next(policy.parameters()).device
+        self.learning_rate = torch.tensor(config.learning_rate, device=self.device)
+        self.optimizer = torch.optim.Adam(
+            policy.parameters(), lr=self.learning_rate, fused=True, capturable=self.device.type == "cuda"
+        )
+        # A fused Adam leaves the weights alone where `found_inf` is 1: that is the gate of the KL limit.
+        self._stop = torch.zeros((), device=self.device)
+        self.optimizer.found_inf = self._stop  # type: ignore[attr-defined]
+        self.optimizer.grad_scale = None  # type: ignore[attr-defined]
+        self.generator: torch.Generator | None = None  # what minibatches are drawn from; None: torch's global one
+        self._actor_weight = config.actor_weight if config.actor_weight is not None else float(policy.actor.dims)
+        names = [name for name, _ in policy.named_parameters()]
+        self._heads = [[i for i, name in enumerate(names) if name.startswith(head)] for head in ("actor.", "critic.")]
+
+    def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
+        """Learns from one batch [N, T]; the means of losses and diagnostics, as tensors on the device."""
+        self.set_progress(progress)
+        return self.learn(self.prepare(batch))
+
+    def compile(self, tell: Callable[[str], None] = print) -> None:
+        """Fuses the kernels of the loss, its gradient and the clipping. The first update takes most of a minute then."""
+        self.gradients = compiled(self.gradients, self.policy, tell)  # type: ignore[method-assign, assignment]
+
+    def set_progress(self, progress: float) -> None:
+        """Puts the learning rate where the schedule has it after `progress` (0 to 1) of the run."""
+        config = self.config
+        if config.schedule in ("linear", "cosine"):
+            done = min(max(progress, 0.0), 1.0)
+            left = 1 - done if config.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+            self.learning_rate.fill_(config.learning_rate * (config.final_rate + (1 - config.final_rate) * left))
+
+    # -- an update, in order -----------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def prepare(self, batch: TensorDictBase) -> dict[str, Any]:
+        """The batch as flat tensors [T * N, ...] with normalised advantages and returns."""
+        time_major = lambda key: batch.get(key).transpose(0, 1)  # noqa: E731  (free: collectors store time-major)
+        norm, config = self.policy.value_norm, self.config
+        value, next_value, valid = time_major("value"), time_major(("next", "value")), time_major("valid")
+        late = (
+            batch.get("value_std", None) is not None
+        )  # by weights of the past: their values are units of other returns than the present
+        if late:
+            mean, std = time_major("value_mean"), time_major("value_std")
+            value, next_value = norm.normalise(value * std + mean), norm.normalise(next_value * std + mean)
+        advantage = gae(
+            time_major("reward"),
+            norm.denormalise(value),
+            norm.denormalise(next_value),
+            time_major("terminated"),
+            time_major("truncated"),
+            valid,
+            config.gamma,
+            config.lam,
+        )
+        returns = advantage + norm.denormalise(value)
+        norm.update(returns, valid)
+        weight = valid.float()
+        mean = _mean(advantage, weight)
+        deviation = _mean((advantage - mean).square(), weight).sqrt()
+        seen = batch.get("observation")
+        # A compressed batch opens its observations itself, a minibatch at a time.
+        compressed = hasattr(seen, "rows")
+        observation = seen if compressed else {name: x.transpose(0, 1).flatten(0, 1) for name, x in seen.items()}
+        data = {
+            "observation": observation,
+            "action": time_major("action").flatten(0, 1),
+            "log_prob": time_major("log_prob").flatten(0, 1),
+            "value": value.flatten(0, 1),
+            "advantage": ((advantage - mean) / deviation.clamp(min=1e-7)).flatten(0, 1),
+            "returns": norm.normalise(returns).flatten(0, 1),
+            "weight": weight.flatten(0, 1),
+        }
+        return self._brought_up_to_date(data) if late else data
+
+    def _brought_up_to_date(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Log probabilities by the present weights, in place of those that acted, whose ratio goes into the advantages."""
+        parts = []
+        order = torch.arange(len(data["weight"]), device=self.device)
+        for rows in _cut(data, self.config.minibatches, self.policy.keys, order):
+            parts.append(self.policy.evaluate(rows["observation"], rows["action"])[0])
+        present = torch.cat(parts)
+        log_ratio = torch.where(data["weight"] > 0, present - data["log_prob"], 0.0)
+        return data | {"log_prob": present, "advantage": data["advantage"] * log_ratio.exp().clamp(max=MAX_IMPORTANCE)}
+
+    def learn(self, data: dict[str, Any]) -> dict[str, Tensor]:
+        """All epochs and minibatches over prepared data."""
+        self._stop.zero_()
+        totals = [self._step(rows) for _ in range(self.config.epochs) for rows in self._minibatches(data)]
+        names = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped", "grad/actor", "grad/critic", "skipped")
+        return dict(zip(names, torch.stack(totals).mean(0).unbind(), strict=True)) | {"lr": self.learning_rate.clone()}
+
+    def check_batch(self, frames: int) -> None:
+        """Refuses a batch that does not divide into minibatches."""
+        if frames % self.config.minibatches:
+            raise ValueError(
+                f"a batch of {frames} frames does not divide into algo.minibatches={self.config.minibatches}: "
+                "choose a divisor of env.num_envs × algo.training_frame_num"
+            )
+
+    def _minibatches(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The frames in a new random order, cut into minibatches. Shuffled as a whole: one gather a key, not one a minibatch."""
+        frames, count = len(data["weight"]), self.config.minibatches
+        self.check_batch(frames)
+        order = torch.rand(frames, device=self.device, generator=self.generator).argsort()
+        rows = {name: x.index_select(0, order) for name, x in data.items() if name != "observation"}
+        seen = data["observation"]
+        if isinstance(seen, dict):
+            seen = {name: x.index_select(0, order) for name, x in seen.items() if name in self.policy.keys}
+        yield from _cut(rows | {"observation": seen}, count, self.policy.keys, order)
+
+    def _step(self, rows: dict[str, Any]) -> Tensor:
+        """One gradient step; diagnostics as one tensor."""
+        config = self.config
+        gradients, facts = self.gradients(rows)
+        for parameter, gradient in zip(self.policy.parameters(), gradients, strict=True):
+            parameter.grad = gradient
+        kl = facts[3]
+        if config.schedule == "adaptive":  # weights that already stand still say nothing new
+            factor = torch.where(kl > 2 * config.target_kl, 1 / 1.5, torch.where(kl < config.target_kl / 2, 1.5, 1.0))
+            self.learning_rate.mul_(torch.where(self._stop > 0, 1.0, factor)).clamp_(1e-5, 1e-2)
+        if config.kl_limit:
+            self._stop.copy_(torch.maximum(self._stop, (kl > config.kl_limit).float()))
+        self.optimizer.step()
+        return torch.cat((facts, self._stop[None]))
+
+    def gradients(self, rows: dict[str, Any]) -> tuple[list[Tensor | None], Tensor]:
+        """The clipped gradient of every parameter, None where it has none, and the loss's parts with the norms of the heads'."""
+        loss, facts = self.loss(rows)
+        found: list[Any] = list(torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True))
+        norms = []
+        for head in self._heads:
+            mine = [i for i in head if found[i] is not None]
+            clipped, norm = _clip([found[i] for i in mine], self.config.max_grad_norm)
+            norms.append(norm)
+            for i, gradient in zip(mine, clipped, strict=True):
+                found[i] = gradient
+        return found, torch.cat((facts, torch.stack(norms)))
+
+    def loss(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        """The loss of a minibatch, and its parts: policy, value, entropy, KL, share of clipped ratios."""
+        config, weight, advantage = self.config, rows["weight"], rows["advantage"]
+        log_prob, entropy, value = self.policy.evaluate(rows["observation"], rows["action"])
+        log_ratio = torch.where(
+            weight > 0, log_prob - rows["log_prob"], 0.0
+        )  # what is not learned from must not overflow
+        ratio = log_ratio.exp()
+        clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
+        policy_loss = -_mean(torch.minimum(advantage * ratio, advantage * clipped), weight)
+        value_loss = self._value_loss(value, rows)
+        entropy_mean = _mean(entropy, weight)
+        kl = _mean(ratio - 1 - log_ratio, weight)  # never negative, and of low variance
+        outside = _mean(((ratio - 1).abs() > config.clip).float(), weight)
+        loss = self._actor_weight * policy_loss + config.value_weight * value_loss - config.entropy * entropy_mean
+        return loss, torch.stack((policy_loss, value_loss, entropy_mean, kl, outside)).detach()
+
+    def _value_loss(self, value: Tensor, rows: dict[str, Any]) -> Tensor:
+        """Huber loss of normalised values; with clipping the larger of the two means, as NavRL."""
+        config, weight = self.config, rows["weight"]
+
+        def loss(predicted: Tensor) -> Tensor:
+            return _mean(F.huber_loss(predicted, rows["returns"], delta=config.huber_delta, reduction="none"), weight)
+
+        if not config.value_clip:
+            return loss(value)
+        near = rows["value"] + (value - rows["value"]).clamp(-config.value_clip, config.value_clip)
+        return torch.maximum(loss(value), loss(near))
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, value statistics, optimiser, learning rate and, where it has its own, its random numbers."""
+        return {
+            "policy": self.policy.state_dict(),
+            "optimizer": self.optimizer.state_dict()["state"],
+            "learning_rate": self.learning_rate.clone(),
+            **({} if self.generator is None else {"generator": self.generator.get_state()}),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from `state`."""
+        self.policy.load_state_dict(state["policy"])
+        self.learning_rate.copy_(state["learning_rate"])
+        if self.generator is not None:
+            self.generator.set_state(state["generator"].cpu())
+        held = self.optimizer.state_dict()
+        if held["state"].keys() == state["optimizer"].keys():  # in place: a captured update holds on to these tensors
+            for i, moments in state["optimizer"].items():
+                for name, value in moments.items():
+                    held["state"][i][name].copy_(value)
+            return
+        copies = {
+            i: {name: value.clone() for name, value in moments.items()} for i, moments in state["optimizer"].items()
+        }
+        self.optimizer.load_state_dict(
+            {"state": copies, "param_groups": held["param_groups"]}
+        )  # it would adopt the caller's tensors
+        for (
+            group
+        ) in self.optimizer.param_groups:  # load_state_dict copies the groups; the rate must stay this one tensor
+            group["lr"] = self.learning_rate
+
+
+def _cut(data: dict[str, Any], count: int, keys: tuple[str, ...], order: Tensor) -> Iterator[dict[str, Any]]:
+    """The frames in `count` parts, with those observations that are used: cut as they lie or, if compressed, opened in `order`."""
+    rows = {name: x.chunk(count) for name, x in data.items() if name != "observation"}
+    observation = data["observation"]
+    seen = (
+        {name: x.chunk(count) for name, x in observation.items() if name in keys}
+        if isinstance(observation, dict)
+        else None
+    )
+    for i, part in enumerate(order.chunk(count)):
+        opened = observation.rows(part, keys) if seen is None else {name: parts[i] for name, parts in seen.items()}
+        yield {name: parts[i] for name, parts in rows.items()} | {"observation": opened}
+
+
+def _clip(gradients: list[Tensor], limit: float) -> tuple[tuple[Tensor, ...], Tensor]:
+    """`gradients` scaled down to a common norm of `limit` where they exceed it, and the norm they had."""
+    norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+    return torch._foreach_mul(gradients, (limit / (norm + 1e-6)).clamp(max=1.0)), norm
+
+
+def _mean(x: Tensor, weight: Tensor) -> Tensor:
+    """The mean of `x` over frames of weight 1."""
+    return (x * weight).sum() / weight.sum().clamp(min=1)

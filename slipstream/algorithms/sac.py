@@ -1,0 +1,88 @@
+"""SAC: a random policy that is paid for its entropy too, at a price that finds itself."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from slipstream.algorithms.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
+from slipstream.models.acting import SquashedGaussianPolicy
+from slipstream.models.q import Critics
+
+
+@dataclass
+class SACConfig(OffPolicyConfig):
+    """The settings of `algo.*`."""
+
+    name: str = "sac"
+    entropy: float = 1.0  # what entropy is paid; where the search for the price begins
+    learn_entropy: bool = True  # search for the price that keeps the entropy at its target
+    target_entropy: float | None = None  # minus the number of action dimensions by default; in units of the box [-1, 1]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.must_be("sac")
+        if not 0 < self.entropy < math.inf:
+            raise ValueError(f"algo.entropy must be positive, not {self.entropy}")
+
+
+class EntropyPrice(nn.Module):
+    """What one nat of entropy is worth, as its logarithm."""
+
+    def __init__(self, price: float) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.tensor(math.log(price)))
+
+
+class SAC(OffPolicy):
+    """Updates a `SquashedGaussianPolicy` and its critics from transitions."""
+
+    facts = ("loss/critic", "loss/actor", "q", "entropy", "entropy_price")
+    config: SACConfig
+    policy: SquashedGaussianPolicy
+
+    def __init__(self, policy: SquashedGaussianPolicy, critics: Critics, config: SACConfig | None = None) -> None:
+        super().__init__(policy, config or SACConfig())
+        config = self.config
+        self.critics = critics.to(self.device)
+        self.target = deepcopy(self.critics)
+        self.price = EntropyPrice(config.entropy).to(self.device)
+        self.networks |= {"critics": self.critics, "target": self.target, "entropy_price": self.price}
+        self._follower = Follower(self.target, self.critics, config.tau)
+        self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
+        # One optimiser for the policy and the price of entropy: their losses share no weights, so one pass serves both.
+        self._actor_optimizer = self.adam(
+            "policy", [*policy.parameters(), *(self.price.parameters() if config.learn_entropy else ())]
+        )
+        self.target_entropy = -float(policy.dims) if config.target_entropy is None else config.target_entropy
+
+    def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
+        """One gradient step of the critics, one of the policy and of the price of entropy."""
+        price = self.price.log.detach().exp()
+        goal = self.goal(rows, price)
+        values = self.critics(rows.observation, self.policy.in_box(rows.action))
+        errors = values - goal
+        critic_loss = weighted_mean(errors.square(), rows.weight)
+        self.descend(self._critic_optimizer, critic_loss)
+
+        unit, log_prob = self.policy.sample(rows.observation)
+        worth = self.critics(rows.observation, unit).amin(0)
+        actor_loss = (price * log_prob - worth).mean()
+        loss = actor_loss
+        if self.config.learn_entropy:  # too little entropy raises its price
+            loss = loss - self.price.log * (log_prob.detach().mean() + self.target_entropy)
+        self.descend(self._actor_optimizer, loss)
+        self._follower.follow()
+        facts = (critic_loss.detach(), actor_loss.detach(), values.detach().mean(), -log_prob.detach().mean(), price)
+        return facts, errors.detach().abs().mean(0)
+
+    @torch.no_grad()
+    def goal(self, rows: Transitions, price: Tensor) -> Tensor:
+        """What the values should be [B]: the reward, and the lower of the target's values of a new action, entropy paid."""
+        unit, log_prob = self.policy.sample(rows.next_observation)
+        after = self.target(rows.next_observation, unit).amin(0) - price * log_prob
+        return torch.addcmul(rows.reward, rows.bootstrap, after)

@@ -1,0 +1,76 @@
+"""TD3: one action for each observation, judged by the lower of two critics, moved more seldom than they are."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from slipstream.algorithms.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
+from slipstream.config.validation import must
+from slipstream.models.acting import DeterministicPolicy
+from slipstream.models.q import Critics
+
+
+@dataclass
+class TD3Config(OffPolicyConfig):
+    """The settings of `algo.*`; noise in units of the action box [-1, 1]."""
+
+    name: str = "td3"
+    learning_rate: float = 1e-3
+    noise: float = 0.1  # on the actions while collecting
+    target_noise: float = 0.2  # on the next action that a target is computed with ...
+    target_noise_limit: float = 0.5  # ... cut here
+    policy_delay: int = 2  # gradient steps of the critics for one of the policy and of the target networks
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.must_be("td3")
+        must(self, "be 0 or more", "noise", "target_noise", "target_noise_limit", section="algo.")
+        must(self, "be at least 1", "policy_delay", section="algo.")
+
+
+class TD3(OffPolicy):
+    """Updates a `DeterministicPolicy` and its critics from transitions."""
+
+    facts = ("loss/critic", "loss/actor", "q")
+    config: TD3Config
+    policy: DeterministicPolicy
+
+    def __init__(self, policy: DeterministicPolicy, critics: Critics, config: TD3Config | None = None) -> None:
+        super().__init__(policy, config or TD3Config())
+        policy.noise = self.config.noise
+        self.critics = critics.to(self.device)
+        self.target, self.target_policy = deepcopy(self.critics), deepcopy(policy)
+        self.networks |= {"critics": self.critics, "target": self.target, "target_policy": self.target_policy}
+        tau = self.config.tau
+        self._followers = (Follower(self.target, self.critics, tau), Follower(self.target_policy, policy, tau))
+        self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
+        self._actor_optimizer = self.adam("policy", list(policy.parameters()))
+        self._actor_loss = torch.zeros((), device=self.device)  # the last one, told where the policy waits
+
+    def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
+        """One gradient step of the critics, and every `policy_delay` of them one of the policy and the targets."""
+        goal = self.goal(rows)
+        values = self.critics(rows.observation, self.policy.in_box(rows.action))
+        errors = values - goal
+        critic_loss = weighted_mean(errors.square(), rows.weight)
+        self.descend(self._critic_optimizer, critic_loss)
+        if self.updates % self.config.policy_delay == 0:
+            actor_loss = -self.critics(rows.observation, self.policy.unit(rows.observation), count=1).mean()
+            self.descend(self._actor_optimizer, actor_loss)
+            self._actor_loss = actor_loss.detach()
+            for follower in self._followers:
+                follower.follow()
+        return (critic_loss.detach(), self._actor_loss, values.detach().mean()), errors.detach().abs().mean(0)
+
+    @torch.no_grad()
+    def goal(self, rows: Transitions) -> Tensor:
+        """What the values should be [B]: the reward, and the lower of the target's values of the target's action, blurred."""
+        unit = self.target_policy.unit(rows.next_observation)
+        limit = self.config.target_noise_limit
+        blur = (self.config.target_noise * torch.randn_like(unit)).clamp(-limit, limit)
+        after = self.target(rows.next_observation, (unit + blur).clamp(-1, 1)).amin(0)
+        return torch.addcmul(rows.reward, rows.bootstrap, after)

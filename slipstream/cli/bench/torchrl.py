@@ -1,0 +1,99 @@
+"""TorchRL's way to train PPO on our env and network, for `slipstream bench train` to measure: its Collector, GAE and ClipPPOLoss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import TensorDictModule
+from torch import Tensor, nn
+from torch.distributions import Beta, Independent
+
+from slipstream.config.schema import TrainConfig, env_class
+from slipstream.models.policy import ActorCritic, build_policy
+from slipstream.sim.seeding import derive_seed
+
+
+class ScaledBeta(Independent):
+    """The Beta head's distribution as `torch.distributions` has it."""
+
+    def __init__(self, alpha: Tensor, beta: Tensor, low: float, high: float) -> None:
+        self.low, self.high = low, high
+        super().__init__(Beta(alpha, beta, validate_args=False), 1, validate_args=False)
+
+    def sample(self, shape: Any = ()) -> Tensor:
+        """An action."""
+        return self.low + (self.high - self.low) * super().sample(torch.Size(shape)).clamp(1e-6, 1 - 1e-6)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log density of an action."""
+        return super().log_prob(((value - self.low) / (self.high - self.low)).clamp(1e-6, 1 - 1e-6))
+
+
+def torchrl_training(
+    cfg: TrainConfig, device: torch.device
+) -> tuple[Callable[[], TensorDictBase], Callable[[TensorDictBase], None]]:
+    """`collect()` and `learn(batch)` as TorchRL's own PPO examples write them; the encoder runs once for actor and critic."""
+    from torchrl.collectors import Collector
+    from torchrl.modules import ActorValueOperator, ProbabilisticActor, ValueOperator
+    from torchrl.objectives import ClipPPOLoss
+    from torchrl.objectives.value import GAE
+
+    from slipstream.envs.adapters.torchrl_env import TorchRLEnv
+
+    algo = cfg.algo
+    env = env_class(cfg.task)(cfg.env.num_envs, device, derive_seed(cfg.seed, "env"), cfg.env)  # type: ignore[call-arg]
+    policy = build_policy(env.observation_spec, env.action_spec, cfg.model).to(device)
+    names = policy.encoder.keys
+    spec: Any = env.action_spec
+    features = _Features(policy, {name: len(env.observation_spec[name].shape) for name in names})
+    common = TensorDictModule(features, in_keys=[("observation", name) for name in names], out_keys=["features"])
+    parameters = TensorDictModule(policy.actor, in_keys=["features"], out_keys=["alpha", "beta"])
+    actor = ProbabilisticActor(
+        parameters,
+        in_keys=["alpha", "beta"],
+        distribution_class=ScaledBeta,
+        distribution_kwargs={"low": spec.low, "high": spec.high},
+        return_log_prob=True,
+    )
+    both = ActorValueOperator(common, actor, ValueOperator(policy.critic, in_keys=["features"]))
+    act, value = both.get_policy_operator(), both.get_value_operator()
+    weights = {"entropy_coeff": algo.entropy, "critic_coeff": algo.value_weight}
+    loss = ClipPPOLoss(act, value, clip_epsilon=algo.clip, loss_critic_type="smooth_l1", **weights)
+    gae = GAE(gamma=algo.gamma, lmbda=algo.lam, value_network=value, average_gae=True, shifted=True)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=algo.learning_rate, fused=True)
+    steps = algo.training_frame_num
+    frames = cfg.env.num_envs * steps
+    settings = {"return_same_td": True, "trust_policy": True, "no_cuda_sync": True}
+    collector = Collector(TorchRLEnv(env), act, frames_per_batch=frames, total_frames=-1, **settings)
+    batches: Iterator[TensorDictBase] = iter(collector)
+
+    def learn(batch: TensorDictBase) -> None:
+        with torch.no_grad():
+            gae(batch)
+        data: TensorDict = batch.exclude("collector", "next").reshape(-1)  # type: ignore[assignment]  # its bookkeeping may lie elsewhere
+        for _ in range(algo.epochs):
+            for index in torch.randperm(frames, device=device).chunk(algo.minibatches):
+                losses = loss(data[index])
+                (losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]).backward()
+                nn.utils.clip_grad_norm_(policy.parameters(), algo.max_grad_norm)
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+
+    return lambda: next(batches), learn
+
+
+class _Features(nn.Module):
+    """The encoder, called as TensorDictModule does: one argument an observation, any leading dimensions."""
+
+    def __init__(self, policy: ActorCritic, dims: dict[str, int]) -> None:
+        super().__init__()
+        self.encoder, self.dims = policy.encoder, dims
+
+    def forward(self, *values: Tensor) -> Tensor:
+        name, first = next(iter(self.dims)), values[0]
+        lead = first.shape[: first.dim() - self.dims[name]]
+        flat = {name: x.flatten(0, len(lead) - 1) for name, x in zip(self.dims, values, strict=True)}
+        return self.encoder(flat).unflatten(0, lead)

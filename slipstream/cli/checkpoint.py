@@ -1,0 +1,187 @@
+"""`slipstream ckpt`: look at checkpoints, check them, compare, make whole, convert, repair."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from slipstream.checkpoint import maintenance, tree
+from slipstream.checkpoint.errors import CheckpointError
+from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint
+from slipstream.checkpoint.reader import SlipFile
+from slipstream.cli.subcommands import run_command
+
+
+def main(argv: list[str]) -> int:
+    """Run one `slipstream ckpt` command; the exit code: 0 good, 1 broken or different, 2 could not be done."""
+    return run_command(_parser(), argv, (CheckpointError, OSError, KeyError))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="slipstream ckpt", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, function: object, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(command=function)
+        return command
+
+    info = add("info", _info, "what a checkpoint holds, or the checkpoints of a folder")
+    info.add_argument("path", type=Path)
+    info.add_argument("--tensors", action="store_true", help="list every tensor")
+    verify = add("verify", _verify, "check every byte of files or folders; names each broken file and why")
+    verify.add_argument("path", type=Path, nargs="+")
+    diff = add("diff", _diff, "which entries differ between two checkpoints, and by how much")
+    diff.add_argument("a", type=Path)
+    diff.add_argument("b", type=Path)
+    diff.add_argument("--limit", type=int, default=40, help="rows to show (default 40)")
+    squash = add("squash", _squash, "make a difference a whole file that needs no other")
+    squash.add_argument("path", type=Path)
+    squash.add_argument("--out", type=Path, help="write here instead of in place")
+    export = add("export", _export, "write a plain torch or safetensors file")
+    export.add_argument("path", type=Path)
+    export.add_argument("--to", choices=("pt", "safetensors"), default="pt")
+    export.add_argument("--out", type=Path)
+    repair = add(
+        "repair",
+        _repair,
+        "a folder: clear half-written files, put broken ones aside, mend links; a file: save what is whole",
+    )
+    repair.add_argument("path", type=Path)
+    repair.add_argument("--out", type=Path, help="where to write what is saved of a broken file")
+    return parser
+
+
+def _info(args: argparse.Namespace, console: Console) -> int:
+    files = maintenance.checkpoint_files(args.path) if args.path.is_dir() else [find_file(args.path)]
+    table = Table(title=str(args.path))
+    for column in ("file", "kind", "step", "file MB", "tensors MB", "saved", "metrics"):
+        table.add_column(column, justify="right" if "MB" in column or column in ("step", "saved") else "left")
+    for path in files:
+        table.add_row(*_describe(path))
+    console.print(table)
+    if args.tensors and len(files) == 1:
+        console.print(_tensor_table(files[0]))
+    return 0
+
+
+def _describe(path: Path) -> list[str]:
+    size = path.stat().st_size
+    if not is_slip(path):
+        return [
+            path.name,
+            "LZ4 around torch" if path.suffix == ".lz4" else "torch",
+            "",
+            f"{size / 1e6:.2f}",
+            "",
+            "",
+            "",
+        ]
+    try:
+        with SlipFile(path) as slip:
+            index = slip.index
+    except CheckpointError as error:
+        return [path.name, f"[red]broken[/red]: {escape(str(error))}", "", f"{size / 1e6:.2f}", "", "", ""]
+    kind = f"difference to {index.base[0]}" if index.base else "whole"
+    if any(coding for _, coding in index.storages):
+        kind += f", {next(coding for _, coding in index.storages if coding)} moments"
+    raw = index.raw_bytes
+    saved = f"{100 * (1 - size / raw):.1f} %" if raw else ""
+    metrics = ", ".join(f"{k} {v:.4g}" for k, v in index.metrics.items())
+    return [
+        path.name,
+        kind,
+        "" if index.step is None else str(index.step),
+        f"{size / 1e6:.2f}",
+        f"{raw / 1e6:.2f}",
+        saved,
+        metrics,
+    ]
+
+
+def _tensor_table(path: Path) -> Table:
+    table = Table("key", "dtype", "shape", "saved from")
+    if is_slip(path):
+        with SlipFile(path) as slip:
+            for where, i in tree.walk_leaves(slip.index.structure):
+                view = slip.index.views[i]
+                table.add_row(escape(".".join(map(str, where))), view.dtype, str(tuple(view.shape)), view.device)
+        return table
+    structure, leaves = tree.freeze(load_checkpoint(path))
+    for where, i in tree.walk_leaves(structure):
+        data = leaves.data[i]
+        table.add_row(escape(".".join(map(str, where))), str(data.dtype), str(tuple(data.shape)), "")
+    return table
+
+
+def _verify(args: argparse.Namespace, console: Console) -> int:
+    table = Table("file", "state", "why")
+    broken = 0
+    for given in args.path:
+        files = maintenance.checkpoint_files(given) if given.is_dir() else [find_file(given)]
+        for path in files:
+            reason = maintenance.verify(path)
+            broken += reason is not None
+            name = str(path.relative_to(given)) if given.is_dir() else str(path)
+            table.add_row(name, "[green]good[/green]" if reason is None else "[red]broken[/red]", escape(reason or ""))
+    console.print(table)
+    console.print(f"{table.row_count - broken} good, {broken} broken")
+    return 1 if broken else 0
+
+
+def _diff(args: argparse.Namespace, console: Console) -> int:
+    changes, equal = maintenance.compare(args.a, args.b)
+    changes.sort(key=lambda c: -(c.largest if c.largest is not None and not math.isnan(c.largest) else math.inf))
+    table = Table("key", "what", "largest difference", "elements that differ")
+    for change in changes[: args.limit]:
+        largest = "" if change.largest is None else f"{change.largest:.3g}"
+        table.add_row(
+            escape(change.path),
+            escape(change.what),
+            largest,
+            "" if change.share is None else f"{100 * change.share:.1f} %",
+        )
+    console.print(table)
+    left = f" ({len(changes) - args.limit} not shown: --limit)" if len(changes) > args.limit else ""
+    console.print(f"{len(changes)} entries differ{left}, {equal} are equal")
+    return 1 if changes else 0
+
+
+def _squash(args: argparse.Namespace, console: Console) -> int:
+    path = find_file(args.path)
+    before = path.stat().st_size
+    out = maintenance.squash(path, args.out)
+    console.print(f"{out} is whole: {before / 1e6:.2f} MB as it was, {out.stat().st_size / 1e6:.2f} MB now")
+    return 0
+
+
+def _export(args: argparse.Namespace, console: Console) -> int:
+    out, left = maintenance.export(find_file(args.path), args.to, args.out)
+    console.print(f"wrote {out} ({out.stat().st_size / 1e6:.2f} MB)")
+    if left:
+        console.print(
+            f"left out, since safetensors holds tensors alone: {escape(', '.join(left[:12]))}{' ...' if len(left) > 12 else ''}"
+        )
+    return 0
+
+
+def _repair(args: argparse.Namespace, console: Console) -> int:
+    if not args.path.is_dir():
+        out, lost = maintenance.salvage(args.path, args.out)
+        console.print(f"wrote {out}; {len(lost)} tensors are lost{': ' + escape(', '.join(lost[:12])) if lost else ''}")
+        return 1 if lost else 0
+    done = maintenance.repair_folder(args.path)
+    table = Table("what", "file", "why")
+    for path in done.removed:
+        table.add_row("removed", path.name, "left by a process that is gone, or needed by nothing")
+    for path, reason in done.quarantined:
+        table.add_row("put aside", f"{path.name}.broken", escape(reason))
+    for link, target in done.linked:
+        table.add_row("link", link.name, f"now {target.name}")
+    console.print(table if table.row_count else "nothing to repair")
+    return 0

@@ -1,0 +1,277 @@
+"""slipstream export: a policy as one file that flies without us.
+
+    slipstream export checkpoint=runs/NAME --to onnx               # for onnxruntime, TensorRT, OpenVINO, ...
+    slipstream export checkpoint=navrl_checkpoint.pt --to pt2 out=policy.pt2      # a torch.export program, for torch alone
+
+  checkpoint=   ours, a run folder or NavRL's; the policy that ships with the package by default
+  --to          onnx or pt2
+  out=          the file to write; by default policy.onnx in the run's folder (ckpt_000100.onnx for that checkpoint), or here
+  task=, env.*  as in its training, where the checkpoint does not say
+
+The file takes the observations that the policy reads, by name, of any batch size, and gives the action that an evaluation flies (the
+mean; the likeliest of discrete ones), scaled and masked as the env takes it. What else is worth knowing lies in the file's metadata.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import logging
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from slipstream.config.compose import to_dict
+from slipstream.config.help import ConfigError, nearest
+from slipstream.config.overrides import value_of
+from slipstream.config.schema import env_class
+from slipstream.envs.base import TensorEnv
+from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
+from slipstream.models.exploration import ExplorationType, set_exploration_type
+from slipstream.storage.atomic import refuse_unwritable, write_whole
+from slipstream.training.evaluate import STAND_INS, configure
+from slipstream.training.policies import LoadedPolicy
+
+FORMATS = ("onnx", "pt2")
+# Settings of a training's crowd, not of what one policy meets.
+SPREAD: dict[str, Any] = {"num_envs": 16, "num_worlds": 1, "world_seeds": [], "random_clock": False, "sides": 1}
+CHECKED = (
+    SPREAD["num_envs"],
+    32,
+)  # environments and steps that give the observations on which the exported policy is compared
+
+
+class ActingPolicy(nn.Module):
+    """The policy as a function of its observations, in the order of `keys`, to the action of an evaluation."""
+
+    def __init__(self, policy: nn.Module) -> None:
+        super().__init__()
+        self.policy = policy
+        self.keys: tuple[str, ...] = observations_of(policy)
+
+    def forward(self, *observations: Tensor) -> Tensor:
+        """The action [N, ...]."""
+        with set_exploration_type(ExplorationType.MEAN):
+            return self.policy(dict(zip(self.keys, observations, strict=True)))["action"]
+
+
+@dataclass
+class Exported:
+    """What an export wrote."""
+
+    path: Path
+    inputs: tuple[str, ...]
+    difference: (
+        float | None
+    )  # largest to PyTorch's action over observations of a flight; None: there was nothing to run it with
+
+
+def run(argv: list[str]) -> int:
+    """The command."""
+    to, overrides = _arguments(argv)
+    cfg, trained = configure([text for text in overrides if not text.startswith("out=")])
+    out = value_of("out", overrides)
+    done = export_policy(trained, cfg.task, cfg.env, to, Path(out) if out else None)
+    print(f"{done.path}: takes {', '.join(done.inputs)}; gives action")
+    if done.difference is not None:
+        print(
+            f"largest difference to PyTorch over {math.prod(CHECKED)} observations of a flight: {done.difference:.1e}"
+        )
+    return 0
+
+
+def export_policy(
+    trained: LoadedPolicy, task: str, env_config: Any, to: str = "onnx", out: Path | None = None
+) -> Exported:
+    """Writes the policy, built for an env of `task` with `env_config`, to `out`."""
+    if to not in FORMATS:
+        raise ConfigError(f"cannot export to '{to}': use --to {' or --to '.join(FORMATS)}")
+    if to == "onnx":
+        _need("onnx", "onnxscript")
+    path = out or _default_path(trained, to)
+    refuse_unwritable(path)  # before seconds of work
+    env = _small_env(task, env_config)
+    policy = ActingPolicy(trained.build(env.observation_spec, env.action_spec, "cpu")).eval()
+    flown = _observations(env, policy)
+    about = describe(trained, task, env_config, env, policy)
+    program = torch_program(policy, {name: flown[name][:2] for name in policy.keys})
+    write_whole(path, _onnx_bytes(program, policy, about) if to == "onnx" else _pt2_bytes(program, about))
+    return Exported(path, policy.keys, _difference(path, to, policy, flown))
+
+
+def torch_program(policy: ActingPolicy, sample: Observation) -> torch.export.ExportedProgram:
+    """The policy as a graph of plain operations, for any batch size."""
+    batch = torch.export.Dim("batch", min=1)
+    shapes = (tuple({0: batch} for _ in policy.keys),)
+    with torch.no_grad(), _quiet():
+        return torch.export.export(policy, tuple(sample[name] for name in policy.keys), dynamic_shapes=shapes)
+
+
+def observations_of(policy: nn.Module) -> tuple[str, ...]:
+    """The names of the observations that a policy reads: its encoder's, and those that mask its actions."""
+    keys = list(policy.encoder.keys)  # type: ignore[union-attr, arg-type]
+    mask = getattr(getattr(policy, "actor", None), "mask", None)
+    return tuple(keys + [mask] if isinstance(mask, str) and mask not in keys else keys)
+
+
+def describe(trained: LoadedPolicy, task: str, env_config: Any, env: TensorEnv, policy: ActingPolicy) -> dict[str, str]:
+    """What the file says of itself: text, or JSON."""
+    settings = {name: value for name, value in to_dict(env_config).items() if name not in SPREAD}
+    if (
+        trained.task == task == "aircombat"
+    ):  # an evaluation stands in for what need not be there; the file tells what was
+        trained_env = trained.trained_env or {}
+        settings |= {name: trained_env[name] for name, stand_in in STAND_INS.items() if settings[name] == stand_in}
+    about = {
+        "slipstream": version("slipstream-rl"),
+        "policy": trained.name,
+        "task": task,
+        "env": json.dumps(settings),
+        "observations": json.dumps({name: spec_facts(env.observation_spec[name]) for name in policy.keys}),
+        "action": json.dumps(spec_facts(env.action_spec)),
+    }
+    known = _gymnasium_name(type(env))
+    return about | ({"gymnasium": known} if known else {})
+
+
+def spec_facts(spec: Spec) -> dict[str, Any]:
+    """A spec in plain data; a bound that is not there is null."""
+    finite = lambda x: x if math.isfinite(x) else None  # noqa: E731
+    facts: dict[str, Any] = {"shape": list(spec.shape), "dtype": str(spec.dtype).removeprefix("torch.")}
+    if isinstance(spec, Discrete):
+        return facts | {"kind": "discrete", "n": spec.n}
+    if isinstance(spec, Hybrid):
+        bounds = {"low": [low for low, _ in spec.bounds], "high": [high for _, high in spec.bounds]}
+        return (
+            facts | bounds | {"kind": "hybrid", "switches": spec.switches, "mask": spec.mask, "names": list(spec.names)}
+        )
+    return facts | {"kind": "box", "low": finite(spec.low), "high": finite(spec.high)}
+
+
+# -- inside ----------------------------------------------------------------------------------------------------------
+
+
+def _arguments(argv: list[str]) -> tuple[str, list[str]]:
+    """The format, and the overrides that remain."""
+    rest, to, words = [], None, iter(argv)
+    for word in words:
+        key, eq, value = word.partition("=")
+        if key in ("--to", "to"):
+            to = value if eq else next(words, None)
+            continue
+        if key not in ("checkpoint", "out", "task") and not key.startswith("env"):
+            raise ConfigError(
+                f"unknown key '{key}'{nearest(key, ('checkpoint', 'out', 'task', '--to'))} (see slipstream export --help)"
+            )
+        rest.append(word)
+    if to is None:
+        raise ConfigError("say to which format: slipstream export checkpoint=runs/NAME --to onnx")
+    return to, rest
+
+
+def _need(*packages: str) -> None:
+    for name in packages:
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise ImportError(f"exporting to ONNX needs {name}: pip install 'slipstream-rl[export]'") from error
+
+
+def _small_env(task: str, config: Any) -> TensorEnv:
+    """The env of the policy with a few environments, on a CPU."""
+    names = {f.name for f in dataclasses.fields(config)}
+    small = dataclasses.replace(config, **{name: value for name, value in SPREAD.items() if name in names})
+    return env_class(task)(CHECKED[0], "cpu", 0, small)  # type: ignore[call-arg, arg-type]
+
+
+@torch.no_grad()
+def _observations(env: TensorEnv, policy: ActingPolicy) -> Observation:
+    """What the policy sees in a short flight, each [environments · steps, ...]."""
+    seen: dict[str, list[Tensor]] = {name: [] for name in policy.keys}
+    observation = env.reset()
+    for _ in range(CHECKED[1]):
+        for name in policy.keys:
+            seen[name].append(observation[name].clone())
+        observation = env.step(policy(*(observation[name] for name in policy.keys))).observation
+    return {name: torch.cat(parts) for name, parts in seen.items()}
+
+
+def _onnx_bytes(program: torch.export.ExportedProgram, policy: ActingPolicy, about: dict[str, str]) -> bytes:
+    batch = torch.export.Dim("batch", min=1)
+    with _quiet():
+        model = torch.onnx.export(
+            program,
+            dynamo=True,
+            input_names=list(policy.keys),
+            output_names=["action"],
+            dynamic_shapes=(tuple({0: batch} for _ in policy.keys),),
+            verbose=False,
+        )
+    assert model is not None
+    proto = model.model_proto
+    for name, value in about.items():
+        proto.metadata_props.add(key=name, value=value)
+    return proto.SerializeToString()
+
+
+def _pt2_bytes(program: torch.export.ExportedProgram, about: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer, extra_files=about)
+    return buffer.getvalue()
+
+
+@torch.no_grad()
+def _difference(path: Path, to: str, policy: ActingPolicy, flown: Observation) -> float | None:
+    """How far the written file's actions are from the policy's; None where onnxruntime is not installed."""
+    expected = policy(*(flown[name] for name in policy.keys))
+    if to == "pt2":
+        got = torch.export.load(path).module()(*(flown[name] for name in policy.keys))
+    else:
+        try:
+            import onnxruntime
+        except ImportError:
+            return None
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        got = torch.from_numpy(session.run(["action"], {name: flown[name].numpy() for name in policy.keys})[0])
+    return float((got.double() - expected.double()).abs().max())
+
+
+def _default_path(trained: LoadedPolicy, to: str) -> Path:
+    """In the folder of the run, under the checkpoint's own name if it is not the best one; here where it lies in no run."""
+    name = trained.path.name.split(".")[0]
+    for folder in (trained.path.parent, trained.path.parent.parent):
+        if (folder / "config.yaml").is_file():
+            return folder / f"{'policy' if name == 'best' else name}.{to}"
+    return Path(f"policy.{to}")
+
+
+def _gymnasium_name(kind: type[TensorEnv]) -> str | None:
+    """What Gymnasium calls the task, where it is one of ours and Gymnasium is there."""
+    try:
+        from slipstream.envs.adapters.registration import TASKS
+    except ImportError:
+        return None
+    return next((name for name, (path, _) in TASKS.items() if path == f"{kind.__module__}:{kind.__name__}"), None)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's remarks on packages that are not installed and names that it changes."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

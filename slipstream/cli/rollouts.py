@@ -1,0 +1,347 @@
+"""`slipstream rollouts`: look at saved batches, check them, draw their episodes, write them for others."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from slipstream.cli.subcommands import run_command
+from slipstream.rollouts.broken import OnBroken
+from slipstream.rollouts.episodes import EpisodeRef, find_episodes, outcome_key, read_episode
+from slipstream.rollouts.export import FORMATS, export
+from slipstream.rollouts.reader import RolloutFile
+from slipstream.rollouts.storage import RolloutError, RolloutStorage, iteration_of, rollout_files
+from slipstream.rollouts.tree import wanted
+from slipstream.storage.codec.chunk import CodecError
+from slipstream.storage.codec.frameformat import codec_name, read_header
+from slipstream.storage.records import DamagedFileError
+from slipstream.tasks.navigation.figures.flight import COLLISION, SUCCESS, TIMEOUT
+from slipstream.training.rollout_picture import draw_curves, draw_paths, paths_to_goal
+
+MOST_EPISODES, MOST_CURVES = 96, 6  # drawn, unless they are named
+BROKEN = ("A broken file cannot be mended: copy it again from where it came, or delete it or move it away. Until then `show` and "
+          "`export` skip it, and so does RolloutStorage(folder, on_broken='skip').")  # fmt: skip
+IN_PLACES = ("Where only places are damaged, other keys and environments can be read: load(iteration, keys=[...]), "
+             "load_slice(iteration, envs=[...]).")  # fmt: skip
+
+
+def main(argv: list[str]) -> int:
+    """Run one `slipstream rollouts` command; the exit code: 0 good, 1 something is broken, 2 could not be done."""
+    return run_command(_parser(), argv, (RolloutError, DamagedFileError, OSError, KeyError, ValueError, ImportError))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="slipstream rollouts", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, function: object, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(command=function)
+        command.add_argument("path", type=Path, help="a folder of rollouts, a run folder, or one rollout file")
+        return command
+
+    add("ls", _ls, "the batches of a folder")
+    show = add("show", _show, "what a batch holds: keys, sizes, codecs, episodes; with --picture, its episodes drawn")
+    show.add_argument("iteration", type=int, nargs="?", help="which batch (default: the last that is whole)")
+    show.add_argument(
+        "--picture", type=Path, metavar="PNG", help="draw episodes: flown paths of navigation, curves of any other task"
+    )
+    show.add_argument(
+        "--episodes",
+        help="which of them, as numbers and ranges: 0,3,10-20 (default: 96, or 6 as curves, evenly spread)",
+    )
+    show.add_argument(
+        "--all",
+        action="store_true",
+        help="count and draw the episodes of all batches, joined where one goes on in the next",
+    )
+    show.add_argument("--keys", help="keys to draw as curves, by commas: reward,observation.state")
+    show.add_argument("--curves", action="store_true", help="curves for navigation too")
+    add("verify", _verify, "check every byte of a file or folder; names each broken file, the key and the place")
+    out = add("export", _export, "write batches for others: HDF5 by batch, Parquet by step, Minari by episode")
+    out.add_argument("--to", choices=tuple(FORMATS), required=True)
+    out.add_argument("--out", type=Path, help="where to (default: beside the rollouts)")
+    out.add_argument("--iterations", help="which batches, as numbers and ranges: 0,100-500 (default: all)")
+    out.add_argument("--keys", help="which keys, by commas (default: all)")
+    return parser
+
+
+class _Skipped:
+    """What a command went on without because it is broken; each is told once, on stderr."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def __call__(self, path: Path, error: DamagedFileError) -> None:
+        self.tell(path.name, f"skipped a broken file ({error})")
+
+    def tell(self, name: str, text: str) -> None:
+        """A line of warning, unless `name` had one."""
+        if name not in self._told:
+            self._told.add(name)
+            print(f"warning: {text}", file=sys.stderr)
+
+    @property
+    def exit_code(self) -> int:
+        """1 where something was skipped: scripts should notice."""
+        return 1 if self._told else 0
+
+
+def _find(path: Path, on_broken: OnBroken = "raise") -> tuple[RolloutStorage, list[int]]:
+    """The storage and the iterations that `path` names, broken ones too."""
+    if path.is_file():
+        return RolloutStorage(path.parent, on_broken=on_broken), [iteration_of(path)]
+    for folder in (path, path / "rollouts"):
+        if files := rollout_files(folder):
+            return RolloutStorage(folder, on_broken=on_broken), [iteration_of(file) for file in files]
+    raise FileNotFoundError(f"{path} holds no rollouts: give a folder with rollout_000000.slip files, or a run that was saved with "
+                            "rollout_save_interval")  # fmt: skip
+
+
+def _numbers(text: str | None, among: list[int], what: str) -> list[int]:
+    """`0,3,10-20` as numbers, those of `among`."""
+    if text is None:
+        return among
+    found: list[int] = []
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        if not low.strip().isdigit() or (high and not high.strip().isdigit()):
+            raise ValueError(f"--{what} {text}: write numbers and ranges, as 0,3,10-20")
+        inside = [n for n in among if int(low) <= n <= int(high or low)]
+        if not inside:
+            raise ValueError(
+                f"--{what} {part}: there is none; there are {among[0]} to {among[-1]}"
+                if among
+                else f"there are no {what}"
+            )
+        found += inside
+    return found
+
+
+def _ls(args: argparse.Namespace, console: Console) -> int:
+    storage, iterations = _find(args.path)
+    table = Table(title=str(storage.save_dir))
+    for column in ("iteration", "envs x steps", "keys", "file MB", "tensors MB", "ratio", "saved at", "note"):
+        table.add_column(column, justify="left" if column in ("saved at", "note") else "right")
+    files = [storage.path_of(i) for i in iterations]
+    broken = 0
+    for path in files:
+        try:
+            table.add_row(*_row(path, RolloutFile(path)))
+        except DamagedFileError as error:
+            broken += 1
+            size = f"{path.stat().st_size / 1e6:.2f}"
+            table.add_row(str(iteration_of(path)), "", "", size, "", "", "", f"[red]broken[/red]: {escape(str(error))}")
+    console.print(table)
+    of = f" ({broken} of them broken)" if broken else ""
+    console.print(f"{len(files)} batches{of}, {sum(path.stat().st_size for path in files) / 1e6:.2f} MB")
+    return 0
+
+
+def _row(path: Path, file: RolloutFile) -> list[str]:
+    number, size = str(iteration_of(path)), path.stat().st_size
+    lead = f"{file.envs:,} x {file.steps:,}" if file.lead else "-"
+    raw = file.tensor_bytes
+    saved = datetime.fromtimestamp(file.saved).strftime("%m-%d %H:%M:%S")
+    note = ", ".join(f"{k} {v}" for k, v in file.note.items())
+    return [
+        number,
+        lead,
+        str(len(file.columns)),
+        f"{size / 1e6:.2f}",
+        f"{raw / 1e6:.2f}",
+        f"{raw / size:.1f}",
+        saved,
+        escape(note),
+    ]
+
+
+def _show(args: argparse.Namespace, console: Console) -> int:
+    skipped = _Skipped()
+    storage, iterations = _find(args.path, skipped)
+    whole = (i for i in reversed(iterations) if storage.readable([i]))
+    iteration = next(whole, None) if args.iteration is None else args.iteration
+    if iteration is None:
+        raise ValueError(f"{args.path}: no batch is whole; `slipstream rollouts verify` says what is wrong with each")
+    file = storage.file(iteration)
+    wanted(file.keys, args.keys.split(",") if args.keys else None)  # raises before anything is printed
+    episodes = find_episodes(storage, iterations if args.all else [iteration]) if file.lead else []
+    numbers = _episode_numbers(args, file, len(episodes))
+    _print_keys(file, iteration, console)
+    if episodes:
+        console.print(_episode_line(episodes))
+    if args.picture is not None:
+        console.print(f"drew {_picture(args, storage, episodes, numbers, file, skipped)}")
+    return skipped.exit_code
+
+
+def _print_keys(file: RolloutFile, iteration: int, console: Console) -> None:
+    lead = f", {file.envs:,} environments x {file.steps:,} steps" if file.lead else ""
+    table = Table(title=f"{file.path}: iteration {iteration}{lead}")
+    for title in ("key", "dtype", "a step", "MB", "stored MB", "codec", "what"):
+        table.add_column(title, justify="right" if "MB" in title else "left", no_wrap=title == "key")
+    for i, column in enumerate(file.columns):
+        what, shape = ("", column.shape[len(file.lead) :]) if column.steps else ("no steps", column.shape)
+        if column.follows is not None:
+            what = f"{column.key[-1]} one step on, but {column.geometry.frames:,}"
+        sizes = f"{column.tensor_bytes / 1e6:.3f}", f"{file.stored_bytes(i) / 1e6:.3f}"
+        table.add_row(
+            escape(_name(column.key)),
+            column.dtype,
+            " x ".join(map(str, shape)) or "1",
+            *sizes,
+            _codecs(file, i),
+            escape(what),
+        )
+    console.print(table)
+
+
+def _codecs(file: RolloutFile, i: int) -> str:
+    """The codecs of a column's blocks, the most frequent first."""
+    names: dict[str, int] = {}
+    for offset, nbytes in file.columns[i].places:
+        try:
+            name = codec_name(read_header(file.data[offset : offset + nbytes]).codec)
+        except CodecError:
+            name = "[red]damaged[/red]"
+        names[name] = names.get(name, 0) + 1
+    return ", ".join(sorted(names, key=lambda name: -names[name]))
+
+
+def _episode_line(episodes: list[EpisodeRef]) -> str:
+    batches = len({piece.iteration for e in episodes for piece in e.pieces})
+    ended = [e for e in episodes if e.ended]
+    where = "in this batch" if batches == 1 else f"in all {batches:,} batches, joined where one goes on in the next"
+    text = f"{len(episodes):,} episodes {where}: {len(ended):,} to their end ({sum(e.terminated for e in ended):,} terminated), "
+    return text + f"{np.mean([len(e) for e in episodes]):.1f} steps on the average"
+
+
+def _flies(args: argparse.Namespace, file: RolloutFile) -> bool:
+    return not args.curves and args.keys is None and _is_navigation(file)
+
+
+def _episode_numbers(args: argparse.Namespace, file: RolloutFile, count: int) -> list[int]:
+    """Which of `count` episodes are drawn."""
+    if args.picture is not None and not count:
+        raise ValueError(
+            "there are no episodes to draw: the batch has no [envs, steps], or what it says of their ends is broken"
+        )
+    if args.episodes is not None:
+        return _numbers(args.episodes, list(range(count)), "episodes")
+    return evenly_spread(count, MOST_EPISODES if _flies(args, file) else MOST_CURVES)
+
+
+def evenly_spread(count: int, most: int) -> list[int]:
+    """At most `most` of the numbers below `count`, the first and the last among them, the same distance apart."""
+    return list(range(count)) if count <= most else [int(n) for n in np.linspace(0, count - 1, most).round()]
+
+
+def _picture(
+    args: argparse.Namespace,
+    storage: RolloutStorage,
+    episodes: list[EpisodeRef],
+    numbers: list[int],
+    file: RolloutFile,
+    skipped: _Skipped,
+) -> Path:
+    flies, reward = _flies(args, file), outcome_key(file.keys, "reward")
+    if flies:
+        keys: list[Any] = [("observation", "state"), ("observation", "direction"), *_info(file)]
+    else:
+        keys = (
+            args.keys.split(",")
+            if args.keys
+            else [*([reward] if reward else []), *(k for k in file.keys if k[0] == "observation")]
+        )
+    read: dict[int, dict[Any, Any]] = {}
+    for n in numbers:
+        try:
+            read[n] = read_episode(storage, episodes[n], keys or None)
+        except DamagedFileError as error:
+            skipped.tell(f"episode {n}", f"left out episode {n} ({error})")
+    if not read:
+        raise ValueError("none of these episodes can be read: name others by --episodes, or other --keys")
+    spread = ", evenly spread" if args.episodes is None and len(numbers) < len(episodes) else ""
+    title = (
+        f"{storage.save_dir.parent.name}/{storage.save_dir.name}, episodes: {len(read):,} of {len(episodes):,}{spread}"
+    )
+    if not flies:
+        return draw_curves(
+            args.picture, [_drawn(data, reward) for data in read.values()], [f"episode {n}" for n in read], title
+        )
+    paths = [
+        paths_to_goal(data["observation", "state"].numpy(), data["observation", "direction"].numpy())
+        for data in read.values()
+    ]
+    outcomes = [_outcome(episodes[n], data) for n, data in read.items()]
+    return draw_paths(args.picture, paths, outcomes, f"{title}; their goals in the middle")
+
+
+def _drawn(data: dict[Any, Any], first: Any) -> dict[str, Any]:
+    """What is drawn of an episode, the reward first."""
+    keys = sorted((key for key, value in data.items() if not value.is_complex()), key=lambda key: key != first)
+    return {_name(key): (data[key].float() if data[key].is_floating_point() else data[key]).numpy() for key in keys}
+
+
+def _is_navigation(file: RolloutFile) -> bool:
+    shapes = {column.key: column.shape[len(file.lead) :] for column in file.columns}
+    return shapes.get(("observation", "state")) == (8,) and shapes.get(("observation", "direction"), ())[-1:] == (3,)
+
+
+def _info(file: RolloutFile) -> list[Any]:
+    return [key for key in (("info", "success"), ("info", "collision")) if key in file.keys]
+
+
+def _outcome(episode: EpisodeRef, data: dict[Any, Any]) -> int:
+    """How a flight ended, as the picture of an evaluation tells it; one that goes on counts as not yet there."""
+    if episode.terminated or bool(data.get(("info", "collision"), np.zeros(1)).any()):
+        return COLLISION
+    return SUCCESS if bool(data.get(("info", "success"), np.zeros(1)).any()) else TIMEOUT
+
+
+def _verify(args: argparse.Namespace, console: Console) -> int:
+    storage, iterations = _find(args.path)
+    table = Table("file", "state", "why")
+    broken = in_places = 0
+    for iteration in iterations:
+        path = storage.path_of(iteration)
+        try:
+            problems = list(RolloutFile(path).damaged())
+            in_places += bool(problems)
+        except (DamagedFileError, OSError) as error:
+            problems = [str(error)]
+        broken += bool(problems)
+        more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
+        table.add_row(
+            path.name,
+            "[red]broken[/red]" if problems else "[green]good[/green]",
+            escape("; ".join(problems[:3]) + more),
+        )
+    console.print(table)
+    console.print(f"{len(iterations) - broken} good, {broken} broken")
+    if broken:
+        console.print(BROKEN, soft_wrap=True, markup=False)
+    if in_places:
+        console.print(IN_PLACES, soft_wrap=True, markup=False)
+    return 1 if broken else 0
+
+
+def _export(args: argparse.Namespace, console: Console) -> int:
+    skipped = _Skipped()
+    storage, iterations = _find(args.path, skipped)
+    chosen = _numbers(args.iterations, iterations, "iterations")
+    out = args.out or storage.save_dir.with_name(storage.save_dir.name + FORMATS[args.to][1])
+    console.print(export(storage, args.to, out, chosen, args.keys.split(",") if args.keys else None), soft_wrap=True)
+    return skipped.exit_code
+
+
+def _name(key: tuple[Any, ...]) -> str:
+    return ".".join(map(str, key))

@@ -1,0 +1,1 @@
+"""Configuration: schema, composition, overrides, help, registry."""

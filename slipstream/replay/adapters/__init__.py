@@ -1,0 +1,1 @@
+"""The replay buffer for Stable-Baselines3 and TorchRL."""

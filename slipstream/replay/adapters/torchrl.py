@@ -1,0 +1,126 @@
+"""TorchRL on our storage: `torchrl.data.ReplayBuffer(storage=SlipstreamStorage(n), sampler=...)`, with TorchRL's own samplers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.data.replay_buffers.storages import LazyStackStorage, Storage
+
+from slipstream.replay.buffer import ReplayBuffer
+
+
+class SlipstreamStorage(
+    LazyStackStorage
+):  # the kind of storage whose batches TorchRL hands on as they are, without a collate_fn
+    """A TorchRL storage of `max_size` transitions whose observations are kept once, compressed.
+
+    ("next", K) is recognised where it is K of the transition written after it. It is written in order, as TorchRL's round-robin
+    writers do; a batch it gives is its holder's. Keyword arguments go to `ReplayBuffer` (codec, group, device, ...).
+    """
+
+    def __init__(self, max_size: int, *, device: torch.device | str = "cpu", **settings: Any) -> None:
+        Storage.__init__(self, max_size)  # none of LazyStackStorage's own memory
+        self.device = torch.device(device)
+        self._settings = settings
+        self._new_buffer()
+
+    def _new_buffer(self) -> None:
+        # Slots are overwritten one by one, where the buffer evicts whole adds: it keeps what slots still need and no more.
+        self.buffer = ReplayBuffer(capacity_bytes=2**62, device=self.device, **self._settings)
+        self._indexed = False  # transitions come with an "index" of their own, which says the slot
+
+    def set(self, cursor: Any, data: Any, *, set_cursor: bool = True) -> None:
+        """Writes transitions [n] (or one) into the slots `cursor`, which must be the next ones in turn."""
+        if not isinstance(data, TensorDictBase | Mapping):
+            raise TypeError(f"{type(self).__name__} stores TensorDicts, not {type(data).__name__}")
+        slots = self._slots(cursor)
+        if isinstance(cursor, int) or (isinstance(cursor, Tensor) and cursor.ndim == 0):
+            data = (
+                data.unsqueeze(0) if isinstance(data, TensorDictBase) else {k: v.unsqueeze(0) for k, v in data.items()}
+            )
+        expected = (self._written + np.arange(len(slots))) % self.max_size
+        if not set_cursor or not np.array_equal(slots, expected):
+            raise NotImplementedError(
+                f"slots are written in turn ({int(expected[0])} is next): use a round-robin writer"
+            )
+        flat = dict(data.items())
+        self._indexed |= flat.pop("index", None) is not None
+        self._set_last_cursor(cursor)
+        self.buffer.add(flat)
+        self._bump_mutation_revision()
+        memory = self.buffer._memory
+        with memory.writing:
+            memory.evict(memory.index.piece_keeping(self.max_size))
+        for entity in self._attached_entities_iter():
+            entity.mark_update(torch.from_numpy(slots) if len(slots) > 1 else int(slots[0]))
+
+    def get(self, index: Any) -> TensorDict:
+        """Transitions of the slots `index`, [n], or one for a number."""
+        slots = self._slots(index)
+        if len(slots) and (slots.min() < 0 or slots.max() >= len(self)):
+            raise IndexError(f"slots {index} of {len(self)}")
+        newest = self._written - 1
+        batch = self.buffer.get(newest - (newest - slots) % self.max_size)
+        batch.pop("discount", None)
+        if self._indexed:
+            batch["index"] = torch.from_numpy(slots).to(self.device)
+        else:
+            batch.pop("index", None)
+        return batch[0] if isinstance(index, int) or (isinstance(index, Tensor) and index.ndim == 0) else batch
+
+    @property
+    def _written(self) -> int:
+        return self.buffer._memory.index.tail_step
+
+    def _slots(self, index: Any) -> np.ndarray:
+        if isinstance(index, slice):
+            index = range(*index.indices(len(self)))
+        if isinstance(index, tuple) and len(index) == 1:
+            index = index[0]
+        if isinstance(index, Tensor):
+            index = index.detach().cpu().numpy()
+        return np.atleast_1d(np.asarray(index, np.int64)).ravel()
+
+    def __len__(self) -> int:
+        return min(self._written, self.max_size)
+
+    def contains(self, item: Any) -> Any:
+        """Whether slots hold anything yet."""
+        slots = self._slots(item)
+        inside = torch.from_numpy((slots >= -len(self)) & (slots < len(self)))
+        return bool(inside[0]) if isinstance(item, int) else inside
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything."""
+        return {"buffer": self.buffer.state_dict(), "indexed": self._indexed}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from `state_dict()`."""
+        self.buffer.load_state_dict(state_dict["buffer"])
+        self._indexed = bool(state_dict["indexed"])
+        self._bump_mutation_revision()
+
+    def _empty(self) -> None:
+        self.buffer.close()
+        self._new_buffer()
+        self._bump_mutation_revision()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: the buffer's state in place of the buffer."""
+        state = Storage.__getstate__(self)
+        return {**{k: v for k, v in state.items() if k != "buffer"}, "buffer_state": self.buffer.state_dict()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept, indexed = state.pop("buffer_state"), state["_indexed"]
+        Storage.__setstate__(self, state)
+        self._new_buffer()
+        self.buffer.load_state_dict(kept)
+        self._indexed = indexed
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(max_size={self.max_size}, len={len(self)}, nbytes={self.buffer.nbytes})"

@@ -1,0 +1,93 @@
+"""DictReplayBuffer, the documents' buffer: dicts of arrays in, dicts of tensors out; the same names on the full buffer underneath."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slipstream.replay.buffer import ReplayBuffer
+from slipstream.replay.index.step_index import PrefixSum
+
+_EPISODE_GROUP = 16  # frames decoded for one, in the mode that trades speed for memory
+
+
+class DictReplayBuffer:
+    """Whole episodes as dicts of arrays [L, ...]; `max_size` steps are kept, the oldest episodes leave first.
+
+    `keys` names what is kept; None takes the keys of the first episode. `img_compressed` compresses frame by frame,
+    `compress_epi` runs of frames together: smaller, slower to draw. `next_K` costs nothing where it is K shifted by one.
+    """
+
+    def __init__(
+        self,
+        max_size: int,
+        keys: Iterable[str] | None = None,
+        device: torch.device | str = "cpu",
+        img_compressed: bool = False,
+        compress_epi: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.max_size, self.device = max_size, torch.device(device)
+        self.img_compressed, self.compress_epi = img_compressed, compress_epi
+        self.keys = None if keys is None else list(keys)
+        self.episode_lens_prefix_sum = PrefixSum(max_size)
+        compressed = img_compressed or compress_epi
+        self.buffer = ReplayBuffer(
+            max_size,
+            device=device,
+            codec="auto" if compressed else "raw",
+            group=_EPISODE_GROUP if compress_epi else 1,
+            seed=seed,
+        )
+
+    def add(self, episode: Mapping[str, Any]) -> None:
+        """Adds one episode; every value has one row a step."""
+        if self.keys is None:
+            self.keys = list(episode)
+        missing = [key for key in self.keys if key not in episode]
+        if missing:
+            raise KeyError(
+                f"the episode has no {missing[0]!r}: every episode must have the keys {', '.join(self.keys)}"
+            )
+        kept = {key: episode[key] for key in self.keys}
+        lengths = {key: len(value) for key, value in kept.items()}
+        length = lengths[self.keys[0]]
+        for key, n in lengths.items():
+            if n != length:
+                raise ValueError(f"{key!r} has {n} rows and {self.keys[0]!r} {length}: give one row a step")
+        self.buffer.add(kept)
+        self.episode_lens_prefix_sum.add(min(length, self.max_size))
+
+    def sample(self, batch_size: int) -> dict[str, Tensor]:
+        """`batch_size` steps, each with the same probability: {key: [B, ...]} on the device."""
+        return sample_batch(self, batch_size)
+
+    def __len__(self) -> int:
+        return len(self.buffer)
+
+    def close(self) -> None:
+        """Ends background work and lets the memory go."""
+        self.buffer.close()
+
+
+def sample_batch(
+    replay_buffer: ReplayBuffer | DictReplayBuffer,
+    batch_size: int,
+    episode_lens_prefix_sum: PrefixSum | None = None,
+    device: torch.device | str | None = None,
+    keys: Iterable[str] | None = None,
+) -> dict[str, Tensor]:
+    """Draws a dict of tensors from either buffer: `keys` of it, or all that were added.
+
+    `episode_lens_prefix_sum` is taken as in the documents and not needed: the buffer has an index of its own.
+    """
+    buffer = replay_buffer.buffer if isinstance(replay_buffer, DictReplayBuffer) else replay_buffer
+    if keys is None and isinstance(replay_buffer, DictReplayBuffer):
+        keys = replay_buffer.keys
+    batch = buffer.sample(batch_size)
+    names = [k for k in batch.keys() if k not in ("index", "discount", "weight")] if keys is None else list(keys)  # noqa: SIM118
+    drawn = {name: batch[name] for name in names}
+    return drawn if device is None else {name: value.to(device) for name, value in drawn.items()}

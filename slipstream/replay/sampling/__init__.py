@@ -1,0 +1,1 @@
+"""Samplers and what they are made of."""

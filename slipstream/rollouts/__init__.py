@@ -1,0 +1,1 @@
+"""Rollout files: batches of experience on disk."""

@@ -1,0 +1,58 @@
+"""Where the tensors live, and how many threads work on them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+
+import torch
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device of that name, made the current one; `auto` is CUDA where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device={name} is none that torch knows: use auto, cpu, cuda or cuda:1") from error
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ValueError(f"device={name}: this machine's torch sees no CUDA device; use device=cpu or device=auto")
+        if (device.index or 0) >= torch.cuda.device_count():
+            raise ValueError(
+                f"device={name}: this machine has {torch.cuda.device_count()} CUDA devices, counted from cuda:0"
+            )
+        device = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
+        torch.cuda.set_device(device)  # streams, graphs and Triton kernels go where the current device is
+    return device
+
+
+def set_threads(count: int) -> None:
+    """Lets `count` CPU threads work, torch's and the sensors' alike; 0 leaves both as they are."""
+    if not count:
+        return
+    if importlib.util.find_spec("numba"):
+        import numba
+
+        numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+    torch.set_num_threads(
+        count
+    )  # last: numba, when it starts its own threads, sets OpenMP's number, which is torch's too
+
+
+def threads_here() -> Callable[[], None]:
+    """What gives another Python thread as many CPU threads as this one has now: both torch and numba count them by Python thread."""
+    torchs = torch.get_num_threads()
+    numba = sys.modules.get("numba")
+    numbas = numba.get_num_threads() if numba else 0
+    if numba:
+        torch.set_num_threads(torchs)  # as in set_threads: numba may just have started its own
+
+    def give() -> None:
+        if numba:
+            numba.set_num_threads(numbas)
+        torch.set_num_threads(torchs)
+
+    return give

@@ -1,0 +1,394 @@
+"""One group, one block, one batch: the native kernels that the store calls, made of the steps in kernels.py."""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+import numba as nb
+
+from slipstream.storage.codec.frameformat import (
+    AT_CODEC,
+    AT_CODED,
+    AT_GROUP,
+    AT_ROWS,
+    AT_WIDTH,
+    DELTA,
+    HEADER_BYTES,
+    LZ4,
+    MASK,
+    OPEN,
+    PALETTE,
+    RAW_GROUP,
+    SHUFFLE,
+    ZSTD,
+)
+from slipstream.storage.codec.kernels import (
+    HASH_SLOTS,
+    TABLE_FROM,
+    checksum,
+    copy_checksum,
+    inner,
+    mask_apply,
+    mask_count,
+    mask_decode,
+    mask_encode,
+    packed_bytes,
+    palette_bits,
+    palette_find,
+    palette_pack,
+    palette_table,
+    palette_unpack,
+    shuffle,
+    unshuffle,
+    xor,
+)
+from slipstream.storage.codec.machine import (
+    atomic_add,
+    load8,
+    load32,
+    load64,
+    lz4_compress_fast,
+    lz4_compress_hc,
+    lz4_decompress,
+    lz4_decompress_partial,
+    lz4_favor_opening,
+    memcpy,
+    prefetch,
+    store8,
+    store32,
+    store64,
+)
+from slipstream.storage.codec.native import source_stamp
+
+# What a kernel answers instead of a size
+OK, OUTSIDE, DAMAGED, FOREIGN = 0, 1, 2, 3  # FOREIGN: a codec that only the portable path opens
+
+_PALETTE_SCRATCH = 8 * (2 * HASH_SLOTS + 256)  # larger than the table of bytes, 16 KiB
+_PALETTE_MOST = 1 + 256 * 8
+
+
+def stream_bytes(frames: int, frame_bytes: int, width: int) -> int:
+    """The most that a group's steps before LZ4 can write."""
+    return _PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32)
+
+
+def scratch_bytes(frames: int, frame_bytes: int, width: int) -> int:
+    """Scratch memory that coding or decoding one group needs."""
+    return (_PALETTE_SCRATCH + 2 * stream_bytes(frames, frame_bytes, width) + 2 * (frame_bytes + 64) + 63) // 64 * 64
+
+
+@inner
+def encode_group(source, frames, frame_bytes, width, codec, level, state, target, scratch):
+    """Code `frames` frames into `target`; the bytes written, or -1 where the frames as they are take no more."""
+    raw = frames * frame_bytes
+    stream = scratch + _PALETTE_SCRATCH
+    other = stream + _PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32)
+    count = frame_bytes // width
+    head, size, word = 0, frame_bytes, width
+    current = source
+    if codec & PALETTE:
+        values = palette_find(source, frames * count, width, 256, scratch)
+        if values == 0:
+            return -1
+        store8(stream, values - 1)
+        for i in range(values):
+            memcpy(stream + 1 + i * width, scratch + 8 * (2 * HASH_SLOTS + i), width)
+        head = 1 + values * width
+        bits = palette_bits(values)
+        size, word = packed_bytes(count, bits), 4
+        for j in range(frames):
+            palette_pack(other + j * size, source + j * frame_bytes, count, width, bits, scratch)
+        current = other
+    if codec & DELTA and frames > 1:
+        if current == source:
+            memcpy(other, source, raw)
+            current = other
+        for j in range(frames - 1, 0, -1):
+            xor(current + j * size, current + (j - 1) * size, size)
+    length = head
+    if codec & MASK:
+        for j in range(frames):
+            length += mask_encode(stream + length, current + j * size, size // word, word)
+    elif codec & SHUFFLE:
+        for j in range(frames):
+            shuffle(stream + length, current + j * size, size // word, word)
+            length += size
+    elif current == source:
+        stream, length = source, raw
+    else:
+        memcpy(stream + head, current, frames * size)
+        length += frames * size
+    if codec & LZ4:
+        if level < 0:
+            coded = lz4_compress_fast(stream, target, length, raw - 1, 1)
+        else:
+            lz4_favor_opening(state, 1)  # matters from level 10 on; a failed group resets it
+            coded = lz4_compress_hc(state, stream, target, length, raw - 1, level)
+        return coded if coded > 0 else -1
+    if length >= raw:
+        return -1
+    memcpy(target, stream, length)
+    return length
+
+
+@inner
+def decode_requests(payload, length, codec, frames, frame_bytes, width, first, rows, order, begin, end, out, scratch):
+    """Open a group for the requests order[begin:end], sorted by row; frame j of the group is row `first` + j."""
+    count = frame_bytes // width
+    last = load64(rows + 8 * load64(order + 8 * (end - 1))) - first
+    stream, available = payload, length
+    if codec & LZ4:
+        if codec == LZ4 and frames == 1:
+            target = out + load64(order + 8 * begin) * frame_bytes
+            if lz4_decompress(payload, target, length, frame_bytes) != frame_bytes:
+                return DAMAGED
+            for i in range(begin + 1, end):
+                memcpy(out + load64(order + 8 * i) * frame_bytes, target, frame_bytes)
+            return OK
+        stream = scratch + _PALETTE_SCRATCH
+        room = _PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32)
+        if (
+            codec & (PALETTE | MASK) == 0 and last + 1 < frames
+        ):  # frames of a known size: stop behind the last one asked for
+            want = (last + 1) * frame_bytes
+            available = lz4_decompress_partial(payload, stream, length, want, room)
+        else:
+            available = lz4_decompress(payload, stream, length, room)
+        if available < 0:
+            return DAMAGED
+    size, word, head, bits, values = frame_bytes, width, 0, 8, 0
+    current = (
+        scratch + _PALETTE_SCRATCH + 2 * (_PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32))
+    )
+    spare = current + frame_bytes + 64
+    has_table = False
+    if codec & PALETTE:
+        if available < 1:
+            return DAMAGED
+        values = load8(stream) + 1
+        bits = palette_bits(values)
+        head = 1 + values * width
+        size, word = packed_bytes(count, bits), 4
+        if head > available:
+            return DAMAGED
+        has_table = count * (end - begin) >= TABLE_FROM
+        if has_table:
+            palette_table(scratch, stream + 1, values, bits, width)
+    at, limit = stream + head, stream + available
+    words = size // word
+    i = begin
+    for j in range(last + 1):
+        wanted = load64(rows + 8 * load64(order + 8 * i)) - first == j
+        if codec & MASK:
+            bitmap = (words + 7) >> 3
+            if at + bitmap > limit:
+                return DAMAGED
+            following = at + bitmap + mask_count(at, words) * word
+        else:
+            following = at + size
+        if following > limit:
+            return DAMAGED
+        target = out + load64(order + 8 * i) * frame_bytes
+        if codec & DELTA:
+            if codec & MASK and j > 0:
+                mask_apply(current, at, words, word)
+            else:
+                place = current if j == 0 else spare
+                if codec & MASK:
+                    mask_decode(place, at, words, word)
+                elif codec & SHUFFLE:
+                    unshuffle(place, at, words, word)
+                elif j == 0:
+                    memcpy(place, at, size)
+                else:
+                    place = at
+                if j > 0:
+                    xor(current, place, size)
+            packed = current
+        elif wanted:
+            packed = current if codec & PALETTE else target
+            if codec & MASK:
+                mask_decode(packed, at, words, word)
+            elif codec & SHUFFLE:
+                unshuffle(packed, at, words, word)
+            else:
+                packed = at
+        at = following
+        if not wanted:
+            continue
+        if codec & PALETTE:
+            palette_unpack(target, packed, count, width, bits, stream + 1, values, scratch, has_table)
+        elif packed != target:
+            memcpy(target, packed, frame_bytes)
+        i += 1
+        while i < end and load64(rows + 8 * load64(order + 8 * i)) - first == j:
+            memcpy(out + load64(order + 8 * i) * frame_bytes, target, frame_bytes)
+            i += 1
+    return OK
+
+
+@inner
+def code_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
+    """Write table and groups of a block of `rows` frames at `block`, behind room for the header; the bytes of its groups."""
+    groups = (rows + group - 1) // group
+    payload = block + HEADER_BYTES + 8 * groups
+    place = 0
+    for g in range(groups):
+        frames = min(group, rows - g * group)
+        begin = source + g * group * frame_bytes
+        coded, flag = -1, 0
+        if codec != 0:
+            coded = encode_group(begin, frames, frame_bytes, width, codec, level, state, payload + place, scratch)
+        if coded < 0:
+            coded, flag = frames * frame_bytes, RAW_GROUP
+            memcpy(payload + place, begin, coded)
+        store32(block + HEADER_BYTES + 8 * g, place | flag)
+        store32(block + HEADER_BYTES + 8 * g + 4, checksum(payload + place, coded))
+        place += coded
+    store64(payload + place, 0)
+    store64(payload + place + 7, 0)
+    return place
+
+
+# A batch is described by int64 words, so that a waiting thread can be given one by its address alone
+NEXT, COUNT, CHUNK, ROWS, ORDER, OUT, TABLE, FIRST_BLOCK, BLOCK_ROWS = (8 * i for i in range(9))
+FRAME, VERIFY, SCRATCH, STRIDE, MEMBERS, LOW, HIGH, ERROR, ERROR_ROW, PLACES = (8 * i for i in range(9, 19))
+
+
+@inner
+def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, low, high, lines):
+    """Ask for all that the requests will read at once: their groups lie all over, and one miss takes as long as opening a small one."""
+    for step in range(2):  # the tables of groups, then the groups
+        for i in range(begin, stop):
+            row = load64(rows + 8 * load64(order + 8 * i))
+            if row < low or row >= high:
+                return
+            number = row // block_rows
+            inside = row - number * block_rows
+            block = load64(table + 8 * (number - first_block))
+            if load8(block + AT_CODEC) == OPEN:
+                at = block + HEADER_BYTES + inside * frame_bytes
+            else:
+                group, held = load32(block + AT_GROUP), load32(block + AT_ROWS)
+                g = inside // group
+                entry = block + HEADER_BYTES + 8 * g
+                if step == 0:
+                    prefetch(entry)
+                    continue
+                groups = (held + group - 1) // group
+                at = block + HEADER_BYTES + 8 * groups + (load32(entry) & (RAW_GROUP - 1))
+            if (
+                step == 1
+            ):  # a fixed number of lines: guessing how many each needs costs more; behind them the processor sees the pattern
+                for k in range(lines):
+                    prefetch(at + 64 * k)
+
+
+@inner
+def gather_part(job):
+    """Take requests of the batch until none is left; several threads may do so at once."""
+    count, chunk = load64(job + COUNT), load64(job + CHUNK)
+    rows, order, out = load64(job + ROWS), load64(job + ORDER), load64(job + OUT)
+    table, first_block, block_rows = load64(job + TABLE), load64(job + FIRST_BLOCK), load64(job + BLOCK_ROWS)
+    frame_bytes, verify = load64(job + FRAME), load64(job + VERIFY)
+    low, high = load64(job + LOW), load64(job + HIGH)
+    lines = min(16, max(4, frame_bytes >> 8))
+    member = atomic_add(job + MEMBERS, 1)
+    if member >= load64(job + PLACES):  # a helper that came twice: its scratch memory would be somebody else's
+        return
+    scratch = load64(job + SCRATCH) + member * load64(job + STRIDE)
+    while True:
+        begin = atomic_add(job + NEXT, chunk)
+        if begin >= count:
+            return
+        stop = min(begin + chunk, count)
+        warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, low, high, lines)
+        i = begin
+        while i < stop:
+            row = load64(rows + 8 * load64(order + 8 * i))
+            if row < low or row >= high:
+                store64(job + ERROR_ROW, row)
+                store64(job + ERROR, OUTSIDE)
+                return
+            number = row // block_rows
+            inside = row - number * block_rows
+            block = load64(table + 8 * (number - first_block))
+            codec = load8(block + AT_CODEC)
+            if codec == OPEN:
+                memcpy(
+                    out + load64(order + 8 * i) * frame_bytes, block + HEADER_BYTES + inside * frame_bytes, frame_bytes
+                )
+                i += 1
+                continue
+            group, held = load32(block + AT_GROUP), load32(block + AT_ROWS)
+            g = inside // group
+            frames = min(group, held - g * group)
+            first = number * block_rows + g * group
+            behind = first + frames
+            end = i + 1
+            while end < stop:
+                following = load64(rows + 8 * load64(order + 8 * end))
+                if following < row or following >= behind:
+                    break
+                end += 1
+            groups = (held + group - 1) // group
+            entry = block + HEADER_BYTES + 8 * g
+            place = load32(entry)
+            is_raw = place & RAW_GROUP
+            place &= RAW_GROUP - 1
+            until = load32(block + AT_CODED) if g + 1 == groups else load32(entry + 8) & (RAW_GROUP - 1)
+            payload = block + HEADER_BYTES + 8 * groups + place
+            length = until - place
+            status = OK
+            whole = length >= 0 and until <= load32(block + AT_CODED) and inside < held
+            if whole and is_raw and frames == 1 and end == i + 1 and length == frame_bytes and verify:
+                if copy_checksum(out + load64(order + 8 * i) * frame_bytes, payload, length) != load32(entry + 4):
+                    status = DAMAGED
+            elif not whole or (verify and checksum(payload, length) != load32(entry + 4)):
+                status = DAMAGED
+            elif is_raw:
+                if length != frames * frame_bytes:
+                    status = DAMAGED
+                else:
+                    for k in range(i, end):
+                        request = load64(order + 8 * k)
+                        source = payload + (load64(rows + 8 * request) - first) * frame_bytes
+                        memcpy(out + request * frame_bytes, source, frame_bytes)
+            elif codec & ZSTD:
+                status = FOREIGN
+            else:
+                width = load8(block + AT_WIDTH)
+                status = decode_requests(
+                    payload, length, codec, frames, frame_bytes, width, first, rows, order, i, end, out, scratch
+                )
+            if status != OK:
+                store64(job + ERROR_ROW, row)
+                store64(job + ERROR, status)
+                return
+            i = end
+
+
+def _entries(stamp):
+    """The kernels that Python calls; `stamp` as `native.source_stamp` says.
+
+    They are compiled here and now, by whoever imports this, not in a background thread at their first call: a process that
+    forks while numba compiles leaves its child a lock that nobody opens.
+    """
+    word = nb.int64
+
+    @nb.njit(word(*[word] * 10), nogil=True, cache=True, error_model="numpy")
+    def encode_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
+        """`code_block`, or -1 with a stamp that cannot be."""
+        if stamp < 0:
+            return -1
+        return code_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch)
+
+    @nb.njit(nb.void(word), nogil=True, cache=True, error_model="numpy")
+    def gather_batch(job):
+        """The whole batch on the calling thread."""
+        if stamp >= 0:
+            gather_part(job)
+
+    return encode_block, gather_batch
+
+
+encode_block, gather_batch = _entries(source_stamp())

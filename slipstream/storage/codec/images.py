@@ -1,0 +1,56 @@
+"""Images and sequences of them as LZ4 frames: the documents' four functions. Replay columns do not use them; files and sockets may."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from slipstream.storage.codec.chunk import CodecError
+
+
+def compress_image(img: np.ndarray | bytes, level: int = 9) -> bytes:
+    """One image as an LZ4 frame; `level` 0 (fast) to 16."""
+    return _lz4_frame().compress(_raw(img), compression_level=level, store_size=True)
+
+
+def decompress_image(data: bytes, shape: tuple[int, ...] | None = None, dtype: Any = np.uint8) -> np.ndarray:
+    """The image of `compress_image`; without a shape a flat array. Raises CodecError."""
+    flat = _open(data, None if shape is None else math.prod(shape) * np.dtype(dtype).itemsize, dtype)
+    return flat if shape is None else flat.reshape(shape)
+
+
+def compress_image_seq(images: np.ndarray | Iterable[np.ndarray], level: int = 9) -> bytes:
+    """Images of one shape and dtype as one LZ4 frame: smaller than each on its own, opened only as a whole."""
+    stacked = images if isinstance(images, np.ndarray) else np.stack(list(images))
+    return _lz4_frame().compress(_raw(stacked), compression_level=level, store_size=True)
+
+
+def decompress_image_seq(data: bytes, image_shape: tuple[int, ...], seq_len: int, dtype: Any = np.uint8) -> np.ndarray:
+    """[seq_len, *image_shape] of `compress_image_seq`. Raises CodecError."""
+    return _open(data, seq_len * math.prod(image_shape) * np.dtype(dtype).itemsize, dtype).reshape(
+        seq_len, *image_shape
+    )
+
+
+def _raw(images: np.ndarray | bytes) -> Any:
+    return np.ascontiguousarray(images).reshape(-1).view(np.uint8).data if isinstance(images, np.ndarray) else images
+
+
+def _open(data: bytes, expected: int | None, dtype: Any) -> np.ndarray:
+    frame = _lz4_frame()
+    try:
+        size = frame.get_frame_info(data)["content_size"]
+        if expected is not None and size != expected:  # before any memory is taken
+            raise CodecError(f"shape and dtype ask for {expected} bytes, the data hold {size}")
+        return np.frombuffer(frame.decompress(data, return_bytearray=True), dtype)
+    except (RuntimeError, ValueError) as error:
+        raise error if isinstance(error, CodecError) else CodecError(f"no LZ4 frame: {error}") from error
+
+
+def _lz4_frame() -> Any:
+    import lz4.frame
+
+    return lz4.frame

@@ -1,0 +1,1 @@
+"""Tasks: everything that is specific to one problem."""

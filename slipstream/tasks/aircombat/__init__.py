@@ -1,0 +1,1 @@
+"""Mid-range air combat: duels of two fighters with missiles."""

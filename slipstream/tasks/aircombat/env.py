@@ -1,0 +1,270 @@
+"""AirCombatEnv: duels of two fighters with missiles beyond visual range, thousands at once.
+
+midrangeRL's task in plain tensors. One side learns against an opponent that the env flies itself, or both sides act.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slipstream.config.registry import built, named_class
+from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
+from slipstream.envs.specs import Box, Hybrid, Observation
+from slipstream.tasks.aircombat.agents import BaseAgent, action_of, agent_class, make_agent
+from slipstream.tasks.aircombat.physics.duel_engine import FACTS, DuelConfig, make_engine
+from slipstream.tasks.aircombat.physics.duel_picture import describe_duel
+from slipstream.tasks.aircombat.physics.duel_starts import StartConfig
+from slipstream.tasks.aircombat.physics.duel_view import ENEMY_NAMES, GROUPS, INCOMING, INCOMING_NAMES, OWN_NAMES
+from slipstream.tasks.aircombat.reach.reach_table import ReachTable
+from slipstream.tasks.aircombat.reach.reach_view import REACH_NAMES, reach_of_view
+from slipstream.tasks.aircombat.rewards import REWARDS, BaseReward
+
+ACTION_SPEC = Hybrid((-1.0, 0.0), (1.0, 1.0), switches=1, mask="can_fire", names=("rudder", "throttle", "fire"))
+
+
+@dataclass
+class AirCombatConfig:
+    """The settings of `env.*`."""
+
+    num_envs: int = 256
+    sides: int = 1  # that act: 1 flies against `opponent`, 2 are both yours (self-play), and everything is [2, N]
+    opponent: str = (
+        "placeholder"  # pursuit, crank, evade, learned; the path of a checkpoint; my_package.my_module:MyAgent
+    )
+    reward: str = "outcome"  # a name of REWARDS, or my_package.my_module:MyReward
+    time_scale: float = 1.0  # a decision takes time_scale/60 s of game time, in physics steps of at most 1/60 s
+    coarse_dt: bool = False  # one big physics step a decision, as midrangeRL took it
+    episode_s: float = 60.0  # then the duel is a draw
+    start: str = "head_on"  # or random, which `slipstream train` takes unless told otherwise
+    starts: StartConfig = field(default_factory=StartConfig)
+    reach_features: bool = False  # observe the reach of both sides' missiles too
+    backend: str = "auto"  # of the physics: torch (plain), native (CPU), triton (CUDA)
+
+    def __post_init__(self) -> None:
+        if self.num_envs < 1:
+            raise ValueError(f"env.num_envs must be at least 1, not {self.num_envs}")
+        if self.sides not in (1, 2):
+            raise ValueError(f"env.sides must be 1 (against env.opponent) or 2 (both sides act), not {self.sides}")
+        agent_class(self.opponent)
+        named_class(self.reward, REWARDS, BaseReward, "reward")
+        self.duel()
+
+    def duel(self) -> DuelConfig:
+        """The part that the simulation needs."""
+        return DuelConfig(self.time_scale, self.coarse_dt, self.episode_s, self.start, self.starts)
+
+
+_NAMED: dict[str, tuple[str, Any]] = {  # the group of each number, and its place there
+    **{name: ("own", (..., i)) for i, name in enumerate(OWN_NAMES)},
+    **{name: ("enemy", (..., i)) for i, name in enumerate(ENEMY_NAMES)},
+    **{
+        f"incoming_{k + 1}_{name}": ("incoming", (..., k, i))
+        for k in range(INCOMING)
+        for i, name in enumerate(INCOMING_NAMES)
+    },
+}
+OBSERVED = (*_NAMED, "can_fire")  # every single number by name
+_NAMED |= {name: ("reach", (..., i)) for i, name in enumerate(REACH_NAMES)}
+
+
+class SideView(dict[str, Tensor]):
+    """What one side sees: groups ('own', 'enemy', 'incoming', 'can_fire'), and each number of them by its own name.
+
+    `view["enemy"]` is [N, 9]; `view["enemy_range"]` is its first column, [N]. The group 'reach' follows from these: it is among the
+    observations with `reach_features=true`, and without it is worked out when somebody asks, such as a policy that learned with it.
+    """
+
+    table: ReachTable | None = None
+
+    def __missing__(self, name: str) -> Tensor:
+        if name == "reach" and self.table is not None:
+            self["reach"] = reach_of_view(self["own"], self["enemy"], self.table)
+            return self["reach"]
+        group, place = _NAMED[name]
+        return self[group][place]
+
+
+class AirCombatEnv(TensorEnv):
+    """N duels. Side 1 is the learner's; side 2 is `opponent`'s, or, with `sides=2`, the learner's as well."""
+
+    Config = AirCombatConfig
+
+    def __init__(
+        self,
+        num_envs: int | None = None,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+        config: AirCombatConfig | None = None,
+        opponent: BaseAgent | None = None,
+        reward: BaseReward | None = None,
+    ) -> None:
+        self.config = config = config or AirCombatConfig()
+        super().__init__(config.num_envs if num_envs is None else num_envs, device, seed)
+        n, device = self.num_envs, self.device
+        self.sides = config.sides
+        if opponent is not None and self.sides == 2:
+            raise ValueError("with env.sides=2 both sides are yours: leave the opponent out, or use env.sides=1")
+        self.engine = make_engine(n, config.duel(), seed, device, config.backend)
+        self.opponent = opponent or (make_agent(config.opponent, n, device) if self.sides == 1 else None)
+        self.reward: BaseReward = reward or built(
+            named_class(config.reward, REWARDS, BaseReward, "reward"), device=device
+        )
+        self.returns = torch.zeros(self.batch_shape, device=device)  # of the running duels
+        self._before = torch.zeros_like(self.engine.view) if self.reward.needs_before else self.engine.view
+        self._command = torch.zeros(2, n, 3, device=device)
+        self._ticks: int | None = None
+        self._resetting = torch.zeros_like(self._pending)
+        self._never = torch.zeros_like(self._pending)  # nothing is cut: the time left is seen
+        self.state_names = ("returns",)
+        self.action_spec = ACTION_SPEC
+        self.observation_spec = {name: Box(shape) for name, shape in GROUPS.items()}
+        if config.reach_features:
+            self.observation_spec["reach"] = Box((len(REACH_NAMES),))
+        self.reset()
+
+    # -- what users call ---------------------------------------------------------------------------------------------
+
+    def set_opponent(self, opponent: BaseAgent) -> None:
+        """Lets another agent fly side 2 from the next step on."""
+        if self.sides == 2:
+            raise ValueError("with env.sides=2 both sides are yours: there is no opponent to set")
+        self.opponent = opponent
+
+    def fly(self, action: Tensor, ticks: int | None = None) -> StepRecord:
+        """One step of `ticks` physics steps instead of those that time_scale asks for (None: just those)."""
+        self._ticks = ticks
+        try:
+            return self.step(action)
+        finally:
+            self._ticks = None
+
+    def named_facts(self) -> dict[str, Tensor]:
+        """What the last step brought each side, by name, [2, N] each."""
+        return dict(zip(FACTS, self.engine.facts.unbind(0), strict=True))
+
+    def worth(self, facts: Tensor, over: Tensor) -> Tensor:
+        """The reward [N] (or [2, N]) of the last step had it brought `facts` [facts, 2, N] and ended the duels of `over` [N]."""
+        facts = facts if self.sides == 2 else facts[:, 0]
+        info = dict(zip(FACTS, facts.unbind(0), strict=True))
+        command = self._command if self.sides == 2 else self._command[0]
+        reward = self.reward.compute(self._acting(self._before), self._acting(self.engine.view), command, over, info)
+        if not isinstance(reward, Tensor) or reward.shape != self.batch_shape:
+            what = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
+            raise ValueError(
+                f"{type(self.reward).__name__}.compute gave {what}, not a tensor of shape {list(self.batch_shape)}"
+            )
+        return reward.to(torch.float32)
+
+    def check(self) -> None:
+        """Raises if an action since the last check was not a number or out of bounds (the one read-back)."""
+        theirs = self.engine.bad[1] if self.opponent is not None else None
+        self._bad_action.logical_or_(self.engine.bad[0] if theirs is not None else self.engine.bad.any(0))
+        wrong = theirs is not None and bool(theirs.any())
+        self.engine.bad.zero_()
+        super().check()
+        if wrong:
+            who = type(self.opponent).__name__
+            raise BadActionError(
+                f"the opponent, {who}, gave NaN, infinite or out-of-range actions; it flew safe ones instead"
+            )
+
+    def classic(self) -> Any:
+        """The calls of midrangeRL's TensorEnv, on this env: a `ClassicView`."""
+        from slipstream.tasks.aircombat.classic import ClassicView
+
+        return ClassicView(self)
+
+    def get_render_state(self, env_idx: int = 0) -> dict[str, Any]:
+        """One duel as plain numbers: time, winner, both aircraft and the missiles in flight."""
+        if not 0 <= env_idx < self.num_envs:
+            raise IndexError(f"there are duels 0 to {self.num_envs - 1}, not {env_idx}")
+        return describe_duel(self.engine.duels, self.engine.rules, env_idx)
+
+    @property
+    def bad_actions(self) -> Tensor:
+        """Where [N] a command of either side since the last check was not sound; still on the device."""
+        return self._bad_action | self.engine.bad.any(0)
+
+    def views(self) -> tuple[SideView, SideView]:
+        """What each side sees now."""
+        return self._named(self.engine.view[0]), self._named(self.engine.view[1])
+
+    # -- one step ----------------------------------------------------------------------------------------------------
+
+    def _reset(self, mask: Tensor) -> None:
+        self.engine.begin(mask)
+        self.engine.refresh(where=mask)
+        self.returns.masked_fill_(mask, 0.0)
+        if self.opponent is not None:
+            self.opponent.reset(mask)
+
+    def _advance(self, action: Tensor) -> None:
+        self._transition(action, self._never)
+
+    def _transition(self, action: Tensor, resetting: Tensor) -> None:
+        if self._before is not self.engine.view:
+            self._before.copy_(self.engine.view)
+        if self.opponent is None:
+            self._command.copy_(action)
+        else:
+            self._command[0].copy_(action)
+            self._command[1].copy_(action_of(self.opponent, self._named(self.engine.view[1])))
+        self.engine.step(self._command, resetting, self._ticks)
+        if self.opponent is not None:
+            self.opponent.reset(resetting)
+        self._resetting = resetting
+
+    def _safe_action(self, action: Tensor) -> Tensor:
+        """The action as it is: the engine makes it sound in the same pass that flies it."""
+        self._check_shape(action)
+        if not action.is_floating_point():
+            raise ValueError(f"this env takes {self.action_spec.dtype} actions, not {action.dtype}")
+        return action.detach()
+
+    def _observe(self) -> Observation:
+        view = self._acting(self.engine.view)
+        if self.config.reach_features:
+            view["reach"]  # asked for, and so there
+        return view
+
+    def _outcome(self) -> Outcome:
+        over = self.engine.duels.winner >= 0
+        reward = self.worth(self.engine.facts, over)
+        info = {name: x if self.sides == 2 else x[0] for name, x in self.named_facts().items()}
+        info["episode_return"] = self.returns.add_(reward).masked_fill_(self._resetting, 0.0)
+        return Outcome(reward, over, self._never, info)
+
+    def _acting(self, packed: Tensor) -> SideView:
+        """The observation of the sides that act: [N, ...] or [2, N, ...]."""
+        return self._named(packed if self.sides == 2 else packed[0])
+
+    def _named(self, packed: Tensor) -> SideView:
+        view, first = SideView(), 0
+        view.table = self.engine.table
+        for name, shape in GROUPS.items():
+            width = shape[0] if len(shape) == 1 else shape[0] * shape[1]
+            view[name] = packed[..., first : first + width].unflatten(-1, shape)
+            first += width
+        return view
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """The tensors that make up the state, the duels' and the opponent's included."""
+        duels = {f"duels.{name}": x for name, x in self.engine.duels.tensors().items()}
+        opponent = {f"opponent.{name}": x for name, x in self.opponent.state_tensors().items()} if self.opponent else {}
+        # what the sides see follows from the rest, but not to the last bit in the form that computed it
+        own = {"episode": self.engine.episode, "bad": self.engine.bad, "view": self.engine.view}
+        return super().state_tensors() | own | duels | opponent
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from `state`, bit for bit."""
+        if state["seed"] != self.seed:  # starts follow from it
+            raise ValueError(
+                f"the saved env was made with seed {state['seed']}, this one with {self.seed}: build it with the same seed"
+            )
+        super().load_state_dict(state)

@@ -1,0 +1,1 @@
+"""Figures of duels and leagues."""

@@ -1,0 +1,199 @@
+"""A game as moving pictures: GIF, a page that plays in any browser (HTML), or MP4 where ffmpeg is installed."""
+
+from __future__ import annotations
+
+import base64
+import io
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from slipstream.storage.atomic import write_whole
+from slipstream.tasks.aircombat.figures.spacetime import (
+    ESCAPE,
+    GROUND,
+    INK,
+    MISSILE,
+    OWN,
+    SAFE,
+    THREAT,
+    Scene,
+    draw_scene,
+)
+
+FORMS = (".gif", ".html", ".mp4")
+WIDTH_IN = 12.0  # of the spacetime diagram
+COLOURS = 128  # of a GIF
+PLAY_S, HOLD_S = 6.0, 2.0  # how long a whole game takes, and how long its end stays
+SLOWEST, FASTEST = 2.0, 8.0  # frames a second, where nobody asks for others
+
+
+def animate(
+    path: str | Path,
+    scenes: Sequence[Scene],
+    title: str = "",
+    fps: float | None = None,
+    width_px: int = 960,
+    progress: Callable[[int], None] | None = None,
+) -> Path:
+    """Writes the scenes as one animation; the ending of `path` says in which form.
+
+    Without `fps` a game of 12 to 48 scenes passes in six seconds, at 2 to 8 frames a second. The last frame stays for two more.
+    `progress` is called with the number of frames drawn so far.
+    """
+    path = writable(path)
+    if not scenes:
+        raise ValueError("nothing to draw: a game has at least one scene")
+    if fps is None:
+        fps = min(max(len(scenes) / PLAY_S, SLOWEST), FASTEST)
+    frames = []
+    for count, scene in enumerate(scenes, 1):
+        frames.append(_picture(draw_scene(scene, title), width_px))
+        if progress:
+            progress(count)
+    frames += [frames[-1]] * round(HOLD_S * fps)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write = {".gif": _gif, ".html": _html, ".mp4": _mp4}[path.suffix]
+    write_whole(path, write(frames, fps))
+    return path
+
+
+def writable(path: str | Path) -> Path:
+    """The path of an animation, refused where its form is none of ours or cannot be written here: to be asked before a game is flown."""
+    path = Path(path)
+    if path.suffix not in FORMS:
+        raise ValueError(f"{path.name}: an animation ends in {', '.join(FORMS)}")
+    if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
+        raise ValueError(
+            f"{path.name} needs ffmpeg on the PATH: install it, or write {path.stem}.gif or {path.stem}.html"
+        )
+    return path
+
+
+def _picture(figure: Any, width_px: int) -> Any:
+    """A figure as a Pillow image."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=2 * round(width_px / WIDTH_IN / 2), facecolor=figure.get_facecolor())
+    return Image.open(buffer).convert("RGB")
+
+
+def _gif(frames: Sequence[Any], fps: float) -> bytes:
+    from PIL import Image
+
+    palette = _palette(frames)
+    first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    buffer = io.BytesIO()
+    first.save(
+        buffer, format="GIF", save_all=True, append_images=rest, duration=round(1000 / fps), loop=0, optimize=False
+    )
+    return buffer.getvalue()
+
+
+def _palette(frames: Sequence[Any]) -> Any:
+    """One palette for all frames: colours do not flicker, and unchanged areas pack well.
+
+    Most of it by area, from three frames; the colours that mean something, which are thin lines and would be lost in their
+    neighbours', are put in by name, each also half faded, as the edges of lines are.
+    """
+    from PIL import Image
+
+    sample = Image.new("RGB", (frames[0].width, frames[0].height * 3))
+    for k, index in enumerate((0, len(frames) // 2, len(frames) - 1)):
+        sample.paste(frames[index], (0, k * frames[0].height))
+    named = [
+        tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        for colour in dict.fromkeys((OWN, THREAT, MISSILE, ESCAPE, SAFE, INK))
+    ]
+    ground = tuple(int(GROUND[i : i + 2], 16) for i in (1, 3, 5))
+    named += [tuple((a + b) // 2 for a, b in zip(colour, ground, strict=True)) for colour in named]
+    common = sample.quantize(COLOURS - len(named)).getpalette() or []
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([*common[: 3 * (COLOURS - len(named))], *(part for colour in named for part in colour)])
+    return palette
+
+
+def _mp4(frames: Sequence[Any], fps: float) -> bytes:
+    width, height = (frames[0].width // 2 * 2, frames[0].height // 2 * 2)
+    command = [
+        "ffmpeg",
+        "-v",
+        "error",
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgb24",
+        "-s",
+        f"{width}x{height}",
+        "-r",
+        str(fps),
+        "-i",
+        "-",
+    ]
+    command += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-movflags", "frag_keyframe+empty_moov", "-f", "mp4", "-"]
+    raw = b"".join(frame.crop((0, 0, width, height)).tobytes() for frame in frames)
+    done = subprocess.run(command, input=raw, capture_output=True)
+    if done.returncode:
+        raise RuntimeError(
+            f"ffmpeg failed: {done.stderr.decode(errors='replace').strip()}; write a .gif or .html instead"
+        )
+    return done.stdout
+
+
+def _html(frames: Sequence[Any], fps: float) -> bytes:
+    unique = list(dict.fromkeys(map(id, frames)))
+    by_id = {id(frame): frame for frame in frames}
+    pictures = ",\n".join(f'"{text}"' for text in _jpegs(by_id[key] for key in unique))
+    page = (
+        PAGE.replace("{{FRAMES}}", pictures)
+        .replace("{{WIDTH}}", str(frames[0].width))
+        .replace("{{MS}}", str(round(1000 / fps)))
+    )
+    return page.encode()
+
+
+def _jpegs(frames: Iterable[Any]) -> Iterable[str]:
+    for frame in frames:
+        buffer = io.BytesIO()
+        frame.save(buffer, format="JPEG", quality=82)
+        yield "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+PAGE = """<!doctype html>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>air combat</title>
+<style>
+body { background: #0d1117; color: #e8edf4; font: 15px system-ui, sans-serif; margin: 0; display: grid; justify-items: center }
+img { width: min(100vw, {{WIDTH}}px); display: block }
+div { display: flex; gap: 12px; width: min(94vw, {{WIDTH}}px); padding: 10px; align-items: center }
+input { flex: 1 }
+button { background: #222c39; color: inherit; border: 0; border-radius: 6px; padding: 7px 16px; font: inherit }
+</style>
+<img id="picture" alt="the duel, frame by frame">
+<div><button id="play">pause</button><input id="at" type="range" min="0" value="0" aria-label="frame"></div>
+<script>
+const frames = [{{FRAMES}}];
+const picture = document.getElementById("picture"), at = document.getElementById("at"), play = document.getElementById("play");
+let playing = true, waited = 0;
+at.max = frames.length - 1;
+const show = k => { at.value = k; picture.src = frames[k]; };
+const pause = p => { playing = !p; play.textContent = p ? "play" : "pause"; };
+at.oninput = () => { pause(true); show(+at.value); };
+play.onclick = () => pause(playing);
+document.onkeydown = e => {
+  if (e.key === " ") { pause(playing); e.preventDefault(); }
+  if (e.key === "ArrowRight") { pause(true); show(Math.min(+at.value + 1, frames.length - 1)); }
+  if (e.key === "ArrowLeft") { pause(true); show(Math.max(+at.value - 1, 0)); }
+};
+setInterval(() => {
+  if (!playing) return;
+  if (+at.value < frames.length - 1) { waited = 0; show(+at.value + 1); }
+  else if (++waited * {{MS}} > 2000) { waited = 0; show(0); }
+}, {{MS}});
+show(0);
+</script>
+"""

@@ -1,0 +1,107 @@
+"""How a league's learner fared while it learned: games won, drawn and lost against each opponent, its rating, its stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slipstream.training.canvas import GRID, INK, MUTED, SERIES, new_figure, save_figure, style_axes
+
+OUTCOMES = {"won": SERIES[3], "draw": MUTED, "lost": SERIES[4]}
+
+
+def outcome_curves(
+    rows: Sequence[Mapping[str, Any]], path: str | Path, opponents: Sequence[str], title: str = ""
+) -> Path:
+    """One panel an opponent, the shares of won, drawn and lost games stacked over frames; below them the rating with its interval.
+
+    The pool of past selves has a panel once it holds more than the one that has its own.
+
+    `rows` are those of `read_metrics`; only those of evaluations count.
+    """
+    rows = [row for row in rows if row.get("league/elo") is not None]
+    if not rows:
+        raise ValueError("nothing to draw: no row holds an evaluation of a league")
+    frames = np.array([row["frames"] for row in rows], dtype=np.float64) / 1e6
+    met = [name for name in opponents if any(row.get(f"league/{name}/won") is not None for row in rows)]
+    met = [name for name in met if name != "pool" or _pool_tells_more(rows, met)]
+    lines = -(-len(met) // 2)
+    figure = new_figure(9.6, 2.3 * lines + 3.0)
+    grid = figure.add_gridspec(lines + 1, 2, height_ratios=[1.0] * lines + [1.2])
+    for k, name in enumerate(met):
+        axes = figure.add_subplot(grid[k // 2, k % 2])
+        style_axes(axes, ylabel="share of games" if k % 2 == 0 else "")
+        _stack(axes, frames, [_column(rows, f"league/{name}/{what}") for what in OUTCOMES])
+        axes.set_title(f"against {name}", color=INK, fontsize=10.5, loc="left")
+        axes.set_ylim(0, 1)
+        _stages(axes, frames, rows)
+    if met:  # in the row of the title: no panel has a corner that is surely free
+        handles, names = figure.axes[0].get_legend_handles_labels()
+        place = {"loc": "upper right", "bbox_to_anchor": (0.99, 1.0), "ncols": len(names)}
+        figure.legend(handles, names, frameon=False, fontsize=10.5, labelcolor=INK, **place)
+    axes = figure.add_subplot(grid[lines, :])
+    style_axes(axes, ylabel="Elo (pursuit: 1000)")
+    axes.fill_between(
+        frames,
+        _column(rows, "league/elo_low"),
+        _column(rows, "league/elo_high"),
+        color=SERIES[0],
+        alpha=0.2,
+        linewidth=0,
+    )
+    axes.plot(frames, _column(rows, "league/elo"), color=SERIES[0], linewidth=2, marker="o", markersize=3.5)
+    _stages(axes, frames, rows)
+    axes.set_xlabel("million frames")
+    figure.suptitle(title or " ", x=0.02, ha="left", color=INK, fontsize=14, fontweight="bold")
+    figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1)
+    return save_figure(figure, path)
+
+
+def _pool_tells_more(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
+    """Whether some evaluation of the whole pool is not just that of its one member again."""
+    selves = [name for name in names if name.startswith("stage")]
+    for row in rows:
+        pool, *members = [[row.get(f"league/{name}/{what}") for what in OUTCOMES] for name in ("pool", *selves)]
+        members = [shares for shares in members if None not in shares]
+        if None not in pool and members != [pool]:
+            return True
+    return False
+
+
+def _stack(axes: Any, frames: NDArray[Any], shares: list[NDArray[Any]]) -> None:
+    """Won from below, lost from above, drawn between."""
+    low = np.zeros_like(frames)
+    alone = np.isfinite(shares[0]).sum() == 1  # one evaluation has no area: a bar
+    for (name, colour), share in zip(OUTCOMES.items(), shares, strict=True):
+        style = {"color": colour, "alpha": 0.75, "linewidth": 0, "label": name}
+        if alone:
+            axes.bar(frames, share, 0.04 * float(frames.max()), low, **style)
+        else:
+            axes.fill_between(frames, low, low + share, **style)
+        low = low + share
+    axes.set_xlim(0, 1.02 * float(frames.max()))
+
+
+def _stages(axes: Any, frames: NDArray[Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """A line where a stage begins."""
+    stage = _column(rows, "league/stage")
+    for k in np.flatnonzero(np.diff(stage) > 0):
+        axes.axvline(frames[k], color=GRID, linewidth=1.5)
+        axes.text(
+            frames[k],
+            0.98,
+            f" stage {int(stage[k + 1])}",
+            color=INK,
+            fontsize=8,
+            va="top",
+            transform=axes.get_xaxis_transform(),
+        )
+
+
+def _column(rows: Sequence[Mapping[str, Any]], key: str) -> NDArray[Any]:
+    values = (row.get(key) for row in rows)
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)

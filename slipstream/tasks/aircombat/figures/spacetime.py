@@ -1,0 +1,359 @@
+"""The spacetime diagram of a duel: the plane below, 20 s of future above it, and what a missile launched now could reach.
+
+A scene is plain data, made by `slipstream.tasks.aircombat.reach.scene`; lengths in m, times in s. Everything is told from one side's seat: its own
+things are blue, the threat is red, what may save it is green.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slipstream.training.canvas import GRID, GROUND, INK, MUTED, PANEL, new_figure, save_figure
+
+BOX_KM, CELL_KM, FUTURE_S, PLANE_S = 50.0, 5.0, 20.0, 5.0
+OWN, THREAT, ESCAPE, MISSILE, SAFE = "#4cc9f0", "#ff5c5c", "#5ee08a", "#ffd166", "#5ee08a"
+IDLE = "#4a5564"  # the bar of a side that has nothing left to fire
+SHADES = (0.30, 0.22, 0.16, 0.11)  # of the reach at 5, 10, 15, 20 s: what comes first weighs most
+AZIMUTH_DEG, ELEVATION_DEG = -62.0, 27.0
+
+Scene = Mapping[str, Any]
+
+
+def spacetime(path: str | Path, scene: Scene, title: str = "", azimuth_deg: float = AZIMUTH_DEG) -> Path:
+    """Draws a scene as a PNG."""
+    return save_figure(draw_scene(scene, title, azimuth_deg), path)
+
+
+def draw_scene(scene: Scene, title: str = "", azimuth_deg: float = AZIMUTH_DEG) -> Any:
+    """The figure of a scene: the diagram, a map of the plane, and the numbers."""
+    figure = new_figure(12.0, 7.2)
+    corner = _corner_km(scene)
+    _draw_box(figure, scene, corner, azimuth_deg)
+    _draw_map(figure, scene, corner)
+    _write_numbers(figure, scene)
+    clock = f"{title}   " if title else ""
+    figure.text(0.015, 0.975, f"{clock}t = {scene['time']:.1f} s", color=INK, fontsize=14, fontweight="bold", va="top")
+    ended = {0: "draw", scene["side"]: "own side wins", 3 - scene["side"]: "the enemy wins"}.get(scene["winner"])
+    seen = f"seen from side {scene['side']}: its own in blue, the enemy in red"
+    figure.text(0.015, 0.938, ended or seen, color=INK if ended else MUTED, fontsize=11, va="top")
+    _write_legend(figure)
+    return figure
+
+
+def _corner_km(scene: Scene) -> NDArray[Any]:
+    """The lower left corner of the box: the field's own, or, where someone is outside, one around both, on the grid.
+
+    Those who are farther apart than the box is wide do not both fit: one's own side stays in.
+    """
+    places = np.array([[scene[who]["x"], scene[who]["y"]] for who in ("own", "enemy")]) / 1000
+    if (places >= 0).all() and (places <= BOX_KM).all():
+        return np.zeros(2)
+    corner = np.round((places.mean(0) - BOX_KM / 2) / CELL_KM) * CELL_KM
+    behind = np.floor(places[0] / CELL_KM) * CELL_KM  # the cell that one's own side is in
+    return np.clip(corner, behind + CELL_KM - BOX_KM, behind)
+
+
+# -- the box ---------------------------------------------------------------------------------------------------------
+
+
+def _draw_box(figure: Any, scene: Scene, corner: NDArray[Any], azimuth_deg: float) -> None:
+    from mpl_toolkits.mplot3d import Axes3D
+
+    axes = Axes3D(figure, rect=(0.0, 0.06, 0.72, 0.92), computed_zorder=False)
+    figure.add_axes(axes)
+    (x, y), side = corner, BOX_KM
+    axes.set(xlim=(x, x + side), ylim=(y, y + side), zlim=(0, FUTURE_S), facecolor="none")
+    axes.set_box_aspect((1, 1, 0.72), zoom=1.12)
+    axes.set_proj_type("persp", focal_length=2.2)  # far enough away that distances compare
+    axes.view_init(elev=ELEVATION_DEG, azim=azimuth_deg)
+    axes.set_axis_off()
+    _draw_planes(axes, corner)
+    _label_box(axes, corner)
+    for k, reach in enumerate(scene["reach"]):
+        _draw_reach(axes, reach, SHADES[min(k, len(SHADES) - 1)], corner)
+    if scene["contours"]:
+        for name, style in (("r_max", {"linewidth": 1.3, "linestyle": (0, (5, 3))}), ("r_ne", {"linewidth": 2.0})):
+            ring = _clipped(_closed(scene["contours"][name]) / 1000, corner)
+            axes.plot(ring[:, 0], ring[:, 1], 0, color=THREAT, zorder=3, **style)
+    times = np.asarray(scene["times"])
+    zones = [(reach["time"], _outline(reach["polygon"])) for reach in scene["reach"]]
+    if scene["enemy"]["alive"]:
+        _draw_path(axes, scene["enemy_path"], times, corner, color=THREAT, linewidth=1.4, alpha=0.8)
+    for escape in scene["escapes"]:
+        _draw_path(axes, escape, times, corner, color=ESCAPE, linewidth=1.8, linestyle=(0, (4, 2)))
+        _draw_crossings(axes, escape, times, zones, corner, size=26)
+    _draw_path(axes, scene["own_path"], times, corner, color=OWN, linewidth=2.6)
+    _draw_crossings(axes, scene["own_path"], times, zones, corner, size=44)
+    for missile in scene["outgoing"]:
+        _draw_path(axes, missile, times, corner, color=OWN, linewidth=1.6, linestyle=(0, (1, 1)))
+    for missile in scene["incoming"]:
+        _draw_path(axes, missile, times, corner, color=MISSILE, linewidth=2.2)
+    for who, colour in (("enemy", THREAT), ("own", OWN)):
+        body = scene[who]
+        point = _clipped(np.array([[body["x"], body["y"]]]) / 1000, corner)[0]
+        marker = (
+            {"marker": "o", "edgecolors": GROUND, "linewidths": 1}
+            if body["alive"]
+            else {"marker": "x", "linewidths": 2.4}
+        )
+        axes.scatter(*point, 0, s=70, color=colour, depthshade=False, zorder=9, **marker)
+    for artist in axes.get_children():
+        artist.set_clip_on(False)  # the box is wider than the square that matplotlib gives it
+
+
+def _draw_planes(axes: Any, corner: NDArray[Any]) -> None:
+    """The ground with its 5 km grid, and a frame each 5 s above it."""
+    from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+
+    (x, y), side = corner, BOX_KM
+    square = np.array([[x, y], [x + side, y], [x + side, y + side], [x, y + side], [x, y]])
+    across = np.arange(CELL_KM, side, CELL_KM)
+    lines = [((x + at, y), (x + at, y + side)) for at in across] + [((x, y + at), (x + side, y + at)) for at in across]
+    for z in np.arange(0, FUTURE_S + 1e-6, PLANE_S):
+        ground = z == 0
+        face = [np.column_stack((square[:-1], np.full(4, z)))]
+        axes.add_collection3d(
+            Poly3DCollection(face, facecolors=PANEL if ground else "#9fb4cc", alpha=1.0 if ground else 0.025, zorder=0)
+        )
+        axes.plot(square[:, 0], square[:, 1], z, color="#2c3a4f" if ground else "#33415a", linewidth=0.9, zorder=1)
+        grid = [[(*a, z), (*b, z)] for a, b in lines]
+        axes.add_collection3d(
+            Line3DCollection(grid, colors=GRID, linewidths=0.7 if ground else 0.3, alpha=1 if ground else 0.7, zorder=1)
+        )
+    for cx, cy in square[:-1]:
+        axes.plot([cx, cx], [cy, cy], [0, FUTURE_S], color="#33415a", linewidth=0.8, zorder=1)
+
+
+def _label_box(axes: Any, corner: NDArray[Any]) -> None:
+    """Times up the left edge, km along the two front edges of the floor: outside the box as it is seen by default.
+
+    From another azimuth curves may pass there: the labels lie in front, on a ground of their own.
+    """
+    (x, y), side = corner, BOX_KM
+    plate = {"facecolor": GROUND, "alpha": 0.75, "edgecolor": "none", "pad": 1.2}
+    title = {"color": MUTED, "fontsize": 10, "ha": "center", "va": "center", "zorder": 10, "bbox": plate}
+    tick = {"color": MUTED, "fontsize": 8, "zorder": 10, "bbox": plate}
+    for z in np.arange(0, FUTURE_S + 1e-6, PLANE_S):
+        label = f"+{z:.0f} s" if z else "now"
+        axes.text(x - 1.0, y, z, label, color=INK, fontsize=9.5, ha="right", va="center", zorder=10, bbox=plate)
+    for at in np.arange(0, side + 1, 10):
+        axes.text(x + at, y - 1.5, 0, f"{x + at:.0f}", ha="center", va="top", **tick)
+        axes.text(x + side + 1.2, y + at, 0, f"{y + at:.0f}", ha="left", va="center", **tick)
+    axes.text2D(0.032, 0.472, "seconds from now", rotation=90, transform=axes.figure.transFigure, **title)
+    axes.text(x + side / 2, y - 7.5, 0, "x, km", **title)
+    axes.text(x + side + 6.0, y + side / 2, 0, "y, km", **title)
+
+
+def _draw_reach(axes: Any, reach: Scene, shade: float, corner: NDArray[Any]) -> None:
+    """Where an enemy missile launched now can be at one time; its edge fades as it drops under Mach 1."""
+    from matplotlib.colors import to_rgba
+    from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+
+    z = reach["time"]
+    ring = _closed(np.asarray(reach["polygon"])) / 1000
+    mach = np.append(reach["mach"], reach["mach"][0])
+    flat = _inside(ring, corner)
+    if len(flat) < 3:
+        return
+    face = [np.column_stack((flat, np.full(len(flat), z)))]
+    axes.add_collection3d(
+        Poly3DCollection(face, facecolors=to_rgba(THREAT, shade), edgecolors="none", zorder=2 + z / 10)
+    )
+    edge = np.column_stack((ring, np.full(len(ring), z)))
+    pieces = np.stack((edge[:-1], edge[1:]), axis=1)
+    seen = ((pieces[..., :2] >= corner) & (pieces[..., :2] <= corner + BOX_KM)).all((1, 2))
+    strength = np.clip((np.minimum(mach[:-1], mach[1:]) - 0.55) / 0.45, 0.08, 1.0)
+    colours = [to_rgba(THREAT, 0.9 * a) for a in strength[seen]]
+    if seen.any():  # a set may fill the box, or only touch it: no edge lies inside
+        axes.add_collection3d(Line3DCollection(pieces[seen], colors=colours, linewidths=1.3, zorder=2 + z / 10))
+
+
+def _draw_path(axes: Any, path: NDArray[Any], times: NDArray[Any], corner: NDArray[Any], **style: Any) -> None:
+    """A path through time, and its shadow on the ground."""
+    places = _clipped(np.asarray(path)[:, :2] / 1000, corner)
+    axes.plot(places[:, 0], places[:, 1], times, zorder=6, solid_capstyle="round", **style)
+    axes.plot(places[:, 0], places[:, 1], 0, zorder=2.5, color=style["color"], linewidth=0.8, alpha=0.35)
+
+
+def _draw_crossings(
+    axes: Any, path: NDArray[Any], times: NDArray[Any], zones: list[Any], corner: NDArray[Any], size: float
+) -> None:
+    """A dot where a path passes each plane: red where the missile could be there at that time."""
+    for time, outline in zones:
+        place = np.array([np.interp(time, times, path[:, k]) for k in range(2)])
+        point = _clipped(place[None] / 1000, corner)[0]
+        if np.isfinite(point).all():
+            colour = THREAT if outline.contains_point(place) else SAFE
+            axes.scatter(
+                *point, time, s=size, color=colour, edgecolors=GROUND, linewidths=1.0, depthshade=False, zorder=8
+            )
+
+
+def _outline(polygon: NDArray[Any]) -> Any:
+    from matplotlib.path import Path as Outline
+
+    return Outline(np.asarray(polygon))
+
+
+def _closed(ring: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate((ring, ring[:1]))
+
+
+def _clipped(places_km: NDArray[Any], corner: NDArray[Any]) -> NDArray[Any]:
+    """Places outside the box are left out."""
+    inside = ((places_km >= corner) & (places_km <= corner + BOX_KM)).all(-1, keepdims=True)
+    return np.where(inside, places_km, np.nan)
+
+
+def _inside(ring: NDArray[Any], corner: NDArray[Any]) -> NDArray[Any]:
+    """A polygon cut to the box, one side after the other (Sutherland and Hodgman)."""
+    for axis, limit, sign in (
+        (0, corner[0], 1),
+        (0, corner[0] + BOX_KM, -1),
+        (1, corner[1], 1),
+        (1, corner[1] + BOX_KM, -1),
+    ):
+        kept: list[NDArray[Any]] = []
+        for a, b in zip(ring, np.roll(ring, -1, 0), strict=True):
+            da, db = sign * (a[axis] - limit), sign * (b[axis] - limit)
+            if da >= 0:
+                kept.append(a)
+            if da * db < 0:
+                kept.append(a + (b - a) * (da / (da - db)))
+        ring = np.array(kept).reshape(-1, 2)
+    return ring
+
+
+# -- the map and the numbers -----------------------------------------------------------------------------------------
+
+
+def _draw_map(figure: Any, scene: Scene, corner: NDArray[Any]) -> None:
+    """The plane from above, now: R_max and R_ne of the enemy, trails, paths and missiles."""
+    axes = figure.add_axes((0.735, 0.475, 0.25, 0.25 * 12.0 / 7.2))
+    (x, y), side = corner, BOX_KM
+    axes.set(xlim=(x, x + side), ylim=(y, y + side), aspect="equal", facecolor=PANEL)
+    axes.set_xticks(np.arange(x, x + side + 1, CELL_KM), labels=[])
+    axes.set_yticks(np.arange(y, y + side + 1, CELL_KM), labels=[])
+    axes.tick_params(length=0)
+    axes.grid(True, color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for spine in axes.spines.values():
+        spine.set_color(GRID)
+    if scene["contours"]:
+        r_max, r_ne = (_closed(scene["contours"][name]) / 1000 for name in ("r_max", "r_ne"))
+        axes.fill(r_max[:, 0], r_max[:, 1], color=THREAT, alpha=0.07, linewidth=0)
+        axes.plot(r_max[:, 0], r_max[:, 1], color=THREAT, linewidth=1.2, linestyle=(0, (5, 3)))
+        axes.fill(r_ne[:, 0], r_ne[:, 1], color=THREAT, alpha=0.20, linewidth=0)
+        axes.plot(r_ne[:, 0], r_ne[:, 1], color=THREAT, linewidth=1.6)
+    for who, colour in (("enemy", THREAT), ("own", OWN)):
+        trail = np.asarray(scene.get("trails", {}).get(who, np.zeros((0, 2)))) / 1000
+        axes.plot(trail[:, 0], trail[:, 1], color=colour, linewidth=1.4, alpha=0.55)
+    for escape in scene["escapes"]:
+        axes.plot(escape[:, 0] / 1000, escape[:, 1] / 1000, color=ESCAPE, linewidth=1.2, linestyle=(0, (4, 2)))
+    axes.plot(scene["own_path"][:, 0] / 1000, scene["own_path"][:, 1] / 1000, color=OWN, linewidth=1.8)
+    for name, colour in (("outgoing", OWN), ("incoming", MISSILE)):
+        for body, path in zip(scene["missiles"][name], scene[name], strict=True):
+            axes.plot(path[:, 0] / 1000, path[:, 1] / 1000, color=colour, linewidth=1.2, linestyle=(0, (1, 1)))
+            axes.plot(
+                body["x"] / 1000, body["y"] / 1000, marker="o", markersize=4.5, color=colour, markeredgecolor=GROUND
+            )
+    for who, colour in (("enemy", THREAT), ("own", OWN)):
+        _draw_craft(axes, scene[who], colour)
+    axes.text(0.0, 1.02, "now, from above", transform=axes.transAxes, color=MUTED, fontsize=9)
+    axes.text(1.0, 1.02, f"a square: {CELL_KM:.0f} km", transform=axes.transAxes, color=MUTED, fontsize=9, ha="right")
+
+
+def _draw_craft(axes: Any, body: Scene, colour: str) -> None:
+    """An arrowhead along the flight, or a cross where it fell."""
+    x, y = body["x"] / 1000, body["y"] / 1000
+    if not body["alive"]:
+        axes.plot(x, y, marker="x", markersize=9, markeredgewidth=2.4, color=colour, zorder=9)
+        return
+    cos, sin = np.cos(body["angle"]), np.sin(body["angle"])
+    shape = np.array([[1.9, 0], [-1.2, 1.15], [-0.55, 0], [-1.2, -1.15]]) @ np.array([[cos, sin], [-sin, cos]]) + (x, y)
+    axes.fill(shape[:, 0], shape[:, 1], facecolor=colour, edgecolor=GROUND, linewidth=0.8, zorder=9)
+
+
+def _write_numbers(figure: Any, scene: Scene) -> None:
+    """Mach, load and missiles of both, and what either shot is worth."""
+    left, right, line, top = 0.735, 0.985, 0.032, 0.432
+    for column, (who, name, colour) in enumerate((("own", "own", OWN), ("enemy", "enemy", THREAT))):
+        body, x = scene[who], left + 0.127 * column
+        figure.text(x, top, name, color=colour, fontsize=11, fontweight="bold", va="top")
+        state = f"M {body['mach']:.2f}" if body["alive"] else "down"
+        figure.text(x, top - line, state, color=INK, fontsize=17, fontweight="bold", va="top")
+        carried = "1 missile" if body["missiles"] == 1 else f"{body['missiles']} missiles"
+        figure.text(x, top - 2.45 * line, f"{body['g_load']:+.1f} g   {carried}", color=INK, fontsize=10.5, va="top")
+    figure.text(
+        left, top - 3.75 * line, f"range {scene['threat']['range'] / 1000:.1f} km", color=INK, fontsize=11, va="top"
+    )
+    for row, (key, who, name, colour) in enumerate(
+        (("threat", "enemy", "enemy's shot", THREAT), ("shot", "own", "own shot", OWN))
+    ):
+        if not (scene["own"]["alive"] and scene["enemy"]["alive"]):
+            break  # nobody is left to shoot, or to be shot at
+        y = top - (5.0 + 4.1 * row) * line
+        verdict, urgent = _verdict(scene[key], scene[who]["missiles"])
+        figure.text(left, y, name, color=colour, fontsize=11, fontweight="bold", va="top")
+        style = {"color": INK, "fontweight": "bold"} if urgent else {"color": MUTED}
+        figure.text(right, y, verdict, fontsize=11, va="top", ha="right", **style)
+        shade = colour if scene[who]["missiles"] else IDLE
+        _draw_scale(figure, scene[key], (left, y - 2.05 * line, right - left, 0.014), shade)
+
+
+def _verdict(ranges: Mapping[str, float], carried: int) -> tuple[str, bool]:
+    """What a launch now is worth, and whether that matters."""
+    here = ranges["range"]
+    if not carried:
+        return "no missiles left", False
+    if here < ranges["r_min"]:
+        return "too near", False
+    if here <= ranges["r_ne"]:
+        return "NO ESCAPE", True
+    if here <= ranges["r_max"]:
+        return "in reach", True
+    return "out of reach", False
+
+
+def _draw_scale(figure: Any, ranges: Mapping[str, float], box: tuple[float, float, float, float], colour: str) -> None:
+    """A bar from 0 to 60 km: reach pale, no escape full, the range now as a mark."""
+    axes = figure.add_axes(box)
+    most = 60.0
+    km = {name: min(value / 1000, most) for name, value in ranges.items()}
+    axes.set(xlim=(0, most), ylim=(0, 1))
+    axes.set_axis_off()
+    axes.barh(0.5, most, height=1, color=PANEL)
+    axes.barh(0.5, max(km["r_max"] - km["r_min"], 0), left=km["r_min"], height=1, color=colour, alpha=0.35)
+    axes.barh(
+        0.5, max(km["r_ne"] - km["r_min"], 0) if km["r_ne"] else 0, left=km["r_min"], height=1, color=colour, alpha=0.9
+    )
+    axes.plot([km["range"]] * 2, [-0.5, 1.5], color=INK, linewidth=2.2, clip_on=False, solid_capstyle="butt")
+    told = [("r_min", "r_min"), ("R_ne", "r_ne"), ("R_max", "r_max")]
+    text = "   ".join(f"{label} {ranges[name] / 1000:.1f}" if ranges[name] else f"{label} –" for label, name in told)
+    axes.text(0, -0.75, f"{text} km", color=MUTED, fontsize=9, va="top")
+
+
+def _write_legend(figure: Any) -> None:
+    """What is what, along the lower edge."""
+    from matplotlib.lines import Line2D
+
+    dots: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 7, "markeredgecolor": GROUND}
+    handles = [
+        Line2D([], [], color=OWN, linewidth=2.6, label="own path, rudder held"),
+        Line2D([], [], color=ESCAPE, linewidth=1.8, linestyle=(0, (4, 2)), label="turn and run"),
+        Line2D([], [], color=MISSILE, linewidth=2.2, label="incoming missile"),
+        Line2D([], [], color=OWN, linewidth=1.6, linestyle=(0, (1, 1)), label="own missile"),
+        Line2D([], [], color=THREAT, linewidth=1.4, alpha=0.8, label="enemy's path"),
+        Line2D([], [], color=THREAT, linewidth=6, alpha=0.35, label="reach of a missile launched now"),
+        Line2D([], [], color=THREAT, linewidth=1.3, linestyle=(0, (5, 3)), label="R_max"),
+        Line2D([], [], color=THREAT, linewidth=2.0, label="R_ne"),
+        Line2D([], [], color=THREAT, label="in its reach then", **dots),
+        Line2D([], [], color=SAFE, label="outside", **dots),
+    ]
+    place = {"loc": "lower left", "bbox_to_anchor": (0.005, 0.0), "ncols": 5, "columnspacing": 1.1, "handlelength": 1.7}
+    figure.legend(handles=handles, frameon=False, fontsize=9, labelcolor=INK, **place)

@@ -1,0 +1,142 @@
+"""The curriculum: whom the learner meets, stage by stage, and when it has learned enough to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slipstream.tasks.aircombat.league.ratings import Score, total, wilson
+
+POOL = "pool"  # in a stage's mix: past selves
+
+
+@dataclass
+class LeagueConfig:
+    """The settings of `league.*` (task=aircombat): opponents by stages, the last of them past selves."""
+
+    enabled: bool = False  # instead of env.opponent
+    mixes: list[dict[str, float]] = field(  # of each stage: agents and their shares of the duels; pool: past selves
+        default_factory=lambda: [
+            {"placeholder": 1.0},
+            {"pursuit": 0.5, "crank": 0.5},
+            {"pursuit": 0.3, "crank": 0.4, "evade": 0.3},
+            {"pursuit": 0.15, "crank": 0.25, "evade": 0.1, POOL: 0.5},
+        ]
+    )
+    promote: list[float] = field(
+        default_factory=lambda: [0.08, 0.5, 0.5]
+    )  # share of all games won that a stage must show to end
+    patience: int = 20  # evaluations after which a stage ends anyway (evade is hardly ever beaten); 0 is never
+    seats: int = 16  # runs of duels, each against one opponent; divides env.num_envs
+    pool: int = 12  # past selves kept
+    snapshot_every: int = 2  # evaluations of the last stage between two of them
+    hardness: float = 2.0  # a past self is met in proportion to (share of games not won)^hardness
+    games: int = 64  # an opponent, in every evaluation
+    rated: list[str] = field(
+        default_factory=lambda: ["placeholder", "pursuit", "crank", "evade"]
+    )  # met in every evaluation
+    judges: list[str] = field(
+        default_factory=lambda: ["pursuit", "crank"]
+    )  # of the rated: whose games choose the best policy
+    anchor: str = "pursuit"  # has a rating of 1000
+
+    def __post_init__(self) -> None:
+        if not self.mixes or len(self.promote) != len(self.mixes) - 1:
+            raise ValueError(
+                f"league.promote needs a number for every stage but the last: {len(self.mixes) - 1}, not {len(self.promote)}"
+            )
+        for mix in self.mixes:
+            if not mix or min(mix.values()) < 0 or sum(mix.values()) <= 0:
+                raise ValueError(f"a stage of league.mixes needs agents with positive shares, not {dict(mix)}")
+        if POOL in self.mixes[0]:
+            raise ValueError("the first stage of league.mixes has no past selves to meet: leave pool out of it")
+        if min(self.seats, self.pool, self.snapshot_every, self.games) < 1 or self.patience < 0 or self.hardness < 0:
+            raise ValueError(
+                "league.seats, pool, snapshot_every and games must be at least 1, patience and hardness not negative"
+            )
+        if self.games % 2:
+            raise ValueError(f"league.games must be even, for both colours alike, not {self.games}")
+        missing = [name for name in (self.anchor, *self.judges) if name not in self.rated]
+        if missing or not self.judges:
+            raise ValueError(
+                f"league.anchor and league.judges are of league.rated, which lacks {', '.join(missing) or 'judges'}"
+            )
+        if self.pool < len(self.mixes):
+            raise ValueError(
+                f"league.pool must hold the champion of every stage: at least {len(self.mixes)}, not {self.pool}"
+            )
+
+    @property
+    def scripted(self) -> list[str]:
+        """Every agent that is met, past selves aside."""
+        names = [name for mix in self.mixes for name in mix if name != POOL]
+        return list(dict.fromkeys([*self.rated, *names]))
+
+
+@dataclass
+class Curriculum:
+    """Which stage the learner is in, by what it was seen to do."""
+
+    config: LeagueConfig
+    stage: int = 0
+    evaluations: int = 0  # in this stage
+
+    @property
+    def mix(self) -> Mapping[str, float]:
+        """The shares of this stage's opponents."""
+        return self.config.mixes[self.stage]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no stage follows."""
+        return self.stage == len(self.config.mixes) - 1
+
+    def judge(self, scores: Mapping[str, Score]) -> bool:
+        """Takes in an evaluation's scores; whether the learner is promoted, to the stage that is then the present one.
+
+        It is where the share of games won against this stage's scripted opponents is beyond doubt (the lower end of its 95 %
+        interval) what `league.promote` asks for, or where patience is at its end.
+        """
+        self.evaluations += 1
+        if self.is_last:
+            return False
+        met = total(scores[name] for name in self.mix if name in scores)
+        passed = wilson(met.won, met.games)[0] >= self.config.promote[self.stage]
+        if not passed and not (self.config.patience and self.evaluations >= self.config.patience):
+            return False
+        self.stage, self.evaluations = self.stage + 1, 0
+        return True
+
+
+def seating(
+    mix: Mapping[str, float], seats: int, members: Sequence[int], weights: Sequence[float], rng: np.random.Generator
+) -> list[str | int]:
+    """Who sits where: each agent of the mix as many seats as its share, rounded so that all are taken; past selves are drawn.
+
+    With an empty pool its share goes to the others.
+    """
+    shares = {name: share for name, share in mix.items() if share > 0 and (name != POOL or members)}
+    if not shares:
+        raise ValueError("this stage meets past selves only, and the pool is empty")
+    exact = {name: seats * share / sum(shares.values()) for name, share in shares.items()}
+    counts = {name: int(x) for name, x in exact.items()}
+    for name in sorted(exact, key=lambda name: counts[name] - exact[name])[: seats - sum(counts.values())]:
+        counts[name] += 1
+    who: list[str | int] = []
+    for name, count in counts.items():
+        if name == POOL:
+            p = np.asarray(weights, dtype=np.float64)
+            who += [int(member) for member in rng.choice(np.asarray(members), size=count, p=p / p.sum())]
+        else:
+            who += [name] * count
+    return who
+
+
+def priorities(scores: Sequence[Score], hardness: float) -> list[float]:
+    """How often each past self is met: the more the fewer games were won against it, and never not at all."""
+    not_won = [
+        1 - (score.won + 1) / (score.games + 2) for score in scores
+    ]  # none of those who have not met yet is ruled out
+    return [max(share**hardness, 0.02) for share in not_won]

@@ -1,0 +1,204 @@
+"""slipstream eval task=aircombat: games between agents, counted by pair, colour and start range, with intervals."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+
+from slipstream.config.help import ConfigError
+from slipstream.config.schema import EvaluateConfig
+from slipstream.storage.atomic import refuse_unwritable
+from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, make_agent
+from slipstream.tasks.aircombat.env import AirCombatEnv
+from slipstream.tasks.aircombat.league.learned import LearnedAgent
+from slipstream.tasks.aircombat.league.matches import Games, Match
+from slipstream.tasks.aircombat.league.ratings import Score, rate, wilson
+from slipstream.tasks.aircombat.league.recording import Recorder, draw_game
+from slipstream.training.console import progress_bar, render
+from slipstream.training.policies import SHIPPED, LoadedPolicy
+
+BANDS_KM = 3  # start ranges are told in so many bands of equal width
+
+
+def run(
+    cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Plays every red against every blue, prints the tables; returns what `json=true` prints."""
+    if cfg.compare:
+        raise ConfigError(
+            f"compare= is for task=navigation; here several agents meet: red={cfg.red or 'A'},{cfg.compare} blue={cfg.blue}"
+        )
+    if cfg.games < 2 or cfg.games % 2:
+        raise ConfigError(
+            f"games={cfg.games}: half of the games are flown with the colours changed, so give an even number, at least 2"
+        )
+    reds, blues = _names(cfg.red or str(trained.path)), _names(cfg.blue)
+    film_path = _film_path(cfg, trained)
+    world = replace(cfg.env, num_envs=cfg.games, sides=2, opponent="placeholder", reward="zero")
+    flying = [
+        {name: _open(name, cfg, device, tell) for name in names} for names in (reds, blues)
+    ]  # a wrong name is told at once
+    pairs: list[dict[str, Any]] = []
+    film = None
+    for red in reds:
+        for blue in blues:
+            env = AirCombatEnv(cfg.games, device, cfg.seed, world)  # for every pair the same starts
+            recorder = Recorder(env) if cfg.eval.picture and not pairs else None
+            with progress_bar(f"{red} against {blue}: {cfg.games:,} games") as progress:
+                games = Match(env, flying[0][red], flying[1][blue]).play(progress, recorder)
+            pairs.append({"red": red, "blue": blue, **tally(games, cfg)})
+            if recorder:
+                film = recorder, recorder.choose(games), short_name(red), short_name(blue)
+    result: dict[str, Any] = {
+        "games": cfg.games,
+        "start": cfg.env.start,
+        "time_scale": cfg.env.time_scale,
+        "pairs": pairs,
+    }
+    tell(render(_pairs_table(pairs)))
+    tell(render(_parts_table(pairs)))
+    if len(reds) * len(blues) > 1:
+        result["ratings"] = _ratings(pairs)
+        tell(_ratings_line(result["ratings"], _anchor(pairs)))
+    if film:
+        recorder, index, own, enemy = film
+        with progress_bar("drawing a game") as progress:
+            result |= draw_game(recorder.states(index), 1 + index % 2, film_path, f"{own} against {enemy}", progress)
+        tell(
+            f"{own} against {enemy}, seen by {own} (drawn in blue, its enemy in red): {result['picture']}, {result['animation']}"
+        )
+    if cfg.json:
+        print(json_module.dumps(result), flush=True)
+    return result
+
+
+def tally(games: Games, cfg: EvaluateConfig) -> dict[str, Any]:
+    """The counts and shares of a pair's games: all, by red's side, and by the range at the start."""
+    parts = {"side 1": ~games.swapped, "side 2": games.swapped}
+    if cfg.env.start == "random":
+        low, high = cfg.env.starts.range_m
+        edges = torch.linspace(low, high, BANDS_KM + 1).tolist()
+        band = torch.bucketize(games.range_m, torch.tensor(edges[1:-1]))
+        names = [f"{a / 1000:.0f}–{b / 1000:.0f} km" for a, b in zip(edges, edges[1:], strict=False)]
+        parts |= {name: band == k for k, name in enumerate(names)}
+    told = {name: facts(games.score(where)) for name, where in parts.items()}
+    return facts(games.score()) | {"seconds": float(games.elapsed_s.mean()), "parts": told}
+
+
+def facts(score: Score) -> dict[str, Any]:
+    """Counts, shares of all games with intervals, and the share of decided games that were won."""
+    found: dict[str, Any] = {"games": score.games, "won": score.won, "draw": score.draw, "lost": score.lost}
+    for what in ("won", "draw", "lost"):
+        low, high = wilson(getattr(score, what), score.games)
+        found |= {f"{what}_share": score.share(what), f"{what}_low": low, f"{what}_high": high}
+    low, high = wilson(score.won, score.decided)
+    decided = {"decided_won_share": score.won / score.decided if score.decided else None}
+    return found | decided | {"decided_won_low": low, "decided_won_high": high}
+
+
+def short_name(name: str) -> str:
+    """An agent's name as tables show it: of a path the run, and the file where it is not the run's best; `learned` ships."""
+    path = Path(name)
+    if name in AGENTS or ":" in name or not path.name:
+        return name
+    if path.suffix not in (".pt", ".slip", ".lz4"):
+        return path.name
+    if path == SHIPPED["aircombat"]:
+        return "learned"
+    run = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+    stem = path.name.split(".")[0]
+    return run.name if stem == "best" and run.name else "/".join(part for part in (run.name, stem) if part)
+
+
+# -- inside ----------------------------------------------------------------------------------------------------------
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("name an agent: red=runs/NAME blue=pursuit,crank,evade")
+    return names
+
+
+def _film_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
+    """Where the animation goes; what cannot be written there is told before a thousand games are flown."""
+    from slipstream.tasks.aircombat.figures.animation import writable
+
+    path = Path(cfg.out) if cfg.out else trained.beside("duel.gif")
+    if cfg.eval.picture:
+        refuse_unwritable(writable(path))
+        refuse_unwritable(path.with_suffix(".png"))
+    return path
+
+
+def _open(name: str, cfg: EvaluateConfig, device: torch.device, tell: Callable[[str], None]) -> BaseAgent:
+    agent = make_agent(name, cfg.games, device).eval()
+    if isinstance(agent, LearnedAgent) and agent.time_scale not in (None, cfg.env.time_scale):
+        tell(
+            f"{name} was trained with env.time_scale={agent.time_scale:g}; here it decides with {cfg.env.time_scale:g}"
+        )
+    return agent
+
+
+def _ratings(pairs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    results = {(p["red"], p["blue"]): Score(p["won"], p["draw"], p["lost"]) for p in pairs if p["red"] != p["blue"]}
+    return {name: vars(r) for name, r in rate(results, _anchor(pairs)).items()} if results else {}
+
+
+def _anchor(pairs: list[dict[str, Any]]) -> str:
+    """Who is rated 1000: pursuit, or where it is not met the first blue."""
+    names = [name for p in pairs if p["red"] != p["blue"] for name in (p["blue"], p["red"])]
+    return "pursuit" if "pursuit" in names else next(iter(names), "")
+
+
+def _ratings_line(ratings: dict[str, dict[str, float]], anchor: str) -> str:
+    ranked = sorted(ratings.items(), key=lambda item: -item[1]["elo"])
+    told = ", ".join(
+        f"{short_name(name)} {r['elo']:.0f} ({r['low']:.0f} … {r['high']:.0f})" for name, r in ranked if name != anchor
+    )
+    return f"Elo, {short_name(anchor)} being 1000: {told}"
+
+
+def _pairs_table(pairs: list[dict[str, Any]]) -> Table:
+    table = Table(
+        title=f"{pairs[0]['games']:,} games of each pair, half of them with the colours changed", title_justify="left"
+    )
+    for name, justify in (("red", "left"), ("blue", "left")):
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for name in ("red won", "95 % interval", "draw", "red lost", "95 % interval", "won of decided", "mean s"):
+        table.add_column(name, justify="right")
+    for p in pairs:
+        table.add_row(short_name(p["red"]), short_name(p["blue"]), *_cells(p), f"{p['seconds']:.0f}")
+    return table
+
+
+def _cells(p: dict[str, Any]) -> list[str]:
+    decided = p["decided_won_share"]
+    return [
+        f"{p['won_share']:.3f}",
+        f"{p['won_low']:.3f} … {p['won_high']:.3f}",
+        f"{p['draw_share']:.3f}",
+        f"{p['lost_share']:.3f}",
+        f"{p['lost_low']:.3f} … {p['lost_high']:.3f}",
+        "–" if decided is None else f"{decided:.3f}",
+    ]
+
+
+def _parts_table(pairs: list[dict[str, Any]]) -> Table:
+    table = Table(title="red's games won/drawn/lost by its side and by the range at the start", title_justify="left")
+    parts = list(pairs[0]["parts"])
+    for name in ("red", "blue", *parts):
+        table.add_column(name, justify="left" if name in ("red", "blue") else "right", overflow="fold")
+    for p in pairs:
+        shown = [
+            f"{q['won_share']:.2f}/{q['draw_share']:.2f}/{q['lost_share']:.2f}" if q["games"] else "–"
+            for q in p["parts"].values()
+        ]
+        table.add_row(short_name(p["red"]), short_name(p["blue"]), *shown)
+    return table

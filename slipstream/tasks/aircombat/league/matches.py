@@ -1,0 +1,104 @@
+"""Games between two agents, both colours alike, and how they ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from slipstream.algorithms.execution.graphs import Captured, HostSynchronisation
+from slipstream.tasks.aircombat.agents import BaseAgent, action_of
+from slipstream.tasks.aircombat.env import AirCombatEnv, SideView
+from slipstream.tasks.aircombat.league.ratings import Score
+from slipstream.tasks.aircombat.physics.duel_view import RANGE_SCALE_M
+
+LOOK_EVERY = 32  # decisions between two looks whether all games are over
+
+
+@dataclass
+class Games:
+    """How N games ended for red, who flew side 2 in every other one."""
+
+    won: Tensor  # [N] bool
+    lost: Tensor  # [N] bool
+    elapsed_s: Tensor  # [N]
+    range_m: Tensor  # [N] between the two at the start
+    swapped: Tensor  # [N] bool: red flew side 2
+
+    def score(self, where: Tensor | slice = slice(None)) -> Score:
+        """The count of the games `where` (all by default)."""
+        won, lost = self.won[where], self.lost[where]
+        return Score(int(won.sum()), int((~won & ~lost).sum()), int(lost.sum()))
+
+
+class Match:
+    """N games of `red` against `blue` in an env of two sides. Agents, env and memory stay: it can be played again and again."""
+
+    def __init__(self, env: AirCombatEnv, red: BaseAgent, blue: BaseAgent, capture: bool = False) -> None:
+        """`capture`: the step as a CUDA graph, on a GPU; only for agents that never wait for the device."""
+        if env.sides != 2:
+            raise ValueError("a match flies both sides: build the env with env.sides=2")
+        self.env, self.red, self.blue = env, red, blue
+        n, device = env.num_envs, env.device
+        self.swapped = torch.arange(n, device=device) % 2 == 1
+        env.reset()  # whatever was flown in it before
+        self._first = env.state_dict()  # every time the same starts
+        self._winner = torch.full((n,), -1.0, device=device)
+        self._elapsed_s = torch.zeros(n, device=device)
+        self._step: Callable[[], None] = (
+            Captured(self._decide, "a match") if capture and device.type == "cuda" else self._decide
+        )
+
+    @torch.no_grad()
+    def play(self, progress: Callable[[float], None] | None = None, watch: Callable[[], None] | None = None) -> Games:
+        """Plays all games to their ends; `watch` is called before every decision and after the last."""
+        try:
+            return self._play(progress, watch)
+        except HostSynchronisation:  # an agent waits for the device: from the start, and plainly this time
+            return self._play(progress, watch)
+
+    def _play(self, progress: Callable[[float], None] | None, watch: Callable[[], None] | None) -> Games:
+        env, config = self.env, self.env.config
+        env.load_state_dict(self._first)
+        for agent in (self.red, self.blue):
+            agent.reset(None)
+        self._winner.fill_(-1.0)
+        range_m = env.views()[0]["enemy_range"] * RANGE_SCALE_M
+        decisions = math.ceil(config.episode_s * 60 / config.time_scale) + 1
+        for i in range(decisions):
+            if watch:
+                watch()
+            self._step()
+            if i % LOOK_EVERY == LOOK_EVERY - 1:
+                if progress:
+                    progress((i + 1) / decisions)
+                if bool((self._winner >= 0).all()):
+                    break
+        if watch:
+            watch()
+        env.check()
+        side_1, side_2 = self._winner == 1, self._winner == 2
+        won, lost = (torch.where(self.swapped, x, y).cpu() for x, y in ((side_2, side_1), (side_1, side_2)))
+        return Games(won, lost, self._elapsed_s.cpu().clone(), range_m.cpu(), self.swapped.cpu())
+
+    def _decide(self) -> None:
+        """One decision of both sides; only tensors that live on are written."""
+        one, two = self.env.views()
+        red = action_of(self.red, self._chosen(two, one))
+        blue = action_of(self.blue, self._chosen(one, two))
+        swapped = self.swapped[:, None]
+        record = self.env.step(torch.stack((torch.where(swapped, blue, red), torch.where(swapped, red, blue))))
+        now = record.terminated[0] & (self._winner < 0)
+        self._winner.copy_(torch.where(now, record.info["winner"][0], self._winner))
+        self._elapsed_s.copy_(torch.where(now, record.info["elapsed_s"][0], self._elapsed_s))
+
+    def _chosen(self, swapped: SideView, plain: SideView) -> SideView:
+        """What an agent sees: of the one side in swapped games, of the other in the rest."""
+        view = SideView()
+        view.table = plain.table
+        for name, x in plain.items():
+            view[name] = torch.where(self.swapped.view(-1, *[1] * (x.dim() - 1)), swapped[name], x)
+        return view

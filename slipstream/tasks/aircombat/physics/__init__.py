@@ -1,0 +1,1 @@
+"""Fighters, missiles and the duel engine."""

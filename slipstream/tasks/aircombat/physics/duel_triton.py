@@ -1,0 +1,377 @@
+"""A decision of all duels as one Triton kernel: sub-steps in registers, new starts, view and facts, in a single launch.
+
+A program holds BLOCK duels: their aircraft as vectors, their missiles as a tile of 16 columns, 8 a side, of which 6 are used. It
+does what the plain form does (`duel`, `duel_view`, `DuelEngine`), to float32 rounding.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from slipstream.sim.random import LANE_STEP
+from slipstream.tasks.aircombat.physics.airframe import FIGHTER, MISSILE
+from slipstream.tasks.aircombat.physics.duel import CARRIED, FIELD_M
+from slipstream.tasks.aircombat.physics.duel_engine import COMMAND_BOUNDS, COMMAND_SLACK, DuelConfig, DuelEngine
+from slipstream.tasks.aircombat.physics.duel_starts import HEAD_ON_MPS, HEAD_ON_X_M
+from slipstream.tasks.aircombat.physics.duel_triton_view import (
+    LEAST,
+    TO_CLOSING,
+    TO_RANGE,
+    TO_TIME,
+    WIDE,
+    absent,
+    look,
+    speed_of,
+    tell,
+)
+from slipstream.tasks.aircombat.physics.guidance import (
+    HIT_RADIUS_M,
+    LAUNCH_AHEAD_M,
+    NAVIGATION_GAIN_S,
+    SELF_DESTRUCT_MPS,
+)
+
+BLOCK, WARPS = (
+    2,
+    1,
+)  # two duels of 16 missile slots fill the 32 threads of a warp, so that nothing ever waits at a barrier
+
+F_DRAG, F_TURN, F_THRUST = (
+    tl.constexpr(FIGHTER.drag),
+    tl.constexpr(FIGHTER.turn_drag),
+    tl.constexpr(FIGHTER.thrust_mps2),
+)
+M_DRAG, M_TURN, M_THRUST = (
+    tl.constexpr(MISSILE.drag),
+    tl.constexpr(MISSILE.turn_drag),
+    tl.constexpr(MISSILE.thrust_mps2),
+)
+F_RADIUS, M_RADIUS = tl.constexpr(FIGHTER.min_radius_m), tl.constexpr(MISSILE.min_radius_m)
+GAIN, AHEAD = tl.constexpr(NAVIGATION_GAIN_S), tl.constexpr(LAUNCH_AHEAD_M)
+HIT_SQUARED, SLOW_SQUARED = tl.constexpr(HIT_RADIUS_M**2), tl.constexpr(SELF_DESTRUCT_MPS**2)
+SLACK = tl.constexpr(COMMAND_SLACK)
+RUDDER_LOW, RUDDER_HIGH = tl.constexpr(COMMAND_BOUNDS[0][0]), tl.constexpr(COMMAND_BOUNDS[0][1])
+MOST = tl.constexpr(CARRIED)
+SLOT_COUNT = tl.constexpr(2 * CARRIED)
+COLUMNS = tl.constexpr(16)
+HALF_COLUMNS = tl.constexpr(8)
+MIDDLE, TURN = tl.constexpr(FIELD_M / 2), tl.constexpr(2 * math.pi)
+HEAD_ON_1, HEAD_ON_2, HEAD_ON_V = tl.constexpr(HEAD_ON_X_M[0]), tl.constexpr(HEAD_ON_X_M[1]), tl.constexpr(HEAD_ON_MPS)
+LANE = tl.constexpr(LANE_STEP)
+INFINITE = tl.constexpr(1e30)
+
+
+@triton.jit
+def _advance(
+    vx, vy, rudder, thrust, drag: tl.constexpr, turn_drag: tl.constexpr, full: tl.constexpr, radius: tl.constexpr, dt
+):
+    """A body's new velocity; nothing changes where `dt` is 0."""
+    speed = speed_of(vx, vy)
+    along = (full * thrust / speed - (drag + turn_drag * rudder * rudder) * speed) * dt
+    across = speed * rudder * (dt * (1.0 / radius))
+    return vx + along * vx - across * vy, vy + along * vy + across * vx
+
+
+@triton.jit
+def _pronav(ox, oy, dx, dy, dt):
+    """The rudder for a target at the offset o that drifted by d in the last sub-step."""
+    cross = ox * dy - oy * dx
+    dot = ox * ox + oy * oy - (ox * dx + oy * dy)
+    ahead = dot > tl.abs(cross)
+    stop = tl.where(cross > 0, 0.5, tl.where(cross < 0, -0.5, 0.0))
+    tangent = tl.where(ahead, cross / tl.where(ahead, dot, 1.0), stop)
+    tangent = tl.minimum(tl.maximum(tangent, -0.5), 0.5)
+    return tl.minimum(tl.maximum(tangent * (1.0 - tangent * tangent * (1.0 / 3.0)) * (GAIN / dt), -1.0), 1.0)
+
+
+@triton.jit
+def _met(ox, oy, dx, dy):
+    """Whether a target at the offset o, that drifted by d in the last sub-step, came within the hit radius in it."""
+    length = tl.maximum(dx * dx + dy * dy, 1e-12)
+    back = tl.minimum(tl.maximum((ox * dx + oy * dy) / length, 0.0), 1.0)
+    nx, ny = ox - back * dx, oy - back * dy
+    return nx * nx + ny * ny <= HIT_SQUARED
+
+
+@triton.jit
+def _sound(x, low, high):
+    """A command within its bounds, and whether it was not."""
+    slack = SLACK * (high - low)
+    bad = ~((x >= low - slack) & (x <= high + slack))
+    x = tl.where(tl.abs(x) < float("inf"), x, 0.0)
+    return tl.minimum(tl.maximum(x, low), high), bad
+
+
+@triton.jit
+def _mix(x):
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def _uniform(state, lane: tl.constexpr):
+    return (_mix(state + ((lane * LANE) & 0xFFFFFFFF)) >> 8).to(tl.float32) * (2.0**-24)
+
+
+@triton.jit
+def _direction(share):
+    """The unit vector at a share of a full turn."""
+    angle = TURN * share
+    return tl.cos(angle), tl.sin(angle)
+
+
+@triton.jit
+def _decide(
+    command, resetting, bad, stream, episode, table,
+    pos, vel, rudder, alive, left, cooldown, m_pos, m_vel, m_age, clock, winner, fired, shots, hits, view, facts,
+    num, ticks, dt, limit, cool, burn, range_low, range_high, speed_low, speed_high, missiles_low, missiles_high,
+    DRAWN: tl.constexpr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    live = n < num
+    column = tl.arange(0, COLUMNS)[None, :]
+    first_side = column < HALF_COLUMNS  # whose missile it is
+    k = column % HALF_COLUMNS
+    used = live[:, None] & (k < MOST)
+    slot = n[:, None] * SLOT_COUNT + tl.where(first_side, k, k + MOST)
+
+    resets = tl.load(resetting + n, mask=live, other=0) != 0
+    at = command + n * 3
+    r0, bad_a = _sound(tl.load(at, mask=live, other=0.0), RUDDER_LOW, RUDDER_HIGH)
+    t0, bad_b = _sound(tl.load(at + 1, mask=live, other=0.0), 0.0, 1.0)
+    f0, bad_c = _sound(tl.load(at + 2, mask=live, other=0.0), 0.0, 1.0)
+    tl.store(bad + n, 1, mask=live & (bad_a | bad_b | bad_c))
+    tl.store(at, r0, mask=live)
+    tl.store(at + 1, t0, mask=live)
+    tl.store(at + 2, f0, mask=live)
+    at = command + (num + n) * 3
+    r1, bad_a = _sound(tl.load(at, mask=live, other=0.0), RUDDER_LOW, RUDDER_HIGH)
+    t1, bad_b = _sound(tl.load(at + 1, mask=live, other=0.0), 0.0, 1.0)
+    f1, bad_c = _sound(tl.load(at + 2, mask=live, other=0.0), 0.0, 1.0)
+    tl.store(bad + num + n, 1, mask=live & (bad_a | bad_b | bad_c))
+    tl.store(at, r1, mask=live)
+    tl.store(at + 1, t1, mask=live)
+    tl.store(at + 2, f1, mask=live)
+
+    x0, y0 = tl.load(pos + n * 4, mask=live, other=0.0), tl.load(pos + n * 4 + 1, mask=live, other=0.0)
+    x1, y1 = tl.load(pos + n * 4 + 2, mask=live, other=1e6), tl.load(pos + n * 4 + 3, mask=live, other=0.0)
+    vx0, vy0 = tl.load(vel + n * 4, mask=live, other=1.0), tl.load(vel + n * 4 + 1, mask=live, other=0.0)
+    vx1, vy1 = tl.load(vel + n * 4 + 2, mask=live, other=1.0), tl.load(vel + n * 4 + 3, mask=live, other=0.0)
+    rud0, rud1 = tl.load(rudder + n * 2, mask=live, other=0.0), tl.load(rudder + n * 2 + 1, mask=live, other=0.0)
+    alive0 = tl.load(alive + n * 2, mask=live, other=1).to(tl.int32)
+    alive1 = tl.load(alive + n * 2 + 1, mask=live, other=1).to(tl.int32)
+    left0, left1 = tl.load(left + n * 2, mask=live, other=0), tl.load(left + n * 2 + 1, mask=live, other=0)
+    cool0, cool1 = tl.load(cooldown + n * 2, mask=live, other=0), tl.load(cooldown + n * 2 + 1, mask=live, other=0)
+    fired0, fired1 = tl.load(fired + n * 2, mask=live, other=0), tl.load(fired + n * 2 + 1, mask=live, other=0)
+    time = tl.load(clock + n, mask=live, other=0)
+    won = tl.load(winner + n, mask=live, other=0)
+    mx, my = tl.load(m_pos + slot * 2, mask=used, other=0.0), tl.load(m_pos + slot * 2 + 1, mask=used, other=0.0)
+    mvx, mvy = tl.load(m_vel + slot * 2, mask=used, other=0.0), tl.load(m_vel + slot * 2 + 1, mask=used, other=0.0)
+    age = tl.load(m_age + slot, mask=used, other=-1)
+    before = time
+    shots0, shots1, hits0, hits1 = left0 * 0, left0 * 0, left0 * 0, left0 * 0
+
+    for _ in range(ticks):
+        going = (won < 0) & ~resets
+        flow = tl.where(going, dt, 0.0)  # time stands still where the duel is over
+        # fire
+        fires0 = going & (f0 > 0.5) & (left0 > 0) & (cool0 == 0)
+        fires1 = going & (f1 > 0.5) & (left1 > 0) & (cool1 == 0)
+        ahead0, ahead1 = AHEAD / speed_of(vx0, vy0), AHEAD / speed_of(vx1, vy1)
+        fresh = tl.where(
+            first_side, fires0[:, None] & (k == MOST - left0[:, None]), fires1[:, None] & (k == MOST - left1[:, None])
+        )
+        own_vx, own_vy = (
+            tl.where(first_side, vx0[:, None], vx1[:, None]),
+            tl.where(first_side, vy0[:, None], vy1[:, None]),
+        )
+        launch_x = tl.where(first_side, (x0 + vx0 * ahead0)[:, None], (x1 + vx1 * ahead1)[:, None])
+        launch_y = tl.where(first_side, (y0 + vy0 * ahead0)[:, None], (y1 + vy1 * ahead1)[:, None])
+        mx, my = tl.where(fresh, launch_x, mx), tl.where(fresh, launch_y, my)
+        mvx, mvy = tl.where(fresh, own_vx, mvx), tl.where(fresh, own_vy, mvy)
+        age = tl.where(fresh, 0, age)
+        left0 -= fires0.to(tl.int32)
+        left1 -= fires1.to(tl.int32)
+        cool0, cool1 = tl.where(fires0, cool, cool0), tl.where(fires1, cool, cool1)
+        fired0 += fires0.to(tl.int32)
+        fired1 += fires1.to(tl.int32)
+        shots0 += fires0.to(tl.int32)
+        shots1 += fires1.to(tl.int32)
+        # guide
+        tx, ty = tl.where(first_side, x1[:, None], x0[:, None]), tl.where(first_side, y1[:, None], y0[:, None])
+        tvx, tvy = tl.where(first_side, vx1[:, None], vx0[:, None]), tl.where(first_side, vy1[:, None], vy0[:, None])
+        steer = _pronav(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt, dt)
+        steer = tl.where(age > 0, steer, 0.0)
+        # move
+        flies = (age >= 0) & going[:, None]
+        burns = tl.where(age < burn, 1.0, 0.0)
+        m_flow = tl.where(flies, dt, 0.0)
+        mvx, mvy = _advance(mvx, mvy, steer, burns, M_DRAG, M_TURN, M_THRUST, M_RADIUS, m_flow)
+        mx += mvx * m_flow
+        my += mvy * m_flow
+        age += flies.to(tl.int32)
+        vx0, vy0 = _advance(vx0, vy0, r0, t0, F_DRAG, F_TURN, F_THRUST, F_RADIUS, flow)
+        vx1, vy1 = _advance(vx1, vy1, r1, t1, F_DRAG, F_TURN, F_THRUST, F_RADIUS, flow)
+        x0 += vx0 * flow
+        y0 += vy0 * flow
+        x1 += vx1 * flow
+        y1 += vy1 * flow
+        rud0, rud1 = tl.where(going, r0, rud0), tl.where(going, r1, rud1)
+        cool0 = tl.where(going, tl.maximum(cool0 - 1, 0), cool0)
+        cool1 = tl.where(going, tl.maximum(cool1 - 1, 0), cool1)
+        time += going.to(tl.int32)
+        # events
+        tx, ty = tl.where(first_side, x1[:, None], x0[:, None]), tl.where(first_side, y1[:, None], y0[:, None])
+        tvx, tvy = tl.where(first_side, vx1[:, None], vx0[:, None]), tl.where(first_side, vy1[:, None], vy0[:, None])
+        hit = flies & _met(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt)
+        too_slow = flies & (age >= burn) & (mvx * mvx + mvy * mvy < SLOW_SQUARED)
+        age = tl.where(hit | too_slow, -1, age)
+        # one reduction for all: hits of side 1, hits of side 2, missiles in flight, in fields of 8 bits
+        counts = tl.sum(tl.where(hit, tl.where(first_side, 1, 256), 0) + tl.where(age >= 0, 65536, 0), 1)
+        kills0, kills1, flying = (counts & 255) > 0, ((counts >> 8) & 255) > 0, counts >> 16
+        hits0 += kills0.to(tl.int32)
+        hits1 += kills1.to(tl.int32)
+        alive0, alive1 = tl.where(kills1, 0, alive0), tl.where(kills0, 0, alive1)
+        draw = (left0 + left1 + flying == 0) | (time >= limit)
+        result = tl.where((alive0 + alive1) == 2, tl.where(draw, 0, -1), alive0 + 2 * alive1)
+        won = tl.where(going, result, won)
+
+    if tl.max(resets.to(tl.int32), 0) > 0:
+        began = tl.load(episode + n, mask=live, other=0)
+        tl.store(episode + n, began + 1, mask=live & resets)
+        if DRAWN:
+            state = _mix(tl.load(stream + n, mask=live, other=0).to(tl.uint32) ^ began.to(tl.uint32))
+            half = (range_low + (range_high - range_low) * _uniform(state, 0)) * 0.5
+            line_x, line_y = _direction(_uniform(state, 1))
+            nose0_x, nose0_y = _direction(_uniform(state, 2))
+            nose1_x, nose1_y = _direction(_uniform(state, 3))
+            ox, oy = half * line_x, half * line_y
+            speed0 = speed_low + (speed_high - speed_low) * _uniform(state, 4)
+            speed1 = speed_low + (speed_high - speed_low) * _uniform(state, 5)
+            choices = missiles_high - missiles_low + 1
+            x0, y0 = tl.where(resets, MIDDLE - ox, x0), tl.where(resets, MIDDLE - oy, y0)
+            x1, y1 = tl.where(resets, MIDDLE + ox, x1), tl.where(resets, MIDDLE + oy, y1)
+            vx0, vy0 = tl.where(resets, speed0 * nose0_x, vx0), tl.where(resets, speed0 * nose0_y, vy0)
+            vx1, vy1 = tl.where(resets, speed1 * nose1_x, vx1), tl.where(resets, speed1 * nose1_y, vy1)
+            left0 = tl.where(resets, missiles_low + (_uniform(state, 6) * choices).to(tl.int32), left0)
+            left1 = tl.where(resets, missiles_low + (_uniform(state, 7) * choices).to(tl.int32), left1)
+        else:
+            x0, y0 = tl.where(resets, HEAD_ON_1, x0), tl.where(resets, MIDDLE, y0)
+            x1, y1 = tl.where(resets, HEAD_ON_2, x1), tl.where(resets, MIDDLE, y1)
+            vx0, vy0 = tl.where(resets, HEAD_ON_V, vx0), tl.where(resets, 0.0, vy0)
+            vx1, vy1 = tl.where(resets, -HEAD_ON_V, vx1), tl.where(resets, 0.0, vy1)
+            left0, left1 = tl.where(resets, MOST, left0), tl.where(resets, MOST, left1)
+        rud0, rud1 = tl.where(resets, 0.0, rud0), tl.where(resets, 0.0, rud1)
+        alive0, alive1 = tl.where(resets, 1, alive0), tl.where(resets, 1, alive1)
+        cool0, cool1 = tl.where(resets, 0, cool0), tl.where(resets, 0, cool1)
+        fired0, fired1 = tl.where(resets, 0, fired0), tl.where(resets, 0, fired1)
+        time, won = tl.where(resets, 0, time), tl.where(resets, -1, won)
+        anew = resets[:, None]
+        mx, my, age = tl.where(anew, 0.0, mx), tl.where(anew, 0.0, my), tl.where(anew, -1, age)
+        mvx, mvy = tl.where(anew, 0.0, mvx), tl.where(anew, 0.0, mvy)
+
+    tl.store(pos + n * 4, x0, mask=live)
+    tl.store(pos + n * 4 + 1, y0, mask=live)
+    tl.store(pos + n * 4 + 2, x1, mask=live)
+    tl.store(pos + n * 4 + 3, y1, mask=live)
+    tl.store(vel + n * 4, vx0, mask=live)
+    tl.store(vel + n * 4 + 1, vy0, mask=live)
+    tl.store(vel + n * 4 + 2, vx1, mask=live)
+    tl.store(vel + n * 4 + 3, vy1, mask=live)
+    tl.store(rudder + n * 2, rud0, mask=live)
+    tl.store(rudder + n * 2 + 1, rud1, mask=live)
+    tl.store(alive + n * 2, alive0.to(tl.uint8), mask=live)
+    tl.store(alive + n * 2 + 1, alive1.to(tl.uint8), mask=live)
+    tl.store(left + n * 2, left0, mask=live)
+    tl.store(left + n * 2 + 1, left1, mask=live)
+    tl.store(cooldown + n * 2, cool0, mask=live)
+    tl.store(cooldown + n * 2 + 1, cool1, mask=live)
+    tl.store(fired + n * 2, fired0, mask=live)
+    tl.store(fired + n * 2 + 1, fired1, mask=live)
+    tl.store(shots + n * 2, shots0, mask=live)
+    tl.store(shots + n * 2 + 1, shots1, mask=live)
+    tl.store(hits + n * 2, hits0, mask=live)
+    tl.store(hits + n * 2 + 1, hits1, mask=live)
+    tl.store(clock + n, time, mask=live)
+    tl.store(winner + n, won, mask=live)
+    tl.store(m_pos + slot * 2, mx, mask=used)
+    tl.store(m_pos + slot * 2 + 1, my, mask=used)
+    tl.store(m_vel + slot * 2, mvx, mask=used)
+    tl.store(m_vel + slot * 2 + 1, mvy, mask=used)
+    tl.store(m_age + slot, age, mask=used)
+
+    elapsed, step_s = time.to(tl.float32) * dt, tl.maximum(time - before, 0).to(tl.float32) * dt
+    tell(facts, n, num, live, 0, won, alive0, alive1, elapsed, step_s, shots0, hits0, hits1, fired0)
+    tell(facts, n, num, live, 1, won, alive1, alive0, elapsed, step_s, shots1, hits1, hits0, fired1)
+
+    counts = tl.sum(tl.where(age >= 0, tl.where(first_side, 1, 256), 0), 1)
+    time_left, per_cool, going = (limit - time).to(tl.float32) * (dt * TO_TIME), 1.0 / cool, won < 0
+    out0, out1 = view + n * WIDE, view + (num + n) * WIDE
+    hx0, hy0 = look(
+        out0, live, table, x0, y0, vx0, vy0, x1, y1, vx1, vy1,
+        left0, counts & 255, cool0, rud0, time_left, alive0, alive1, going, per_cool, A, B, C, D,
+    )  # fmt: skip
+    hx1, hy1 = look(
+        out1, live, table, x1, y1, vx1, vy1, x0, y0, vx0, vy0,
+        left1, counts >> 8, cool1, rud1, time_left, alive1, alive0, going, per_cool, A, B, C, D,
+    )  # fmt: skip
+    # Incoming missiles: every missile works out its row; the two nearest write theirs.
+    tx, ty = tl.where(first_side, x1[:, None], x0[:, None]), tl.where(first_side, y1[:, None], y0[:, None])
+    tvx, tvy = tl.where(first_side, vx1[:, None], vx0[:, None]), tl.where(first_side, vy1[:, None], vy0[:, None])
+    hx, hy = tl.where(first_side, hx1[:, None], hx0[:, None]), tl.where(first_side, hy1[:, None], hy0[:, None])
+    ox, oy = mx - tx, my - ty
+    square = ox * ox + oy * oy
+    distance = tl.sqrt_rn(square)
+    lx, ly = ox / tl.maximum(distance, LEAST), oy / tl.maximum(distance, LEAST)
+    closing = (tvx - mvx) * lx + (tvy - mvy) * ly
+    to_go = tl.where(closing > 0, tl.minimum(distance / tl.maximum(closing, LEAST) * TO_TIME, 1.0), 1.0)
+    for side in tl.static_range(2):
+        out = out0 if side == 0 else out1
+        comes = (age >= 0) & (first_side if side == 1 else column >= HALF_COLUMNS)
+        order = tl.where(comes, square, INFINITE)
+        for rank in tl.static_range(2):
+            nearest = tl.argmin(order, 1)[:, None]
+            chosen = comes & (column == nearest) & (order < INFINITE)
+            row = out[:, None] + 20 + 7 * rank + column * 0
+            tl.store(row, distance * TO_RANGE, mask=chosen & used)
+            tl.store(row + 1, hx * ly - hy * lx, mask=chosen & used)
+            tl.store(row + 2, hx * lx + hy * ly, mask=chosen & used)
+            tl.store(row + 3, closing * TO_CLOSING, mask=chosen & used)
+            tl.store(row + 4, to_go, mask=chosen & used)
+            tl.store(row + 5, tl.where(age < burn, 1.0, 0.0), mask=chosen & used)
+            tl.store(row + 6, closing * 0.0 + 1.0, mask=chosen & used)
+            absent(out + 20 + 7 * rank, live & (tl.min(order, 1) >= INFINITE))
+            order = tl.where(chosen, INFINITE, order)
+
+
+class TritonEngine(DuelEngine):
+    """`DuelEngine` for CUDA tensors."""
+
+    backend = "triton"
+
+    def __init__(self, num: int, config: DuelConfig, seed: int, device: torch.device | str = "cuda") -> None:
+        super().__init__(num, config, seed, device)
+        self._stream = self.random.stream.contiguous()
+        self._bad = self.bad.view(torch.uint8)
+        self._table = self.table.values[0].contiguous()
+        state = self.duels.tensors() | {"alive": self.duels.alive.view(torch.uint8)}
+        self._state = tuple(state.values())
+        starts = config.starts
+        self._limits = (*starts.range_m, *starts.speed_mps, *starts.missiles)
+
+    @torch.compiler.disable  # it is one kernel already, and writes bytes that other names see as bools, which compilers do not follow
+    def step(self, command: Tensor, resetting: Tensor, ticks: int | None = None) -> None:
+        """One decision; see `DuelEngine.step`."""
+        rules = self.rules
+        a, b, c, d = self._table.shape
+        _decide[(triton.cdiv(self.num, BLOCK),)](
+            command, resetting.view(torch.uint8), self._bad, self._stream, self.episode, self._table, *self._state, self.view, self.facts,
+            self.num, self.ticks if ticks is None else ticks, rules.dt_s, rules.limit, rules.cooldown, rules.burn, *self._limits,
+            DRAWN=self.config.start == "random", A=a, B=b, C=c, D=d, BLOCK=BLOCK, num_warps=WARPS,
+        )  # fmt: skip

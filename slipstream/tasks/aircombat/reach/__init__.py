@@ -1,0 +1,1 @@
+"""Missile reach: ranges, reachable sets, predicted paths."""

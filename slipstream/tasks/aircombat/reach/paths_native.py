@@ -1,0 +1,146 @@
+"""Paths as native code (numba); the step itself is that of the native engine (`duel_native`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba as nb
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.tasks.aircombat.physics.airframe import FIGHTER, PHYSICS_DT_S, Body
+from slipstream.tasks.aircombat.physics.duel_native import ONE, PHYSICS, ZERO, _advance, _met, _pronav
+from slipstream.tasks.aircombat.reach.paths import Steering
+from slipstream.tasks.aircombat.reach.shots import BURN_TICKS
+
+FLAGS = {"contract", "arcp", "nsz"}
+DT = np.float32(PHYSICS_DT_S)
+# 16 abreast in one flat array, as in `shots_native`, for the vectoriser
+LANES = 16
+X, Y, VX, VY, HELD, TURN, GAIN, FLIP, THRUST = (LANES * k for k in range(9))
+ROWS = 9
+
+
+@nb.njit(inline="always", fastmath=FLAGS, error_model="numpy")
+def _steer(held, left, gain, flip, tick, speed, dt, per_radius):  # pragma: no cover
+    """Rudder, and what is then still to be turned."""
+    step = speed * (dt * per_radius)
+    turning = min(max(left * min(gain, ONE / step), -ONE), ONE)
+    return (held if tick < flip else -held) + turning, left - turning * step
+
+
+@nb.njit(inline="always", fastmath=FLAGS, error_model="numpy")
+def _tick(s, now, constants, dt):  # pragma: no cover
+    """One sub-step of the bodies in `s`."""
+    for k in range(LANES):
+        vx, vy = s[VX + k], s[VY + k]
+        speed = np.float32(math.sqrt(vx * vx + vy * vy))
+        rudder, s[TURN + k] = _steer(s[HELD + k], s[TURN + k], s[GAIN + k], s[FLIP + k], now, speed, dt, constants[3])
+        vx, vy = _advance(vx, vy, rudder, ONE if now < s[THRUST + k] else ZERO, constants, dt)
+        s[VX + k], s[VY + k] = vx, vy
+        s[X + k] += vx * dt
+        s[Y + k] += vy * dt
+
+
+@nb.njit(parallel=True, fastmath=FLAGS, error_model="numpy", cache=True, nogil=True)
+def _paths(pos, vel, held, turn, gain, flip, thrust_ticks, ticks, every, body, dt):  # pragma: no cover
+    count = len(held)
+    out = np.empty((count, 1 + ticks // every, 3), np.float32)
+    constants = (body[0], body[1], body[2], body[3])
+    for chunk in nb.prange((count + LANES - 1) // LANES):
+        s = np.empty(ROWS * LANES, np.float32)
+        first = chunk * LANES
+        for k in range(LANES):
+            n = min(first + k, count - 1)
+            s[X + k], s[Y + k], s[VX + k], s[VY + k], s[HELD + k] = pos[n, 0], pos[n, 1], vel[n, 0], vel[n, 1], held[n]
+            s[TURN + k], s[GAIN + k], s[FLIP + k], s[THRUST + k] = (
+                turn[n],
+                gain[n],
+                np.float32(flip[n]),
+                np.float32(thrust_ticks[n]),
+            )
+        for row in range(out.shape[1]):
+            if row > 0:
+                for tick in range((row - 1) * every, row * every):
+                    _tick(s, np.float32(tick), constants, dt)
+            for k in range(min(LANES, count - first)):
+                out[first + k, row, 0], out[first + k, row, 1] = s[X + k], s[Y + k]
+                out[first + k, row, 2] = math.sqrt(s[VX + k] * s[VX + k] + s[VY + k] * s[VY + k])
+    return out
+
+
+@nb.njit(fastmath=FLAGS, error_model="numpy", cache=True, nogil=True)
+def _chases(
+    pos, vel, age, target_pos, target_vel, held, turn, gain, flip, ticks, every, burn, physics, dt
+):  # pragma: no cover
+    out = np.full((len(held), 1 + ticks // every, 3), np.nan, np.float32)
+    fighter, missile = (
+        (physics[0], physics[1], physics[2], physics[3]),
+        (physics[4], physics[5], physics[6], physics[7]),
+    )
+    for n in range(len(held)):
+        x, y, vx, vy, left = pos[n, 0], pos[n, 1], vel[n, 0], vel[n, 1], turn[n]
+        tx, ty, tvx, tvy = target_pos[n, 0], target_pos[n, 1], target_vel[n, 0], target_vel[n, 1]
+        out[n, 0, 0], out[n, 0, 1], out[n, 0, 2] = x, y, math.sqrt(vx * vx + vy * vy)
+        for tick in range(ticks):
+            guided = ZERO
+            if age[n] + tick > 0:
+                guided = _pronav(tx - x, ty - y, (tvx - vx) * dt, (tvy - vy) * dt, physics[8] / dt)
+            speed = np.float32(math.sqrt(tvx * tvx + tvy * tvy))
+            rudder, left = _steer(held[n], left, gain[n], flip[n], tick, speed, dt, physics[3])
+            vx, vy = _advance(vx, vy, guided, ONE if age[n] + tick < burn else ZERO, missile, dt)
+            tvx, tvy = _advance(tvx, tvy, rudder, ONE, fighter, dt)
+            x += vx * dt
+            y += vy * dt
+            tx += tvx * dt
+            ty += tvy * dt
+            slow = age[n] + tick + 1 >= burn and vx * vx + vy * vy < physics[11]
+            if slow or _met(tx - x, ty - y, (tvx - vx) * dt, (tvy - vy) * dt, physics[10]):
+                break
+            if (tick + 1) % every == 0:
+                row = (tick + 1) // every
+                out[n, row, 0], out[n, row, 1], out[n, row, 2] = x, y, math.sqrt(vx * vx + vy * vy)
+    return out
+
+
+def paths(
+    body: Body, pos: Tensor, vel: Tensor, steering: Steering, thrust_ticks: Tensor, ticks: int, every: int
+) -> Tensor:
+    """`paths.paths` for CPU tensors."""
+    constants = PHYSICS[:4] if body is FIGHTER else PHYSICS[4:8]
+    inputs: tuple[Any, ...] = (
+        *_arrays(pos, vel),
+        *_program(steering),
+        thrust_ticks.numpy(),
+        ticks,
+        every,
+        constants,
+        DT,
+    )
+    return torch.from_numpy(_paths(*inputs))
+
+
+def chases(
+    pos: Tensor,
+    vel: Tensor,
+    age: Tensor,
+    target_pos: Tensor,
+    target_vel: Tensor,
+    steering: Steering,
+    ticks: int,
+    every: int,
+) -> Tensor:
+    """`paths.chases` for CPU tensors."""
+    bodies = (*_arrays(pos, vel), age.to(torch.int32).contiguous().numpy(), *_arrays(target_pos, target_vel))
+    inputs: tuple[Any, ...] = (*bodies, *_program(steering), ticks, every, BURN_TICKS, PHYSICS, DT)
+    return torch.from_numpy(_chases(*inputs))
+
+
+def _arrays(*tensors: Tensor) -> list[Any]:
+    return [x.to(torch.float32).contiguous().numpy() for x in tensors]
+
+
+def _program(steering: Steering) -> list[Any]:
+    return [*_arrays(steering.held, steering.turn, steering.gain), steering.flip.contiguous().numpy()]

@@ -1,0 +1,248 @@
+"""How far a missile reaches if it is launched now: from where it hits, and from where no escape helps.
+
+All of it is flown, with the step functions of training (`shots`); nothing is a formula. For one geometry of a launch:
+
+- r_max: the farthest launch that hits a target which keeps its present velocity; none from farther away does.
+- r_min: from here out to r_max every such launch hits. Nearer, a missile may not turn tightly enough. At the hit radius it ends.
+- time_quarter, time_half, time_full: how long the missile flies to such a target from these shares of r_max.
+- r_ne: from here no escape of the family ESCAPES helps: turn to any heading at full rudder, then straight, at full throttle.
+  It is the far end of the widest stretch of ranges from which every one of them is hit.
+
+All are 0 where there is no such range. Searching is coarse to fine with fixed shapes: nothing is read back from the device.
+`ReachTable` holds the same numbers on a grid, for thousands of duels a step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from slipstream.tasks.aircombat.physics.guidance import HIT_RADIUS_M
+from slipstream.tasks.aircombat.reach.reach_table import CHANNELS, TIMED_SHARES, ReachTable
+from slipstream.tasks.aircombat.reach.shots import HOLD, time_of_hit
+
+FARTHEST_M = 95_000.0  # two at 550 m/s, nose to nose, are hit from 90 km
+ESCAPES = 25  # turns off the present heading, each 15 degrees to either side
+COARSE = 96  # launches over all ranges, each 7.5 % farther than the last: gaps wider than that are seen
+ROUGH, CLOSE = 4, 20  # where narrower ones may hide: so many places, each looked at with so many launches
+FRAYED = 1.15  # a gap's far end may be frayed, hits among misses, up to this far beyond the last miss seen
+FINE, ROUNDS = 8, 2  # launches between two of those, and again between two of these: the edges are right to 0.1 %
+ESCAPE_COARSE, ESCAPE_FINE = 20, 5  # the same for r_ne, each with all escapes: right to 0.5 %
+ESCAPE_FARTHEST_M = 30_000.0
+SURE = 0.95  # a stray miss beyond this share of r_max does not move r_min
+NO_ESCAPE_DEPTH = 0.9  # r_ne only counts where all escapes from this share of it are hit as well
+MIDDLING_MPS = 800.0
+CHUNK = 4096  # pairs flown at once: 2 million missiles
+
+
+@dataclass
+class Geometry:
+    """Launches as the shooter sees them, each [P], or one for all: the shooter flies along x."""
+
+    own_speed: Tensor  # m/s
+    target_speed: Tensor  # m/s
+    bearing: Tensor  # rad, of the target off the shooter's nose, positive left
+    aspect: Tensor  # rad, of the shooter off the target's nose, positive left; 0: it comes straight on
+
+    def __post_init__(self) -> None:
+        names = [f.name for f in fields(self)]
+        given = [getattr(self, name) for name in names]
+        lengths = {len(x) for x in given if isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point()} - {1}
+        if len(lengths) > 1 or not all(isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point() for x in given):
+            told = (f"{list(x.shape)} {x.dtype}" if isinstance(x, Tensor) else type(x).__name__ for x in given)
+            raise ValueError(
+                f"{', '.join(names)} must be real tensors of one shape [P], or [1] for all, not {', '.join(told)}"
+            )
+        for name, x in zip(names, torch.broadcast_tensors(*given), strict=True):
+            setattr(self, name, x)
+
+    def at(self, distance: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Positions and velocities [P, ..., 2] of shooter and target at ranges [P, ...]."""
+        fill = lambda x: x.view(-1, *[1] * (distance.dim() - 1)).expand_as(distance)  # noqa: E731
+        heading = self.bearing + math.pi - self.aspect
+        vel = _polar(self.own_speed, torch.zeros_like(self.own_speed))
+        target_vel = _polar(self.target_speed, heading)
+        target_pos = _polar(distance, fill(self.bearing))
+        spread = lambda v: torch.stack((fill(v[:, 0]), fill(v[:, 1])), -1)  # noqa: E731
+        return torch.zeros_like(target_pos), spread(vel), target_pos, spread(target_vel)
+
+    def __getitem__(self, pairs: slice) -> Geometry:
+        return Geometry(self.own_speed[pairs], self.target_speed[pairs], self.bearing[pairs], self.aspect[pairs])
+
+    @classmethod
+    def between(cls, pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor) -> tuple[Geometry, Tensor]:
+        """The geometry of launches from shooters at targets, all [P, 2] in the plane, and their ranges [P]."""
+        offset = target_pos - pos
+        line = torch.atan2(offset[:, 1], offset[:, 0])
+        heading, theirs = (torch.atan2(v[:, 1], v[:, 0]) for v in (vel, target_vel))
+        own_speed, target_speed, distance = (v.square().sum(-1).sqrt() for v in (vel, target_vel, offset))
+        return cls(own_speed, target_speed, _wrap(line - heading), _wrap(line + math.pi - theirs)), distance
+
+
+@dataclass
+class Envelope:
+    """What `envelope` finds, each [P], 0 where there is no such range."""
+
+    r_max: Tensor  # m
+    r_min: Tensor
+    r_ne: Tensor
+    time_quarter: Tensor  # s
+    time_half: Tensor
+    time_full: Tensor
+
+
+def envelope(geometry: Geometry, backend: str = "auto") -> Envelope:
+    """r_max, r_min and r_ne of P launch geometries, flown; NaN where a geometry is not finite."""
+    parts = [_envelope(geometry[p], backend) for p in _chunks(len(geometry.own_speed))]
+    return Envelope(*(torch.cat([getattr(part, name) for part in parts]) for name in CHANNELS))
+
+
+def make_table(
+    own_speeds: int = 9, target_speeds: int = 9, bearings: int = 13, aspects: int = 33, device: str = "cpu"
+) -> ReachTable:
+    """The table of a grid, flown: some 30 million missiles for the shipped size."""
+    points = [
+        x.flatten().to(device, torch.float32) for x in ReachTable.grid(own_speeds, target_speeds, bearings, aspects)
+    ]
+    found = envelope(Geometry(*points))
+    values = torch.stack([getattr(found, name) for name in CHANNELS])
+    return ReachTable(values.reshape(-1, own_speeds, target_speeds, bearings, aspects).cpu())
+
+
+def _envelope(geometry: Geometry, backend: str) -> Envelope:
+    r_max, r_min = _straight(geometry, backend)
+    found = (r_max, r_min, _no_escape(geometry, r_max, backend), *_times(geometry, r_max, backend))
+    known = (geometry.own_speed + geometry.target_speed + geometry.bearing + geometry.aspect).isfinite()
+    return Envelope(*(torch.where(known, x, torch.nan) for x in found))
+
+
+def _times(geometry: Geometry, r_max: Tensor, backend: str) -> tuple[Tensor, ...]:
+    """How long missiles fly to targets that keep their velocity, from the TIMED_SHARES of r_max."""
+    distance = torch.stack([share * r_max for share in TIMED_SHARES], 1)
+    zero = torch.zeros_like(distance)
+    times = _flight_times(geometry, distance, zero, zero + HOLD, backend)
+    # Where such a launch does not hit (too near, as a rule), a middling closing speed stands in for it.
+    times = torch.where(times.isfinite(), times, distance / MIDDLING_MPS)
+    return torch.where(r_max[:, None] > 0, times, 0.0).unbind(1)
+
+
+def _straight(geometry: Geometry, backend: str) -> tuple[Tensor, Tensor]:
+    """r_max and r_min: the last hit, and the last miss below it."""
+    like = geometry.own_speed
+
+    def times(distance: Tensor) -> Tensor:
+        zero = torch.zeros_like(distance)
+        return _flight_times(geometry, distance, zero, zero + HOLD, backend)
+
+    def hits(distance: Tensor) -> Tensor:
+        return times(distance).isfinite()
+
+    ranges = torch.logspace(
+        math.log10(HIT_RADIUS_M), math.log10(FARTHEST_M), COARSE, dtype=like.dtype, device=like.device
+    )
+    ranges = ranges.expand(len(like), -1)
+    flight = times(ranges)
+    last = _last(flight.isfinite())
+    r_max, _ = _edge(hits, *_around(ranges, last))
+    close = _rough_places(ranges, flight)
+    ranges, order = torch.cat((ranges, close), 1).sort(1)
+    hit = torch.cat((flight.isfinite(), hits(close)), 1).gather(1, order)
+    missed = _last(~hit & (ranges < SURE * r_max[:, None]))
+    _, r_min = _edge(lambda x: ~hits(x), *_around(ranges, missed))
+    beyond = r_min[:, None] * torch.linspace(1, FRAYED, CLOSE + 1, dtype=like.dtype, device=like.device)
+    frayed = _last(~hits(beyond) & (beyond < SURE * r_max[:, None]))
+    r_min = torch.where(frayed < 0, r_min, _around(beyond, frayed)[1])
+    r_min = torch.where(missed < 0, HIT_RADIUS_M, r_min)
+    none = last < 0
+    return r_max.masked_fill(none, 0.0), torch.minimum(r_min, r_max).masked_fill(none, 0.0)
+
+
+def _rough_places(ranges: Tensor, flight: Tensor) -> Tensor:
+    """More launches [P, ROUGH * CLOSE] to try, where the time of flight bends down from one launch to the next.
+
+    From farther away a missile flies longer, and ever more so. Where that does not hold, it hits on another pass, or just after
+    burn-out; launches that miss hide there, in gaps of 3 % and more.
+    """
+    times = torch.where(flight.isfinite(), flight, 0.0)
+    seen = flight.isfinite().unfold(1, 3, 1).all(-1)
+    bend = torch.where(seen, times.diff(n=2, dim=1), torch.inf)
+    at = bend.topk(ROUGH, dim=1, largest=False).indices  # of the first of three launches
+    low, high = ranges.gather(1, at), ranges.gather(1, at + 2)
+    shares = torch.linspace(0, 1, CLOSE + 2, dtype=ranges.dtype, device=ranges.device)[1:-1]
+    return (low[..., None] + (high - low)[..., None] * shares).flatten(1)
+
+
+def _no_escape(geometry: Geometry, r_max: Tensor, backend: str) -> Tensor:
+    """The far end of the widest stretch from which every escape is hit."""
+    turns = torch.linspace(-math.pi, math.pi, ESCAPES, dtype=r_max.dtype, device=r_max.device)
+
+    def all_hit(distance: Tensor) -> Tensor:
+        each = distance[..., None].expand(*distance.shape, ESCAPES)
+        return _fly(geometry, each, turns.expand_as(each), torch.ones_like(each), backend).all(-1)
+
+    shares = torch.logspace(math.log10(0.05), 0, ESCAPE_COARSE, dtype=r_max.dtype, device=r_max.device)
+    ranges = r_max.clamp(HIT_RADIUS_M, ESCAPE_FARTHEST_M)[:, None] * shares
+    hit = all_hit(ranges)
+    begins = hit & ~torch.nn.functional.pad(hit, (1, 0))[:, :-1]
+    start = torch.where(begins, ranges, 0.0).cummax(1).values  # of the stretch that each range lies in
+    width = torch.where(hit, ranges - NO_ESCAPE_DEPTH * start, -1.0)
+    last = torch.where(hit.any(1), width.argmax(1), -1)
+    r_ne, _ = _edge(all_hit, *_around(ranges, last), points=ESCAPE_FINE)
+    deep = all_hit((NO_ESCAPE_DEPTH * r_ne)[:, None])[:, 0]
+    return torch.where((last >= 0) & deep & (r_max > 0), r_ne, 0.0)
+
+
+def _fly(geometry: Geometry, distance: Tensor, turn: Tensor, throttle: Tensor, backend: str) -> Tensor:
+    """Which launches [P, ...] from `distance` hit."""
+    return _flight_times(geometry, distance, turn, throttle, backend).isfinite()
+
+
+def _flight_times(geometry: Geometry, distance: Tensor, turn: Tensor, throttle: Tensor, backend: str) -> Tensor:
+    """How long [P, ...] (s) missiles launched from `distance` fly to their hit."""
+    pos, vel, target_pos, target_vel = (x.reshape(-1, 2) for x in geometry.at(distance))
+    return time_of_hit(pos, vel, target_pos, target_vel, turn.reshape(-1), throttle.reshape(-1), backend).view(
+        distance.shape
+    )
+
+
+def _last(true: Tensor) -> Tensor:
+    """The last place [P] of each row [P, K] that is True, or -1."""
+    index = torch.arange(true.shape[1], device=true.device)
+    return torch.where(true, index, -1).amax(1)
+
+
+def _around(ranges: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
+    """The range at `last` and the next one, each [P]."""
+    low = ranges.gather(1, last.clamp(min=0)[:, None])
+    high = ranges.gather(1, (last + 1).clamp(max=ranges.shape[1] - 1)[:, None])
+    return low[:, 0], high[:, 0]
+
+
+def _edge(true: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, points: int = FINE) -> tuple[Tensor, Tensor]:
+    """Narrows [P] brackets in which `true` holds at `low` and no more at `high`: the last range where it does, and the next tried."""
+    shares = torch.linspace(0, 1, points + 2, dtype=low.dtype, device=low.device)
+    for _ in range(ROUNDS):
+        ranges = low[:, None] + (high - low)[:, None] * shares
+        inside = true(ranges[:, 1:-1])
+        low, high = _around(ranges, _last(inside) + 1)
+    return low, high
+
+
+def _chunks(count: int) -> Iterator[slice]:
+    return (slice(first, first + CHUNK) for first in range(0, max(count, 1), CHUNK))
+
+
+def _polar(size: Tensor, angle: Tensor) -> Tensor:
+    return torch.stack((size * torch.cos(angle), size * torch.sin(angle)), -1)
+
+
+def _wrap(angle: Tensor) -> Tensor:
+    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
+
+
+if __name__ == "__main__":  # writes the shipped table anew
+    make_table(device="cuda" if torch.cuda.is_available() else "cpu").save()

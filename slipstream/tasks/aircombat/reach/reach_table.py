@@ -1,0 +1,144 @@
+"""How far a missile reaches, looked up: ranges over the geometry of a launch, computed once and interpolated.
+
+A launch is told by four numbers: the shooter's speed, the target's speed, the bearing of the target off the shooter's nose and its
+aspect, the angle of the shooter off the target's nose (0: it comes straight at you). Mirrored launches are alike, so the
+bearing is held from 0 to 180° and the aspect from -180° to 180°.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.tasks.aircombat.reach.shots import LONGEST_S
+
+CHANNELS = (
+    "r_max",
+    "r_min",
+    "r_ne",
+    "time_quarter",
+    "time_half",
+    "time_full",
+)  # what `reach.envelope` finds; 0 where there is none
+TIMED_SHARES = (0.25, 0.5, 0.99)  # of r_max: the launches that the three times are of
+SPEED_LIMITS_MPS = (150.0, 550.0)  # of both; beyond, the nearest is taken
+SHIPPED = Path(__file__).parent / "reach.npz"
+UNITS = (2.0, 2.0, 2.0, 0.004, 0.004, 0.004)  # m and s: a file holds whole multiples of them, 16 bits each
+
+
+def pseudo_angle(cos: Tensor, sin: Tensor) -> Tensor:
+    """A stand-in for the angle of (cos, sin) in [-2, 2] that grows with it: 0 at 0°, ±0.5 at ±45°, ±1 at ±90°, ±2 at ±180°.
+
+    It needs no arctangent, which native code and kernels would each round in their own way.
+    """
+    size = cos.abs() + sin.abs()
+    share = 1 - cos / size.clamp(min=1e-12)
+    return torch.where(sin < 0, -share, share)
+
+
+def angle_of(pseudo: Tensor) -> Tensor:
+    """The angle (rad) that `pseudo_angle` gives `pseudo` for."""
+    cos = 1 - pseudo.abs()
+    return torch.atan2(torch.sign(pseudo) * (1 - cos.abs()), cos)
+
+
+@dataclass
+class ReachTable:
+    """Ranges on a grid, even in both speeds and in the pseudo-angles of bearing and aspect."""
+
+    values: Tensor  # [channels, own speeds, target speeds, bearings, aspects] float32, m and s; see CHANNELS
+    _rows: Tensor = field(init=False, repr=False)  # [points, channels]: the channels of one point lie together
+
+    def __post_init__(self) -> None:
+        self._rows = self.values.flatten(1).T.contiguous()
+
+    @classmethod
+    def load(cls, path: Path = SHIPPED, device: torch.device | str = "cpu") -> ReachTable:
+        """The table of a file, by default the one that ships with the package."""
+        with np.load(path) as file:
+            values = file["values"] * _units()
+        return cls(torch.from_numpy(values).to(device).contiguous())
+
+    def save(self, path: Path = SHIPPED) -> None:
+        """Writes the table."""
+        np.savez_compressed(path, values=np.round(self.values.cpu().numpy() / _units()).astype(np.uint16))
+
+    @staticmethod
+    def grid(own_speeds: int, target_speeds: int, bearings: int, aspects: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Own speed, target speed (m/s), bearing and aspect (rad) of every point, each of the four numbers' shape, float64."""
+        low, high = SPEED_LIMITS_MPS
+        axes = (
+            torch.linspace(low, high, own_speeds, dtype=torch.float64),
+            torch.linspace(low, high, target_speeds, dtype=torch.float64),
+            angle_of(torch.linspace(0, 2, bearings, dtype=torch.float64)),
+            angle_of(torch.linspace(-2, 2, aspects, dtype=torch.float64)),
+        )
+        own, target, bearing, aspect = torch.meshgrid(*axes, indexing="ij")
+        return own, target, bearing, aspect
+
+    def lookup(
+        self, own_speed: Tensor, target_speed: Tensor, bearing: Tensor, aspect: Tensor, channel: int = 0
+    ) -> Tensor:
+        """One channel [...], interpolated linearly on all four axes; bearing and aspect are pseudo-angles."""
+        flat = self.values[channel].flatten()
+        total = torch.zeros_like(own_speed)
+        for index, weight in self._corners(own_speed, target_speed, bearing, aspect):
+            total = total + weight * flat[index]
+        return total
+
+    def lookup_all(self, own_speed: Tensor, target_speed: Tensor, bearing: Tensor, aspect: Tensor) -> Tensor:
+        """All channels [..., channels] at once."""
+        total = self._rows.new_zeros((*own_speed.shape, len(self.values)))
+        for index, weight in self._corners(own_speed, target_speed, bearing, aspect):
+            total = total + weight[..., None] * self._rows[index]
+        return total
+
+    def _corners(
+        self, own_speed: Tensor, target_speed: Tensor, bearing: Tensor, aspect: Tensor
+    ) -> list[tuple[Tensor, Tensor]]:
+        """The 16 grid points around a geometry: their places in a channel, and what each weighs."""
+        low, high = SPEED_LIMITS_MPS
+        mirrored = bearing < 0
+        aspect = torch.where(mirrored, -aspect, aspect)
+        shares = (
+            (own_speed - low) / (high - low),
+            (target_speed - low) / (high - low),
+            bearing.abs() / 2,
+            (aspect + 2) / 4,
+        )
+        table = self.values[0]
+        places, weights = [], []
+        for share, count, stride in zip(shares, table.shape, table.stride(), strict=True):
+            place = (share * (count - 1)).clamp(0, count - 1)
+            first = place.to(torch.int64).clamp(max=max(count - 2, 0))
+            part = place - first
+            places.append((first * stride, (first + min(1, count - 1)) * stride))
+            weights.append((1 - part, part))
+        found = []
+        for i, j, k, m in product((0, 1), repeat=4):
+            index = places[0][i] + places[1][j] + places[2][k] + places[3][m]
+            found.append((index, weights[0][i] * weights[1][j] * weights[2][k] * weights[3][m]))
+        return found
+
+
+def time_between(channels: Tensor, distance: Tensor) -> Tensor:
+    """How long [...] (s) a missile flies to a target that keeps its velocity, from what `lookup_all` found [..., channels].
+
+    Between the times of the table, and from none at no distance, it is taken to grow evenly. LONGEST_S where it does not get there.
+    """
+    share = distance / channels[..., 0].clamp(min=1.0)
+    time, near, before = torch.zeros_like(share), 0.0, torch.zeros_like(share)
+    for far, name in zip(TIMED_SHARES, CHANNELS[3:], strict=True):
+        after = channels[..., CHANNELS.index(name)]
+        time = torch.where(share > near, before + (after - before) * ((share - near) / (far - near)), time)
+        near, before = far, after
+    return torch.where(share <= 1, time, LONGEST_S).clamp(0, LONGEST_S)
+
+
+def _units() -> np.ndarray:
+    return np.array(UNITS, np.float32).reshape(-1, 1, 1, 1, 1)

@@ -1,0 +1,103 @@
+"""The set of places that a missile launched now can be at, some seconds later, whatever its rudder does.
+
+Its boundary is the envelope of three families of flights (compared with random rudders in tests/sim/test_reachable.py):
+- turns to any heading, with a rudder in proportion to what is still to be turned: a soft turn costs less speed than a hard one, so
+  these reach farthest;
+- turns at full rudder to any heading, then straight: the tips of the set;
+- full rudder one way, then the other: the slowest way to anywhere, the inner side.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from slipstream.tasks.aircombat.physics.airframe import MISSILE, PHYSICS_DT_S, SOUND_MPS
+from slipstream.tasks.aircombat.physics.guidance import LAUNCH_AHEAD_M
+from slipstream.tasks.aircombat.reach.paths import Steering, paths
+from slipstream.tasks.aircombat.reach.shots import BURN_TICKS, HARD
+
+TIMES_S = (5.0, 10.0, 15.0, 20.0)
+GAINS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.6, 3.0, HARD)  # rudder per rad still to be turned
+TURNS = 49  # headings from straight on to a full turn
+RAYS = 49  # directions in which the boundary of one half is found
+
+
+@dataclass
+class Boundary:
+    """The boundary at one time, as seen from the carrier: along x ahead, y to the left, in m."""
+
+    time_s: float
+    outer: Tensor  # [2 * RAYS - 1, 2]: the far side, from the rightmost direction over straight ahead to the leftmost
+    inner: Tensor  # the near side, likewise
+    outer_mach: Tensor  # [2 * RAYS - 1]
+    inner_mach: Tensor
+
+    @property
+    def polygon(self) -> Tensor:
+        """The set as one closed polygon; where it closes behind the carrier, with a seam there."""
+        return torch.cat((self.outer, self.inner.flip(0)))
+
+    @property
+    def mach(self) -> Tensor:
+        """Of the missile at each corner of the polygon."""
+        return torch.cat((self.outer_mach, self.inner_mach.flip(0)))
+
+
+def reachable(speed_mps: float, times_s: tuple[float, ...] = TIMES_S, backend: str = "auto") -> list[Boundary]:
+    """The boundaries of the reachable set of a missile that is launched at `speed_mps`."""
+    turns = torch.linspace(0, 2 * math.pi, TURNS)
+    ticks = [round(t / PHYSICS_DT_S) for t in times_s]
+    every = math.gcd(*ticks)
+    families = [Steering.turning(turns, gain) for gain in GAINS]
+    families += [Steering.weave(torch.ones(TURNS), torch.linspace(0, t, TURNS).round()) for t in ticks]
+    count = len(families) * TURNS
+    pos = torch.tensor([LAUNCH_AHEAD_M, 0.0]).repeat(count, 1)
+    vel = torch.tensor([float(speed_mps), 0.0]).repeat(count, 1)
+    burn = torch.full((count,), BURN_TICKS, dtype=torch.int32)
+    flown = paths(MISSILE, pos, vel, Steering.cat(*families), burn, max(ticks), every, backend).view(
+        len(families), TURNS, -1, 3
+    )
+    result = []
+    for index, (time_s, tick) in enumerate(zip(times_s, ticks, strict=True)):
+        now = flown[:, :, tick // every]
+        weave = now[len(GAINS) + index]  # the one that is spread over just so long
+        result.append(
+            _boundary(time_s, torch.stack((*now[: len(GAINS)], weave, weave * torch.tensor([1.0, -1.0, 1.0]))))
+        )
+    return result
+
+
+def _boundary(time_s: float, curves: Tensor) -> Boundary:
+    """The farthest and the nearest crossing of every ray with curves [C, TURNS, 3] of places and speeds."""
+    begin, end = curves[:, :-1].reshape(-1, 3), curves[:, 1:].reshape(-1, 3)
+    angles = torch.linspace(0, 1, RAYS) * _widest(begin, end)
+    ray = torch.stack((torch.cos(angles), torch.sin(angles)), -1)  # [RAYS, 2]
+    normal = torch.stack((-ray[:, 1], ray[:, 0]), -1)
+    side_begin, side_end = normal @ begin[:, :2].T, normal @ end[:, :2].T  # [RAYS, segments]: how far left of the ray
+    part = side_begin / torch.where(side_begin == side_end, 1.0, side_begin - side_end)
+    along = torch.lerp(ray @ begin[:, :2].T, ray @ end[:, :2].T, part)
+    crosses = (side_begin * side_end <= 0) & (side_begin != side_end) & (along > 0)
+    far, near = torch.where(crosses, along, -1.0).argmax(1), torch.where(crosses, along, 1e9).argmin(1)
+    rows = torch.arange(RAYS)
+    outer, inner = (torch.lerp(begin[at], end[at], part[rows, at, None]) for at in (far, near))
+    outer[0, 1] = inner[0, 1] = 0
+    machs = (torch.cat((x.flip(0), x[1:])) / SOUND_MPS for x in (outer[:, 2], inner[:, 2]))
+    return Boundary(time_s, *_mirrored(outer[:, :2], inner[:, :2]), *machs)
+
+
+def _widest(begin: Tensor, end: Tensor) -> float:
+    """The direction (rad) to which the left half of the set goes, a hair inside of it; half a turn where it closes behind."""
+    closes = (begin[:, 1] > 0) & (end[:, 1] <= 0) & (end[:, 0] < 0)
+    angle = torch.atan2(begin[:, 1], begin[:, 0])
+    widest = torch.where(begin[:, 1] >= 0, angle, 0.0).amax()
+    return math.pi * (1 - 1e-5) if bool(closes.any()) else float(widest) * (1 - 1e-5)
+
+
+def _mirrored(*halves: Tensor) -> tuple[Tensor, ...]:
+    """Left halves [RAYS, 2], from straight ahead on, completed by their mirror images."""
+    flip = torch.tensor([1.0, -1.0])
+    return tuple(torch.cat(((half * flip).flip(0), half[1:])) for half in halves)

@@ -1,0 +1,175 @@
+"""What a spacetime diagram shows: the next 20 s of a duel, as one side must expect them, in plain arrays.
+
+Made from a render state (`describe_duel`, `AirCombatEnv.get_render_state`); drawn by `slipstream.tasks.aircombat.figures.spacetime`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slipstream.tasks.aircombat.physics.airframe import FIGHTER, GRAVITY_MPS2, MISSILE, PHYSICS_DT_S, SOUND_MPS
+from slipstream.tasks.aircombat.physics.guidance import BURN_S
+from slipstream.tasks.aircombat.reach.paths import NEVER, Steering, chases, paths
+from slipstream.tasks.aircombat.reach.reach import Geometry, envelope
+from slipstream.tasks.aircombat.reach.reach_table import CHANNELS, ReachTable, pseudo_angle
+from slipstream.tasks.aircombat.reach.reachable import TIMES_S, reachable
+from slipstream.tasks.aircombat.reach.shots import BURN_TICKS
+
+FUTURE_S = 20.0
+EVERY = 15  # ticks between two points of a path: a quarter of a second
+AZIMUTHS = 96  # points of a contour
+RANGES = ("r_max", "r_min", "r_ne")
+
+
+def scene_of(state: dict[str, Any], side: int = 1, exact: bool = True) -> dict[str, Any]:
+    """The duel of a render state as `side` (1 or 2) sees it, in m and s; see the keys below.
+
+    `exact` flies the ranges of the numbers anew; without, they come from the table as the contours do.
+    """
+    if side not in (1, 2):
+        raise ValueError(f"side must be 1 or 2, not {side}")
+    own, enemy = state["aircraft"][side - 1], state["aircraft"][2 - side]
+    incoming = [m for m in state["missiles"] if m["target"] == side]
+    outgoing = [m for m in state["missiles"] if m["target"] != side]
+    escapes = _escapes(own, _nearest(own, incoming) or enemy)
+    may_fire = enemy["alive"] and enemy["missiles"] > 0
+    return {
+        "time": state["time"],
+        "winner": state["winner"],
+        "side": side,
+        "own": own,
+        "enemy": enemy,
+        "missiles": {"incoming": incoming, "outgoing": outgoing},
+        "times": np.arange(0, FUTURE_S + 1e-6, EVERY * PHYSICS_DT_S),  # [K]: of the paths' points
+        "own_path": _ahead(own, Steering.hold(torch.tensor([_rudder(own)])))[0],  # [K, 3]: x, y, speed
+        "enemy_path": _ahead(enemy, Steering.hold(torch.tensor([_rudder(enemy)])))[0],
+        "escapes": _ahead(own, Steering.turning(escapes)),  # [2, K, 3]: left, right
+        "incoming": _chased(incoming, own),  # [missiles, K, 3], NaN from where one is slower than sound or has hit
+        "outgoing": _chased(outgoing, enemy),
+        "reach": _reach(enemy) if may_fire else [],  # of a missile that the enemy launches now, for each of TIMES_S
+        "contours": _contours(enemy, own) if may_fire else {},  # r_max, r_min, r_ne: [AZIMUTHS, 2] around the enemy
+        "threat": _ranges(enemy, own, exact),  # range, r_max, r_min, r_ne of the enemy's shot, had it a missile
+        "shot": _ranges(own, enemy, exact),  # and of one's own
+    }
+
+
+def scenes_of_game(states: Sequence[dict[str, Any]], side: int = 1, exact: bool = False) -> list[dict[str, Any]]:
+    """The scenes of a recorded game, each with the paths flown so far as "trails": {"own", "enemy"} of [T, 2]."""
+    flown = {who: np.array([[s["aircraft"][k]["x"], s["aircraft"][k]["y"]] for s in states]) for who, k in _who(side)}
+    return [
+        scene_of(state, side, exact) | {"trails": {who: path[: index + 1] for who, path in flown.items()}}
+        for index, state in enumerate(states)
+    ]
+
+
+def _who(side: int) -> tuple[tuple[str, int], tuple[str, int]]:
+    return ("own", side - 1), ("enemy", 2 - side)
+
+
+def _pos(body: dict[str, Any]) -> Tensor:
+    return torch.tensor([[body["x"], body["y"]]], dtype=torch.float32)
+
+
+def _vel(body: dict[str, Any]) -> Tensor:
+    return torch.tensor([[body["vx"], body["vy"]]], dtype=torch.float32)
+
+
+def _rudder(body: dict[str, Any]) -> float:
+    """As commanded last, from the load that it makes."""
+    return float(np.clip(body["g_load"] * GRAVITY_MPS2 * FIGHTER.min_radius_m / max(body["speed"], 1.0) ** 2, -1, 1))
+
+
+def _ahead(body: dict[str, Any], steering: Steering) -> NDArray[Any]:
+    """Where a fighter at full throttle will be [M, K, 3]."""
+    count = len(steering.held)
+    thrust = torch.full((count,), NEVER, dtype=torch.int32)
+    ticks = round(FUTURE_S / PHYSICS_DT_S)
+    return paths(
+        FIGHTER, _pos(body).repeat(count, 1), _vel(body).repeat(count, 1), steering, thrust, ticks, EVERY
+    ).numpy()
+
+
+def _escapes(own: dict[str, Any], threat: dict[str, Any]) -> Tensor:
+    """The turns [2], to the left and to the right, until the threat is dead astern."""
+    away = math.atan2(own["y"] - threat["y"], own["x"] - threat["x"])
+    left = (away - own["angle"]) % (2 * math.pi)
+    return torch.tensor([left, left - 2 * math.pi])
+
+
+def _nearest(own: dict[str, Any], missiles: list[dict[str, Any]]) -> dict[str, Any] | None:
+    return min(missiles, key=lambda m: math.hypot(m["x"] - own["x"], m["y"] - own["y"]), default=None)
+
+
+def _chased(missiles: list[dict[str, Any]], target: dict[str, Any]) -> NDArray[Any]:
+    """Where missiles will be if their target keeps its rudder; cut where they fall under Mach 1 with the engine out."""
+    ticks = round(FUTURE_S / PHYSICS_DT_S)
+    if not missiles:
+        return np.zeros((0, ticks // EVERY + 1, 3), np.float32)
+    count = len(missiles)
+    ages_s = [m["age_s"] for m in missiles]
+    age = torch.tensor([round(a / PHYSICS_DT_S) for a in ages_s], dtype=torch.int32)
+    pos, vel = torch.cat([_pos(m) for m in missiles]), torch.cat([_vel(m) for m in missiles])
+    if target["alive"]:
+        steering = Steering.hold(torch.full((count,), _rudder(target)))
+        flown = chases(
+            pos, vel, age, _pos(target).repeat(count, 1), _vel(target).repeat(count, 1), steering, ticks, EVERY
+        ).numpy()
+    else:  # straight on
+        flown = paths(MISSILE, pos, vel, Steering.hold(torch.zeros(count)), BURN_TICKS - age, ticks, EVERY).numpy()
+    times = np.arange(flown.shape[1]) * EVERY * PHYSICS_DT_S
+    burnt_out = np.array(ages_s)[:, None] + times > BURN_S
+    spent = np.logical_or.accumulate(burnt_out & (flown[..., 2] < SOUND_MPS), axis=1)
+    flown[spent] = np.nan
+    return flown
+
+
+def _reach(shooter: dict[str, Any]) -> list[dict[str, Any]]:
+    """The reachable sets of a missile launched now, in the plane."""
+    cos, sin = math.cos(shooter["angle"]), math.sin(shooter["angle"])
+    turned = np.array([[cos, sin], [-sin, cos]])
+    place = np.array([shooter["x"], shooter["y"]])
+    return [
+        {"time": b.time_s, "polygon": b.polygon.numpy() @ turned + place, "mach": b.mach.numpy()}
+        for b in reachable(shooter["speed"], TIMES_S)
+    ]
+
+
+@cache
+def _table() -> ReachTable:
+    return ReachTable.load()
+
+
+def _contours(shooter: dict[str, Any], target: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """How far the shooter reaches in every direction, against a target that flies as this one does."""
+    line = torch.linspace(0, 2 * math.pi, AZIMUTHS + 1)[:-1]
+    bearing, aspect = line - shooter["angle"], line + math.pi - target["angle"]
+    own_speed, target_speed = (torch.full_like(line, body["speed"]) for body in (shooter, target))
+    looked_up = _look_up(Geometry(own_speed, target_speed, bearing, aspect))
+    ray = torch.stack((torch.cos(line), torch.sin(line)), -1)
+    return {name: (_pos(shooter) + r[:, None] * ray).numpy() for name, r in looked_up.items()}
+
+
+def _ranges(shooter: dict[str, Any], target: dict[str, Any], exact: bool) -> dict[str, float]:
+    """The ranges of a launch now, in m."""
+    geometry, distance = Geometry.between(_pos(shooter), _vel(shooter), _pos(target), _vel(target))
+    if exact:
+        found = envelope(geometry)
+        ranges = {name: getattr(found, name) for name in RANGES}
+    else:
+        ranges = _look_up(geometry)
+    return {"range": float(distance)} | {name: float(r) for name, r in ranges.items()}
+
+
+def _look_up(geometry: Geometry) -> dict[str, Tensor]:
+    """The ranges [P] of the table."""
+    bearing, aspect = (pseudo_angle(torch.cos(x), torch.sin(x)) for x in (geometry.bearing, geometry.aspect))
+    found = _table().lookup_all(geometry.own_speed, geometry.target_speed, bearing, aspect)
+    return {name: found[:, CHANNELS.index(name)] for name in RANGES}

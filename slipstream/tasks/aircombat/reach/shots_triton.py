@@ -1,0 +1,75 @@
+"""Shots as one Triton kernel: each flies in registers from launch to end. The step itself is that of the Triton engine."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from slipstream.tasks.aircombat.physics.airframe import PHYSICS_DT_S
+from slipstream.tasks.aircombat.physics.duel_triton import (
+    F_DRAG,
+    F_RADIUS,
+    F_THRUST,
+    F_TURN,
+    M_DRAG,
+    M_RADIUS,
+    M_THRUST,
+    M_TURN,
+    SLOW_SQUARED,
+    _advance,
+    _met,
+    _pronav,
+)
+from slipstream.tasks.aircombat.physics.duel_triton_view import speed_of
+from slipstream.tasks.aircombat.reach.shots import BURN_TICKS, LONGEST_TICKS
+
+BLOCK, WARPS = (
+    32,
+    1,
+)  # a warp of shots ends with its longest: neighbours, launches of one geometry, fly about equally long
+BURN, LONGEST = tl.constexpr(BURN_TICKS), tl.constexpr(LONGEST_TICKS)
+
+
+@triton.jit
+def _fly(pos, vel, target_pos, target_vel, turn_at, throttle_at, out, count, dt, BLOCK: tl.constexpr):
+    n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    live = n < count
+    mx, my = tl.load(pos + 2 * n, mask=live, other=0.0), tl.load(pos + 2 * n + 1, mask=live, other=0.0)
+    mvx, mvy = tl.load(vel + 2 * n, mask=live, other=1.0), tl.load(vel + 2 * n + 1, mask=live, other=1.0)
+    tx, ty = tl.load(target_pos + 2 * n, mask=live, other=0.0), tl.load(target_pos + 2 * n + 1, mask=live, other=0.0)
+    tvx, tvy = tl.load(target_vel + 2 * n, mask=live, other=1.0), tl.load(target_vel + 2 * n + 1, mask=live, other=1.0)
+    turn, throttle = tl.load(turn_at + n, mask=live, other=0.0), tl.load(throttle_at + n, mask=live, other=0.0)
+    moves = throttle >= 0
+    throttle = tl.maximum(throttle, 0.0)
+    end = tl.where(live, -1.0, 0.0)  # ticks to the hit; below zero while it flies, infinite after a miss
+    age = 0
+    while (age < LONGEST) & (tl.min(end, 0) < 0):
+        rudder = _pronav(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt, dt)
+        rudder = tl.where(age > 0, rudder, 0.0)
+        thrust = tl.where(age < BURN, 1.0, 0.0)
+        mvx, mvy = _advance(mvx, mvy, rudder, thrust, M_DRAG, M_TURN, M_THRUST, M_RADIUS, dt)
+        step = speed_of(tvx, tvy) * (dt * (1.0 / F_RADIUS))
+        evasion = tl.minimum(tl.maximum(turn / step, -1.0), 1.0)
+        turn -= evasion * step
+        ux, uy = _advance(tvx, tvy, evasion, throttle, F_DRAG, F_TURN, F_THRUST, F_RADIUS, dt)
+        tvx, tvy = tl.where(moves, ux, tvx), tl.where(moves, uy, tvy)
+        mx, my, tx, ty = mx + mvx * dt, my + mvy * dt, tx + tvx * dt, ty + tvy * dt
+        age += 1
+        hit = _met(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt)
+        slow = (mvx * mvx + mvy * mvy < SLOW_SQUARED) & (age >= BURN)
+        now = tl.where(hit, age * 1.0, tl.where(slow, float("inf"), -1.0))
+        end = tl.where(end < 0, now, end)
+    tl.store(out + n, tl.where(end < 0, float("inf"), end * dt), mask=live)
+
+
+def time_of_hit(
+    pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor, turn: Tensor, throttle: Tensor
+) -> Tensor:
+    """`shots.time_of_hit` of launched missiles, for CUDA tensors."""
+    tensors = [x.to(torch.float32).contiguous() for x in (pos, vel, target_pos, target_vel, turn, throttle)]
+    out = torch.empty_like(tensors[4])
+    if len(out):
+        _fly[(triton.cdiv(len(out), BLOCK),)](*tensors, out, len(out), PHYSICS_DT_S, BLOCK=BLOCK, num_warps=WARPS)
+    return out.to(turn.dtype)

@@ -1,0 +1,270 @@
+"""GymEnv: any Gymnasium env as a TensorEnv.
+
+    slipstream train task=gym env.id=CartPole-v1 algo=dqn
+
+Gymnasium's vector envs reset on the next step, as ours do, so their frames are passed on as they come. Each episode has a seed
+of its own, made from the env's seed, the environment and the episode's number; a saved env is brought back by playing the
+present episodes again, action by action, which works for any env that does the same when seeded the same.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.envs.specs import Box, Discrete, Observation, Spec
+from slipstream.sim.seeding import derive_seed
+
+try:
+    import gymnasium
+    from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+except ImportError as error:
+    raise ImportError("task=gym needs Gymnasium: pip install 'slipstream-rl[gym]'") from error
+
+VECTORIZATIONS = ("sync", "async", "native")
+
+
+@dataclass
+class GymConfig:
+    """The settings of `env.*`."""
+
+    num_envs: int = 1
+    id: str = "CartPole-v1"  # as Gymnasium registers it; module:Name-v0 imports the module first
+    vectorization: str = "sync"  # async: a process for each; native: the env's own vector form, where it has one
+    max_episode_steps: int = 0  # 0: as registered
+    kwargs: dict[str, Any] = field(default_factory=dict)  # of the env: 'env.kwargs={g: 9.8}'
+
+    def __post_init__(self) -> None:
+        if self.num_envs < 1 or self.max_episode_steps < 0:
+            raise ValueError("env.num_envs must be at least 1, env.max_episode_steps not negative")
+        if self.vectorization not in VECTORIZATIONS:
+            raise ValueError(
+                f"env.vectorization must be one of {', '.join(VECTORIZATIONS)}, not '{self.vectorization}'"
+            )
+
+
+class GymEnv(TensorEnv):
+    """N environments of one Gymnasium id. A single observation is called `observation`, those of a Dict keep their names."""
+
+    Config = GymConfig
+
+    def __init__(
+        self,
+        num_envs: int | None = None,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+        config: GymConfig | None = None,
+    ) -> None:
+        self.config = config = config or GymConfig()
+        super().__init__(config.num_envs if num_envs is None else num_envs, device, seed)
+        self.vector: Any = _make_vector(config, self.num_envs, seed)
+        self._spaces = _named(self.vector.single_observation_space, config.id)
+        self.observation_spec = {name: _observation_spec(space, name) for name, space in self._spaces.items()}
+        self.action_spec, self._to_gym = _actions(self.vector.single_action_space)
+        self._native_seed = derive_seed(seed, "native vector env") % 2**31
+        self.reset()
+
+    # -- a step ----------------------------------------------------------------------------------------------------------
+
+    def _transition(self, action: Tensor, resetting: Tensor) -> None:
+        self._advance(action)  # the vector env resets those that ended
+
+    def _advance(self, action: Tensor) -> None:
+        self._observation, self._reward, self._terminated, self._truncated, _ = self.vector.step(
+            self._to_gym(action.cpu().numpy())
+        )
+
+    def _reset(self, mask: Tensor) -> None:
+        chosen = mask.cpu().numpy()
+        if self.config.vectorization == "native":
+            if not chosen.all():
+                raise ValueError(
+                    "a native vector env resets all its environments at once: use env.vectorization=sync for reset(env_mask)"
+                )
+            self._observation, _ = self.vector.reset(seed=self._native_seed)
+            self._native_seed += 1
+        elif chosen.any():
+            self._observation, _ = self.vector.reset(options={"reset_mask": chosen})
+        nothing = np.zeros(self.num_envs)
+        self._reward, self._terminated, self._truncated = nothing, nothing > 0, nothing > 0
+
+    def _observe(self) -> Observation:
+        rows = self._observation if isinstance(self._observation, dict) else {"observation": self._observation}
+        return {name: self._tensor(rows[name], spec.dtype) for name, spec in self.observation_spec.items()}
+
+    def _outcome(self) -> Outcome:
+        facts = self._tensor(self._reward, torch.float32), self._tensor(self._terminated), self._tensor(self._truncated)
+        return Outcome(*facts, {})
+
+    def _tensor(self, array: np.ndarray, dtype: torch.dtype | None = None) -> Tensor:
+        """A copy on the device: the vector env writes into the same arrays again."""
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, dtype, copy=True)
+
+    def _safe_action(self, action: Tensor) -> Tensor:
+        """As every env, but with a look first, since Gymnasium's envs look anyway: it takes a tenth of replacing bad values."""
+        spec: Any = self.action_spec
+        low, high = (0, spec.n - 1) if isinstance(spec, Discrete) else (spec.low, spec.high)
+        if action.shape == (self.num_envs, *spec.shape) and action.dtype == spec.dtype:
+            least, most = (x.item() for x in action.aminmax())
+            if math.isfinite(least) and math.isfinite(most) and low <= least and most <= high:
+                return action
+        return super()._safe_action(action)
+
+    # -- state -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def can_go_back(self) -> bool:
+        """Never: the envs keep their state to themselves."""
+        return False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Each environment's episode number and the actions taken in it; a native vector env keeps its state to itself."""
+        state = super().state_dict()
+        if self.config.vectorization == "native":
+            return state | {"native_seed": self._native_seed}
+        histories = self.vector.call("history")
+        actions = [torch.as_tensor(np.array(taken)) for _, taken in histories]
+        episode = torch.tensor([episode for episode, _ in histories])
+        return state | {
+            "episode": episode,
+            "actions": actions,
+            "observation": {k: v.cpu() for k, v in self._observe().items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from `state`, bit for bit where the env is deterministic; a native vector env begins new episodes."""
+        super().load_state_dict(state)
+        if self.config.vectorization == "native":
+            self._native_seed = state["native_seed"]
+            self._reset(torch.ones_like(self._pending))
+            return
+        self.vector.reset()  # its own notes of who must be reset; ours are right
+        actions = [taken.numpy() for taken in state["actions"]]
+        seen = self.vector.call("replay", state["episode"].tolist(), actions, self._pending.cpu().tolist())
+        named = [one if isinstance(one, dict) else {"observation": one} for one in seen]
+        self._observation = {name: np.stack([one[name] for one in named]) for name in self._spaces}
+        if not all(torch.equal(now.cpu(), state["observation"][name]) for name, now in self._observe().items()):
+            warnings.warn(
+                f"{self.config.id} does not do the same when seeded the same: this is not the run that was saved",
+                stacklevel=2,
+            )
+
+    def close(self) -> None:
+        """Ends the processes of env.vectorization=async."""
+        self.vector.close()
+
+
+class SeededEpisodes(gymnasium.Wrapper):
+    """Gives each episode a seed of its own and remembers the actions taken in it, so that it can be played again."""
+
+    def __init__(self, env: gymnasium.Env, seed: int, index: int) -> None:
+        super().__init__(env)
+        self._seed, self._index = seed, index
+        self._episode = 0
+        self._taken: list[Any] = []
+        self._over = False  # brought back at the end of an episode: the next step only resets
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """The next episode, by its own seed."""
+        self._episode += 1
+        self._taken, self._over = [], False
+        return self.env.reset(
+            seed=derive_seed(self._seed, f"episode {self._index}.{self._episode}") % 2**31, options=options
+        )
+
+    def step(self, action: Any) -> Any:
+        """One step, remembered."""
+        if self._over:
+            return self.reset()[0], 0.0, False, False, {}
+        self._taken.append(np.array(action))
+        return self.env.step(action)
+
+    def history(self) -> tuple[int, list[Any]]:
+        """The number of the present episode, and the actions taken in it."""
+        return self._episode, self._taken
+
+    def replay(self, episodes: list[int], actions: list[np.ndarray], over: list[bool]) -> Any:
+        """Plays this environment's episode again; what is seen in the end."""
+        self._episode = episodes[self._index] - 1
+        seen = self.reset()[0]
+        for action in actions[self._index]:
+            seen = self.step(action if action.shape else action[()])[0]
+        self._over = over[self._index]
+        return seen
+
+
+# -- what Gymnasium has, as we name it -----------------------------------------------------------------------------------
+
+
+def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
+    kwargs = dict(config.kwargs)
+    if config.max_episode_steps:
+        kwargs["max_episode_steps"] = config.max_episode_steps
+    try:
+        if config.vectorization == "native":
+            vector = gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
+            if vector.metadata.get("autoreset_mode") is not AutoresetMode.NEXT_STEP:
+                raise ValueError(
+                    f"{config.id}'s native vector env does not reset on the next step: use env.vectorization=sync"
+                )
+            return vector
+        makers = [partial(_make_one, config.id, kwargs, seed, index) for index in range(num_envs)]
+        if (
+            config.vectorization == "async"
+        ):  # forked, so that a worker knows the ids registered here, whatever default others have set
+            return AsyncVectorEnv(makers, context="fork" if sys.platform == "linux" else None)
+        return SyncVectorEnv(makers, copy=False)
+    except (gymnasium.error.Error, TypeError) as error:
+        raise ValueError(f"env.id={config.id}: {error}") from error
+
+
+def _make_one(id: str, kwargs: dict[str, Any], seed: int, index: int) -> gymnasium.Env:
+    # The passive checker asserts at every step what tests assert once.
+    return SeededEpisodes(gymnasium.make(id, disable_env_checker=True, **kwargs), seed, index)
+
+
+def _named(space: gymnasium.Space, id: str) -> dict[str, gymnasium.Space]:
+    return dict(space.spaces) if isinstance(space, gymnasium.spaces.Dict) else {"observation": space}
+
+
+def _observation_spec(space: gymnasium.Space, name: str) -> Spec:
+    if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
+        return Discrete(int(space.n))
+    if isinstance(space, gymnasium.spaces.Box):
+        # float64 is kept as float32, which is what networks are of
+        dtype = (
+            torch.float32
+            if space.dtype in (np.float64, np.float32, np.float16)
+            else torch.from_numpy(np.zeros(1, space.dtype)).dtype
+        )
+        return Box(space.shape, float(space.low.min()), float(space.high.max()), dtype)
+    raise ValueError(
+        f"observation '{name}' is a {space}: only Box, Discrete and a Dict of these can be used; wrap the env to flatten it"
+    )
+
+
+def _actions(space: gymnasium.Space) -> tuple[Spec, Callable[[np.ndarray], np.ndarray]]:
+    """How we name the actions, and what turns ours [N, ...] into theirs."""
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return Discrete(int(space.n)), lambda action: action + space.start
+    if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
+        raise ValueError(f"actions of {space} cannot be used: only Discrete and vectors (Box) can; wrap the env")
+    low, high, dtype = space.low, space.high, space.dtype
+    if (low == low[0]).all() and (high == high[0]).all():
+        return Box(space.shape, float(low[0]), float(high[0])), lambda action: action.astype(dtype, copy=False)
+    if not all(math.isfinite(x) for x in (*low, *high)):
+        raise ValueError(
+            f"actions of {space} have bounds on some dimensions only: wrap the env to bound all of them or none"
+        )
+    half, middle = (high - low) / 2, (high + low) / 2  # bounds that differ: the policy's actions lie in [-1, 1]
+    return Box(space.shape, -1.0, 1.0), lambda action: (action * half + middle).astype(dtype, copy=False)

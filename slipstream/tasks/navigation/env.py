@@ -1,0 +1,298 @@
+"""NavigationEnv: drones cross a field of standing and moving obstacles to a goal, steering with velocities from LiDAR.
+
+NavRL's task (arXiv 2409.15634) in plain tensors: its world, observations, reward and ends are the defaults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.envs.specs import Box, Discrete, Observation
+from slipstream.sim.frames import heading_of, to_goal_frame, to_world
+from slipstream.sim.random import CounterRandom
+from slipstream.sim.seeding import derive_seed
+from slipstream.tasks.navigation.physics.disturbance import Disturbance, DisturbanceConfig
+from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig
+from slipstream.tasks.navigation.physics.obstacles import SEEN_COLUMNS, MovingObstacles, MovingObstaclesConfig
+from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS
+from slipstream.tasks.navigation.physics.world import WorldGrid
+from slipstream.tasks.navigation.rewards import NavigationReward
+
+NEAREST = 5  # moving obstacles in the observation
+GOAL_RADIUS_M = 0.5
+BODY_RADIUS_M = 0.3
+HEIGHT_LIMITS_M = (0.2, 4.0)
+HEIGHT_SLACK_M = 0.2
+START_MARGIN_M = 4.0  # starts and goals lie this far outside the map
+START_HEIGHTS_M = (0.5, 2.5)
+
+
+@dataclass
+class NavigationConfig:
+    """The settings of `env.*`; the defaults are NavRL's."""
+
+    num_envs: int = 1024
+    num_obstacles: int = 350
+    num_worlds: int = 1  # the drones are spread over this many maps
+    world_seeds: list[int] = field(default_factory=list)  # one a world; by default they follow from the env's seed
+    map_half_m: float = 20.0
+    dt_s: float = 0.016
+    decision_interval: int = 1  # physics steps flown with one action
+    max_episode_steps: int = 2200  # physics steps
+    random_clock: bool = True  # first episodes start at a random step, so that timeouts do not come all at once
+    goal_ends_episode: bool = False  # cut the episode (a truncation) where the goal is reached
+    dynamics: str = "velocity_lag"  # or quadrotor
+    actions: str = "continuous"  # or discrete
+    max_speed_mps: float = 2.0  # on each axis
+    discrete_speeds_mps: list[float] = field(default_factory=lambda: [-2.0, 0.0, 2.0])  # on each axis: 27 actions
+    lidar_sees_moving: bool = False
+    backend: str = "auto"  # of the sensors: torch (plain), native (CPU), triton (CUDA)
+    lidar: LidarConfig = field(default_factory=LidarConfig)
+    reward: NavigationReward = field(default_factory=NavigationReward)
+    disturbance: DisturbanceConfig = field(default_factory=DisturbanceConfig)
+    dyn: MovingObstaclesConfig = field(
+        default_factory=MovingObstaclesConfig
+    )  # NavRL's name for it, env_dyn.*, works too
+
+    def __post_init__(self) -> None:
+        if self.dynamics not in DYNAMICS:
+            raise ValueError(f"unknown dynamics '{self.dynamics}': use one of {', '.join(DYNAMICS)}")
+        if self.actions not in ("continuous", "discrete"):
+            raise ValueError(f"unknown actions '{self.actions}': use continuous or discrete")
+        for name in ("num_envs", "num_worlds", "decision_interval", "max_episode_steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"env.{name} must be at least 1, not {getattr(self, name)}")
+        if self.num_obstacles < 0:
+            raise ValueError(f"env.num_obstacles must not be negative, not {self.num_obstacles}")
+        if self.map_half_m < 2 or self.dt_s <= 0 or self.max_speed_mps <= 0:
+            raise ValueError("env.map_half_m must be at least 2, env.dt_s and env.max_speed_mps positive")
+        if self.world_seeds and len(self.world_seeds) != self.num_worlds:
+            raise ValueError(
+                f"env.world_seeds names {len(self.world_seeds)} worlds, env.num_worlds is {self.num_worlds}"
+            )
+
+
+class NavigationEnv(TensorEnv):
+    """N drones over K seeded worlds; they do not collide with one another."""
+
+    Config = NavigationConfig
+
+    def __init__(
+        self,
+        num_envs: int | None = None,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+        config: NavigationConfig | None = None,
+    ) -> None:
+        self.config = config = config or NavigationConfig()
+        super().__init__(config.num_envs if num_envs is None else num_envs, device, seed)
+        n, device = self.num_envs, self.device
+        if config.num_worlds > n:
+            raise ValueError(f"env.num_worlds ({config.num_worlds}) must not exceed env.num_envs ({n})")
+        worlds = config.num_worlds
+        self.world_seeds = config.world_seeds or [derive_seed(seed, f"world {k}") for k in range(worlds)]
+        self.world_of = torch.arange(n, device=device) * worlds // n  # [N]
+        self.grid = WorldGrid.generate(
+            self.world_seeds, config.num_obstacles, config.lidar.range_m, config.map_half_m, device
+        )
+        self.movers = MovingObstacles(
+            config.dyn, self.world_seeds, config.dt_s, config.map_half_m, device, config.backend
+        )
+        self.lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
+        self.looks_are_free &= self.lidar.backend == "native"  # the plain form takes every step in full, as on a GPU
+        self.drone = DYNAMICS[config.dynamics](n, config.dt_s, device)
+        self.disturbance = Disturbance(config.disturbance, n, 3, seed, device)
+        self._random = CounterRandom([derive_seed(seed, "starts and goals")], n, device)
+
+        self.goal = torch.zeros(n, 3, device=device)
+        self.direction = torch.zeros(n, 3, device=device)  # start to goal, z = 0
+        self.heading = torch.zeros(n, 2, device=device)  # its unit vector: the x axis of the goal frame
+        self.height_band = torch.zeros(n, 2, device=device)  # the lower and the higher of start and goal
+        self.clock = torch.zeros(n, dtype=torch.int64, device=device)  # physics steps into the episode
+        self.episode = torch.zeros(n, dtype=torch.int64, device=device)  # episodes begun
+        self.reached = torch.zeros(n, dtype=torch.bool, device=device)  # the goal, in this episode
+        self.vel_before = torch.zeros(n, 3, device=device)
+        self.untouched = torch.ones((), dtype=torch.bool, device=device)  # no step was taken yet
+        self.state_names = (
+            "goal",
+            "direction",
+            "heading",
+            "height_band",
+            "clock",
+            "episode",
+            "reached",
+            "vel_before",
+            "untouched",
+        )
+        self._parts = {"drone": self.drone, "movers": self.movers, "disturbance": self.disturbance}
+
+        beams = (1, config.lidar.azimuths, len(config.lidar.elevations_deg))
+        self.observation_spec = {
+            "state": Box((8,)),
+            "lidar": Box(beams, 0.0, config.lidar.range_m),
+            "direction": Box((1, 3)),
+            "dynamic_obstacle": Box((1, NEAREST, len(SEEN_COLUMNS))),
+        }
+        if config.actions == "discrete":
+            self.action_table = torch.tensor(list(product(config.discrete_speeds_mps, repeat=3)), device=device)
+            self.action_spec = Discrete(len(self.action_table))
+        else:
+            self.action_spec = Box((3,), -config.max_speed_mps, config.max_speed_mps)
+        self.reset()
+
+    # -- episodes ----------------------------------------------------------------------------------------------------
+
+    def place(self, start: Tensor, goal: Tensor) -> Observation:
+        """Starts an episode of every drone at `start` [N, 3] with `goal` [N, 3], clocks at zero, and gives the observation."""
+        everyone = torch.ones_like(self._pending)
+        self._begin(everyone, start.to(self.device), goal.to(self.device))
+        self.clock.zero_()
+        self._pending.zero_()
+        return self._observe()
+
+    def _reset(self, mask: Tensor) -> None:
+        u = self._random.uniform(self.episode, 9)
+        self._begin(mask, self._on_a_side(u[:, 0:4]), self._on_a_side(u[:, 4:8]))
+        if self.config.random_clock:
+            late = (u[:, 8] * self.config.max_episode_steps).long()
+            self.clock.copy_(torch.where(mask & self.untouched, late, self.clock))
+
+    def _on_a_side(self, u: Tensor) -> Tensor:
+        """Random points [N, 3] on the four sides of the square around the map, from uniform numbers [N, 4]."""
+        half = self.config.map_half_m + START_MARGIN_M
+        along = (2 * u[:, 0] - 1) * half
+        across = torch.where(u[:, 1] < 0.5, half, -half)
+        along_x = u[:, 2] < 0.5
+        low, high = START_HEIGHTS_M
+        return torch.stack(
+            (torch.where(along_x, along, across), torch.where(along_x, across, along), low + (high - low) * u[:, 3]), -1
+        )
+
+    def _begin(self, mask: Tensor, start: Tensor, goal: Tensor) -> None:
+        col = mask[:, None]
+        direction = goal - start
+        direction[:, 2] = 0.0
+        heading = heading_of(direction)
+        band = torch.stack((torch.minimum(start[:, 2], goal[:, 2]), torch.maximum(start[:, 2], goal[:, 2])), -1)
+        self.goal.copy_(torch.where(col, goal, self.goal))
+        self.direction.copy_(torch.where(col, direction, self.direction))
+        self.heading.copy_(torch.where(col, heading, self.heading))
+        self.height_band.copy_(torch.where(col, band, self.height_band))
+        self.drone.reset(mask, start, torch.atan2(heading[:, 1], heading[:, 0]))
+        self.vel_before.mul_(~col)
+        self.clock.mul_(~mask)
+        self.reached.logical_and_(~mask)
+        self.disturbance.reset(mask, self.episode)
+        self.episode.add_(mask)
+
+    # -- one step ----------------------------------------------------------------------------------------------------
+
+    def _advance(self, action: Tensor) -> None:
+        self.untouched.zero_()
+        if self.config.actions == "discrete":
+            action = self.action_table[action]
+        command = to_world(self.disturbance.action(action), self.heading)
+        self.disturbance.blow(self.config.dt_s * self.config.decision_interval)
+        self.vel_before.copy_(self.drone.vel)
+        variation = self.disturbance.variation
+        for _ in range(self.config.decision_interval):
+            self.drone.advance(command, variation)
+            self.movers.advance()
+        self.clock.add_(self.config.decision_interval)
+
+    def _observe(self) -> Observation:
+        pos, vel, range_m = self.drone.pos, self.drone.vel, self.config.lidar.range_m
+        yaw = self.drone.yaw
+        distance, self._static_nearest, self._static_log_distance = self.lidar.measure(pos, yaw)
+        if self.config.lidar_sees_moving and self.movers.count:
+            distance = torch.minimum(distance, self.lidar.scan_movers(pos, yaw, self.movers.as_movers()))
+        to_goal = self.goal - pos
+        self._goal_distance = torch.linalg.vector_norm(to_goal, dim=-1)
+        self._goal_direction = to_goal / self._goal_distance.clamp(min=1e-6)[:, None]
+        state = torch.cat(
+            (
+                to_goal_frame(self._goal_direction, self.heading),
+                torch.linalg.vector_norm(to_goal[:, :2], dim=-1, keepdim=True),
+                to_goal[:, 2:],
+                to_goal_frame(self.disturbance.felt(vel), self.heading),
+            ),
+            -1,
+        )
+        return {
+            "state": state,
+            "lidar": (range_m - self.disturbance.seen(distance, range_m))[:, None],
+            "direction": self.direction[:, None].clone(),
+            "dynamic_obstacle": self._observe_movers(pos)[:, None],
+        }
+
+    def _observe_movers(self, pos: Tensor) -> Tensor:
+        """The nearest moving obstacles as the policy sees them [N, 5, 10]; keeps their clearances and hits for the outcome."""
+        if not self.movers.count:
+            self._moving_clearance, self._moving_hit = None, torch.zeros_like(self._pending)
+            return pos.new_zeros(self.num_envs, NEAREST, len(SEEN_COLUMNS))
+        seen = self.movers.sense(pos, self.heading, self.world_of, NEAREST, self.config.lidar.range_m, BODY_RADIUS_M)
+        self._moving_clearance, self._moving_hit = seen.clearance, seen.hit
+        return seen.rows
+
+    def _outcome(self) -> Outcome:
+        config, pos, vel = self.config, self.drone.pos, self.drone.vel
+        low, high = HEIGHT_LIMITS_M
+        z = pos[:, 2]
+        collided = (self._static_nearest < BODY_RADIUS_M) | self._moving_hit | (z < low) | (z > high)
+        at_goal = self._goal_distance < GOAL_RADIUS_M
+        reached_now = at_goal & ~self.reached & ~collided
+        self.reached.logical_or_(reached_now)
+        timeout = self.clock >= config.max_episode_steps
+        reward = config.reward(
+            goal_speed=(vel * self._goal_direction).sum(-1),
+            static_log_distance=self._static_log_distance,
+            moving_distance=self._moving_clearance,
+            vel_change=torch.linalg.vector_norm(vel - self.vel_before, dim=-1),
+            height_excess=torch.maximum(
+                z - self.height_band[:, 1] - HEIGHT_SLACK_M, self.height_band[:, 0] - HEIGHT_SLACK_M - z
+            ).clamp(min=0),
+            collided=collided,
+            reached_now=reached_now,
+            range_m=config.lidar.range_m,
+        )
+        truncated = (timeout | at_goal) if config.goal_ends_episode else timeout
+        info = {"success": self.reached, "collision": collided, "timeout": timeout & ~collided, "at_goal": at_goal}
+        return Outcome(reward, collided, truncated, {name: fact.float() for name, fact in info.items()})
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """The tensors that make up the state, those of drones, obstacles and disturbances included."""
+        parts = {f"{key}.{name}": getattr(part, name) for key, part in self._parts.items() for name in part.state_names}
+        return super().state_tensors() | parts
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next steps depend on, as copies."""
+        return super().state_dict() | {"world_seeds": list(self.world_seeds)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from `state`, bit for bit; the world must be the same."""
+        if list(state["world_seeds"]) != list(self.world_seeds):
+            raise ValueError(
+                "the saved env flew over other worlds: build this one with the same seed, num_worlds and world_seeds"
+            )
+        if state["seed"] != self.seed:  # starts, goals and disturbances follow from it
+            raise ValueError(
+                f"the saved env was made with seed {state['seed']}, this one with {self.seed}: build it with the same seed"
+            )
+        super().load_state_dict(state)
+
+
+def evaluation_starts(num_drones: int, map_half_m: float = 20.0) -> tuple[Tensor, Tensor]:
+    """Starts and goals [N, 3] of NavRL's evaluation: a row on one side of the map, facing the other."""
+    edge, spread = map_half_m + START_MARGIN_M, 1.6 * map_half_m
+    x = (torch.arange(num_drones) / num_drones - 0.5) * spread
+    goal_x = torch.linspace(-0.5, 0.5, num_drones) * spread
+    y, z = torch.full((num_drones,), edge), torch.full((num_drones,), 2.0)
+    return torch.stack((x, y, z), -1), torch.stack((goal_x, -y, z), -1)

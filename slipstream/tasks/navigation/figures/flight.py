@@ -1,0 +1,250 @@
+"""The picture of an evaluation: every flight over the obstacle field, seen from above, with the sun in the north-west."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slipstream.training.canvas import GRID, GROUND, INK, MUTED, new_figure, save_figure
+
+TIMEOUT, SUCCESS, COLLISION = 0, 1, 2
+OUTCOMES = ((SUCCESS, "goal reached", "#3ddbd9"), (COLLISION, "collided", "#ff5c5c"), (TIMEOUT, "timed out", "#ffc857"))
+MOVER = "#b794f6"
+FIELD = "#131b27"
+TRAIL_SHARE = 0.08  # of the flight's time: long enough to show a heading, too short to scribble over the map
+SHADOW_PER_M = 0.16  # length of a shadow, east and south, per metre of height
+POINTS_PER_PATH = 500  # more are not seen at 1,600 pixels
+
+
+def flight_paths(
+    path: str | Path,
+    boxes: NDArray[Any],
+    paths: NDArray[Any],
+    outcome: NDArray[Any],
+    goals: NDArray[Any],
+    movers: NDArray[Any] | None = None,
+    widths: NDArray[Any] | None = None,
+    title: str = "",
+    map_half_m: float = 20.0,
+    labels: Mapping[int, str] | None = None,
+) -> Path:
+    """Draws N flights as a PNG.
+
+    boxes: [M, 5] x, y of the centre, half width in x and y, height, in m. paths: [T, N, 3] positions, NaN after the end.
+    outcome: [N] 0 timeout, 1 success, 2 collision. goals: [N, 2]. movers: [T, K, 3] with their widths [K], in m.
+    labels: other words for the outcomes.
+    """
+    boxes, paths, outcome, goals = (np.asarray(a, dtype=np.float64) for a in (boxes, paths, outcome, goals))
+    _check_shapes(boxes, paths, outcome, goals, movers, widths)
+    half_m = _view_half_m(paths, goals, map_half_m)
+    figure = new_figure(8.0, 8.8)
+    axes = figure.add_axes((0.03, 0.055, 0.94, 0.94 * 8.0 / 8.8))
+    axes.set(xlim=(-half_m, half_m), ylim=(-half_m, half_m), aspect="equal", xticks=[], yticks=[], facecolor=GROUND)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    _draw_field(axes, map_half_m)
+    heights = _draw_boxes(axes, boxes)
+    if movers is not None and np.size(movers):
+        assert widths is not None
+        _draw_movers(axes, np.asarray(movers, dtype=np.float64), np.asarray(widths, dtype=np.float64))
+    _draw_goals(axes, goals)
+    _draw_paths(axes, paths, outcome)
+    _write_header(figure, title, outcome, has_movers=movers is not None and bool(np.size(movers)), labels=labels or {})
+    _write_footer(figure, axes, half_m, heights if len(boxes) else None)
+    return save_figure(figure, path)
+
+
+def _check_shapes(boxes: Any, paths: Any, outcome: Any, goals: Any, movers: Any, widths: Any) -> None:
+    if boxes.ndim != 2 or boxes.shape[1] != 5:
+        raise ValueError(f"boxes must be [M, 5] (x, y, half width x, half width y, height), not {list(boxes.shape)}")
+    if paths.ndim != 3 or paths.shape[2] != 3:
+        raise ValueError(f"paths must be [T, N, 3], not {list(paths.shape)}")
+    n = paths.shape[1]
+    if outcome.shape != (n,) or goals.shape != (n, 2):
+        raise ValueError(
+            f"{n} paths need outcome [{n}] and goals [{n}, 2], not {list(outcome.shape)} and {list(goals.shape)}"
+        )
+    if (movers is None) != (widths is None) or (movers is not None and np.shape(movers)[1:] != (np.size(widths), 3)):
+        raise ValueError("movers [T, K, 3] and widths [K] come together, with the same K")
+
+
+def _view_half_m(paths: NDArray[Any], goals: NDArray[Any], map_half_m: float) -> float:
+    """Half of the side shown: the map, starts, goals and flights; a drone that flew off does not shrink the rest."""
+    ends = np.concatenate((np.abs(paths[:1, :, :2]).ravel(), np.abs(goals).ravel()))
+    flown = np.abs(paths[..., :2])
+    needed, reach = (float(np.max(a[np.isfinite(a)], initial=map_half_m)) for a in (ends, flown))
+    return max(needed, min(reach, 1.3 * map_half_m)) + 0.05 * map_half_m
+
+
+def _draw_field(axes: Any, map_half_m: float) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    side = 2 * map_half_m
+    rounded = f"round,pad=0,rounding_size={0.02 * side}"
+    corner = (-map_half_m, -map_half_m)
+    axes.add_patch(
+        FancyBboxPatch(corner, side, side, boxstyle=rounded, facecolor=FIELD, edgecolor=GRID, linewidth=1.2, zorder=0)
+    )
+    step_m = _round_step(side / 8)
+    for at in np.arange(-map_half_m + step_m, map_half_m - 1e-6, step_m):
+        axes.plot([at, at], [-map_half_m, map_half_m], color=GRID, linewidth=0.5, alpha=0.55, zorder=0.5)
+        axes.plot([-map_half_m, map_half_m], [at, at], color=GRID, linewidth=0.5, alpha=0.55, zorder=0.5)
+
+
+def _draw_boxes(axes: Any, boxes: NDArray[Any]) -> Any:
+    """Boxes shaded by height, each with its shadow; returns what a colour bar needs."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+    colours = LinearSegmentedColormap.from_list("height", ["#2b3a4f", "#4a6585", "#8fb3d1", "#e4f0fa"])
+    heights = boxes[:, 4]
+    low, high = (float(heights.min()), float(heights.max())) if len(boxes) else (0.0, 1.0)
+    mappable = ScalarMappable(Normalize(low, max(high, low + 1e-3)), colours)
+    boxes = boxes[np.argsort(heights, kind="stable")]  # a tall box stands in front of a low one
+    x, y, half_x, half_y, height = boxes.T
+    west, east, south, north = x - half_x, x + half_x, y - half_y, y + half_y
+    shift = SHADOW_PER_M * height
+    roof = [(west, south), (east, south), (east, north), (west, north)]
+    far_west, far_east, far_south, far_north = west + shift, east + shift, south - shift, north - shift
+    shadow = [
+        (west, north),
+        (east, north),
+        (far_east, far_north),
+        (far_east, far_south),
+        (far_west, far_south),
+        (west, south),
+    ]
+    axes.add_collection(PolyCollection(_polygons(shadow), facecolors="#05080d", edgecolors="none", alpha=0.6, zorder=1))
+    axes.add_collection(
+        PolyCollection(
+            _polygons(roof), facecolors=mappable.to_rgba(height), edgecolors="#0a0f16", linewidths=0.35, zorder=2
+        )
+    )
+    return mappable
+
+
+def _polygons(corners: list[tuple[NDArray[Any], NDArray[Any]]]) -> list[NDArray[Any]]:
+    """M polygons [corners, 2] from one pair of [M] arrays a corner."""
+    return list(np.stack([np.stack(corner, axis=-1) for corner in corners], axis=1))
+
+
+def _draw_movers(axes: Any, movers: NDArray[Any], widths: NDArray[Any]) -> None:
+    """Each moving obstacle where it ended, and the way it last went."""
+    from matplotlib.collections import EllipseCollection, LineCollection
+
+    last = movers[-max(int(TRAIL_SHARE * len(movers)), 2) :, :, :2]
+    axes.add_collection(LineCollection(list(last.swapaxes(0, 1)), colors=MOVER, linewidths=1.2, alpha=0.7, zorder=3))
+    axes.add_collection(
+        EllipseCollection(
+            widths,
+            widths,
+            np.zeros_like(widths),
+            units="xy",
+            offsets=last[-1],
+            offset_transform=axes.transData,
+            facecolors="#b794f6cc",
+            edgecolors="#e4d8ff",
+            linewidths=0.6,
+            zorder=6,
+        )  # fmt: skip
+    )
+
+
+def _draw_goals(axes: Any, goals: NDArray[Any]) -> None:
+    size = float(np.clip(3000 / max(len(goals), 1), 5, 60))
+    axes.scatter(*goals.T, s=size, facecolors="none", edgecolors=INK, linewidths=0.7, alpha=0.7, zorder=4)
+
+
+def _draw_paths(axes: Any, paths: NDArray[Any], outcome: NDArray[Any]) -> None:
+    """Each flight as a thin line in a soft glow; those that failed lie on top, marked where they ended."""
+    from matplotlib.collections import LineCollection
+
+    number = max(paths.shape[1], 1)
+    alpha = float(np.clip(12 / np.sqrt(number), 0.55, 0.95))
+    width = float(np.clip(11 / np.sqrt(number), 0.8, 2.0))
+    for order, (kind, _, colour) in enumerate(OUTCOMES):
+        lines = [_thinned(paths[:, i, :2]) for i in np.flatnonzero(outcome == kind)]
+        lines = [line for line in lines if len(line)]
+        if not lines:
+            continue
+        layer = 5 + 0.2 * order
+        round_ends = {"capstyle": "round", "joinstyle": "round"}
+        axes.add_collection(
+            LineCollection(lines, colors=colour, linewidths=4 * width, alpha=0.07 * alpha, zorder=layer, **round_ends)
+        )
+        axes.add_collection(
+            LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, zorder=layer + 0.05, **round_ends)
+        )
+        starts, ends = np.array([line[0] for line in lines]), np.array([line[-1] for line in lines])
+        axes.scatter(*starts.T, s=5 * width, color=colour, alpha=0.9, linewidths=0, zorder=layer)
+        if kind == COLLISION:
+            axes.scatter(*ends.T, s=130, color=colour, alpha=0.22, linewidths=0, zorder=7)
+            axes.scatter(*ends.T, s=34, marker="x", color=GROUND, linewidths=3.2, zorder=7.1)
+            axes.scatter(*ends.T, s=30, marker="x", color="#ff8a80", linewidths=1.7, zorder=7.2)
+        elif kind == TIMEOUT:
+            axes.scatter(*ends.T, s=30, marker="s", color=colour, edgecolors=GROUND, linewidths=0.8, zorder=7)
+
+
+def _thinned(line: NDArray[Any]) -> NDArray[Any]:
+    """The points of [T, 2] before the first NaN, at most POINTS_PER_PATH of them, the first and the last among them."""
+    bad = ~np.isfinite(line).all(axis=1)
+    line = line[: int(bad.argmax())] if bad.any() else line
+    if len(line) <= POINTS_PER_PATH:
+        return line
+    return line[np.linspace(0, len(line) - 1, POINTS_PER_PATH).round().astype(int)]
+
+
+def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bool, labels: Mapping[int, str]) -> None:
+    from matplotlib.lines import Line2D
+
+    figure.text(
+        0.04,
+        0.967,
+        title,
+        color=INK,
+        fontsize=min(16.0, 16.0 * 52 / max(len(title), 1)),
+        fontweight="bold",
+        va="center",
+    )
+    handles, number = [], max(len(outcome), 1)
+    for kind, label, colour in OUTCOMES:
+        count = int((outcome == kind).sum())
+        end = {SUCCESS: "", COLLISION: "x", TIMEOUT: "s"}[kind]
+        text = f"{labels.get(kind, label)}  {count}  ({100 * count / number:.0f} %)"
+        handles.append(
+            Line2D([], [], color=colour, linewidth=2.4, marker=end, markersize=6, markeredgewidth=1.8, label=text)
+        )
+    if has_movers:
+        handles.append(Line2D([], [], color=MOVER, linestyle="", marker="o", markersize=8, label="moving, at the end"))
+    figure.legend(handles=handles, loc="center left", bbox_to_anchor=(0.04, 0.93), ncols=len(handles), frameon=False, fontsize=10.5,
+                  labelcolor=INK, borderpad=0, borderaxespad=0, handlelength=1.4, handletextpad=0.6, columnspacing=1.5)  # fmt: skip
+
+
+def _write_footer(figure: Any, axes: Any, half_m: float, heights: Any) -> None:
+    """A scale on the left, the colours of the heights, where there are any, on the right."""
+    step_m = _round_step(half_m / 3)
+    width = 0.94 * step_m / (2 * half_m)
+    scale = figure.add_axes((0.04, 0.03, width, 0.008))
+    scale.axis("off")
+    scale.set(xlim=(0, 1), ylim=(0, 1))
+    scale.plot([0, 0, 1, 1], [1, 0, 0, 1], color=MUTED, linewidth=1.4, clip_on=False)
+    figure.text(0.04 + width + 0.012, 0.033, f"{step_m:g} m", color=MUTED, fontsize=10.5, va="center")
+    if heights is None:
+        return
+    bar = figure.colorbar(heights, cax=figure.add_axes((0.76, 0.026, 0.16, 0.014)), orientation="horizontal")
+    bar.outline.set_visible(False)
+    bar.set_ticks([])
+    low, high = heights.get_clim()
+    figure.text(0.75, 0.033, f"height  {low:.1f}", color=MUTED, fontsize=10.5, va="center", ha="right")
+    figure.text(0.93, 0.033, f"{high:.1f} m", color=MUTED, fontsize=10.5, va="center")
+
+
+def _round_step(about: float) -> float:
+    """1, 2 or 5 times a power of ten, not above `about`."""
+    power = 10.0 ** np.floor(np.log10(about))
+    return float(max(factor * power for factor in (1, 2, 5) if factor * power <= about * (1 + 1e-9)))

@@ -1,0 +1,1 @@
+"""Obstacle fields, LiDAR, drones and disturbances."""

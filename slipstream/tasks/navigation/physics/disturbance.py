@@ -1,0 +1,106 @@
+"""What makes the real world harder than the nominal one: sensor noise, late actions, wind, and drones that differ."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from slipstream.sim.random import CounterRandom
+from slipstream.sim.seeding import derive_seed
+from slipstream.tasks.navigation.physics.quadrotor import Variation
+
+
+@dataclass
+class DisturbanceConfig:
+    """Everything is off by default."""
+
+    lidar_noise_m: float = 0.0  # standard deviation of each distance
+    lidar_dropout: float = 0.0  # share of beams that see nothing
+    velocity_noise_mps: float = 0.0  # standard deviation of the velocity in `state`
+    latency_steps: int = 0  # an action comes up to this many decisions late, drawn for each episode
+    wind_mps2: float = 0.0  # standard deviation of gusts, as acceleration
+    wind_change_s: float = 1.0  # their correlation time
+    mass_range: float = 0.0  # mass within 1 ± this, drawn for each episode
+    gain_range: float = 0.0  # velocity gain likewise
+
+    def __post_init__(self) -> None:
+        for name in ("lidar_dropout", "mass_range", "gain_range"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"env.disturbance.{name} must lie in [0, 1), not {getattr(self, name)}")
+        if (
+            min(self.lidar_noise_m, self.velocity_noise_mps, self.latency_steps, self.wind_mps2) < 0
+            or self.wind_change_s <= 0
+        ):
+            raise ValueError(f"disturbances must not be negative, nor the wind's time constant zero: {self}")
+
+
+class Disturbance:
+    """The disturbances of N drones. A setting that is 0 costs nothing and draws nothing."""
+
+    state_names = ("clock", "mass", "gain", "push", "delay", "late")
+
+    def __init__(
+        self, config: DisturbanceConfig, num: int, action_dim: int, seed: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self.config = config
+        stream = lambda name: CounterRandom([derive_seed(seed, name)], num, device)  # noqa: E731
+        self._episode_random, self._wind_random = stream("disturbance/episode"), stream("disturbance/wind")
+        self._beam_random, self._drop_random = stream("disturbance/lidar"), stream("disturbance/dropout")
+        self._velocity_random = stream("disturbance/velocity")
+        self.clock = torch.zeros((), dtype=torch.int64, device=device)
+        nominal = Variation.none(num, device)
+        self.mass, self.gain, self.push = nominal.mass, nominal.gain, nominal.push_mps2
+        self.delay = torch.zeros(num, dtype=torch.int64, device=device)  # decisions that an action comes late
+        self.late = torch.zeros(
+            config.latency_steps + 1, num, action_dim, device=device
+        )  # the last actions, newest first
+
+    @property
+    def variation(self) -> Variation:
+        """The drones as the dynamics need them."""
+        return Variation(self.mass, self.gain, self.push)
+
+    def reset(self, mask: Tensor, episode: Tensor) -> None:
+        """Draws what holds for an episode, in the masked environments; `episode` [N] counts them."""
+        config = self.config
+        if config.mass_range or config.gain_range or config.latency_steps:
+            u = self._episode_random.uniform(episode, 3)
+            self.mass.copy_(torch.where(mask, 1 + config.mass_range * (2 * u[:, 0] - 1), self.mass))
+            self.gain.copy_(torch.where(mask, 1 + config.gain_range * (2 * u[:, 1] - 1), self.gain))
+            self.delay.copy_(torch.where(mask, (u[:, 2] * (config.latency_steps + 1)).long(), self.delay))
+            self.late.mul_(~mask[None, :, None])
+
+    def action(self, action: Tensor) -> Tensor:
+        """The action [N, A] that arrives now; call it once a decision."""
+        self.clock.add_(1)
+        if not self.config.latency_steps:
+            return action
+        self.late.copy_(torch.cat((action[None], self.late[:-1])))
+        return self.late.gather(0, self.delay[None, :, None].expand(1, -1, action.shape[1]))[0]
+
+    def blow(self, dt_s: float) -> None:
+        """Changes the wind (an Ornstein-Uhlenbeck process) over one decision of `dt_s`."""
+        if self.config.wind_mps2:
+            keep = math.exp(-dt_s / self.config.wind_change_s)
+            fresh = self.config.wind_mps2 * math.sqrt(1 - keep * keep)
+            self.push.mul_(keep).add_(self._wind_random.normal(self.clock, 3), alpha=fresh)
+
+    def seen(self, distance: Tensor, range_m: float) -> Tensor:
+        """LiDAR distances [N, azimuths, elevations] as the sensor reports them."""
+        shape, config = distance.shape, self.config
+        if config.lidar_noise_m:
+            noise = self._beam_random.normal(self.clock, shape[1] * shape[2]).view(shape)
+            distance = (distance + config.lidar_noise_m * noise).clamp(0, range_m)
+        if config.lidar_dropout:
+            lost = self._drop_random.uniform(self.clock, shape[1] * shape[2]).view(shape) < config.lidar_dropout
+            distance = torch.where(lost, range_m, distance)
+        return distance
+
+    def felt(self, vel: Tensor) -> Tensor:
+        """The velocity [N, 3] as the state estimate reports it."""
+        if self.config.velocity_noise_mps:
+            vel = vel + self.config.velocity_noise_mps * self._velocity_random.normal(self.clock, 3)
+        return vel

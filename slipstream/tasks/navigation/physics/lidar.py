@@ -1,0 +1,159 @@
+"""LiDAR by analysis: the distance along fixed beams to boxes, the ground, and (optionally) moving boxes and pillars.
+
+Three forms of one function. `scan_torch` is the plain one, for any device, and says what is computed; on a CPU `native.py` does
+the same in one parallel loop over drones, on CUDA `triton_kernels.py` in one kernel. `Lidar.scan` picks. A slow ray caster in
+tests/ is the oracle for all three.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from slipstream.sim.backend import pick_backend
+from slipstream.tasks.navigation.physics.world import WorldGrid
+
+FAR_M = 1e4  # farther than any beam
+
+
+@dataclass
+class LidarConfig:
+    """The beams: `azimuths` around, counter-clockwise from the drone's yaw, at each of the elevations."""
+
+    range_m: float = 4.0
+    azimuths: int = 36
+    elevations_deg: tuple[float, ...] = (-10.0, 0.0, 10.0, 20.0)
+
+    def __post_init__(self) -> None:
+        if self.range_m <= 0 or self.azimuths < 1 or not self.elevations_deg:
+            raise ValueError(f"LiDAR needs a positive range and at least one beam, not {self}")
+        if any(abs(e) > 80 for e in self.elevations_deg):
+            raise ValueError(f"LiDAR elevations must lie within ±80°, not {self.elevations_deg}")
+
+
+@dataclass
+class Movers:
+    """Moving things as the LiDAR sees them: upright boxes, and round pillars of diameter `width`."""
+
+    pos: Tensor  # [K, M, 3] centres
+    width: Tensor  # [M]
+    height: Tensor  # [M]
+    pillar: Tensor  # [M] bool
+
+
+class Scan(NamedTuple):
+    """What one scan of N drones saw."""
+
+    distance: Tensor  # [N, azimuths, elevations] m, at most the range
+    nearest: Tensor  # [N] m
+    mean_log: Tensor  # [N], of the distances in m, none taken below 1e-6
+
+
+class Lidar:
+    """Scans one grid of worlds with fixed beams."""
+
+    def __init__(self, config: LidarConfig, grid: WorldGrid, world_of: Tensor, backend: str = "auto") -> None:
+        self.config = config
+        self.grid = grid
+        self.world_of = world_of  # [N] int64: the world of each drone
+        device = world_of.device
+        azimuth = torch.arange(config.azimuths, dtype=torch.float64) * (2 * math.pi / config.azimuths)
+        self.cos_az = torch.cos(azimuth).float().to(device)
+        self.sin_az = torch.sin(azimuth).float().to(device)
+        self.tan_el = [math.tan(math.radians(e)) for e in config.elevations_deg]
+        self.cos_el = [math.cos(math.radians(e)) for e in config.elevations_deg]
+        self.backend = pick_backend(device, backend)
+        if self.backend == "native":
+            from slipstream.tasks.navigation.physics import native
+
+            self._native = native.LidarScan(self)
+        elif self.backend == "triton":
+            from slipstream.tasks.navigation.physics import triton_kernels
+
+            self._triton = triton_kernels.LidarScan(self)
+
+    def scan(self, pos: Tensor, yaw: Tensor) -> Tensor:
+        """Distances [N, azimuths, elevations] to the static world and the ground, at most the range."""
+        return self.measure(pos, yaw).distance
+
+    def measure(self, pos: Tensor, yaw: Tensor) -> Scan:
+        """The distances, and what a pilot needs of them first."""
+        if self.backend == "native":
+            return Scan(*self._native(pos, yaw))
+        distance = self._triton(pos, yaw) if self.backend == "triton" else self.scan_torch(pos, yaw)
+        return Scan(distance, distance.amin((1, 2)), distance.clamp(min=1e-6).log().mean((1, 2)))
+
+    def scan_torch(self, pos: Tensor, yaw: Tensor) -> Tensor:
+        """The plain form of `scan`."""
+        boxes = self.grid.boxes[
+            self.world_of[:, None], self.grid.near[self.world_of, self.grid.cell_of(pos)].long()
+        ]  # [N, C, 5]
+        inv_x, inv_y = self._inverse_directions(yaw)
+        enter, leave = _slab(boxes[..., 0] - pos[:, None, 0], boxes[..., 2], inv_x)
+        enter_y, leave_y = _slab(boxes[..., 1] - pos[:, None, 1], boxes[..., 3], inv_y)
+        enter = torch.maximum(enter, enter_y).clamp(min=0)  # [N, C, azimuths], in horizontal metres
+        leave = torch.minimum(leave, leave_y)
+        below_top = (boxes[..., 4] - pos[:, None, 2])[
+            ..., None
+        ]  # the box stands on the ground, its top this far above the drone
+        out = []
+        for tan, cos in zip(self.tan_el, self.cos_el, strict=True):
+            first = enter
+            if tan < 0:  # a beam that comes in over the top may still come down on it
+                first = torch.maximum(enter, below_top / tan)
+                hit = first < leave
+            else:
+                hit = (enter < leave) & (enter * tan <= below_top)
+            nearest = torch.where(hit, first, FAR_M).amin(1)
+            out.append(self._capped(nearest, pos, tan, cos))
+        return torch.stack(out, -1)
+
+    def scan_movers(self, pos: Tensor, yaw: Tensor, movers: Movers) -> Tensor:
+        """Distances [N, azimuths, elevations] to the moving things alone, at most the range."""
+        rel = (movers.pos[self.world_of] if len(movers.pos) > 1 else movers.pos) - pos[:, None]  # [N, M, 3]
+        inv_x, inv_y = self._inverse_directions(yaw)
+        half = movers.width / 2
+        box_in, box_out = _slab(rel[..., 0], half, inv_x)
+        box_in_y, box_out_y = _slab(rel[..., 1], half, inv_y)
+        dir_x, dir_y = 1 / inv_x[:, None], 1 / inv_y[:, None]
+        along = rel[..., 0, None] * dir_x + rel[..., 1, None] * dir_y
+        off = rel[..., 0, None] * dir_y - rel[..., 1, None] * dir_x
+        chord = (half[:, None] ** 2 - off**2).clamp(min=0).sqrt()  # 0 where the beam passes by
+        round_ = movers.pillar[:, None]
+        enter = torch.where(round_, along - chord, torch.maximum(box_in, box_in_y)).clamp(min=0)
+        leave = torch.where(round_, along + chord, torch.minimum(box_out, box_out_y))
+        low = (rel[..., 2] - movers.height / 2)[..., None]
+        high = (rel[..., 2] + movers.height / 2)[..., None]
+        out = []
+        for tan, cos in zip(self.tan_el, self.cos_el, strict=True):
+            if tan == 0:
+                first, last = enter, torch.where((low <= 0) & (high >= 0), leave, -1.0)
+            else:
+                first = torch.maximum(enter, torch.minimum(low / tan, high / tan))
+                last = torch.minimum(leave, torch.maximum(low / tan, high / tan))
+            nearest = torch.where(first < last, first, FAR_M).amin(1)
+            out.append((nearest / cos).clamp(max=self.config.range_m))
+        return torch.stack(out, -1)
+
+    def _inverse_directions(self, yaw: Tensor) -> tuple[Tensor, Tensor]:
+        """1 / x and 1 / y of each beam's horizontal direction, [N, azimuths]; a beam along an axis is turned by 1e-6."""
+        cos, sin = torch.cos(yaw)[:, None], torch.sin(yaw)[:, None]
+        x = cos * self.cos_az - sin * self.sin_az
+        y = sin * self.cos_az + cos * self.sin_az
+        return 1 / torch.where(x.abs() < 1e-6, 1e-6, x), 1 / torch.where(y.abs() < 1e-6, 1e-6, y)
+
+    def _capped(self, nearest: Tensor, pos: Tensor, tan: float, cos: float) -> Tensor:
+        """The horizontal distance `nearest` [N, azimuths] as a distance along the beam, no farther than ground and range."""
+        if tan < 0:
+            nearest = torch.minimum(nearest, (pos[:, 2] / -tan).clamp(min=0)[:, None])
+        return (nearest / cos).clamp(max=self.config.range_m)
+
+
+def _slab(rel: Tensor, half: Tensor, inv: Tensor) -> tuple[Tensor, Tensor]:
+    """Where a beam enters and leaves the slab |x − rel| ≤ half, [N, boxes, azimuths]."""
+    a, b = (rel - half)[..., None] * inv[:, None], (rel + half)[..., None] * inv[:, None]
+    return torch.minimum(a, b), torch.maximum(a, b)

@@ -1,0 +1,206 @@
+"""The CPU's hot loops as parallel native code (numba): one pass over drones, no temporaries.
+
+Each does what its plain PyTorch form does (in `Lidar` and `MovingObstacles`), to float32 rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numba as nb
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from slipstream.tasks.navigation.physics.lidar import Lidar
+
+
+@nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
+def _scan(  # pragma: no cover
+    pos,
+    yaw,
+    world_of,
+    boxes,
+    near,
+    count,
+    half_m,
+    cells,
+    cos_az,
+    sin_az,
+    tan_el,
+    cos_el,
+    range_m,
+    out,
+    nearest,
+    mean_log,
+):
+    beams, levels = cos_az.shape[0], tan_el.shape[0]
+    spacing = np.float32(2 * math.pi) / np.float32(beams)
+    for n in nb.prange(pos.shape[0]):
+        px, py, pz = pos[n, 0], pos[n, 1], pos[n, 2]
+        cy, sy = np.float32(math.cos(yaw[n])), np.float32(math.sin(yaw[n]))
+        for v in range(levels):  # in horizontal metres until the end
+            far = range_m * cos_el[v]
+            if tan_el[v] < 0:
+                far = min(far, max(-pz / tan_el[v], np.float32(0)))
+            for h in range(beams):
+                out[n, h, v] = far
+        world = world_of[n]
+        i = int(min(max(px + half_m, np.float32(0)), np.float32(cells) - np.float32(1e-3)))
+        j = int(min(max(py + half_m, np.float32(0)), np.float32(cells) - np.float32(1e-3)))
+        cell = i * cells + j
+        for c in range(count[world, cell]):
+            b = near[world, cell, c]
+            rx, ry = boxes[world, b, 0] - px, boxes[world, b, 1] - py
+            hx, hy, top = boxes[world, b, 2], boxes[world, b, 3], boxes[world, b, 4] - pz
+            gap_x, gap_y = max(abs(rx) - hx, np.float32(0)), max(abs(ry) - hy, np.float32(0))
+            if gap_x * gap_x + gap_y * gap_y > range_m * range_m:
+                continue
+            # only the beams that can meet the circle around the box
+            around = hx * hx + hy * hy
+            d2 = rx * rx + ry * ry
+            first, number = 0, beams
+            if d2 > around * np.float32(1.0001):
+                middle = math.atan2(cy * ry - sy * rx, cy * rx + sy * ry) / spacing
+                spread = math.asin(math.sqrt(around / d2)) / spacing + np.float32(0.01)
+                first = int(math.ceil(middle - spread))
+                number = int(math.floor(middle + spread)) - first + 1
+            for k in range(number):
+                h = (first + k) % beams
+                dx, dy = cy * cos_az[h] - sy * sin_az[h], sy * cos_az[h] + cy * sin_az[h]
+                ix = np.float32(1) / dx if abs(dx) >= 1e-6 else np.float32(1e6)
+                iy = np.float32(1) / dy if abs(dy) >= 1e-6 else np.float32(1e6)
+                ax, bx, ay, by = (rx - hx) * ix, (rx + hx) * ix, (ry - hy) * iy, (ry + hy) * iy
+                enter = max(max(min(ax, bx), min(ay, by)), np.float32(0))
+                leave = min(max(ax, bx), max(ay, by))
+                if enter >= leave:
+                    continue
+                for v in range(levels):
+                    tan = tan_el[v]
+                    at = enter
+                    if tan < 0:
+                        at = max(enter, top / tan)
+                        if at >= leave:
+                            continue
+                    elif enter * tan > top:
+                        continue
+                    if at < out[n, h, v]:
+                        out[n, h, v] = at
+        least, total = range_m, np.float64(0)
+        for h in range(beams):
+            product = np.float64(1)  # one logarithm for the beams of one azimuth
+            for v in range(levels):
+                d = out[n, h, v] / cos_el[v]
+                out[n, h, v] = d
+                least = min(least, d)
+                product *= max(d, np.float32(1e-6))
+            total += math.log(product)
+        nearest[n] = least
+        mean_log[n] = total / (beams * levels)
+
+
+class LidarScan:
+    """`Lidar.measure` for CPU tensors."""
+
+    def __init__(self, lidar: Lidar) -> None:
+        grid, config = lidar.grid, lidar.config
+        self._shape = (config.azimuths, len(config.elevations_deg))
+        self._fixed = (
+            lidar.world_of.numpy(),
+            grid.boxes.numpy(),
+            grid.near.numpy(),
+            grid.count.numpy(),
+            np.float32(grid.half_m),
+            grid.cells,
+            lidar.cos_az.numpy(),
+            lidar.sin_az.numpy(),
+            np.array(lidar.tan_el, np.float32),
+            np.array(lidar.cos_el, np.float32),
+            np.float32(config.range_m),
+        )
+
+    def __call__(self, pos: Tensor, yaw: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Distances [N, azimuths, elevations], the nearest of each drone [N], and the mean of their logarithms [N]."""
+        n = len(pos)
+        out, nearest, mean_log = torch.empty(n, *self._shape), torch.empty(n), torch.empty(n)
+        # a NaN would index the grid anywhere; such a drone scans from far away, where nothing is
+        pos, yaw = torch.nan_to_num(pos, 1e4, 1e4, -1e4), torch.nan_to_num(yaw)
+        _scan(
+            pos.contiguous().numpy(),
+            yaw.contiguous().numpy(),
+            *self._fixed,
+            out.numpy(),
+            nearest.numpy(),
+            mean_log.numpy(),
+        )
+        return out, nearest, mean_log
+
+
+@nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
+def _sense(
+    pos, heading, world_of, table, count, range_m, margin_m, rows, clearance, hit, squares, indices
+):  # pragma: no cover
+    k = rows.shape[1]
+    for n in nb.prange(pos.shape[0]):
+        first = world_of[n] * count
+        index, square = indices[n], squares[n]
+        square[:] = np.float32(1e18)
+        for m in range(count):
+            dx, dy = table[first + m, 0] - pos[n, 0], table[first + m, 1] - pos[n, 1]
+            d2 = dx * dx + dy * dy
+            if d2 >= square[k - 1]:
+                continue
+            slot = k - 1
+            while slot > 0 and square[slot - 1] > d2:
+                square[slot], index[slot] = square[slot - 1], index[slot - 1]
+                slot -= 1
+            square[slot], index[slot] = d2, first + m
+        hit[n] = False
+        cos, sin = heading[n, 0], heading[n, 1]
+        for slot in range(k):
+            across = np.float32(math.sqrt(square[slot]))
+            if across > range_m:
+                clearance[n, slot] = range_m
+                for c in range(10):
+                    rows[n, slot, c] = 0
+                continue
+            m = index[slot]
+            x, y, z = table[m, 0] - pos[n, 0], table[m, 1] - pos[n, 1], (table[m, 2] - pos[n, 2]) * table[m, 9]
+            distance = np.float32(math.sqrt(square[slot] + z * z))
+            clearance[n, slot] = distance - table[m, 6] / 2
+            if across <= table[m, 6] / 2 + margin_m and abs(z) <= table[m, 7] / 2 + margin_m:
+                hit[n] = True
+            inverse = np.float32(1) / max(distance, np.float32(1e-6))
+            rows[n, slot, 0] = (cos * x + sin * y) * inverse
+            rows[n, slot, 1] = (cos * y - sin * x) * inverse
+            rows[n, slot, 2] = z * inverse
+            rows[n, slot, 3] = across
+            rows[n, slot, 4] = z
+            rows[n, slot, 5] = cos * table[m, 3] + sin * table[m, 4]
+            rows[n, slot, 6] = cos * table[m, 4] - sin * table[m, 3]
+            rows[n, slot, 7] = table[m, 5]
+            rows[n, slot, 8] = table[m, 8]
+            rows[n, slot, 9] = table[m, 9]
+
+
+def sense(
+    pos: Tensor, heading: Tensor, world_of: Tensor, table: Tensor, count: int, k: int, range_m: float, margin_m: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`MovingObstacles.sense` for CPU tensors; `table` are their properties, `count` rows a world."""
+    n = len(pos)
+    rows, clearance, hit = torch.empty(n, k, table.shape[1]), torch.empty(n, k), torch.empty(n, dtype=torch.bool)
+    inputs = (pos.contiguous().numpy(), heading.contiguous().numpy(), world_of.numpy(), table.numpy())
+    scratch = (np.empty((n, k), np.float32), np.zeros((n, k), np.int64))
+    _sense(
+        *inputs,
+        count,
+        np.float32(range_m),
+        np.float32(margin_m),
+        rows.numpy(),
+        clearance.numpy(),
+        hit.numpy(),
+        *scratch,
+    )
+    return rows, clearance, hit

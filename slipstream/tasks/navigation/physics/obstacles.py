@@ -1,0 +1,209 @@
+"""Moving obstacles: floating boxes and pillars that wander around their origins, one set a world, never reset with a drone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.sim.backend import pick_backend
+from slipstream.sim.random import CounterRandom
+from slipstream.sim.seeding import derive_seed
+from slipstream.tasks.navigation.physics.lidar import Movers
+
+WIDTHS_M = (0.25, 0.5, 0.75, 1.0)  # in equal shares; the index is the width class a drone observes
+BOX_HEIGHT_M, PILLAR_HEIGHT_M = 1.0, 5.0
+TOP_M = 4.5  # boxes stay between the ground and this
+DRAWS_BEFORE_RELAXING = 200
+SEEN_COLUMNS = (
+    "unit_x",
+    "unit_y",
+    "unit_z",
+    "distance",
+    "height_offset",
+    "vel_x",
+    "vel_y",
+    "vel_z",
+    "width_class",
+    "floats",
+)
+
+
+@dataclass
+class MovingObstaclesConfig:
+    """How many there are and how they move; `num_obstacles` is rounded down to a multiple of 8."""
+
+    num_obstacles: int = 80  # rounded down to a multiple of 8; 0 is none
+    speed_mps: tuple[float, float] = (0.5, 1.5)
+    roam_m: tuple[float, float, float, float] = (
+        5.0,
+        5.0,
+        5.0,
+        4.0,
+    )  # how far goals lie from the origin: ±x, ±y, down, up
+    redraw_s: float = 2.0  # speed and heading change this often
+
+    def __post_init__(self) -> None:
+        if self.num_obstacles < 0 or 0 < self.num_obstacles < 8:
+            raise ValueError(
+                f"env_dyn.num_obstacles must be 0 or at least 8 (four widths of two kinds), not {self.num_obstacles}"
+            )
+
+
+def spread_evenly(rng: np.random.Generator, count: int, half_m: float) -> np.ndarray:
+    """`count` points [count, 2] in ±half_m, apart by 2·sqrt(area quarter / count), relaxed where no place is left."""
+    points = np.zeros((count, 2))
+    for i in range(count):
+        apart = 2 * math.sqrt(half_m * half_m / count)
+        while True:
+            draws = rng.uniform(-half_m, half_m, (DRAWS_BEFORE_RELAXING, 2))
+            free = (np.linalg.norm(points[None, :i] - draws[:, None], axis=-1) >= apart).all(1)
+            if free.any():
+                points[i] = draws[free.argmax()]
+                break
+            apart *= 0.8
+    return points
+
+
+class SeenObstacles(NamedTuple):
+    """What a drone's detector reports of the k nearest obstacles."""
+
+    rows: Tensor  # [N, k, 10], the columns of SEEN_COLUMNS; zeros where one is out of range or missing
+    clearance: Tensor  # [N, k] m, less half the width; the range where it is out of range or missing
+    hit: Tensor  # [N] bool: one of them is nearer than the margin
+
+
+class MovingObstacles:
+    """M obstacles in each of K worlds: the first half boxes, the second pillars, width classes in turn."""
+
+    state_names = ("pos", "vel", "goal", "clock")
+
+    def __init__(
+        self,
+        config: MovingObstaclesConfig,
+        seeds: list[int],
+        dt_s: float,
+        map_half_m: float,
+        device: torch.device | str = "cpu",
+        backend: str = "auto",
+    ) -> None:
+        self.config = config
+        self._backend = pick_backend(torch.device(device), backend)
+        self.dt_s = dt_s
+        self.device = torch.device(device)
+        self.worlds = len(seeds)
+        self.count = count = config.num_obstacles // 8 * 8
+        rank = torch.arange(count, device=device)
+        self.pillar = rank >= count // 2
+        self.width_class = rank % len(WIDTHS_M)
+        self.width = torch.tensor(WIDTHS_M, device=device)[self.width_class]  # [M]
+        self.height = torch.where(self.pillar, PILLAR_HEIGHT_M, BOX_HEIGHT_M)  # [M]
+
+        origin = np.zeros((self.worlds, count, 3), np.float32)
+        for k, seed in enumerate(seeds):
+            rng = np.random.default_rng(derive_seed(seed, "moving obstacles"))
+            origin[k, :, :2] = spread_evenly(rng, count, map_half_m)[rng.permutation(count)]
+            origin[k, : count // 2, 2] = rng.uniform(0, TOP_M, count // 2)
+            origin[k, count // 2 :, 2] = PILLAR_HEIGHT_M / 2
+        self.origin = torch.from_numpy(origin).to(device)
+        self.pos = self.origin.clone()  # [K, M, 3]
+        self.vel = torch.zeros_like(self.pos)
+        self.goal = self.origin.clone()
+        self.clock = torch.zeros((), dtype=torch.int64, device=device)  # physics steps
+        self._random = CounterRandom([derive_seed(seed, "moving obstacles' goals") for seed in seeds], count, device)
+        self._redraw_steps = max(1, round(config.redraw_s / dt_s))
+        x, y, down, up = config.roam_m
+        self._roam_low = torch.tensor((-x, -y, -down), device=device)
+        self._roam_size = torch.tensor((2 * x, 2 * y, down + up), device=device)
+        kinds = torch.stack((self.width, self.height, self.width_class.float(), (~self.pillar).float()), -1)
+        self._fixed = kinds.repeat(self.worlds, 1)  # [K * M, 4]
+        self._low = torch.tensor((-map_half_m, -map_half_m, 0.0), device=device)
+        self._high = torch.tensor((map_half_m, map_half_m, TOP_M), device=device)
+
+    def advance(self) -> None:
+        """One physics step."""
+        if not self.count:
+            return
+        if self._backend == "native" and self._goes_straight_on():  # most steps need no more; a look is free on a CPU
+            self.pos.add_(self.vel, alpha=self.dt_s)
+            self.clock.add_(1)
+            return
+        u = self._random.uniform(self.clock, 4).view(self.worlds, self.count, 4)
+        goal = torch.clamp(self.origin + u[..., :3] * self._roam_size + self._roam_low, self._low, self._high)
+        goal[..., 2] = torch.where(self.pillar, PILLAR_HEIGHT_M / 2, goal[..., 2])
+        arrived = self._arrived()
+        self.goal.copy_(torch.where(arrived, goal, self.goal))
+        way = self.goal - self.pos
+        slow, fast = self.config.speed_mps
+        vel = (
+            (slow + (fast - slow) * u[..., 3:])
+            * way
+            / torch.linalg.vector_norm(way, dim=-1, keepdim=True).clamp(min=1e-6)
+        )
+        self.vel.copy_(torch.where(self.clock % self._redraw_steps == 0, vel, self.vel))
+        self.pos.add_(self.vel, alpha=self.dt_s)
+        self.clock.add_(1)
+
+    def _arrived(self) -> Tensor:
+        """Which are near their goals [K, M, 1]."""
+        return torch.linalg.vector_norm(self.goal - self.pos, dim=-1, keepdim=True) < 0.5
+
+    def _goes_straight_on(self) -> bool:
+        """Whether this step changes no goal and no velocity."""
+        return bool(self.clock % self._redraw_steps) and not bool(self._arrived().any())
+
+    def sense(
+        self, pos: Tensor, heading: Tensor, world_of: Tensor, k: int, range_m: float, margin_m: float
+    ) -> SeenObstacles:
+        """The k nearest obstacles by horizontal distance, seen by drones at `pos` [N, 3] in the frame of `heading` [N, 2]."""
+        if self._backend == "native":
+            from slipstream.tasks.navigation.physics import native
+
+            return SeenObstacles(
+                *native.sense(pos, heading, world_of, self.properties(), self.count, k, range_m, margin_m)
+            )
+        index, across = self.nearest(pos, world_of, min(k, self.count))
+        place = self.properties().index_select(0, (index + world_of[:, None] * self.count).flatten())
+        x, y, z, vel_x, vel_y, vel_z, width, height, width_class, floats = place.view(*index.shape, -1).unbind(
+            -1
+        )  # each [N, k]
+        x, y, z = x - pos[:, 0:1], y - pos[:, 1:2], (z - pos[:, 2:3]) * floats  # a pillar counts as 2-D
+        distance = torch.sqrt(across.square() + z.square())
+        near = across <= range_m
+        clearance = torch.where(near, distance - width / 2, range_m)
+        hit = (near & (across <= width / 2 + margin_m) & (z.abs() <= height / 2 + margin_m)).any(1)
+        cos, sin = heading[:, 0:1], heading[:, 1:2]
+        inverse = 1 / distance.clamp(min=1e-6)
+        unit = ((cos * x + sin * y) * inverse, (cos * y - sin * x) * inverse, z * inverse)
+        rows = torch.stack(
+            (*unit, across, z, cos * vel_x + sin * vel_y, cos * vel_y - sin * vel_x, vel_z, width_class, floats), -1
+        )
+        missing = k - index.shape[1]
+        rows = torch.nn.functional.pad(torch.where(near[..., None], rows, 0.0), (0, 0, 0, missing))
+        return SeenObstacles(rows, torch.nn.functional.pad(clearance, (0, missing), value=range_m), hit)
+
+    def nearest(self, pos: Tensor, world_of: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Indices and horizontal distances [N, k] of the k obstacles nearest to each drone, nearest first."""
+        if self._backend == "triton":
+            from slipstream.tasks.navigation.physics import triton_kernels
+
+            return triton_kernels.nearest(pos, world_of, self.pos, k)
+        return self.nearest_torch(pos, world_of, k)
+
+    def nearest_torch(self, pos: Tensor, world_of: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """The plain form of `nearest`."""
+        there = self.pos[world_of, :, :2] if self.worlds > 1 else self.pos[..., :2]
+        distance, index = torch.linalg.vector_norm(there - pos[:, None, :2], dim=-1).topk(k, dim=1, largest=False)
+        return index, distance
+
+    def properties(self) -> Tensor:
+        """One row an obstacle [K * M, 10]: position, velocity, width, height, width class, 1 if it floats (a box)."""
+        return torch.cat((self.pos.view(-1, 3), self.vel.view(-1, 3), self._fixed), 1)
+
+    def as_movers(self) -> Movers:
+        """What the LiDAR sees of them."""
+        return Movers(self.pos, self.width, self.height, self.pillar)

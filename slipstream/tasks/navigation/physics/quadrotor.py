@@ -1,0 +1,158 @@
+"""Two models of a drone that follows velocity commands: a first-order lag, and a rigid quadrotor under a geometric controller."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from slipstream.sim.frames import quat_from_yaw, quat_rotate_by, quat_to_matrix
+
+GRAVITY_MPS2 = 9.81
+VELOCITY_GAIN = 2.2  # 1/s, of the controller; its inverse is the lag's time constant
+
+
+@dataclass
+class Variation:
+    """How each drone differs from the nominal one; ones and zeros where nothing was randomised."""
+
+    mass: Tensor  # [N] times the nominal mass, unknown to the controller
+    gain: Tensor  # [N] times the nominal velocity gain
+    push_mps2: Tensor  # [N, 3] acceleration by wind
+
+    @classmethod
+    def none(cls, num: int, device: torch.device | str) -> Variation:
+        """The nominal drone."""
+        return cls(torch.ones(num, device=device), torch.ones(num, device=device), torch.zeros(num, 3, device=device))
+
+
+class VelocityLag:
+    """The drone's velocity closes the gap to the command with time constant 1 / 2.2 s; its yaw stays where it was set."""
+
+    state_names: tuple[str, ...] = ("pos", "vel", "yaw")
+
+    def __init__(self, num: int, dt_s: float, device: torch.device | str = "cpu") -> None:
+        self.dt_s = dt_s
+        self.pos = torch.zeros(num, 3, device=device)
+        self.vel = torch.zeros(num, 3, device=device)
+        self.yaw = torch.zeros(num, device=device)
+
+    def reset(self, mask: Tensor, pos: Tensor, yaw: Tensor) -> None:
+        """Puts the masked drones at `pos` [N, 3], at rest, facing `yaw` [N]."""
+        self.pos.copy_(torch.where(mask[:, None], pos, self.pos))
+        self.vel.mul_(~mask[:, None])
+        self.yaw.copy_(torch.where(mask, yaw, self.yaw))
+
+    def advance(self, command: Tensor, variation: Variation) -> None:
+        """One physics step towards the velocity `command` [N, 3] (m/s, world axes)."""
+        gain = (VELOCITY_GAIN * variation.gain / variation.mass)[:, None]
+        self.vel.add_(gain * (command - self.vel) + variation.push_mps2, alpha=self.dt_s)
+        self.pos.add_(self.vel, alpha=self.dt_s)
+
+
+@dataclass(frozen=True)
+class Airframe:
+    """NavRL's Hummingbird and the gains of its controller."""
+
+    mass_kg: float = 0.716
+    inertia: tuple[float, float, float] = (0.007, 0.007, 0.012)  # kg m²
+    arm_m: float = 0.17
+    force_constant: float = 8.54858e-6  # N s²
+    moment_constant: float = 1.36777e-7  # N m s²
+    max_rotor_rad_s: float = 838.0
+    throttle_closing: float = 0.43  # share of the gap to the commanded throttle closed in one step
+    attitude_gain: tuple[float, float, float] = (0.7, 0.7, 0.035)  # N m / rad
+    rate_gain: tuple[float, float, float] = (0.1, 0.1, 0.025)  # N m s / rad
+    rotor_angles: tuple[float, ...] = (0.0, math.pi / 2, math.pi, 3 * math.pi / 2)  # + layout
+    rotor_spin: tuple[float, ...] = (-1.0, 1.0, -1.0, 1.0)
+    # A full reversal of the vertical command asks for 0.1 g of thrust, where the direction of thrust means little, and tilts
+    # beyond 80°. The demand is kept to what a real autopilot allows; commands of ordinary flight are not touched.
+    least_lift_g: float = 0.3
+    max_tilt_deg: float = 60.0
+
+
+class Quadrotor:
+    """A rigid body with four rotors, flown by a Lee geometric controller that tracks velocity and holds yaw."""
+
+    state_names: tuple[str, ...] = ("pos", "vel", "quat", "omega", "throttle", "yaw_held")
+
+    def __init__(
+        self, num: int, dt_s: float, device: torch.device | str = "cpu", airframe: Airframe | None = None
+    ) -> None:
+        self.dt_s = dt_s
+        self.airframe = frame = airframe or Airframe()
+        make = lambda *values: torch.tensor(values, device=device)  # noqa: E731
+        self.pos = torch.zeros(num, 3, device=device)
+        self.vel = torch.zeros(num, 3, device=device)
+        self.quat = torch.zeros(num, 4, device=device)
+        self.quat[:, 0] = 1.0
+        self.omega = torch.zeros(num, 3, device=device)  # body rates, rad/s
+        self.yaw_held = torch.zeros(num, device=device)
+        self._max_thrust = frame.force_constant * frame.max_rotor_rad_s**2  # N, of one rotor
+        self._hover = math.sqrt(frame.mass_kg * GRAVITY_MPS2 / 4 / self._max_thrust)
+        self.throttle = torch.full((num, 4), self._hover, device=device)
+        self._inertia = make(*frame.inertia)
+        self._attitude_gain, self._rate_gain = make(*frame.attitude_gain), make(*frame.rate_gain)
+        angle, spin = torch.tensor(frame.rotor_angles), torch.tensor(frame.rotor_spin)
+        drag = frame.moment_constant / frame.force_constant  # N m of yaw for each N of thrust
+        rows = (frame.arm_m * torch.sin(angle), -frame.arm_m * torch.cos(angle), -drag * spin, torch.ones_like(angle))
+        wrench = torch.stack(rows)  # [4, 4]: rotor thrusts (N) to torques and lift
+        self._wrench, self._mixer = wrench.to(device), torch.linalg.inv(wrench.double()).float().to(device)
+
+    @property
+    def yaw(self) -> Tensor:
+        """The heading of the body's x axis [N], rad."""
+        w, x, y, z = self.quat.unbind(-1)
+        return torch.atan2(2 * (x * y + w * z), 1 - 2 * (y * y + z * z))
+
+    def reset(self, mask: Tensor, pos: Tensor, yaw: Tensor) -> None:
+        """Puts the masked drones at `pos` [N, 3], level and hovering, facing `yaw` [N]."""
+        col = mask[:, None]
+        self.pos.copy_(torch.where(col, pos, self.pos))
+        self.vel.mul_(~col)
+        self.omega.mul_(~col)
+        self.quat.copy_(torch.where(col, quat_from_yaw(yaw), self.quat))
+        self.throttle.copy_(torch.where(col, self._hover, self.throttle))
+        self.yaw_held.copy_(torch.where(mask, yaw, self.yaw_held))
+
+    def advance(self, command: Tensor, variation: Variation) -> None:
+        """One physics step towards the velocity `command` [N, 3] (m/s, world axes)."""
+        rotation = quat_to_matrix(self.quat)
+        thrust = self._controller(command, rotation, variation.gain)
+        target = (thrust / self._max_thrust).clamp(0, 1).sqrt()
+        self.throttle.add_(self.airframe.throttle_closing * (target - self.throttle))
+        wrench = (self.throttle.square() * self._max_thrust) @ self._wrench.T  # [N, 4]
+        spin_up = wrench[:, :3] - torch.linalg.cross(self.omega, self._inertia * self.omega)
+        self.omega.add_(spin_up / self._inertia, alpha=self.dt_s)
+        self.quat.copy_(quat_rotate_by(self.quat, self.omega * self.dt_s))
+        lift = wrench[:, 3] / (self.airframe.mass_kg * variation.mass)
+        accel = rotation[..., 2] * lift[:, None] + variation.push_mps2
+        accel[:, 2] -= GRAVITY_MPS2
+        self.vel.add_(accel, alpha=self.dt_s)
+        self.pos.add_(self.vel, alpha=self.dt_s)
+
+    def _controller(self, command: Tensor, rotation: Tensor, gain: Tensor) -> Tensor:
+        """The thrust [N, 4] (N) asked of each rotor."""
+        frame = self.airframe
+        wanted = (VELOCITY_GAIN * gain)[:, None] * (command - self.vel)  # acceleration
+        up = (wanted[:, 2:] + GRAVITY_MPS2).clamp(min=frame.least_lift_g * GRAVITY_MPS2)
+        flat = wanted[:, :2]
+        most = math.tan(math.radians(frame.max_tilt_deg)) * up
+        flat = flat * (most / flat.norm(dim=-1, keepdim=True).clamp(min=1e-6)).clamp(max=1.0)
+        force = torch.cat((flat, up), -1)
+        ahead = torch.stack((torch.cos(self.yaw_held), torch.sin(self.yaw_held), torch.zeros_like(self.yaw_held)), -1)
+        body_z = force / force.norm(dim=-1, keepdim=True)
+        body_y = torch.linalg.cross(body_z, ahead)
+        body_y = body_y / body_y.norm(dim=-1, keepdim=True).clamp(min=1e-6)
+        target = torch.stack((torch.linalg.cross(body_y, body_z), body_y, body_z), -1)
+        twist = target.transpose(1, 2) @ rotation
+        error = 0.5 * (twist - twist.transpose(1, 2))
+        error = torch.stack((error[:, 2, 1], error[:, 0, 2], error[:, 1, 0]), -1)
+        torque = -self._attitude_gain * error - self._rate_gain * self.omega
+        lift = frame.mass_kg * (force * rotation[..., 2]).sum(-1, keepdim=True)
+        return torch.cat((torque, lift), -1) @ self._mixer.T
+
+
+DYNAMICS: dict[str, type[VelocityLag] | type[Quadrotor]] = {"velocity_lag": VelocityLag, "quadrotor": Quadrotor}

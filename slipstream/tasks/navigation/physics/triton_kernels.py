@@ -1,0 +1,130 @@
+"""The GPU's hot loops as Triton kernels: each a whole sensor in one launch, where plain PyTorch needs a hundred.
+
+Each does what its plain PyTorch form does (`Lidar.scan_torch`, `MovingObstacles.nearest_torch`), to float32 rounding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from slipstream.tasks.navigation.physics.lidar import Lidar
+
+
+@triton.jit
+def _scan(  # one lane for each beam azimuth of each drone, all elevations at once
+    pos, yaw, world_of, boxes, near, count, cos_az, sin_az, tan_el, cos_el, out,
+    lanes, half_m, cells, most_near, num_boxes, range_m,
+    BEAMS: tl.constexpr, LEVELS: tl.constexpr, LEVELS_PADDED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    live = lane < lanes
+    drone = lane // BEAMS
+    beam = lane % BEAMS
+    px = tl.load(pos + drone * 3, mask=live, other=0.0)
+    py = tl.load(pos + drone * 3 + 1, mask=live, other=0.0)
+    pz = tl.load(pos + drone * 3 + 2, mask=live, other=0.0)
+    angle = tl.load(yaw + drone, mask=live, other=0.0)
+    cy, sy = tl.cos(angle), tl.sin(angle)
+    ca, sa = tl.load(cos_az + beam), tl.load(sin_az + beam)
+    dx, dy = cy * ca - sy * sa, sy * ca + cy * sa
+    inv_x = 1.0 / tl.where(tl.abs(dx) < 1e-6, 1e-6, dx)
+    inv_y = 1.0 / tl.where(tl.abs(dy) < 1e-6, 1e-6, dy)
+    i = tl.minimum(tl.maximum(px + half_m, 0.0), cells - 1e-3).to(tl.int32)
+    j = tl.minimum(tl.maximum(py + half_m, 0.0), cells - 1e-3).to(tl.int32)
+    world = tl.load(world_of + drone, mask=live, other=0).to(tl.int32)
+    cell = (world * cells + i) * cells + j
+    real = tl.load(count + cell, mask=live, other=0)
+
+    level = tl.arange(0, LEVELS_PADDED)
+    tan = tl.load(tan_el + level, mask=level < LEVELS, other=0.0)[None, :]
+    cos = tl.load(cos_el + level, mask=level < LEVELS, other=1.0)[None, :]
+    down = tan < 0
+    safe_tan = tl.where(down, tan, -1.0)
+    ground = tl.where(down, tl.maximum(pz[:, None] / -safe_tan, 0.0), 1e9)
+    best = tl.minimum(range_m * cos, ground)  # in horizontal metres
+    for c in range(tl.max(real, 0)):
+        box = tl.load(near + cell * most_near + c, mask=live & (c < real), other=num_boxes - 1)
+        at_box = boxes + (world * num_boxes + box) * 5
+        rx, ry = tl.load(at_box) - px, tl.load(at_box + 1) - py
+        hx, hy, top = tl.load(at_box + 2), tl.load(at_box + 3), tl.load(at_box + 4) - pz
+        ax, bx, ay, by = (rx - hx) * inv_x, (rx + hx) * inv_x, (ry - hy) * inv_y, (ry + hy) * inv_y
+        enter = tl.maximum(tl.maximum(tl.minimum(ax, bx), tl.minimum(ay, by)), 0.0)[:, None]
+        leave = tl.minimum(tl.maximum(ax, bx), tl.maximum(ay, by))[:, None]
+        top = top[:, None]
+        first = tl.where(down, tl.maximum(enter, top / safe_tan), enter)
+        hit = (first < leave) & (down | (enter * tan <= top))
+        best = tl.where(hit, tl.minimum(best, first), best)
+    tl.store(out + lane[:, None] * LEVELS + level[None, :], best / cos, mask=live[:, None] & (level < LEVELS)[None, :])
+
+
+class LidarScan:
+    """`Lidar.scan` for CUDA tensors."""
+
+    def __init__(self, lidar: Lidar) -> None:
+        self._lidar = lidar
+        device = lidar.world_of.device
+        self._tan = torch.tensor(lidar.tan_el, device=device)
+        self._cos = torch.tensor(lidar.cos_el, device=device)
+
+    def __call__(self, pos: Tensor, yaw: Tensor) -> Tensor:
+        """Distances [N, azimuths, elevations]."""
+        lidar, grid, config = self._lidar, self._lidar.grid, self._lidar.config
+        beams, levels = config.azimuths, len(config.elevations_deg)
+        out = torch.empty(len(pos), beams, levels, device=pos.device)
+        lanes = len(pos) * beams
+        fixed: tuple[Any, ...] = (
+            lidar.world_of,
+            grid.boxes,
+            grid.near,
+            grid.count,
+            lidar.cos_az,
+            lidar.sin_az,
+            self._tan,
+            self._cos,
+        )
+        _scan[(triton.cdiv(lanes, 128),)](
+            pos.contiguous(), yaw.contiguous(), *fixed, out, lanes,
+            grid.half_m, grid.cells, grid.near.shape[-1], grid.boxes.shape[1], config.range_m,
+            BEAMS=beams, LEVELS=levels, LEVELS_PADDED=triton.next_power_of_2(levels), BLOCK=128,
+        )  # fmt: skip
+        return out
+
+
+@triton.jit
+def _nearest(
+    pos, world_of, movers, index, distance, num, count, K: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr
+):
+    drone = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    live = drone < num
+    px = tl.load(pos + drone * 3, mask=live, other=0.0)[:, None]
+    py = tl.load(pos + drone * 3 + 1, mask=live, other=0.0)[:, None]
+    world = tl.load(world_of + drone, mask=live, other=0)[:, None]
+    mover = tl.arange(0, PADDED)[None, :]
+    there = movers + (world * count + mover) * 3
+    known = live[:, None] & (mover < count)
+    dx = tl.load(there, mask=known, other=1e9) - px
+    dy = tl.load(there + 1, mask=known, other=1e9) - py
+    d2 = tl.where(known, dx * dx + dy * dy, 1e30)
+    for k in tl.static_range(K):
+        first = tl.argmin(d2, 1)
+        tl.store(index + drone * K + k, first.to(tl.int64), mask=live)
+        tl.store(distance + drone * K + k, tl.sqrt(tl.min(d2, 1)), mask=live)
+        d2 = tl.where(mover == first[:, None], 1e30, d2)
+
+
+def nearest(pos: Tensor, world_of: Tensor, movers: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Indices and horizontal distances [N, k] of the k movers [K, M, 3] nearest to each drone, nearest first."""
+    num, count = len(pos), movers.shape[1]
+    index = torch.empty(num, k, dtype=torch.int64, device=pos.device)
+    distance = torch.empty(num, k, device=pos.device)
+    padded = triton.next_power_of_2(count)
+    _nearest[(triton.cdiv(num, 16),)](
+        pos.contiguous(), world_of, movers, index, distance, num, count, K=k, PADDED=padded, BLOCK=16
+    )
+    return index, distance

@@ -1,0 +1,1 @@
+"""A training run: trainer, evaluation, run folder, metrics log, terminal view, tuning."""

@@ -1,0 +1,257 @@
+"""LiveView: a training run in the terminal; plain lines, now and then, where there is no terminal."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+Stats = Mapping[str, Mapping[str, float]]  # as PerformanceMonitor.get_stats() gives them, in ms
+
+REFRESH_S = 0.5  # drawing takes 3 ms of the loop's time: under 1 %
+MAX_CHARS = 120
+CELL_CHARS = 24  # one width for all cells: columns that follow their content would jump as numbers change
+PLAIN_LINE_S = 10.0
+SEEN_S = 20.0  # after which a speed is told
+LONG_S = 12 * 3600.0
+
+RATES = ("success", "collision", "timeout")  # shares of episodes, shown in percent
+PHASE_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+
+# metric, label in the terminal; any may be absent, and one that is not here is only in the logs
+SHOWN = (
+    ("fps", "frames/s"),
+    ("episode/return", "return"),
+    ("episode/success", "success"),
+    ("episode/collision", "collision"),
+    ("episode/timeout", "timeout"),
+    ("episode/length", "length"),
+    ("eval/success", "eval success"),
+    ("league/stage", "stage"),
+    ("loss/policy", "policy loss"),
+    ("loss/value", "value loss"),
+    ("loss/entropy", "entropy"),
+    ("kl", "kl"),
+    ("lr", "lr"),
+)
+PLAIN_SHOWN = ("fps", "episode/return", "episode/success", "episode/collision", "eval/success", "league/stage")
+
+
+class LiveView:
+    """Shows how far a run is, how fast, how well it flies and where its time goes.
+
+    It draws from `update`, at most twice a second, and has no thread of its own. `enabled=None` draws live in a terminal
+    and prints plain lines elsewhere (at most one in 10 s, and one at the end); True and False choose.
+    """
+
+    def __init__(
+        self,
+        total_iterations: int,
+        total_frames: int,
+        title: str = "",
+        enabled: bool | None = None,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        if_long: str = "",
+    ) -> None:
+        """`if_long` is said once, where the run is seen to take more than half a day."""
+        self.total_iterations = total_iterations
+        self.total_frames = total_frames
+        self.title = title
+        self.console = console or Console()
+        self._clock = clock
+        self._start_s = self._drawn_s = clock()
+        self._done = (0, 0)  # iterations and frames finished
+        self._share = 0.0  # of the run that is finished
+        self._first: tuple[float, float] | None = (
+            None  # time and share at the first update: a resumed run starts beyond 0
+        )
+        self._metrics: dict[str, float] = {}  # the last value of each, since some come only now and then
+        self._stats: Stats = {}
+        self._line_due = False
+        self._if_long = if_long
+        is_live = self.console.is_terminal and not self.console.is_dumb_terminal if enabled is None else enabled
+        self._live = Live(console=self.console, auto_refresh=False, get_renderable=self._draw) if is_live else None
+
+    def __enter__(self) -> LiveView:
+        self._start_s = self._drawn_s = self._clock()
+        if self._live:
+            self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()  # draws the last state once more and leaves it there
+        elif self._line_due:
+            self._print_line()
+
+    def update(
+        self,
+        iteration: int,
+        frames: int,
+        metrics: Mapping[str, float],
+        stats: Stats | None = None,
+        share: float | None = None,
+    ) -> None:
+        """Takes the state after `iteration`, counted from 1, and `frames` frames in all; `stats` is `PerformanceMonitor.get_stats()`.
+
+        `share` is how much of the run is done, where something else than frames ends it (a time limit).
+        """
+        now_s = self._clock()
+        self._done = (iteration, frames)
+        self._share = self._share_by_count() if share is None else min(share, 1.0)
+        if self._first is None:
+            self._first = (now_s, self._share)
+        self._metrics.update(metrics)
+        self._stats = stats or self._stats
+        self._line_due = True
+        if self._if_long and now_s - self._first[0] >= SEEN_S and self._left_s() > LONG_S:
+            self.print(f"at this speed {self._left_s() / 3600:,.0f} hours are left: {self._if_long}")
+            self._if_long = ""
+        if now_s - self._drawn_s < (REFRESH_S if self._live else PLAIN_LINE_S):
+            return
+        self._drawn_s = now_s
+        if self._live:
+            self._live.refresh()
+        else:
+            self._print_line()
+
+    def print(self, text: str) -> None:
+        """Prints a line, or several, above the live area."""
+        self.console.print(Text(text), soft_wrap=True)
+
+    # -- what is shown -----------------------------------------------------------------------------------------------
+
+    def _share_by_count(self) -> float:
+        iterations, frames = self._done
+        done, total = (frames, self.total_frames) if self.total_frames > 0 else (iterations, self.total_iterations)
+        return min(done / total, 1.0) if total > 0 else 0.0
+
+    def _left_s(self) -> float:
+        """Seconds left at the speed since the first update; NaN before it is known."""
+        if self._first is None:
+            return math.nan
+        first_s, first_share = self._first
+        gone = self._share - first_share
+        return (self._clock() - first_s) * (1 - self._share) / gone if gone > 0 else math.nan
+
+    def _print_line(self) -> None:
+        self._line_due = False
+        iterations, frames = self._done
+        labels = dict(SHOWN)
+        of = f"/{self.total_iterations}" if self.total_iterations else ""
+        parts = [f"iteration {iterations}{of}", f"{format_count(frames)} frames"]
+        parts += [f"{labels[key]} {_value(key, self._metrics[key])}" for key in PLAIN_SHOWN if key in self._metrics]
+        parts += [f"elapsed {format_time(self._clock() - self._start_s)}", f"left {format_time(self._left_s())}"]
+        self.print("  ".join(parts))
+
+    def _draw(self) -> RenderableType:
+        width = min(self.console.width, MAX_CHARS)
+        inner = max(width - 4, 1)  # less the panel's border and padding
+        parts: list[RenderableType] = [self._draw_progress(inner)]
+        cells = [_cell(label, _value(key, self._metrics[key])) for key, label in SHOWN if key in self._metrics]
+        if cells:
+            parts += ["", _grid(cells, inner)]
+        if self._stats:
+            bar, legend = _draw_phases(self._stats, inner)
+            parts += ["", bar, _grid(legend, inner)]
+        return Panel(
+            Group(*parts),
+            title=Text(self.title) if self.title else None,
+            border_style="dim",
+            padding=(0, 1),
+            width=width,
+        )
+
+    def _draw_progress(self, width: int) -> RenderableType:
+        iterations, frames = self._done
+        bar = Table.grid(expand=True, padding=(0, 1))
+        bar.add_column(ratio=1)
+        bar.add_column(justify="right", no_wrap=True)
+        progress = ProgressBar(
+            total=1.0, completed=self._share, style="bright_black", complete_style="cyan", finished_style="green"
+        )
+        bar.add_row(progress, f"{100 * self._share:.1f} %")
+        cells = [
+            _cell("iteration", f"{iterations:,}" + (f" / {self.total_iterations:,}" if self.total_iterations else "")),
+            _cell(
+                "frames", format_count(frames) + (f" / {format_count(self.total_frames)}" if self.total_frames else "")
+            ),
+            _cell("elapsed", format_time(self._clock() - self._start_s)),
+            _cell("left", format_time(self._left_s())),
+        ]
+        return Group(bar, _grid(cells, width))
+
+
+def format_count(number: float) -> str:
+    """A count in four signs or so: 950, 32.8k, 1.20M, 3.00G."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            scaled = number / size
+            return f"{scaled:.{2 if scaled < 10 else 1 if scaled < 100 else 0}f}{unit}"
+    return f"{number:.0f}"
+
+
+def format_time(seconds: float) -> str:
+    """Hours, minutes and seconds: 1:02:03, 2:03; a dash where it is not known."""
+    if not math.isfinite(seconds):
+        return "-"
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"
+
+
+def _value(key: str, value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return "-"
+    if key == "fps":
+        return format_count(value)
+    if key.rpartition("/")[2] in RATES:
+        return f"{100 * value:.1f} %"
+    return f"{value:.4g}"
+
+
+def _duration(ms: float) -> str:
+    return f"{ms:.1f} ms" if ms < 1000 else f"{ms / 1e3:.1f} s"
+
+
+def _cell(label: str, value: str) -> Text:
+    return Text.assemble((label + " ", "dim"), (value, "bold"))
+
+
+def _grid(cells: list[Text], width: int) -> Table:
+    """The cells in as many columns as fit `width`; at least one, cut short where even that is too wide."""
+    columns = max(width // (CELL_CHARS + 1), 1)
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    for _ in range(columns):
+        grid.add_column(width=CELL_CHARS, no_wrap=True)
+    for start in range(0, len(cells), columns):
+        grid.add_row(*cells[start : start + columns])
+    return grid
+
+
+def _draw_phases(stats: Stats, width: int) -> tuple[Text, list[Text]]:
+    """One bar of all the time so far, cut by phase, and its legend. "outer/inner" timers are in their outer one already."""
+    phases = {name: s for name, s in stats.items() if "/" not in name}
+    total_ms = sum(s["total"] for s in phases.values()) or 1.0
+    bar, legend = Text(no_wrap=True, overflow="crop"), []
+    begin = sum_ms = 0.0
+    for index, (name, s) in enumerate(sorted(phases.items(), key=lambda item: -item[1]["total"])):
+        colour = PHASE_COLOURS[index % len(PHASE_COLOURS)]
+        sum_ms += s["total"]
+        end = round(width * sum_ms / total_ms)  # rounding the ends, not the lengths: the bar always has its full width
+        bar.append("█" * int(end - begin), style=colour)
+        begin = end
+        share = f" {100 * s['total'] / total_ms:.0f} % "
+        legend.append(Text.assemble(("■ ", colour), name, (share, "bold"), (_duration(s["mean"]), "dim")))
+    return bar, legend

@@ -1,0 +1,177 @@
+"""RunLog: the metrics of a run, as JSON lines, for TensorBoard and, where asked for, for Weights & Biases."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from slipstream.storage.atomic import write_whole
+from slipstream.training.run_folder import RunFolder
+
+WANDB_MODES = ("online", "offline", "disabled")
+OWN_KEYS = (
+    "iteration",
+    "frames",
+    "time_s",
+)  # written by the log itself; time_s: wall time spent in the run, over all its resumes
+
+
+class RunLog:
+    """Writes one row an iteration; a `with` block is the normal way in.
+
+    Rows bear the number of iterations done, as checkpoints, rollouts and the screen do: the first is 1.
+    A log opened after `done` iterations first forgets the rows of later ones: a run that died after its last checkpoint and
+    flies those iterations again has the log of a run that never died. (W&B cannot forget: it keeps the first flight's.)
+    """
+
+    def __init__(
+        self,
+        run: RunFolder,
+        wandb: Mapping[str, Any] | None = None,
+        done: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        wandb = dict(wandb or {})
+        mode = wandb.pop("mode", None) or "disabled"
+        if mode not in WANDB_MODES:
+            raise ValueError(f"wandb.mode must be one of {', '.join(WANDB_MODES)}, not {mode!r}")
+        wandb_module = _import_wandb(mode) if mode != "disabled" else None  # before the log is touched: it may refuse
+        kept = _drop_rows_after(done, run.metrics_path)
+        self._run = run
+        self._clock = clock
+        self._start_s = clock() - (kept[-1]["time_s"] if kept else 0.0)
+        self._first_new_frame = kept[-1]["frames"] + 1 if kept else 0
+        self._wandb = _start_wandb(wandb_module, run, mode, wandb) if wandb_module else None
+        self._file = open(run.metrics_path, "a", encoding="utf-8")  # noqa: SIM115  closed by close()
+        self._tensorboard: Any = None
+        self._tensorboard_tried = False
+
+    def write(self, iteration: int, frames: int, metrics: Mapping[str, float]) -> None:
+        """Adds the row of `iteration`, counted from 1, after which `frames` frames have been flown in all."""
+        taken = [key for key in OWN_KEYS if key in metrics]
+        if taken:
+            raise ValueError(
+                f"the log writes {', '.join(taken)} itself: leave it out of the metrics, or name it otherwise"
+            )
+        values = {name: _finite(name, value) for name, value in metrics.items()}
+        row = {"iteration": iteration, "frames": frames, "time_s": round(self._clock() - self._start_s, 3), **values}
+        self._file.write(json.dumps(row, allow_nan=False) + "\n")
+        self._file.flush()
+        numbers = {name: value for name, value in values.items() if value is not None}
+        if not self._tensorboard_tried:
+            self._tensorboard_tried = True
+            self._tensorboard = _start_tensorboard(self._run, self._first_new_frame)
+        if self._tensorboard is not None:
+            for name, value in numbers.items():
+                self._tensorboard.add_scalar(name, value, global_step=frames)
+        if self._wandb is not None:
+            self._wandb.log({"frames": frames, **numbers}, step=iteration)
+
+    def flush(self) -> None:
+        """Makes all rows durable. Call it where a checkpoint is saved: the log then reaches at least as far as the checkpoint."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        if self._tensorboard is not None:
+            self._tensorboard.flush()
+
+    def close(self) -> None:
+        """Flushes and closes all; again is harmless."""
+        if self._file.closed:
+            return
+        try:
+            self.flush()
+        finally:
+            self._file.close()
+            if self._tensorboard is not None:
+                self._tensorboard.close()
+            if self._wandb is not None:
+                self._wandb.finish()
+
+    def __enter__(self) -> RunLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_metrics(path: str | PathLike[str]) -> list[dict[str, Any]]:
+    """The rows of a metrics.jsonl, or of the run folder that holds one. A last line that a crash cut short is left out."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / "metrics.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:  # bad JSON or bad UTF-8
+            if number == len(lines):
+                break
+            raise ValueError(
+                f"{path}, line {number} is not JSON ({error}): only the last line of a log may be cut short"
+            ) from error
+    return rows
+
+
+def _drop_rows_after(iteration: int, path: Path) -> list[dict[str, Any]]:
+    """Removes the rows after `iteration` and returns those that stay."""
+    if not path.exists():
+        return []
+    kept = [row for row in read_metrics(path) if row["iteration"] <= iteration]
+    write_whole(path, "".join(json.dumps(row) + "\n" for row in kept).encode())
+    return kept
+
+
+def _finite(name: str, value: Any) -> float | None:
+    """The value as a float; None, JSON's null, for NaN and infinities, which JSON has no word for."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"metric {name!r} must be one number, not {type(value).__name__}") from error
+    return number if math.isfinite(number) else None
+
+
+def _start_tensorboard(run: RunFolder, first_new_frame: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter  # takes a second to import
+    except ImportError:
+        print(
+            "TensorBoard is not installed (pip install tensorboard): metrics go to metrics.jsonl only", file=sys.stderr
+        )
+        return None
+    return SummaryWriter(str(run.path / "tensorboard"), purge_step=first_new_frame or None)
+
+
+def _import_wandb(mode: str) -> Any:
+    try:
+        import wandb
+    except ImportError as error:
+        raise ImportError(
+            f"wandb.mode={mode} needs W&B: pip install 'slipstream-rl[wandb]', or set wandb.mode=disabled"
+        ) from error
+    return wandb
+
+
+def _start_wandb(module: Any, run: RunFolder, mode: str, settings: dict[str, Any]) -> Any:
+    """Starts, or takes up again, the W&B run `run_id`, by default the one whose id lies in the run folder."""
+    id_path = run.path / "wandb.json"
+    if not id_path.exists():
+        write_whole(id_path, json.dumps({"id": uuid.uuid4().hex}).encode())
+    defaults = {"project": "slipstream", "name": run.path.name, "config": run.config()}
+    given = {key: value for key, value in settings.items() if value is not None}
+    run_id = given.pop("run_id", None) or json.loads(id_path.read_text())["id"]
+    identity = {"id": run_id, "resume": "allow", "dir": str(run.path), "mode": mode}
+    return module.init(**(defaults | given | identity))

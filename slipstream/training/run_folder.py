@@ -1,0 +1,134 @@
+"""RunFolder: one folder a training run, with all that is needed to read, resume and repeat it.
+
+runs/2026-11-20_14-03-12_navigation/
+  config.yaml      the whole configuration
+  git.json         the code it ran: commit, branch, uncommitted changes; versions; device
+  metrics.jsonl    one line an iteration (`RunLog`)
+  tensorboard/     the same for TensorBoard
+  checkpoints/     ckpt_000123.pt
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from slipstream.storage.atomic import sync_folder, write_whole
+from slipstream.training.provenance import provenance
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run. Make one with `create`, take up an old one with `open`."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, root: str | PathLike[str], name: str | None, config: Mapping[str, Any]) -> RunFolder:
+        """Makes a new folder under `root`, by default named after the time and `config["task"]`; a name in use gets -2, -3, ..."""
+        if name is None:
+            name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{_task_name(config)}"
+        elif name in ("", ".", "..") or name != Path(name).name:
+            raise ValueError(f"a run's name is one folder name, not {name!r}: give the folder it lies in as root")
+        config_yaml = yaml.safe_dump(
+            _plain(config), sort_keys=False, allow_unicode=True
+        )  # before anything is made: it may refuse
+        run = cls(_make_unused(Path(root), name))
+        run.checkpoints.mkdir()
+        write_whole(run.path / "git.json", json.dumps(provenance(Path.cwd()), indent=2).encode())
+        write_whole(run.path / "config.yaml", config_yaml.encode())  # last: a folder that has it is complete
+        sync_folder(run.path.parent)
+        return run
+
+    @classmethod
+    def open(cls, path: str | PathLike[str]) -> RunFolder:
+        """The run at `path`: its folder, or a file or folder inside it, such as a checkpoint."""
+        path = Path(path).absolute()
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist: give a run folder, or a file inside one")
+        folder = path if path.is_dir() else path.parent
+        for candidate in (folder, folder.parent):  # a checkpoint lies one folder below
+            if (candidate / "config.yaml").is_file():
+                return cls(candidate)
+        raise FileNotFoundError(f"{folder} is not a run folder: config.yaml is missing there and in the folder above")
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics_path(self) -> Path:
+        """The log, one JSON object a line."""
+        return self.path / "metrics.jsonl"
+
+    def checkpoint_path(self, iteration: int) -> Path:
+        """Where the checkpoint after `iteration` iterations goes: checkpoints/ckpt_000123.pt."""
+        return self.checkpoints / f"ckpt_{iteration:06d}.pt"
+
+    @contextmanager
+    def kept_if_used(self) -> Iterator[None]:
+        """A block which, where it fails before anything was logged or saved, takes the folder with it: nobody could resume it."""
+        try:
+            yield
+        except BaseException:
+            logged = self.metrics_path.exists() and self.metrics_path.stat().st_size > 0
+            if not logged and not any(self.checkpoints.iterdir()) and not any(self.path.glob("*.pt*")):
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
+
+    def config(self) -> dict[str, Any]:
+        """The configuration the run was started with."""
+        config = yaml.safe_load((self.path / "config.yaml").read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError(
+                f"{self.path / 'config.yaml'} must hold a mapping of keys to values, not {type(config).__name__}"
+            )
+        return config
+
+
+def _make_unused(root: Path, name: str) -> Path:
+    """A new folder root/name, root/name-2, ...; mkdir itself decides, so that two runs started at once get two folders."""
+    root.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        path = root.absolute() / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError("count never ends")
+
+
+def _task_name(config: Mapping[str, Any]) -> str:
+    """A file name for the task: "navigation", or "MyEnv" of "my_package.my_module:MyEnv"."""
+    task = config.get("task")
+    if not isinstance(task, str):
+        return "run"
+    return re.sub(r"\W+", "-", task.rpartition(":")[2]).strip("-") or "run"
+
+
+def _plain(value: Any) -> Any:
+    """The value in YAML's own types: tuples become lists, paths strings, numpy scalars numbers."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, PathLike):
+        return str(value)
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"config values are numbers, strings, lists and dicts, not {type(value).__name__}: {value!r}")

@@ -1,0 +1,97 @@
+"""The airframe against what paper says of it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from slipstream.tasks.aircombat.physics.airframe import FIGHTER, MISSILE, PHYSICS_DT_S, advance, g_load, mach
+
+
+def fly(body, seconds, speed, rudder=0.0, thrust=0.0, dt_s=PHYSICS_DT_S, dtype=torch.float64):
+    """The path [steps + 1, 2] and velocities of one body that starts along x."""
+    pos, vel = torch.zeros(2, dtype=dtype), torch.tensor([speed, 0.0], dtype=dtype)
+    path, velocities = [pos], [vel]
+    for _ in range(round(seconds / dt_s)):
+        pos, vel = advance(body, pos, vel, torch.tensor(rudder, dtype=dtype), torch.tensor(thrust, dtype=dtype), dt_s)
+        path.append(pos)
+        velocities.append(vel)
+    return torch.stack(path), torch.stack(velocities)
+
+
+def test_constants_are_those_of_the_task():
+    assert FIGHTER.drag == pytest.approx(9.8 / 160_000) and FIGHTER.thrust_mps2 == pytest.approx(14.7)
+    assert MISSILE.thrust_mps2 == pytest.approx(147) and MISSILE.drag == FIGHTER.drag
+    k = 1 / (4 * FIGHTER.drag * 25)
+    assert FIGHTER.turn_drag == pytest.approx(k / 1e6)
+    assert MISSILE.turn_drag == pytest.approx(FIGHTER.turn_drag * 25 / 4)
+
+
+@pytest.mark.parametrize("throttle", [1.0, 0.5])
+def test_a_fighter_settles_at_its_top_speed(throttle):
+    _, vel = fly(FIGHTER, 240, 300.0, thrust=throttle)
+    assert vel[-1].norm() == pytest.approx(math.sqrt(throttle * 14.7 / (9.8 / 160_000)), rel=1e-4)
+    assert FIGHTER.top_speed_mps == pytest.approx(489.898, abs=0.01)
+
+
+def test_a_missile_accelerates_towards_its_own():
+    _, vel = fly(MISSILE, 10, 300.0, thrust=1.0)
+    top, drag = math.sqrt(147 / (9.8 / 160_000)), 9.8 / 160_000
+    expected = top * math.tanh(math.atanh(300 / top) + drag * top * 10)
+    assert vel[-1].norm() == pytest.approx(expected, rel=0.001)
+
+
+def coasting_error(dt_s):
+    _, vel = fly(FIGHTER, 20, 400.0, dt_s=dt_s)
+    return abs(float(vel[-1].norm()) / (400 / (1 + 9.8 / 160_000 * 400 * 20)) - 1)
+
+
+def test_coasting_speed_falls_as_one_over_time_and_the_error_with_dt():
+    assert coasting_error(1 / 60) < 0.01
+    assert coasting_error(1 / 30) / coasting_error(1 / 60) == pytest.approx(2, rel=0.05)
+    assert coasting_error(1 / 60) / coasting_error(1 / 240) == pytest.approx(4, rel=0.1)
+
+
+def radius_error(dt_s, rudder):
+    path, _ = fly(FIGHTER, 6, 300.0, rudder, 1.0, dt_s)
+    a, b, c = path[0], path[len(path) // 2], path[-1]  # the circle through three points of the path
+    ab, bc, ca = (b - a).norm(), (c - b).norm(), (a - c).norm()
+    area = 0.5 * abs((b - a)[0] * (c - a)[1] - (b - a)[1] * (c - a)[0])
+    return abs(float(ab * bc * ca / (4 * area)) * abs(rudder) / 1000 - 1)
+
+
+@pytest.mark.parametrize("rudder", [1.0, -1.0, 0.4])
+def test_the_turn_radius_is_the_least_one_over_the_rudder_and_the_error_falls_with_dt(rudder):
+    assert radius_error(1 / 60, rudder) < 0.01
+    assert radius_error(1 / 240, rudder) < 0.3 * radius_error(1 / 60, rudder)
+
+
+def test_a_positive_rudder_turns_left_and_loads_to_the_left():
+    path, vel = fly(FIGHTER, 1, 300.0, 0.5)
+    assert path[-1, 1] > 0 and vel[-1, 1] > 0
+    assert g_load(FIGHTER, vel[0], torch.tensor(0.5)) == pytest.approx(0.5 * 90 / 9.8)
+    assert mach(vel[0]) == pytest.approx(300 / 340)
+
+
+def test_turning_costs_speed():
+    _, straight = fly(FIGHTER, 10, 400.0, 0.0, 1.0)
+    _, turning = fly(FIGHTER, 10, 400.0, 1.0, 1.0)
+    assert turning[-1].norm() < straight[-1].norm() - 30
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3, 4)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_any_batch_shape_and_float_type(shape, dtype):
+    pos, vel = torch.zeros(*shape, 2, dtype=dtype), torch.full((*shape, 2), 200.0, dtype=dtype)
+    new_pos, new_vel = advance(
+        MISSILE, pos, vel, torch.full(shape, 0.1, dtype=dtype), torch.ones(shape, dtype=dtype), 1 / 60
+    )
+    assert new_pos.shape == new_vel.shape == (*shape, 2) and new_pos.dtype == new_vel.dtype == dtype
+
+
+def test_a_body_at_rest_stays_where_it_is():
+    zero = torch.zeros(2)
+    pos, vel = advance(FIGHTER, zero, zero, torch.tensor(1.0), torch.tensor(1.0), 1 / 60)
+    assert torch.equal(pos, zero) and torch.equal(vel, zero)

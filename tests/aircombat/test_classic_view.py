@@ -1,0 +1,119 @@
+"""midrangeRL's calls, and a duel as plain numbers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from slipstream.tasks.aircombat.env import OBSERVED, AirCombatConfig, AirCombatEnv
+
+
+def make(num=3, **config):
+    return AirCombatEnv(num, "cpu", 5, AirCombatConfig(**config))
+
+
+def actions(num=3, players=("p1", "p2"), fire=0.0):
+    held = {"rudder": torch.zeros(num), "throttle": torch.ones(num), "fire": torch.full((num,), fire) > 0.5}
+    return {f"{player}_{name}": x for player in players for name, x in held.items()}
+
+
+def test_a_training_loop_written_for_midrangerl_runs():
+    env = make(4, sides=2, start="random", time_scale=8.0, episode_s=2.0).classic()
+    observations = env.reset()
+    ended = 0
+    for _ in range(40):
+        observations, rewards, dones, infos = env.step(actions(4, fire=1.0))
+        assert (
+            rewards["p1"].shape == rewards["p2"].shape == dones.shape == infos["winner"].shape == (4,)
+            and infos["valid"].all()
+        )
+        if dones.any():
+            ended += int(dones.sum())
+            assert (infos["winner"][dones] >= 0).all() and infos["time"][dones].min() > 0
+            observations = env.reset(env_mask=dones)
+            assert (observations["p1"]["time_left"][dones] > 0.03).all()
+    assert ended >= 8 and set(observations) == {"p1", "p2"} and set(observations["p2"]) == set(OBSERVED)
+    env.close()
+
+
+def test_infos_carry_what_the_task_names():
+    env = make(2, sides=2).classic()
+    infos = env.step(actions(2, fire=1.0))[3]
+    assert (
+        infos["p1_shots"].tolist() == [1, 1]
+        and infos["p2_hits"].tolist() == [0, 0]
+        and infos["winner"].tolist() == [-1, -1]
+    )
+    assert (
+        infos["p1_alive"].all()
+        and infos["p2_alive"].all()
+        and infos["p1_return"].tolist() == pytest.approx([-4.9, -4.9])
+    )
+    assert infos["time"].tolist() == pytest.approx([1 / 60] * 2)
+
+
+def test_dt_is_taken_in_physics_steps():
+    env = make(1, sides=2).classic()
+    assert env.step(actions(1), dt=4 / 60)[3]["time"].item() == pytest.approx(4 / 60)
+    assert env.step(actions(1))[3]["time"].item() == pytest.approx(5 / 60)
+    with pytest.raises(ValueError, match="time_scale=2.5"):
+        env.step(actions(1), dt=2.5 / 60)
+
+
+@pytest.mark.parametrize("dt", [0.0, -1.0, math.nan, math.inf])
+def test_a_dt_that_is_no_time_is_refused(dt):
+    with pytest.raises(ValueError, match="dt must be a positive number of seconds"):
+        make(sides=2).classic().step(actions(), dt=dt)
+
+
+def test_single_numbers_and_other_lengths_are_refused():
+    env = make(sides=2).classic()
+    with pytest.raises(ValueError, match=r"p1_fire must be a tensor of shape \[3\], not float"):
+        env.step(actions() | {"p1_fire": 1.0})
+    with pytest.raises(ValueError, match=r"winner_mask must be a tensor of shape \[3\], not \[2\]"):
+        env.compute_rewards(torch.ones(3, dtype=torch.bool), torch.zeros(2))
+
+
+def test_rewards_of_an_end_that_one_asks_about():
+    env = make(3, sides=2).classic()
+    env.step(actions())
+    rewards = env.compute_rewards(torch.tensor([True, True, False]), torch.tensor([1, 0, 2]))
+    assert rewards["p1"].tolist() == pytest.approx([500.1, -49.9, 0.1]) and rewards["p2"].tolist() == pytest.approx(
+        [-499.9, -49.9, 0.1]
+    )
+
+
+def test_wrong_actions_are_named():
+    both, one = make(sides=2).classic(), make().classic()
+    with pytest.raises(ValueError, match="missing: .*p2_fire"):
+        both.step(actions(players=("p1",)))
+    with pytest.raises(ValueError, match="the env flies p2 itself"):
+        one.step(actions())
+    with pytest.raises(ValueError, match=r"p1_rudder must be a tensor of shape \[3\]"):
+        both.step(actions(num=2))
+    one.step(actions(players=("p1",)))
+
+
+def test_a_duel_as_plain_numbers():
+    env = make(2, sides=2, time_scale=60.0)
+    env.step(torch.tensor([[[0.5, 1, 1]] * 2, [[0.0, 1, 0]] * 2]))
+    state = env.get_render_state(1)
+    assert state["time"] == pytest.approx(1.0) and state["winner"] is None and len(state["aircraft"]) == 2
+    one, two = state["aircraft"]
+    assert (
+        one["x"] == pytest.approx(float(env.engine.duels.pos[1, 0, 0]))
+        and one["alive"]
+        and one["g_load"] > 3
+        and two["g_load"] == 0
+    )
+    assert one["speed"] == pytest.approx(math.hypot(one["vx"], one["vy"])) and one["mach"] == pytest.approx(
+        one["speed"] / 340
+    )
+    assert two["angle"] == pytest.approx(math.pi)
+    assert [m["side"] for m in state["missiles"]] == [1, 1] and all(
+        m["engine_on"] and m["target"] == 2 for m in state["missiles"]
+    )
+    with pytest.raises(IndexError, match="0 to 1"):
+        env.get_render_state(2)

@@ -1,0 +1,180 @@
+"""Past selves as stacked weights, seats, learned agents and matches."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from slipstream.checkpoint import AsyncCheckpointSaver
+from slipstream.config.compose import load_train, to_dict
+from slipstream.models import ModelConfig, build_policy
+from slipstream.tasks.aircombat.agents import BaseAgent, PursuitAgent, make_agent
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
+from slipstream.tasks.aircombat.league import LearnedAgent
+from slipstream.tasks.aircombat.league.matches import Match
+from slipstream.tasks.aircombat.league.opponents import SeatedOpponent
+from slipstream.tasks.aircombat.league.pool import PolicyPool, SeatedPolicies
+from slipstream.tasks.aircombat.league.recording import Recorder
+from slipstream.training.policies import SHIPPED
+
+SPECS = AirCombatEnv(1)
+
+
+def make_policy(seed, **model):
+    torch.manual_seed(seed)
+    policy = build_policy(SPECS.observation_spec, SPECS.action_spec, ModelConfig(trunk=[16, 16], **model))
+    for p in policy.parameters():
+        torch.nn.init.normal_(p, std=0.4)
+    return policy
+
+
+def views(num, steps=5):
+    env = AirCombatEnv(num, seed=3, config=AirCombatConfig(sides=2, start="random", time_scale=60))
+    for _ in range(steps):
+        env.step(torch.tensor([0.3, 1.0, 1.0]).expand(2, num, 3))
+    return env.views()[1]
+
+
+@pytest.mark.parametrize("model", [{"part": 0}, {"part": 8}, {"part": 0, "layer_norm": False}])
+def test_the_pools_one_pass_gives_what_each_member_gives_alone(model):
+    policies = [make_policy(seed, **model) for seed in range(3)]
+    pool = PolicyPool(policies[0], 4)
+    for place, policy in enumerate(policies):
+        pool.put(place, policy)
+    seats = SeatedPolicies(pool, 4)
+    seats.seat([2, 0, 1, 2])
+    view = views(12)
+    together = seats.act(view, sampled=False)
+    for seat, member in enumerate([2, 0, 1, 2]):
+        rows = slice(3 * seat, 3 * seat + 3)
+        alone = LearnedAgent(policy=policies[member]).act({name: x[rows] for name, x in view.items()})
+        torch.testing.assert_close(together[rows], alone, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(together[:3], together[3:6])
+
+
+def test_who_sits_keeps_its_weights_until_the_seats_are_drawn_again():
+    first, second = make_policy(0, part=0), make_policy(1, part=0)
+    pool = PolicyPool(first, 1)
+    pool.put(0, first)
+    seats = SeatedPolicies(pool, 1)
+    seats.seat([0])
+    view = views(4)
+    before = seats.act(view, sampled=False)
+    pool.put(0, second)
+    assert torch.equal(seats.act(view, sampled=False), before)
+    seats.seat([0])
+    assert not torch.equal(seats.act(view, sampled=False), before)
+
+
+def test_every_duel_takes_the_action_of_its_seat():
+    policy = make_policy(0, part=0)
+    pool = PolicyPool(policy, 2)
+    pool.put(1, policy)
+    opponent = SeatedOpponent(["placeholder", "pursuit"], pool, 4, 8, sampled=False)
+    view = views(8)
+    opponent.seat(["pursuit", 1, "placeholder", "pursuit"])
+    got = opponent.act(view)
+    assert torch.equal(got[:2], PursuitAgent(8).act(view)[:2]) and torch.equal(got[6:], PursuitAgent(8).act(view)[6:])
+    assert got[4:6].tolist() == [[0.0, 1.0, 0.0]] * 2
+    torch.testing.assert_close(got[2:4], LearnedAgent(policy=policy).act(view)[2:4], atol=1e-5, rtol=1e-5)
+    opponent.seat(["placeholder"] * 4)
+    assert opponent.act(view).tolist() == [[0.0, 1.0, 0.0]] * 8
+
+
+def test_seats_that_do_not_divide_the_duels_are_told():
+    with pytest.raises(
+        ValueError, match="10 duels do not divide among league.seats=4: choose a divisor of env.num_envs"
+    ):
+        SeatedOpponent(["placeholder"], PolicyPool(make_policy(0), 1), 4, 10, sampled=True)
+
+
+def test_samples_differ_and_are_sound():
+    pool = PolicyPool(make_policy(0), 1)
+    pool.put(0, make_policy(1))
+    seats = SeatedPolicies(pool, 2)
+    seats.seat([0, 0])
+    view = views(8)
+    one, two = seats.act(view, sampled=True), seats.act(view, sampled=True)
+    assert (
+        not torch.equal(one, two) and (one[:, 0].abs() <= 1).all() and one[:, 2][view["can_fire"][:, 0] == 0].sum() == 0
+    )
+
+
+def test_the_pass_traces_as_one_graph_for_compiled_rollouts():
+    pool = PolicyPool(make_policy(0), 1)
+    pool.put(0, make_policy(1))
+    opponent = SeatedOpponent(["pursuit", "crank"], pool, 2, 8, sampled=False)
+    opponent.seat(["crank", 0])
+    view = {name: x.clone() for name, x in views(8).items()}
+    from slipstream.tasks.aircombat.env import SideView
+
+    act = torch.compile(lambda seen: opponent.act(SideView(seen)), backend="eager", fullgraph=True)
+    torch.testing.assert_close(act(view), opponent.act(SideView(view)))
+
+
+class SideTeller(BaseAgent):
+    """Fires on side 1's behalf, in the games where it flies it: own_x tells who is where in a head-on start."""
+
+    def act(self, observation):
+        straight = torch.zeros(len(observation["own"]), 3)
+        straight[:, 1] = 1.0
+        straight[:, 2] = (observation["own_heading_cos"] > 0).float()
+        return straight
+
+
+def test_red_flies_side_1_in_half_of_the_games_and_is_counted_on_both():
+    env = AirCombatEnv(10, config=AirCombatConfig(sides=2, start="head_on", time_scale=30, reward="zero"))
+    games = Match(env, SideTeller(), make_agent("placeholder", 10)).play()
+    assert games.score().won == 5 and games.score().draw == 5 and games.score().lost == 0  # straight at it: side 1 hits
+    assert torch.equal(games.won, ~games.swapped) and games.range_m.tolist() == pytest.approx([30_000.0] * 10)
+    other = Match(env, make_agent("placeholder", 10), SideTeller()).play()
+    assert other.score().lost == 5 and torch.equal(other.lost, other.swapped)
+
+
+def test_a_match_can_be_played_again_and_in_an_env_that_was_used():
+    env = AirCombatEnv(8, seed=1, config=AirCombatConfig(sides=2, start="random", time_scale=60, reward="zero"))
+    match = Match(env, make_agent("crank", 8), make_agent("pursuit", 8))
+    first, second = match.play(), match.play()
+    assert torch.equal(first.won, second.won) and torch.equal(first.elapsed_s, second.elapsed_s)
+    assert Match(env, make_agent("pursuit", 8), make_agent("evade", 8)).play().score().lost == 0  # nobody fires at it
+
+
+def test_a_recorded_game_goes_from_its_start_to_its_end():
+    env = AirCombatEnv(8, config=AirCombatConfig(sides=2, start="head_on", time_scale=60, reward="zero"))
+    recorder = Recorder(env, 4)
+    games = Match(env, SideTeller(), make_agent("placeholder", 8)).play(watch=recorder)
+    index = recorder.choose(games)
+    states = recorder.game(index)
+    assert index == 0 and states[0].clock.item() == 0 and states[0].pos[0, :, 0].tolist() == [10_000.0, 40_000.0]
+    assert states[-1].winner.item() == 1 and all(state.winner.item() == -1 for state in states[:-1])
+    assert [state.clock.item() for state in states[:3]] == [0, 60, 120]
+    drawn = recorder.game(1)  # red flew side 2 there, and nobody fired
+    assert drawn[-1].winner.item() == 0 and drawn[-1].clock.item() == 3600
+
+
+def test_a_learned_agent_flies_a_checkpoint_and_says_how_often_it_decided(tmp_path):
+    cfg = load_train(["task=aircombat", "model.trunk=[16,16]", "env.time_scale=12"])
+    policy = make_policy(5)
+    with AsyncCheckpointSaver() as saver:
+        saver.save_async({"config": to_dict(cfg), "policy": policy.state_dict()}, tmp_path / "a.pt", compress=False)
+    agent = make_agent(str(tmp_path / "a.pt"), 4)
+    assert isinstance(agent, LearnedAgent) and agent.time_scale == 12
+    view = views(4)
+    torch.testing.assert_close(agent.act(view), LearnedAgent(policy=policy).act(view))
+    env = AirCombatEnv(4, config=AirCombatConfig(opponent=str(tmp_path / "a.pt"), time_scale=12))
+    env.step(torch.zeros(4, 3))
+    env.check()
+
+
+def test_the_agent_that_ships_flies_and_is_small():
+    assert SHIPPED["aircombat"].stat().st_size <= 2**20
+    agent = make_agent("learned", 4)
+    env = AirCombatEnv(4, config=AirCombatConfig(opponent="learned", start="random", time_scale=agent.time_scale))
+    for _ in range(3):
+        env.step(torch.tensor([0.0, 1.0, 0.0]).expand(4, 3))
+    env.check()
+
+
+def test_a_policy_for_another_task_cannot_fly_a_duel():
+    with pytest.raises(ValueError, match="was trained for task=navigation: it cannot fly a duel"):
+        LearnedAgent(checkpoint=SHIPPED["navigation"])

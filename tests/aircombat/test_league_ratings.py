@@ -1,0 +1,66 @@
+"""Elo from results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slipstream.tasks.aircombat.league.ratings import Score, rate, total, wilson
+
+
+def test_an_even_score_is_an_even_rating_and_three_of_four_is_191_more():
+    even = rate({("a", "b"): Score(50, 0, 50)}, anchor="b")
+    assert even["a"].elo == pytest.approx(1000, abs=1e-6) and even["b"].elo == 1000
+    ahead = rate({("a", "b"): Score(3000, 0, 1000)}, anchor="b")
+    assert ahead["a"].elo == pytest.approx(1000 + 400 * np.log10(3), abs=1.0)  # 190.8
+
+
+def test_draws_count_as_halves():
+    drawn = rate({("a", "b"): Score(500, 1000, 500)}, anchor="b")
+    assert drawn["a"].elo == pytest.approx(1000)
+    assert rate({("a", "b"): Score(1000, 1000, 0)}, "b")["a"].elo == pytest.approx(
+        rate({("a", "b"): Score(1500, 0, 500)}, "b")["a"].elo
+    )
+
+
+def test_known_ratings_are_recovered_from_synthetic_results_within_their_intervals():
+    true = {"a": 1000.0, "b": 1150.0, "c": 850.0, "d": 1400.0, "e": 1230.0}
+    rng, inside, players = np.random.default_rng(0), 0, list(true)
+    repeats = 40
+    for _ in range(repeats):
+        results = {}
+        for i, one in enumerate(players):
+            for other in players[i + 1 :]:
+                won = rng.binomial(200, 1 / (1 + 10 ** ((true[other] - true[one]) / 400)))
+                results[one, other] = Score(int(won), 0, int(200 - won))
+        found = rate(results, anchor="a")
+        inside += sum(found[name].low <= true[name] <= found[name].high for name in players if name != "a")
+        assert all(abs(found[name].elo - true[name]) < 90 for name in players)
+    assert 0.88 <= inside / (4 * repeats) <= 0.99  # they are 95 % intervals
+
+
+def test_who_wins_everything_has_a_finite_rating_with_a_wide_interval():
+    found = rate({("a", "b"): Score(20, 0, 0)}, anchor="b")["a"]
+    assert 1300 < found.elo < 3000 and found.high - found.low > 300
+
+
+def test_more_games_make_the_interval_narrower():
+    width = lambda n: (lambda r: r.high - r.low)(rate({("a", "b"): Score(6 * n, n, 3 * n)}, "b")["a"])  # noqa: E731
+    assert width(100) == pytest.approx(width(1) / 10, rel=0.1)
+
+
+def test_an_anchor_that_never_played_is_told():
+    with pytest.raises(ValueError, match="the anchor, x, has played no game: take one of a, b"):
+        rate({("a", "b"): Score(1, 0, 0)}, anchor="x")
+
+
+def test_scores_add_and_share():
+    score = total([Score(3, 1, 0), Score(0, 1, 5)])
+    assert score == Score(3, 2, 5) and score.share("won") == 0.3 and score.decided == 8
+    assert Score().share("won") == 0.0
+
+
+def test_wilson_by_a_published_case():
+    low, high = wilson(8, 10)
+    assert (low, high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
+    assert wilson(0, 0) == (0.0, 1.0)

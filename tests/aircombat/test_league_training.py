@@ -1,0 +1,290 @@
+"""Tiny trainings with a league, whole: stages, pool, ratings, resume; and the evaluation of what they leave."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shlex
+import sys
+
+import pytest
+import torch
+
+from slipstream import train
+from slipstream.checkpoint import load_checkpoint
+from slipstream.cli import main
+from slipstream.config.compose import load_evaluate, load_train
+from slipstream.config.help import ConfigError
+from slipstream.config.overrides import plain_overrides
+from slipstream.tasks.aircombat.league.evaluation import short_name
+from slipstream.training import evaluate
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.policies import SHIPPED, latest_checkpoint
+
+TINY = shlex.split("""
+    task=aircombat reward=shaped num_envs=8 env.time_scale=60 env.backend=native algo.training_frame_num=8 algo.minibatches=2
+    algo.epochs=1 algo.schedule=constant model.trunk=[8] model.part=0
+    league.enabled=true league.seats=4 league.pool=4 league.games=2 league.patience=1 league.snapshot_every=1
+    total_frames=512 save_interval=3 eval_interval=1 device=cpu quiet=true wandb.mode=disabled threads=1
+""")
+
+
+def run_tiny(root, name, *words):
+    return train.run(load_train([*TINY, f"root={root}", f"name={name}", *words]))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return run_tiny(tmp_path_factory.mktemp("league"), "whole")
+
+
+def test_the_run_goes_through_all_stages_and_tells_of_them(whole):
+    rows = read_metrics(whole.path)
+    assert [row["league/stage"] for row in rows] == [1, 2, 3, 4, 4, 4, 4, 4]
+    last = rows[-1]
+    for name in ("placeholder", "pursuit", "crank", "evade", "stage1", "stage2", "stage3", "pool"):
+        shares = [last[f"league/{name}/{what}"] for what in ("won", "draw", "lost")]
+        assert sum(shares) == pytest.approx(1.0) and min(shares) >= 0
+    assert last["league/elo_low"] < last["league/elo"] < last["league/elo_high"] and last["league/pursuit/elo"] == 1000
+    assert last["eval/score"] == pytest.approx(last["eval/success"] - last["eval/lost"])
+    assert (
+        "stage 4" not in (whole.path / "report.html").read_text()
+        and "stage1" in (whole.path / "report.html").read_text()
+    )
+    assert (whole.path / "curves.png").stat().st_size > 10_000
+
+
+def test_the_pool_keeps_the_stages_champions_and_lets_others_go(whole):
+    state = load_checkpoint(latest_checkpoint(whole.checkpoints))["league"]
+    names = state["members"]
+    assert {"stage1", "stage2", "stage3"} < set(names) and len(names) == 4
+    assert names[3].startswith("self") and int(names[3][4:]) > 4  # a later one took the place of the first
+    assert state["stage"] == 3 and any(seat.startswith("#") for seat in state["seats"])
+    assert all(
+        {row["red"], row["blue"]} <= {*names, "placeholder", "pursuit", "crank", "evade"} for row in state["results"]
+    )
+
+
+def test_each_stages_champion_lies_beside_the_best_and_flies_by_its_path(whole):
+    pool = load_checkpoint(latest_checkpoint(whole.checkpoints))["league"]
+    for stage in (1, 2, 3):
+        champion = load_checkpoint(whole.path / f"stage{stage}-champion.pt")["policy"]
+        place = pool["members"].index(f"stage{stage}")
+        assert all(torch.equal(x[place], champion[name]) for name, x in pool["pool"].items())
+    assert not (whole.path / "stage4-champion.pt").exists() and not (whole.path / "latest.pt").exists()
+    words = [
+        f"red={whole.path}",
+        f"blue={whole.path}/stage1-champion.pt",
+        "games=2",
+        "device=cpu",
+        "eval.picture=false",
+    ]
+    result = evaluate.run(*evaluate.configure(words))
+    assert result["pairs"][0]["games"] == 2
+
+
+def test_a_run_that_was_stopped_and_resumed_is_the_run_that_never_was(whole, tmp_path):
+    part = run_tiny(tmp_path, "part", "total_frames=320")
+    resumed = train.run(load_train([f"resume={part.path}", "total_frames=512"]))
+    one, two = (load_checkpoint(latest_checkpoint(folder.checkpoints)) for folder in (whole, resumed))
+    for name, x in one["algo"]["policy"].items():
+        assert torch.equal(x, two["algo"]["policy"][name]), name
+    for name, x in one["league"]["pool"].items():
+        assert torch.equal(x, two["league"]["pool"][name]), name
+    for key in ("members", "seats", "results", "stage", "stage_evaluations", "evaluations"):
+        assert one["league"][key] == two["league"][key], key
+    clocked = lambda key: key in ("time_s", "fps") or key.startswith("perf/")  # noqa: E731
+    rows = [
+        [{k: v for k, v in row.items() if not clocked(k)} for row in read_metrics(folder.path)]
+        for folder in (whole, resumed)
+    ]
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["opponent=crank"],
+            "the league chooses the opponents: leave opponent=crank out, or give league.enabled=false",
+        ),
+        (["env.sides=2"], "a training flies one side: leave env.sides=2 out and name opponent=AGENT"),
+        (["league.seats=3"], "8 duels do not divide among league.seats=3"),
+    ],
+)
+def test_a_league_that_cannot_be_is_refused(tmp_path, words, told):
+    with pytest.raises(ValueError, match=told):
+        run_tiny(tmp_path, "x", *words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_league_of_another_task_is_refused():
+    with pytest.raises(ConfigError, match="needs task=aircombat"):
+        train.build(load_train(["league.enabled=true", "env.num_envs=2", "env.num_worlds=1", "device=cpu"]))
+
+
+# -- the flags that users of the original know -------------------------------------------------------------------------
+
+
+def test_flags_and_top_level_names_are_keys():
+    words = shlex.split(
+        "--agent ppo --opponent crank --reward=shaped --num-envs 256 --time-scale 4.0 --device cpu --quiet"
+    )
+    cfg = load_train(["--task", "aircombat", *words])
+    assert (cfg.task, cfg.algo.name, cfg.env.opponent, cfg.env.reward) == ("aircombat", "ppo", "crank", "shaped")
+    assert (cfg.env.num_envs, cfg.env.time_scale, cfg.device, cfg.quiet) == (256, 4.0, "cpu", True)
+    keys = (
+        "task=aircombat algo=ppo opponent=crank reward=shaped env.num_envs=256 env.time_scale=4.0 device=cpu quiet=true"
+    )
+    assert load_train(keys.split()) == cfg
+
+
+def test_flags_are_rewritten_in_place():
+    assert plain_overrides(["--num-envs", "4", "a.b=1", "--quiet"]) == ["env.num_envs=4", "a.b=1", "quiet=true"]
+    assert plain_overrides(["--quiet", "seed=3"]) == ["quiet=true", "seed=3"]
+    with pytest.raises(ConfigError, match="'4' is not an override"):
+        plain_overrides(["4"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["opponent=crnk"],
+            "unknown agent 'crnk': did you mean 'crank'.*there are: placeholder, pursuit, crank, evade",
+        ),
+        (["--reward", "shapd"], "unknown reward 'shapd'"),
+        (["--agent", "placeholder"], "unknown algo 'placeholder'"),
+        (["--oponent", "crank"], "unknown key 'oponent'"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_right_ones(words, told):
+    with pytest.raises(ConfigError, match=told):
+        load_train(["task=aircombat", *words])
+
+
+def test_a_preset_brings_its_task():
+    cfg = load_train(["preset=aircombat"])
+    assert cfg.task == "aircombat" and cfg.league.enabled and cfg.env.start == "random" and len(cfg.league.mixes) == 4
+    assert load_train(["preset=demo"]).task == "navigation"
+
+
+# -- evaluation --------------------------------------------------------------------------------------------------------
+
+
+def test_eval_prints_a_matrix_whose_parts_sum_to_the_whole(whole, capsys):
+    words = ["blue=pursuit,evade", "games=8", "json=true", "threads=1", "device=cpu", "eval.picture=false"]
+    assert main(["eval", f"red={whole.path},crank", *words]) == 0
+    text = capsys.readouterr().out
+    result = json.loads(text.splitlines()[-1])
+    assert [(p["red"], p["blue"]) for p in result["pairs"]] == [
+        (r, b) for r in (str(whole.path), "crank") for b in ("pursuit", "evade")
+    ]
+    for pair in result["pairs"]:
+        assert pair["won"] + pair["draw"] + pair["lost"] == pair["games"] == 8
+        sides, bands = ["side 1", "side 2"], ["15–30 km", "30–45 km", "45–60 km"]
+        assert list(pair["parts"]) == sides + bands
+        for group in (sides, bands):
+            for what in ("won", "draw", "lost", "games"):
+                assert sum(pair["parts"][name][what] for name in group) == pair[what]
+        assert pair["won_low"] <= pair["won_share"] <= pair["won_high"]
+    assert [p["lost"] for p in result["pairs"] if p["blue"] == "evade"] == [0, 0]  # which never fires
+    assert (
+        result["ratings"]["pursuit"]["elo"] == 1000 and "Elo, pursuit being 1000: " in text and "won of decided" in text
+    )
+    assert result["time_scale"] == 60  # as in red's training
+
+
+def test_a_start_range_without_games_shows_no_shares(whole, capsys):
+    words = [
+        "red=crank",
+        "blue=pursuit",
+        "games=2",
+        "threads=1",
+        "device=cpu",
+        "eval.picture=false",
+        "env.starts.range_m=[15000,60000]",
+    ]
+    result = evaluate.run(*evaluate.configure([f"checkpoint={whole.path}", *words]))
+    empty = [name for name, part in result["pairs"][0]["parts"].items() if not part["games"]]
+    row = capsys.readouterr().out.splitlines()[-2]
+    assert empty and row.count("–") == len(empty) and "0.00/0.00/0.00" not in row
+
+
+def test_eval_draws_a_game(whole, capsys):
+    words = [f"red={whole.path}", "blue=pursuit", "games=2", "threads=1", "device=cpu", "env.episode_s=4"]
+    result = evaluate.run(*evaluate.configure(words))
+    assert result["picture"] == str(whole.path / "duel.png") and result["animation"] == str(whole.path / "duel.gif")
+    assert (whole.path / "duel.png").read_bytes()[:4] == b"\x89PNG" and (whole.path / "duel.gif").read_bytes()[
+        :3
+    ] == b"GIF"
+    assert "whole against pursuit, seen by whole (drawn in blue, its enemy in red): " in capsys.readouterr().out
+
+
+def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
+    words = ["red=crank", "blue=crank", "games=4", "threads=1", "device=cpu", "eval.picture=false"]
+    result = evaluate.run(*evaluate.configure([f"checkpoint={whole.path}", *words]))
+    assert result["pairs"][0]["games"] == 4 and "ratings" not in result
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["blue=ace"], "unknown agent 'ace'"),
+        (["games=7"], "give an even number"),
+        (["games=0"], "an even number, at least 2"),
+        (["compare=x.pt"], "compare= is for task=navigation"),
+        (["blue=,"], "name an agent"),
+        (["out=game.bmp"], "an animation ends in .gif"),
+        (["out=nowhere/game.gif"], "there is no folder nowhere"),
+    ],
+)
+def test_eval_refuses_what_cannot_be_before_a_game_is_flown(whole, words, told, monkeypatch):
+    monkeypatch.setattr("slipstream.tasks.aircombat.league.evaluation.Match", None)
+    with pytest.raises((ValueError, OSError), match=told):
+        evaluate.run(*evaluate.configure([f"red={whole.path}", "games=2", "device=cpu", *words]))
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"), [("num_envs=3", "games"), ("opponent=crank", "blue"), ("env.sides=1", "red and blue")]
+)
+def test_what_games_decide_themselves_is_refused_with_the_key_to_use(key, instead):
+    with pytest.raises(ConfigError, match=f"sets env.* itself: use {instead}"):
+        load_evaluate(["task=aircombat", key])
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("crank", "crank"),
+        ("learned", "learned"),
+        ("my_module:MyAgent", "my_module:MyAgent"),
+        ("runs/ac60", "ac60"),
+        ("runs/ac60/", "ac60"),
+        ("/far/away/runs/ac60/best.pt", "ac60"),
+        ("runs/ac60/stage1-champion.pt", "ac60/stage1-champion"),
+        ("runs/ac60/checkpoints/ckpt_000100.pt.slip", "ac60/ckpt_000100"),
+        ("policy.pt", "policy"),
+        (str(SHIPPED["aircombat"]), "learned"),
+    ],
+)
+def test_paths_are_shown_short(name, shown):
+    assert short_name(name) == shown
+
+
+def test_a_wrong_task_is_told_as_such():
+    with pytest.raises(ConfigError, match="unknown task 'aircombt': did you mean 'aircombat'"):
+        evaluate.configure(["task=aircombt"])
+
+
+def test_a_run_with_a_reward_that_is_gone_can_be_judged(tmp_path, monkeypatch):
+    module = "from slipstream import BaseReward\n\nclass Mine(BaseReward):\n    def compute(self, a, b, action, done, info):\n"
+    module += "        return info['success']\n"
+    (tmp_path / "passing_reward.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    run = run_tiny(tmp_path, "own", "reward=passing_reward:Mine", "total_frames=64")
+    (tmp_path / "passing_reward.py").unlink()
+    monkeypatch.delitem(sys.modules, "passing_reward")
+    importlib.invalidate_caches()
+    cfg, _ = evaluate.configure([f"red={run.path}", "games=2"])
+    assert cfg.env.reward == "zero"

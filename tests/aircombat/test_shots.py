@@ -1,0 +1,105 @@
+"""Shots: what one missile does against a target that keeps on or turns and runs, and that all forms agree on it."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from slipstream.tasks.aircombat.physics.airframe import FIGHTER, PHYSICS_DT_S
+from slipstream.tasks.aircombat.physics.duel import Rules, begin, fly
+from slipstream.tasks.aircombat.reach.reach import Geometry
+from slipstream.tasks.aircombat.reach.shots import HOLD, LONGEST_S, time_of_hit, turn_rudder
+
+
+def drawn(count, seed=0):
+    """Launches of all kinds: half at targets that keep on, half at ones that turn, from 300 m to 60 km."""
+    u = torch.rand(count, 7, generator=torch.Generator().manual_seed(seed))
+    geometry = Geometry(200 + 250 * u[:, 0], 200 + 250 * u[:, 1], math.pi * u[:, 2], math.pi * (2 * u[:, 3] - 1))
+    keeps = u[:, 5] < 0.5
+    turn = torch.where(keeps, 0.0, math.pi * (2 * u[:, 6] - 1))
+    return (*geometry.at(300 * 200 ** u[:, 4]), turn, torch.where(keeps, HOLD, 1.0))
+
+
+def head_on(metres, throttle=HOLD, turn=0.0):
+    as_row = lambda *x: torch.tensor([x])  # noqa: E731
+    state = (as_row(0.0, 0.0), as_row(300.0, 0.0), as_row(float(metres), 0.0), as_row(-300.0, 0.0))
+    return (*state, torch.tensor([turn]), torch.tensor([throttle]))
+
+
+def agree(found, expected):
+    """The same hits but for a stray one at the edge, at the same times."""
+    both = found.isfinite() & expected.isfinite()
+    assert (found.isfinite() != expected.isfinite()).float().mean() <= 0.01
+    late = (found - expected)[both].abs() > 0.1
+    assert late.float().mean() <= 0.01, (found - expected)[both].abs().max()
+
+
+def test_a_head_on_shot_is_timed_as_the_duel_itself_times_it():
+    shot = head_on(20_000)
+    duel = begin(torch.stack((shot[0], shot[2]), 1), torch.stack((shot[1], shot[3]), 1), torch.tensor([[1, 0]]))
+    trimmed = FIGHTER.drag * 300**2 / FIGHTER.thrust_mps2  # the throttle that keeps 300 m/s
+    command = torch.tensor([[[0.0, trimmed, 1.0], [0.0, trimmed, 0.0]]])
+    ticks = 0
+    while int(duel.winner[0]) < 0:
+        fly(duel, command, Rules(), 1)
+        ticks += 1
+    assert int(duel.winner[0]) == 1
+    for backend in ("torch", "native"):
+        assert time_of_hit(*shot, backend).item() == pytest.approx(ticks * PHYSICS_DT_S, abs=1e-3)
+
+
+def test_a_target_that_turns_and_runs_outlives_one_that_keeps_on():
+    assert time_of_hit(*head_on(30_000)).item() == pytest.approx(26.3, abs=0.5)  # 22 km of flight, 8 km of the target
+    assert time_of_hit(*head_on(30_000, throttle=1.0, turn=math.pi)).item() == math.inf
+
+
+def test_no_flight_is_longer_than_the_longest():
+    times = time_of_hit(*drawn(500))
+    assert float(times[times.isfinite()].max()) < LONGEST_S
+    assert 80 < LONGEST_S < 83  # 10 s of engine and 71 s of coasting from 1,549 to 200 m/s
+
+
+def test_a_turn_ends_on_the_heading_it_was_told():
+    left, turned = torch.tensor([1.0, -2.5]), torch.zeros(2)
+    for _ in range(1200):
+        rudder, left = turn_rudder(torch.full((2,), 300.0), left, FIGHTER, PHYSICS_DT_S)
+        assert bool((rudder.abs() <= 1).all())
+        turned += rudder * 300 * PHYSICS_DT_S / 1000
+    assert left.abs().max() < 1e-6
+    torch.testing.assert_close(turned, torch.tensor([1.0, -2.5]), atol=1e-4, rtol=0)
+
+
+def test_native_shots_end_as_plain_ones():
+    shots = drawn(333)  # no multiple of the 16 that fly abreast
+    agree(time_of_hit(*shots, "native"), time_of_hit(*shots, "torch"))
+
+
+KERNEL_RUN = """
+import torch
+from test_shots import agree, head_on
+from slipstream.sim.guidance import launch
+from slipstream.sim.shots import time_of_hit
+from slipstream.sim.shots_triton import time_of_hit as kernel
+shots = [torch.cat(x) for x in zip(head_on(4_000), head_on(5_000, 1.0, 2.0), head_on(300, 1.0, -3.0))]
+agree(kernel(*launch(*shots[:2]), *shots[2:]), time_of_hit(*shots, "native"))
+print("same")
+"""
+
+
+def test_the_kernel_flies_as_the_plain_form_in_tritons_interpreter():
+    pytest.importorskip("triton")
+    env = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.path.dirname(__file__)}
+    done = subprocess.run([sys.executable, "-c", KERNEL_RUN], env=env, capture_output=True, text=True)
+    assert done.stdout.strip().endswith("same"), done.stdout + done.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_kernel_flies_as_the_plain_form_on_a_gpu():
+    shots = drawn(5000)
+    agree(time_of_hit(*(x.cuda() for x in shots)).cpu(), time_of_hit(*shots, "native"))

@@ -1,0 +1,419 @@
+"""Captured training against plain training. On a CPU the graphs are replaced by plain calls, all else is the same code."""
+
+import math
+import warnings
+
+import pytest
+import torch
+
+from slipstream import train
+from slipstream.algorithms.execution.capture import capture_training
+from slipstream.algorithms.execution.graphs import Captured, HostSynchronisation
+from slipstream.algorithms.execution.sync import waiting_allowed, waiting_refused
+from slipstream.algorithms.execution.verify import first_line
+from slipstream.algorithms.ppo import PPO, PPOConfig
+from slipstream.collectors import SyncDataCollector
+from slipstream.config.compose import load_train
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.envs.specs import Box
+from slipstream.models.policy import build_policy
+
+SMALL = [
+    *(
+        "env.num_envs=64",
+        "env.num_worlds=4",
+        "env.num_obstacles=60",
+        "env.dyn.num_obstacles=20",
+        "env.max_episode_steps=40",
+    ),
+    *("algo.training_frame_num=8", "algo.epochs=2", "algo.minibatches=4"),
+]
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def build(device, *more, words=SMALL):
+    job = train.build(load_train([*words, f"device={device}", *more]))
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = (
+        False  # its own switch, on by default: convolutions would differ in the third digit
+    )
+    return job
+
+
+def plainly(fn, name, tell):
+    """In the place of a CUDA graph."""
+    return fn
+
+
+def iterate(parts, count, progress=0.0, publish=lambda: None):
+    for _ in range(count):
+        losses = parts[1](parts[0](), progress)
+        publish()
+    return {name: float(value) for name, value in losses.items()}
+
+
+def weights(job):
+    return torch.cat([p.detach().flatten() for p in job.policy.parameters()]).cpu()
+
+
+def close(mine, theirs):
+    assert mine.keys() == theirs.keys()
+    for name in mine:
+        assert mine[name] == pytest.approx(theirs[name], rel=2e-3, abs=2e-5), name
+
+
+def test_without_graphs_the_captured_path_trains_as_the_plain_one():
+    jobs = [build("cpu") for _ in range(2)]
+    forms = [capture_training(jobs[0].collector, jobs[0].algo, "plain", print)]
+    torch.manual_seed(5)
+    theirs = iterate(forms[0], 3)
+    captured = capture_training(jobs[1].collector, jobs[1].algo, "graphs", print, plainly)
+    torch.manual_seed(5)
+    mine = iterate(captured, 3)
+    assert mine == theirs
+    assert torch.equal(weights(jobs[0]), weights(jobs[1]))
+
+
+def test_the_schedule_reaches_the_captured_path():
+    job = build("cpu", "algo.schedule=linear")
+    parts = capture_training(job.collector, job.algo, "graphs", print, plainly)
+    iterate(parts, 1)
+    before = weights(job)
+    losses = iterate(parts, 1, progress=1.0)
+    assert losses["lr"] == 0.0 and torch.equal(weights(job), before)
+
+
+@pytest.mark.soak  # the compiler takes its time; what is traced for it is tested below
+def test_a_compiled_update_is_the_plain_one_to_rounding():
+    small = (
+        "model.encoder=dict",
+        "model.keys=[state,dynamic_obstacle]",
+        "model.trunk=[16]",
+        "algo.minibatches=2",
+    )  # compiles quicker
+    jobs = [build("cpu", *small) for _ in range(2)]
+    jobs[1].algo.compile()
+    results = []
+    for job in jobs:
+        torch.manual_seed(3)
+        results.append({name: float(x) for name, x in job.algo.update(job.collector.rollout()).items()})
+    close(results[1], results[0])
+    torch.testing.assert_close(weights(jobs[1]), weights(jobs[0]), atol=2e-5, rtol=1e-3)
+
+
+def test_an_unknown_form_is_refused():
+    job = build("cpu")
+    with pytest.raises(ValueError, match="plain, graphs, compiled"):
+        capture_training(job.collector, job.algo, "fast", print)
+
+
+def test_loading_a_state_keeps_the_optimisers_tensors_where_they_are():
+    job = build("cpu")
+    job.algo.update(job.collector.rollout())
+    state = job.algo.state_dict()
+    saved = {i: {k: v.clone() for k, v in s.items()} for i, s in state["optimizer"].items()}
+    places = [v.data_ptr() for s in state["optimizer"].values() for v in s.values()]
+    job.algo.update(job.collector.rollout())
+    job.algo.load_state_dict({**state, "optimizer": saved})
+    now = job.algo.state_dict()["optimizer"]
+    assert [v.data_ptr() for s in now.values() for v in s.values()] == places
+    assert all(torch.equal(now[i][k], v) for i, s in saved.items() for k, v in s.items())
+
+
+DUELS = ["preset=aircombat_h200", "env.num_envs=256", "league.seats=16", "league.games=2", "model.trunk=[32]"]
+DUELS += ["algo.training_frame_num=8", "algo.minibatches=2", "algo.epochs=1"]
+TASKS = {"navigation": SMALL, "duels": DUELS}
+on_gpu = [pytest.mark.gpu, needs_gpu]
+FORMS = [
+    pytest.param("cpu", "graphs", plainly, "navigation"),
+    pytest.param("cpu", "graphs", plainly, "duels"),
+    pytest.param("cuda", "graphs", None, "navigation", marks=on_gpu),
+    pytest.param("cuda", "graphs", None, "duels", marks=on_gpu),
+    pytest.param("cuda", "compiled", None, "navigation", marks=on_gpu),
+]  # a compiled duel draws its random numbers in another order
+
+
+@pytest.mark.parametrize(("device", "form", "capture", "task"), FORMS)
+def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_numbers(device, form, capture, task):
+    job = build(device, words=TASKS[task])
+    told = []
+    parts = capture_training(job.collector, job.algo, form, told.append, capture)
+    iterate(parts, 5)
+    assert not [text for text in told if "cannot" in text]  # the first form that the compiler makes is the right one
+    clock = train.Clock(0)
+    state = torch.utils._pytree.tree_map(
+        lambda x: x.clone() if isinstance(x, torch.Tensor) else x, job.state_dict(5, clock)
+    )
+    batch = parts[0]()
+    seen = batch.clone()
+    mine = {name: float(value) for name, value in parts[1](batch, 0.0).items()}
+    twin = build(device, words=TASKS[task])
+    twin.load_state_dict(state)
+    plain = capture_training(twin.collector, twin.algo, "plain", print)
+    theirs_seen = plain[0]()
+    for key in (
+        "action",
+        "log_prob",
+        "value",
+        "reward",
+        "terminated",
+        "truncated",
+        "valid",
+    ):  # where a difference begins
+        torch.testing.assert_close(
+            seen[key], theirs_seen[key], atol=1e-4, rtol=1e-3, msg=lambda text, key=key: f"{key}: {text}"
+        )
+    theirs = {name: float(value) for name, value in plain[1](theirs_seen, 0.0).items()}
+    close(mine, theirs)
+    torch.testing.assert_close(weights(job), weights(twin), atol=5e-5, rtol=2e-3)
+    # and the captured one goes on from a state it is given, as if it had just been built
+    job.load_state_dict(state)
+    again = iterate(parts, 1)
+    close(again, mine)
+    torch.testing.assert_close(weights(job), weights(twin), atol=5e-5, rtol=2e-3)
+
+
+def test_a_captured_function_has_a_stream_of_its_own_and_gives_it_back(monkeypatch):
+    made = []
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: made.append(object()) or made[-1])
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 99)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    first, second = Captured(lambda: None, "a"), Captured(lambda: None, "b")
+    assert first._stream is not second._stream
+    stream = first._stream
+    del first
+    third = Captured(lambda: None, "c")
+    assert third._stream is stream and len(made) == 2
+    assert third._stream is not second._stream
+
+
+def test_torchs_remark_on_its_watch_for_waits_is_not_passed_on(monkeypatch):
+    said = "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations"
+    modes = [0]
+    monkeypatch.setattr(
+        torch.cuda, "set_sync_debug_mode", lambda mode: modes.append(mode) or warnings.warn(said, stacklevel=1)
+    )
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: modes[-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError), waiting_refused(), waiting_allowed(torch.device("cuda")):
+            raise ValueError
+    assert modes == [0, "error", "default", "error", 0]
+
+
+def test_a_first_call_that_fails_does_not_count(monkeypatch):
+    """A compilation that is tried again must not run into the watch against waiting for the device: compilers do wait."""
+    monkeypatch.setattr(torch.cuda, "Stream", object)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 98)
+    calls = []
+
+    def fn():
+        calls.append("plain")
+        if len(calls) <= 2:
+            raise RuntimeError("does not compile")
+        return 7
+
+    captured = Captured(fn, "a step")
+    monkeypatch.setattr(captured, "_rehearse", lambda: calls.append("watched"))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="does not compile"):
+            captured()
+    assert captured() == 7
+    captured()
+    assert calls == ["plain", "plain", "plain", "watched"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("no such op\nmore", "ValueError: no such op"),
+        (
+            "An exception occurred in a subprocess:\n\nTraceback\n  File x\nNameError: tmp3 is not defined\n\n",
+            "NameError: tmp3",
+        ),
+        ("", "ValueError: "),
+    ],
+)
+def test_what_failed_in_a_compiler_is_told_in_a_line(text, told):
+    assert told in first_line(ValueError(text)) and "\n" not in first_line(ValueError(text))
+
+
+# -- on a GPU ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_capturing_again_and_again_keeps_no_memory():
+    weight = torch.randn(256, 256, device="cuda")
+    held = []
+    for _ in range(6):
+        captured = Captured(lambda: weight @ weight, "a product")
+        for _ in range(5):
+            captured()
+        del captured
+        torch.cuda.synchronize()
+        held.append(torch.cuda.memory_allocated())
+    assert held[1] == held[-1]
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_replayed_update_obeys_a_changed_learning_rate():
+    job = build("cuda", "algo.schedule=linear")
+    parts = capture_training(job.collector, job.algo, "graphs", print)
+    iterate(parts, 5)
+    before = weights(job)
+    losses = iterate(parts, 1, progress=1.0)
+    assert losses["lr"] == 0.0 and torch.equal(weights(job), before)
+    losses = iterate(parts, 1, progress=0.5)
+    assert losses["lr"] == pytest.approx(2.5e-4) and not torch.equal(weights(job), before)
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("pipeline", ["off", "on", "on_policy"])
+@pytest.mark.parametrize("form", ["plain", "graphs"])
+def test_an_iteration_never_waits_for_the_device(form, pipeline):
+    job = build("cuda", f"collect.pipeline={pipeline}")
+    parts = capture_training(job.collector, job.algo, form, print)
+    iterate(parts, 5, publish=job.publish)
+    readings = train.ReadBack(job.env.device)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        losses = parts[1](parts[0](), 0.3)
+        job.publish()
+        readings.send((0, *losses), job.reading(losses))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    (((_, *names), numbers),) = readings.take(wait=True)
+    assert job.metrics(numbers, names)["kl"] >= 0
+
+
+class Peeking(TensorEnv):
+    """Looks at a tensor in every step."""
+
+    observation_spec = {"x": Box((1,))}
+    action_spec = Box((1,), -1.0, 1.0)
+    state_names = ("x",)
+
+    def __init__(self, num_envs, device):
+        super().__init__(num_envs, device)
+        self.x = torch.zeros(num_envs, 1, device=device)
+
+    def _reset(self, mask):
+        self.x.mul_(~mask[:, None])
+
+    def _advance(self, action):
+        self.x.add_(0.1 * action)
+        if self.x.max().item() > 1e9:
+            raise AssertionError
+
+    def _observe(self):
+        return {"x": self.x.clone()}
+
+    def _outcome(self):
+        never = torch.zeros_like(self._pending)
+        return Outcome(self.x[:, 0].clone(), never, never, {})
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("form", ["graphs", "compiled"])
+def test_an_env_that_waits_for_the_device_is_told_by_its_line_and_trains_on(form):
+    env = Peeking(32, torch.device("cuda"))
+    policy = build_policy(env.observation_spec, env.action_spec).cuda()
+    algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, training_frame_num=8))
+    collector = SyncDataCollector(env, policy, 32 * 8, return_same_td=True, ring_size=1)
+    told = []
+    losses = iterate(capture_training(collector, algo, form, told.append), 6)
+    assert all(torch.isfinite(torch.tensor(list(losses.values()))))
+    rollout = [text for text in told if "the rollout" in text]
+    assert len(rollout) == 1 and "test_capture.py" in rollout[0] and ".item()" in rollout[0]
+
+
+def test_an_update_that_waits_for_the_device_is_made_again_plainly():
+    job = build("cpu")
+    calls = []
+
+    def capture(fn, name, tell):
+        def call():
+            calls.append(name)
+            if calls.count("the update") == 1 and name == "the update":
+                raise HostSynchronisation("item")
+            return fn()
+
+        return call
+
+    losses = iterate(capture_training(job.collector, job.algo, "graphs", print, capture), 2)
+    assert calls.count("the update") == 3 and math.isfinite(losses["kl"])
+
+
+# -- compilers that fail -----------------------------------------------------------------------------------------------
+
+
+class Failing(Exception):
+    """Stands for an error of the compiler: its module is one of the compiler's."""
+
+
+Failing.__module__ = "torch._inductor.exc"
+
+
+def test_an_update_that_does_not_compile_is_told_and_runs_as_it_is(monkeypatch):
+    jobs = [build("cpu") for _ in range(2)]
+
+    def fails(fn, **settings):
+        def call(*args):
+            raise Failing("no such kernel")
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", fails)
+    told = []
+    jobs[1].algo.compile(told.append)
+    for job in jobs:
+        torch.manual_seed(3)
+        job.algo.update(job.collector.rollout())
+    assert len(told) == 2 and all("no such kernel" in text for text in told)
+    torch.testing.assert_close(weights(jobs[0]), weights(jobs[1]))
+
+
+def test_a_step_that_does_not_compile_is_tried_again_without_and_told(monkeypatch):
+    job = build("cpu")
+    settings = []
+
+    def fails(fn, dynamic, options):
+        settings.append(options)
+
+        def call(*args):
+            raise Failing("no such kernel")
+
+        return call
+
+    told = []
+    monkeypatch.setattr(job.algo, "compile", lambda tell: None)
+    monkeypatch.setattr(torch, "compile", fails)
+    parts = capture_training(job.collector, job.algo, "compiled", told.append, plainly)
+    losses = iterate(parts, 2)
+    assert settings == [{"combo_kernels": True}, {}]
+    assert len(told) == 3 and "compiling" in told[0] and all("env's step" in line for line in told[1:])
+    assert losses["kl"] >= 0 and job.collector.frames == 2 * job.frames_per_batch
+
+
+def test_an_error_of_the_envs_own_is_not_taken_for_the_compilers():
+    job = build("cpu")
+    parts = capture_training(job.collector, job.algo, "graphs", print, plainly)
+    job.env.step = lambda action: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        parts[0]()
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("form", ["graphs", "compiled"])
+def test_a_training_in_duels_with_a_league_is_captured_too(form):
+    told = []
+    job = build("cuda", words=DUELS)
+    parts = capture_training(job.collector, job.algo, form, told.append)
+    losses = iterate(parts, 6)
+    assert all(math.isfinite(value) for value in losses.values())
+    assert not [line for line in told if "cannot" in line], told

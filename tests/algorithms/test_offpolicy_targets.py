@@ -1,0 +1,336 @@
+"""What DQN, SAC and TD3 aim at, in numbers made by hand."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from slipstream.algorithms.dqn import DQN, DQNConfig
+from slipstream.algorithms.offpolicy import Follower, Transitions, weighted_mean
+from slipstream.algorithms.sac import SAC, SACConfig
+from slipstream.algorithms.td3 import TD3, TD3Config
+from slipstream.envs.specs import Box, Discrete, Hybrid
+from slipstream.models.acting import DeterministicPolicy, QPolicy, SquashedGaussianPolicy
+from slipstream.models.policy import ModelConfig
+from slipstream.models.q import Critics
+
+SMALL = ModelConfig(part=0, trunk=[8], layer_norm=False)
+SEEN = {"x": Box((3,))}
+TWO = Box((2,), -2.0, 2.0)
+
+
+def batch_of(size=4, action=None, **given):
+    """A sampled batch; what is not given is random, not terminated, discount 0.9."""
+    generator = torch.Generator().manual_seed(0)
+    batch = {
+        "observation": {"x": torch.randn(size, 3, generator=generator)},
+        "next": {"observation": {"x": torch.randn(size, 3, generator=generator)}},
+        "action": torch.zeros(size, 2) if action is None else action,
+        "reward": torch.randn(size, generator=generator),
+        "terminated": torch.zeros(size, dtype=torch.bool),
+        "truncated": torch.zeros(size, dtype=torch.bool),
+        "discount": torch.full((size,), 0.9),
+    }
+    return batch | given
+
+
+def rows_of(**given):
+    return Transitions.of(batch_of(**given), ("x",))
+
+
+def dqn(n=3, **settings):
+    return DQN(QPolicy(SEEN, Discrete(n), SMALL), DQNConfig(**settings))
+
+
+def sac(**settings):
+    return SAC(SquashedGaussianPolicy(SEEN, TWO, SMALL), Critics(SEEN, 2, SMALL), SACConfig(**settings))
+
+
+def td3(**settings):
+    return TD3(DeterministicPolicy(SEEN, TWO, SMALL), Critics(SEEN, 2, SMALL), TD3Config(**settings))
+
+
+def weights_of(network):
+    return torch.cat([p.detach().flatten().clone() for p in network.parameters()])
+
+
+# -- transitions -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_expected_beyond_a_termination_and_something_beyond_a_cut():
+    ends = {"terminated": torch.tensor([False, True, False]), "truncated": torch.tensor([False, False, True])}
+    rows = rows_of(size=3, discount=torch.tensor([0.9, 0.9, 0.9]), **ends)
+    assert rows.bootstrap.tolist() == pytest.approx([0.9, 0.0, 0.9])
+
+
+def test_a_tensordict_is_a_batch_too_and_unused_observations_are_left_out():
+    batch = batch_of(size=2)
+    batch["observation"]["unused"] = torch.zeros(2, 1)
+    batch["next"]["observation"]["unused"] = torch.zeros(2, 1)
+    rows = Transitions.of(TensorDict(batch, [2]), ("x",))
+    assert list(rows.observation) == ["x"] and rows.weight is None
+    assert torch.equal(rows.next_observation["x"], batch["next"]["observation"]["x"])
+
+
+def test_every_minibatch_gets_every_kth_row():
+    parts = rows_of(size=6, reward=torch.arange(6.0), weight=torch.arange(6.0) * 10).split(2)
+    assert [part.reward.tolist() for part in parts] == [[0, 2, 4], [1, 3, 5]]
+    assert [part.weight.tolist() for part in parts] == [[0, 20, 40], [10, 30, 50]]
+    assert parts[1].observation["x"].shape == (3, 3)
+    with pytest.raises(ValueError, match="6 transitions do not divide into 4"):
+        rows_of(size=6).split(4)
+
+
+def test_errors_come_back_in_the_order_of_the_batch():
+    algo = dqn(learning_rate=1e-12, target_interval=1000)
+    batch = batch_of(
+        size=6, action=torch.tensor([0, 1, 2, 0, 1, 2]), reward=torch.tensor([0.0, 1, 10, 100, 1000, 10000])
+    )
+    algo.update(batch, 1)
+    whole = algo.td_error.clone()
+    algo.update(batch, 3)
+    assert torch.allclose(algo.td_error, whole, rtol=1e-4)
+
+
+def test_importance_weights_scale_each_rows_loss():
+    loss, weight = torch.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]), torch.tensor([1.0, 0.5, 0.0])
+    assert weighted_mean(loss, weight).item() == pytest.approx((1 + 1 + 0) / 3 + (1 + 0.5) / 3)
+    assert weighted_mean(loss, None).item() == pytest.approx(2 + 1)
+
+
+def test_a_row_of_weight_zero_moves_nothing():
+    algo = dqn()
+    before = weights_of(algo.policy)
+    algo.update(batch_of(action=torch.zeros(4, dtype=torch.int64), weight=torch.zeros(4)))
+    assert torch.equal(weights_of(algo.policy), before)
+
+
+# -- DQN ---------------------------------------------------------------------------------------------------------------
+
+
+def with_values(algo, online, target):
+    """The networks' values of the next observation, by hand."""
+    algo.policy.values = lambda observation: torch.tensor(online)
+    algo.target.values = lambda observation: torch.tensor(target)
+    return algo
+
+
+@pytest.mark.parametrize(
+    ("double", "expected"), [(True, [1 + 0.9 * 20, 2 + 0.9 * 40]), (False, [1 + 0.9 * 30, 2 + 0.9 * 60])]
+)
+def test_double_takes_the_targets_value_of_the_action_the_online_network_prefers(double, expected):
+    algo = with_values(dqn(double=double), [[1.0, 3.0, 2.0], [5.0, 4.0, 3.0]], [[10.0, 20.0, 30.0], [40.0, 50.0, 60.0]])
+    assert algo.goal(rows_of(size=2, reward=torch.tensor([1.0, 2.0]))).tolist() == pytest.approx(expected)
+
+
+def test_dqn_expects_the_reward_alone_where_the_episode_ended_and_n_steps_of_discount_where_it_did_not():
+    algo = with_values(dqn(), [[1.0, 0.0, 0.0]] * 3, [[10.0, 0.0, 0.0]] * 3)
+    discount = torch.tensor([0.9**3, 0.9**2, 0.9**3])  # of three-step returns, the second cut after two
+    ends = {"terminated": torch.tensor([False, False, True]), "truncated": torch.tensor([False, True, False])}
+    goal = algo.goal(rows_of(size=3, reward=torch.tensor([1.0, 1.0, 1.0]), discount=discount, **ends))
+    assert goal.tolist() == pytest.approx([1 + 7.29, 1 + 8.1, 1])
+
+
+def test_dueling_values_are_the_states_value_and_advantages_of_mean_zero():
+    policy = QPolicy(SEEN, Discrete(3), SMALL, dueling=True)
+    with torch.no_grad():
+        policy.head.weight.zero_()
+        policy.head.bias.copy_(torch.tensor([5.0, 1.0, 2.0, 6.0]))  # the value, then advantages of mean 3
+    assert policy.values({"x": torch.zeros(1, 3)}).tolist() == [[3.0, 4.0, 8.0]]
+    plain = QPolicy(SEEN, Discrete(3), SMALL, dueling=False)
+    assert plain.head.out_features == 3
+
+
+def test_the_target_network_moves_every_interval_and_then_whole():
+    algo = dqn(target_interval=2)
+    start = weights_of(algo.target)
+    batch = batch_of(action=torch.tensor([0, 1, 2, 0]))
+    algo.update(batch)
+    assert torch.equal(weights_of(algo.target), start)
+    algo.update(batch)
+    assert torch.equal(weights_of(algo.target), weights_of(algo.policy)) and not torch.equal(
+        weights_of(algo.policy), start
+    )
+
+
+def test_the_share_of_random_actions_falls_in_a_straight_line_after_the_warm_up():
+    algo = dqn(random_start=1.0, random_end=0.1, random_fraction=0.5)
+    algo.set_progress(0.4)
+    assert algo.policy.random_share.item() == 1.0  # nothing learned yet: all are random
+    algo.updates = 1
+    shares = []
+    for progress in (0.0, 0.25, 0.5, 1.0):
+        algo.set_progress(progress)
+        shares.append(algo.policy.random_share.item())
+    assert shares == pytest.approx([1.0, 0.55, 0.1, 0.1])
+
+
+# -- SAC ---------------------------------------------------------------------------------------------------------------
+
+
+def test_sac_expects_the_lower_critic_and_pays_for_entropy():
+    algo = sac()
+    algo.policy.sample = lambda observation: (torch.zeros(2, 2), torch.tensor([-1.0, 2.0]))
+    algo.target.forward = lambda observation, unit: torch.tensor([[10.0, 20.0], [12.0, 18.0]])
+    goal = algo.goal(rows_of(size=2, reward=torch.tensor([1.0, 1.0])), price=torch.tensor(0.5))
+    assert goal.tolist() == pytest.approx([1 + 0.9 * (10 + 0.5), 1 + 0.9 * (18 - 1.0)])
+
+
+@pytest.mark.parametrize(("log_prob", "rises"), [(5.0, True), (-5.0, False)])
+def test_too_little_entropy_raises_its_price_and_too_much_lowers_it(log_prob, rises):
+    algo = sac()  # the target is -2, for two dimensions
+    assert algo.target_entropy == -2.0
+    plain = algo.policy.sample
+    algo.policy.sample = lambda observation: (plain(observation)[0], plain(observation)[1] * 0 + log_prob)
+    algo.update(batch_of())
+    assert (algo.price.log.item() > 0) is rises
+
+
+def test_a_fixed_price_of_entropy_stays():
+    algo = sac(entropy=0.2, learn_entropy=False)
+    algo.update(batch_of())
+    assert math.exp(algo.price.log.item()) == pytest.approx(0.2)
+
+
+def test_the_policys_step_leaves_the_critics_alone():
+    algo = sac()
+    stepped = []
+    plain = algo.descend
+
+    def descend(optimizer, loss):
+        before = weights_of(algo.critics), weights_of(algo.policy)
+        plain(optimizer, loss)
+        stepped.append(
+            [not torch.equal(a, weights_of(b)) for a, b in zip(before, (algo.critics, algo.policy), strict=True)]
+        )
+
+    algo.descend = descend
+    algo.update(batch_of())
+    assert stepped == [[True, False], [False, True]]
+
+
+def test_critics_judge_actions_in_units_of_the_box():
+    algo = sac()
+    seen = []
+    plain = algo.critics.forward
+    algo.critics.forward = lambda observation, unit, count=None: (
+        seen.append(unit.detach().clone()) or plain(observation, unit, count)
+    )
+    algo.update(batch_of(size=2, action=torch.tensor([[-2.0, 2.0], [0.0, 1.0]])))
+    assert seen[0].tolist() == [[-1.0, 1.0], [0.0, 0.5]]
+
+
+# -- TD3 ---------------------------------------------------------------------------------------------------------------
+
+
+def test_td3_blurs_the_targets_action_within_limits_and_takes_the_lower_critic():
+    algo = td3(target_noise=1000.0, target_noise_limit=0.5)
+    algo.target_policy.unit = lambda observation: torch.tensor([[0.0, 0.8]] * 4)
+    seen = []
+
+    def values(observation, unit):
+        seen.append(unit)
+        return torch.tensor([[1.0] * 4, [2.0] * 4])
+
+    algo.target.forward = values
+    goal = algo.goal(rows_of(reward=torch.zeros(4)))
+    assert goal.tolist() == pytest.approx([0.9] * 4)
+    assert set(seen[0][:, 0].tolist()) <= {-0.5, 0.5}  # noise of that size is always cut
+    assert all(
+        value in (pytest.approx(0.3), 1.0) for value in seen[0][:, 1].tolist()
+    )  # and the action stays in its box
+
+
+def test_the_policy_and_the_targets_wait_for_the_critics():
+    algo = td3(policy_delay=3, tau=0.5)
+    start = weights_of(algo.policy), weights_of(algo.target), weights_of(algo.target_policy), weights_of(algo.critics)
+    for _ in range(2):
+        algo.update(batch_of())
+    now = weights_of(algo.policy), weights_of(algo.target), weights_of(algo.target_policy), weights_of(algo.critics)
+    assert [torch.equal(a, b) for a, b in zip(start, now, strict=True)] == [True, True, True, False]
+    algo.update(batch_of())
+    now = weights_of(algo.policy), weights_of(algo.target), weights_of(algo.target_policy)
+    assert not any(torch.equal(a, b) for a, b in zip(start, now, strict=False))
+
+
+def test_a_follower_moves_by_its_share():
+    target, online = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+    with torch.no_grad():
+        target.weight.fill_(0.0)
+        online.weight.fill_(10.0)
+    follower = Follower(target, online, 0.1)
+    follower.follow()
+    assert target.weight.item() == pytest.approx(1.0)
+    follower.follow()
+    assert target.weight.item() == pytest.approx(1.9)
+    assert not target.weight.requires_grad and online.weight.requires_grad
+
+
+# -- all of them -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [dqn, sac, td3])
+def test_a_restored_algorithm_learns_on_bit_for_bit(make):
+    action = torch.tensor([0, 1, 2, 0]) if make is dqn else torch.zeros(4, 2)
+    algo = make(final_rate=0.5)
+    for _ in range(3):
+        algo.update(batch_of(action=action))
+        algo.set_progress(0.3)
+    state = deepcopy(algo.state_dict())
+    twin = make(final_rate=0.5)
+    twin.load_state_dict(state)
+    for one in (algo, twin):
+        torch.manual_seed(5)
+        told = one.update(batch_of(size=4, action=action))
+        assert all(torch.isfinite(value) for value in told.values())
+    for name, network in algo.networks.items():
+        assert torch.equal(weights_of(network), weights_of(twin.networks[name])), name
+    assert twin.updates == 4 and twin.learning_rate == pytest.approx(algo.config.learning_rate * 0.85)
+    assert all(
+        group["lr"] == twin.learning_rate for optimizer in twin.optimizers.values() for group in optimizer.param_groups
+    )
+
+
+@pytest.mark.parametrize("make", [dqn, sac, td3])
+def test_gradients_are_cut_at_their_norm(make):
+    action = torch.tensor([0, 1, 2, 0]) if make is dqn else torch.zeros(4, 2)
+    algo = make(max_grad_norm=1e-3)
+    algo.update(batch_of(action=action, reward=torch.full((4,), 1e4)))
+    for optimizer in algo.optimizers.values():
+        grads = [p.grad for p in optimizer.param_groups[0]["params"] if p.grad is not None]
+        assert not grads or torch.cat([g.flatten() for g in grads]).norm().item() <= 1.001e-3
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"gamma": 1.5}, "algo.gamma"),
+        ({"tau": 0.0}, "algo.tau"),
+        ({"batch_size": 0}, "algo.batch_size"),
+        ({"warmup": 100, "buffer_size": 50}, "algo.warmup"),
+        ({"save_replay": "maybe"}, "algo.save_replay"),
+        ({"name": "sac"}, "algo=sac"),
+        ({"target_interval": 0}, "algo.target_interval"),
+        ({"random_end": 2.0}, "algo.random_end"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_name(settings, told):
+    with pytest.raises(ValueError, match=told):
+        DQNConfig(**settings)
+
+
+def test_actions_that_an_algorithm_cannot_choose_are_refused_with_the_remedy():
+    with pytest.raises(ValueError, match=r"algo=sac or algo=td3.*env\.actions=discrete"):
+        QPolicy(SEEN, TWO)
+    for policy, name in ((SquashedGaussianPolicy, "sac"), (DeterministicPolicy, "td3")):
+        with pytest.raises(ValueError, match=rf"algo={name} needs continuous actions.*algo=dqn"):
+            policy(SEEN, Discrete(3))
+        with pytest.raises(ValueError, match="within bounds"):
+            policy(SEEN, Box((2,)))
+    for policy in (QPolicy, SquashedGaussianPolicy, DeterministicPolicy):
+        with pytest.raises(ValueError, match="use algo=ppo"):
+            policy(SEEN, Hybrid((-1.0,), (1.0,)))

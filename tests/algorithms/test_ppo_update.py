@@ -1,0 +1,258 @@
+"""One PPO update against the same written down plainly, and what each setting of it does."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from ppo_batches import SPEC, N, T, make_batch, make_policy, same, weights
+
+from slipstream.algorithms.ppo import PPO, PPOConfig
+from slipstream.envs.specs import Discrete
+
+# -- against a plain one -----------------------------------------------------------------------------------------------
+
+
+def plain_update(policy, batch, c, dims):
+    """One epoch, one minibatch of PPO in float64 loops over valid frames only; the losses. It steps `policy` with torch's plain Adam."""
+    norm = policy.value_norm
+    frames, advantage, returns = [], {}, {}
+    with torch.no_grad():
+        for e in range(N):
+            later = 0.0
+            for t in reversed(range(T)):
+                if not batch["valid"][e, t]:
+                    later = 0.0
+                    continue
+                done = bool(batch["done"][e, t])
+                beyond = 0.0 if batch["terminated"][e, t] else norm.denormalise(batch["next", "value"][e, t]).item()
+                here = norm.denormalise(batch["value"][e, t]).item()
+                delta = batch["reward"][e, t].item() + c.gamma * beyond - here
+                later = delta + (0.0 if done else c.gamma * c.lam * later)
+                frames.append((e, t))
+                advantage[e, t], returns[e, t] = later, later + here
+        adv, ret = (torch.tensor([x[f] for f in frames], dtype=torch.float64) for x in (advantage, returns))
+        adv = (adv - adv.mean()) / adv.std(unbiased=False)
+        norm.update(ret.float(), torch.ones(len(ret), dtype=torch.bool))
+        target = norm.normalise(ret.float())
+    pick = lambda x: torch.stack([x[e, t] for e, t in frames])  # noqa: E731
+    observation = {name: pick(batch["observation", name]) for name in SPEC}
+    features = policy.features(observation)
+    layers = (policy.actor.alpha_layer, policy.actor.beta_layer)
+    alpha, beta = (1 + torch.nn.functional.softplus(layer(features)) + 1e-6 for layer in layers)
+    distribution = torch.distributions.Beta(alpha, beta)
+    ratio = (distribution.log_prob((pick(batch["action"]) + 1) / 2).sum(-1) - pick(batch["log_prob"])).exp()
+    policy_loss = -torch.min(ratio * adv, ratio.clamp(1 - c.clip, 1 + c.clip) * adv).mean()
+    value, old = policy.critic(features)[:, 0], pick(batch["value"])
+    huber = torch.nn.HuberLoss(delta=c.huber_delta)
+    value_loss = torch.max(huber(value, target), huber(old + (value - old).clamp(-c.value_clip, c.value_clip), target))
+    entropy = distribution.entropy().sum(-1).mean()
+    loss = dims * policy_loss + c.value_weight * value_loss - c.entropy * entropy
+    optimizer = torch.optim.Adam(policy.parameters(), lr=c.learning_rate, foreach=False)
+    loss.backward()
+    for head in (policy.actor, policy.critic):
+        norm_of_head = torch.cat([p.grad.flatten() for p in head.parameters()]).norm()
+        for p in head.parameters():
+            p.grad *= min(1.0, c.max_grad_norm / norm_of_head.item())
+    optimizer.step()
+    kl = (ratio - 1 - ratio.log()).mean()
+    return {"loss/policy": policy_loss, "loss/value": value_loss, "loss/entropy": entropy, "kl": kl}
+
+
+@pytest.mark.parametrize("huber_delta", [10.0, 0.3])
+@pytest.mark.parametrize("max_grad_norm", [5.0, 0.01])
+def test_an_update_equals_the_same_written_down_plainly(huber_delta, max_grad_norm):
+    config = PPOConfig(
+        epochs=1, minibatches=1, entropy=0.05, huber_delta=huber_delta, max_grad_norm=max_grad_norm, value_clip=0.05
+    )
+    policy, twin = make_policy(), make_policy()
+    policy.value_norm.update(torch.tensor([5.0, -3.0]), torch.ones(2, dtype=torch.bool))  # not the identity
+    twin.load_state_dict(policy.state_dict())
+    batch = make_batch(policy)
+    for p, q in zip(
+        policy.critic.parameters(), twin.critic.parameters(), strict=True
+    ):  # values that have moved on, so that clipping binds
+        p.data += 0.05
+        q.data += 0.05
+    got = PPO(policy, config).update(batch)
+    want = plain_update(twin, batch, config, dims=2)
+    for name, value in want.items():
+        torch.testing.assert_close(got[name], value.float(), rtol=1e-4, atol=1e-5)
+    for (name, mine), theirs in zip(policy.named_parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=2e-6, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_the_policy_loss_weighs_as_many_times_as_there_are_action_dimensions():
+    assert PPO(make_policy())._actor_weight == 2.0
+    assert PPO(make_policy(Discrete(5)))._actor_weight == 1.0
+    assert PPO(make_policy(), PPOConfig(actor_weight=0.5))._actor_weight == 0.5
+
+
+def test_the_value_loss_is_the_larger_of_two_means_not_the_mean_of_larger_ones():
+    algo = PPO(make_policy(), PPOConfig(value_clip=0.1))
+    rows = {"weight": torch.ones(2), "value": torch.zeros(2), "returns": torch.tensor([1.0, 0.0])}
+    # predicted 1, 0.5: plain losses 0, 0.125, their mean 0.0625; clipped to 0.1 both: 0.405, 0.005, mean 0.205; larger ones: mean 0.265
+    assert algo._value_loss(torch.tensor([1.0, 0.5]), rows).item() == pytest.approx(0.205)
+    unclipped = PPO(make_policy(), PPOConfig(value_clip=0.0))
+    assert unclipped._value_loss(torch.tensor([1.0, 0.5]), rows).item() == pytest.approx(0.0625)
+
+
+def test_beyond_delta_the_value_loss_is_linear():
+    algo = PPO(make_policy(), PPOConfig(value_clip=0.0))
+    rows = {"weight": torch.ones(1), "value": torch.zeros(1), "returns": torch.tensor([30.0])}
+    assert algo._value_loss(torch.zeros(1), rows).item() == pytest.approx(10 * (30 - 5))
+
+
+# -- the mask ----------------------------------------------------------------------------------------------------------
+
+
+def test_garbage_in_invalid_frames_changes_not_one_bit():
+    results = []
+    for garbage in (0.0, 1e3):
+        policy = make_policy()
+        batch = make_batch(policy)
+        for e, t in ((0, 2), (1, 4)):
+            batch["reward"][e, t] = garbage
+            batch["log_prob"][e, t] -= garbage
+            batch["action"][e, t] = 0.9 if garbage else -0.9
+            batch["observation", "a"][e, t] += garbage
+            batch["terminated"][e, t] = batch["truncated"][e, t] = bool(garbage)
+        torch.manual_seed(5)
+        losses = PPO(policy, PPOConfig(epochs=2, minibatches=2)).update(batch)
+        results.append(weights(policy) | losses | dict(policy.value_norm.named_buffers()))
+    assert same(*results)
+
+
+def test_advantages_are_normalised_over_valid_frames_alone():
+    algo = PPO(make_policy())
+    data = algo.prepare(make_batch(algo.policy))
+    chosen = data["advantage"][data["weight"] > 0]
+    assert len(chosen) == N * T - 2
+    assert chosen.mean().item() == pytest.approx(0.0, abs=1e-6)
+    assert chosen.std(unbiased=False).item() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_batch_without_a_valid_frame_or_with_equal_advantages_does_no_harm():
+    policy = make_policy()
+    batch = make_batch(policy)
+    batch["valid"].zero_()
+    losses = PPO(policy, PPOConfig(epochs=1, minibatches=1)).update(batch)
+    assert all(torch.isfinite(x) for x in losses.values())
+    assert all(torch.isfinite(p).all() for p in policy.parameters())
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+
+
+def test_gradients_are_clipped_on_the_actors_head_and_on_the_critics_each():
+    algo = PPO(make_policy(), PPOConfig(epochs=1, minibatches=1, max_grad_norm=0.01))
+    losses = algo.update(make_batch(algo.policy))
+    norm = lambda module: torch.cat([p.grad.flatten() for p in module.parameters()]).norm().item()  # noqa: E731
+    assert losses["grad/actor"] > 0.01 and losses["grad/critic"] > 0.01  # as they were before
+    assert norm(algo.policy.actor) == pytest.approx(0.01, rel=1e-3)
+    assert norm(algo.policy.critic) == pytest.approx(0.01, rel=1e-3)
+    assert norm(algo.policy.encoder) > 0.02  # not clipped, as NavRL
+
+
+def test_bf16_learns_finite_float32_weights_near_those_of_float32():
+    results = {}
+    for bf16 in (False, True):
+        policy = make_policy()
+        batch = make_batch(policy)
+        torch.manual_seed(5)
+        algo = PPO(policy, PPOConfig(epochs=2, minibatches=2, bf16=bf16))
+        losses = algo.update(batch)
+        assert all(torch.isfinite(x) for x in losses.values())
+        assert {p.dtype for p in policy.parameters()} == {torch.float32}
+        assert policy(batch["observation"].flatten())["action"].dtype == torch.float32
+        results[bf16] = losses["loss/value"].item()
+    assert results[True] == pytest.approx(results[False], rel=0.05)
+    assert results[True] != results[False]
+
+
+def test_minibatches_that_do_not_divide_the_batch_are_refused_with_the_remedy():
+    algo = PPO(make_policy(), PPOConfig(minibatches=7))
+    with pytest.raises(ValueError, match=r"24 frames .* algo\.minibatches=7.*divisor of env\.num_envs"):
+        algo.update(make_batch(algo.policy))
+
+
+def test_every_frame_is_seen_once_an_epoch():
+    algo = PPO(make_policy(), PPOConfig(minibatches=4))
+    data = algo.prepare(make_batch(algo.policy))
+    data["weight"] = torch.arange(24.0)
+    seen = torch.cat([rows["weight"] for rows in algo._minibatches(data)])
+    assert sorted(seen.tolist()) == list(range(24))
+    assert seen.tolist() != list(range(24))
+
+
+def test_a_minibatch_keeps_each_frame_together():
+    algo = PPO(make_policy(), PPOConfig(minibatches=4))
+    data = algo.prepare(make_batch(algo.policy))
+    for rows in algo._minibatches(data):
+        for k, log_prob in enumerate(rows["log_prob"]):
+            at = (data["log_prob"] == log_prob).nonzero()[0, 0]
+            assert rows["advantage"][k] == data["advantage"][at]
+            assert all(torch.equal(x[k], data["observation"][name][at]) for name, x in rows["observation"].items())
+
+
+@pytest.mark.parametrize("schedule", ["constant", "adaptive"])
+def test_a_state_dict_goes_on_bit_for_bit(schedule):
+    config = PPOConfig(epochs=2, minibatches=3, schedule=schedule, kl_limit=0.05)
+    algo = PPO(make_policy(), config)
+    algo.update(make_batch(algo.policy, seed=1))
+    saved = copy.deepcopy(algo.state_dict())
+    twin = PPO(make_policy(seed=99), config)
+    twin.load_state_dict(saved)
+    for seed in (2, 3):
+        results = []
+        for a in (algo, twin):
+            batch = make_batch(a.policy, seed)
+            torch.manual_seed(seed)
+            results.append(a.update(batch) | weights(a.policy) | dict(a.policy.value_norm.named_buffers()))
+        assert same(*results)
+
+
+def test_after_loading_the_schedule_still_drives_the_optimiser():
+    config = PPOConfig(epochs=1, minibatches=1, schedule="linear", learning_rate=1e-3)
+    algo = PPO(make_policy(), config)
+    algo.load_state_dict(copy.deepcopy(PPO(make_policy(), config).state_dict()))
+    before = weights(algo.policy)
+    algo.update(make_batch(algo.policy), progress=1.0)
+    assert same(before, weights(algo.policy))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"schedule": "step"}, "algo.schedule 'step': use one of constant, linear"),
+        ({"epochs": 0}, "algo.epochs must be at least 1"),
+        ({"minibatches": -2}, "algo.minibatches must be at least 1"),
+        ({"gamma": 1.2}, "algo.gamma"),
+        ({"lam": -0.1}, "algo.lam"),
+        ({"learning_rate": 0.0}, "algo.learning_rate"),
+        ({"clip": 0.0}, "algo.clip"),
+        ({"value_clip": -0.1}, "algo.value_clip"),
+        ({"huber_delta": 0.0}, "algo.huber_delta"),
+        ({"kl_limit": -1.0}, "algo.kl_limit"),
+        ({"max_grad_norm": 0.0}, "algo.max_grad_norm"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_name(wrong, named):
+    with pytest.raises(ValueError, match=named):
+        PPOConfig(**wrong)
+
+
+def test_the_defaults_are_navrls():
+    c = PPOConfig()
+    assert (c.gamma, c.lam, c.learning_rate, c.clip, c.value_clip, c.entropy, c.huber_delta, c.max_grad_norm) == (
+        *(0.99, 0.95, 5e-4, 0.1, 0.1, 1e-3, 10.0, 5.0),
+    )
+    assert (c.training_frame_num, c.epochs, c.minibatches, c.schedule, c.kl_limit, c.bf16) == (
+        32,
+        4,
+        16,
+        "constant",
+        0.0,
+        False,
+    )

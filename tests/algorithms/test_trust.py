@@ -1,0 +1,344 @@
+"""What a compiler made is compared with the plain code before it is trusted. The compilers here make mistakes on purpose."""
+
+import pytest
+import torch
+
+from slipstream import train
+from slipstream.algorithms.execution.capture import capture_training
+from slipstream.algorithms.execution.verify import Miscompiled, TrustedGradients, compare_gradients, compare_rows
+from slipstream.algorithms.ppo import PPO, PPOConfig
+from slipstream.collectors import SyncDataCollector
+from slipstream.collectors.batch import write
+from slipstream.config.compose import load_train
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.envs.specs import Box
+from slipstream.models.policy import build_policy
+
+N, STEPS = 16, 6
+
+
+class Walk(TensorEnv):
+    """A random walk of points in a box, which end outside of it."""
+
+    state_names = ("x",)
+
+    def __init__(self):
+        super().__init__(N)
+        self.observation_spec = {"x": Box((2,), -10.0, 10.0)}
+        self.action_spec = Box((2,), -1.0, 1.0)
+        self.x = torch.zeros(N, 2)
+        self.steps = 0  # of the env, those taken back too
+
+    def _reset(self, mask):
+        self.x.copy_(torch.where(mask[:, None], torch.rand(N, 2), self.x))
+
+    def _advance(self, action):
+        self.steps += 1
+        self.x.add_(action + 0.1 * torch.randn(N, 2))
+
+    def _observe(self):
+        return {"x": self.x.clone()}
+
+    def _outcome(self):
+        never = torch.zeros_like(self._pending)
+        return Outcome(
+            self.x.sum(-1), (self.x.abs() > 2).any(-1), never, {"steps": torch.full((N,), float(self.steps))}
+        )
+
+
+def build():
+    torch.manual_seed(1)
+    env = Walk()
+    policy = build_policy(env.observation_spec, env.action_spec)
+    algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, training_frame_num=STEPS))
+    return env, SyncDataCollector(env, policy, N * STEPS, return_same_td=True, ring_size=1), algo
+
+
+def compiler(mistake, draws):
+    """`torch.compile` with a mistake, a function of the rows a step has written, which draws random numbers of its own first."""
+
+    def compile(step, **settings):
+        def made(observation, rows):
+            torch.rand(draws)
+            step(observation, rows)
+            if mistake:
+                for keys, targets in rows:
+                    for key, target in zip(keys, targets, strict=True):
+                        mistake(key, target)
+
+        return made
+
+    return compile
+
+
+def flip_ends(key, target):
+    if key == ("terminated",):
+        target.logical_not_()
+
+
+def capture(collector, algo, monkeypatch, mistake=None, draws=0):
+    told = []
+    monkeypatch.setattr(algo, "compile", lambda tell: None)
+    monkeypatch.setattr(torch, "compile", compiler(mistake, draws))
+    return told, capture_training(collector, algo, "compiled", told.append, lambda fn, name, tell: fn)
+
+
+def test_a_step_that_is_compiled_wrongly_is_told_and_runs_as_it_is(monkeypatch):
+    (_, collector, algo), (_, twin, _) = build(), build()
+    told, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
+    torch.manual_seed(7)
+    mine = collect().clone()
+    torch.manual_seed(7)
+    theirs = twin.rollout()
+    assert len(told) == 3 and all("env's step" in line and "compiled, 'terminated'" in line for line in told[1:])
+    assert torch.equal(mine["terminated"], theirs["terminated"]) and torch.equal(mine["action"], theirs["action"])
+
+
+def test_a_step_that_is_compiled_rightly_goes_on_as_if_nobody_had_looked(monkeypatch):
+    (env, collector, algo), (_, twin, _) = build(), build()
+    told, (collect, _) = capture(collector, algo, monkeypatch)
+    for _ in range(2):
+        torch.manual_seed(7)
+        mine = collect().clone()
+        torch.manual_seed(7)
+        theirs = twin.rollout()
+        for key in ("action", "reward", "terminated", "valid", ("next", "observation", "x")):
+            assert torch.equal(mine[key], theirs[key]), key
+    assert len(told) == 1 and env.steps == 2 * STEPS + 2  # `steps` is not put back, and nobody is blamed for it
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_compiler_with_random_numbers_of_its_own_is_trusted_unless_a_mean_is_far_off(monkeypatch, wrong):
+    _, collector, algo = build()
+
+    def mistake(key, target):
+        if key == ("reward",) and wrong:
+            target.sub_(5.0)
+
+    told, (collect, _) = capture(collector, algo, monkeypatch, mistake, draws=3)
+    collect()
+    assert len(told) == 1 + 2 * wrong and all("'reward' has a mean of" in line for line in told[1:])
+
+
+def test_a_rollout_of_one_step_is_compared_too(monkeypatch):
+    env, _, algo = build()
+    collector = SyncDataCollector(env, algo.policy, N, return_same_td=True, ring_size=1)
+    told, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
+    for _ in range(3):
+        assert collect()["terminated"].float().mean() < 0.5
+    assert len(told) == 3
+
+
+def test_an_env_that_names_no_state_is_not_compiled(monkeypatch):
+    env, collector, algo = build()
+    env.state_names = ()
+    told, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
+    assert collect()["terminated"].float().mean() < 0.5 and env.steps == STEPS
+    assert len(told) == 2 and "state_names" in told[1]
+
+
+def rows_of(x):
+    return [([("reward",)], [x])]
+
+
+def test_few_environments_beside_and_rounding_are_no_mistake():
+    once, made = torch.ones(1000), torch.full((1000,), 1.01)
+    for number, wrong in ((5, False), (20, False), (21, True)):
+        made[:number] = 5.0
+        if not wrong:
+            compare_rows(rows_of(made), [once], [once])
+        else:
+            with pytest.raises(Miscompiled, match="'reward' is another one in 21 of 1,000 environments"):
+                compare_rows(rows_of(made), [once], [once])
+
+
+def test_what_random_numbers_change_anyway_may_change_as_much():
+    once, again = torch.zeros(1000), torch.zeros(1000)
+    again[:30] = 1.0
+    compare_rows(rows_of(again.roll(500)), [once], [again])
+    with pytest.raises(Miscompiled, match="is another one in 130"):
+        compare_rows(rows_of(torch.cat((torch.ones(130), torch.zeros(870)))), [once], [again])
+
+
+def test_what_is_not_a_number_in_one_place_only_is_a_mistake():
+    once, made = torch.ones(1000), torch.ones(1000)
+    made[3] = float("nan")
+    with pytest.raises(Miscompiled, match="not a number"):
+        compare_rows(rows_of(made), [once], [once])
+    compare_rows(rows_of(made), [made.clone()], [once])  # the env's own
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 0), (1, 4), (2, 2, 2)])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32])
+def test_any_shape_and_kind_can_be_compared(shape, dtype):
+    x = torch.ones(shape, dtype=dtype)
+    compare_rows(rows_of(x), [x], [~x if dtype == torch.bool else x - 1])
+
+
+@pytest.mark.parametrize("task", ["navigation", "aircombat"])
+def test_the_plain_step_with_other_random_numbers_is_not_blamed(task):
+    """Nor would be a right compilation that draws its own."""
+    words = [
+        f"task={task}",
+        "env.num_envs=64",
+        "algo.training_frame_num=4",
+        "model.encoder=dict",
+        "device=cpu",
+        "quiet=true",
+    ]
+    collector = train.build(
+        load_train([*words, "env.opponent=crank", "env.reward=shaped"] if task == "aircombat" else words)
+    ).collector
+    for _ in range(4):
+        collector.rollout()
+    seen, state = [], collector.state_dict()
+    for seed in range(9):
+        torch.manual_seed(seed)
+        collector.load_state_dict(state)
+        batch = collector.rollout()
+        keys = [key if isinstance(key, tuple) else (key,) for key in batch.keys(True, True)]
+        seen.append([batch[key][:, 0].clone() for key in keys])
+    for once, otherwise, made in zip(seen[0::3], seen[1::3], seen[2::3], strict=True):
+        compare_rows([(keys, made)], once, otherwise)
+
+
+def test_an_update_that_is_compiled_wrongly_is_told_and_runs_as_it_is(monkeypatch):
+    (_, mine, algo), (_, theirs, plain) = build(), build()
+    tries = []
+
+    def wrong(traced, **settings):
+        tries.append(settings["options"])
+        return lambda parameters, rows: torch.utils._pytree.tree_map(lambda x: x * 1.5, traced(parameters, rows))
+
+    monkeypatch.setattr(torch, "compile", wrong)
+    told = []
+    algo.compile(told.append)
+    losses = []
+    for collector, learner in ((mine, algo), (theirs, plain)):
+        torch.manual_seed(3)
+        losses.append({name: float(x) for name, x in learner.update(collector.rollout()).items()})
+    assert len(tries) == len(told) == 2 and all("is off by" in text for text in told)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def updated(algo, collector):
+    torch.manual_seed(3)
+    return {name: float(x) for name, x in algo.update(collector.rollout()).items()}
+
+
+@pytest.mark.parametrize("part", ["gradients", "facts"])
+def test_an_update_that_goes_wrong_only_later_is_found_out(monkeypatch, part):
+    (_, mine, algo), (_, theirs, plain) = build(), build()
+
+    def compile(traced, **settings):
+        calls = []
+
+        def made(parameters, rows):
+            calls.append(None)
+            gradients, facts = traced(parameters, rows)
+            if len(calls) < 2:
+                return gradients, facts
+            return ([-x for x in gradients], facts) if part == "gradients" else (gradients, facts + 1)
+
+        return made
+
+    monkeypatch.setattr(torch, "compile", compile)
+    told = []
+    algo.compile(told.append)
+    assert updated(algo, mine) == pytest.approx(updated(plain, theirs), rel=1e-4)
+    updated(algo, mine)
+    assert len(told) == 2 and all(("is off by" if part == "gradients" else "fact 0") in text for text in told)
+
+
+def test_what_is_captured_is_not_compared_and_comparisons_become_rare(monkeypatch):
+    capturing, plainly = [False], []
+
+    def plain(rows):
+        plainly.append(rows["x"].sum())
+        return [rows["x"]], rows["x"]
+
+    checked = TrustedGradients(plain, iter([lambda rows: ([rows["x"]], rows["x"])]), print)
+    monkeypatch.setattr("slipstream.algorithms.execution.verify._capturing", lambda: capturing[0])
+    for _ in range(100):
+        checked({"x": torch.ones(1)})
+    assert len(plainly) == 7  # calls 1, 2, 4, 8, 16, 32, 64
+    capturing[0] = True
+    for _ in range(100):
+        checked({"x": torch.ones(1)})
+    assert len(plainly) == 7
+
+
+@pytest.mark.parametrize("fails", ["the compiler", "what it made", "the trace"])
+def test_whatever_fails_at_compiling_the_plain_update_runs(monkeypatch, fails):
+    (_, mine, algo), (_, theirs, plain) = build(), build()
+
+    def no(*args, **settings):
+        raise TypeError("missing 1 required positional argument")
+
+    if fails == "the trace":
+        monkeypatch.setattr("slipstream.algorithms.execution.compiled.make_fx", no)
+    monkeypatch.setattr(torch, "compile", no if fails == "the compiler" else lambda traced, **settings: no)
+    told = []
+    algo.compile(told.append)
+    assert updated(algo, mine) == updated(plain, theirs)
+    assert len(told) == (2 if fails == "what it made" else 1) and all("missing 1 required" in text for text in told)
+
+
+def test_an_error_of_the_algorithm_itself_is_not_put_on_the_compiler(monkeypatch):
+    _, collector, algo = build()
+    monkeypatch.setattr(torch, "compile", lambda traced, **settings: traced)
+    monkeypatch.setattr(algo, "loss", lambda rows: 1 / 0)
+    told = []
+    algo.compile(told.append)
+    with pytest.raises(ZeroDivisionError):
+        algo.update(collector.rollout())
+    assert told == []
+
+
+def test_the_compiler_is_given_no_lists_of_tensors(monkeypatch):
+    """torch 2.11's kernels for them read what another block of theirs still writes: the critic's weights got a wrong gradient."""
+    _, collector, algo = build()
+    given = []
+    monkeypatch.setattr(torch, "compile", lambda traced, **settings: given.append(traced) or traced)
+    algo.compile()
+    algo.update(collector.rollout())
+    targets = [str(node.target) for node in given[0].graph.nodes]
+    assert any("vector_norm" in target for target in targets) and not any("foreach" in target for target in targets)
+
+
+def test_gradients_may_differ_by_rounding_and_no_more():
+    gradient = torch.randn(1000)
+    compare_gradients([gradient * 1.01, None, torch.tensor(1e-9)], [gradient, None, torch.tensor(0.0)])
+    with pytest.raises(Miscompiled, match="gradient 1 of 2"):
+        compare_gradients([gradient, gradient.roll(1)], [gradient, gradient])
+    with pytest.raises(Miscompiled, match="gradient 1 of 2"):  # Adam makes as long a step of it as of any other
+        compare_gradients([gradient, torch.zeros(1000)], [gradient, gradient / 100])
+    for mine, theirs in ((None, gradient), (gradient, None)):
+        with pytest.raises(Miscompiled, match="gradient 0 of 1"):
+            compare_gradients([mine], [theirs])
+    nothing = torch.full((3,), float("nan"))
+    with pytest.raises(Miscompiled):
+        compare_gradients([nothing], [torch.ones(3)])
+    compare_gradients([nothing], [nothing])  # of bad observations: not the compiler's fault
+
+
+def test_a_compiled_frame_is_written_key_by_key_and_the_same():
+    frame = {
+        ("reward",): torch.rand(4),
+        ("value",): torch.rand(4),
+        ("terminated",): torch.tensor([True, False, True, False]),
+    }
+    written = []
+
+    def backend(graph, inputs):
+        written.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    for fn in (write, torch.compile(write, backend=backend)):
+        rows = [
+            ([("reward",), ("value",)], [torch.zeros(4), torch.zeros(4)]),
+            ([("terminated",)], [torch.zeros(4, dtype=torch.bool)]),
+        ]
+        fn(rows, frame)
+        assert all(torch.equal(frame[key], x) for keys, targets in rows for key, x in zip(keys, targets, strict=True))
+    assert not any("foreach" in name for name in written)

@@ -1,0 +1,331 @@
+"""What is typed is what is meant; what cannot be meant is refused in one line that says what can."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from slipstream.config import compose as config
+from slipstream.config.compose import from_dict, load_evaluate, load_train, to_dict
+from slipstream.config.help import ConfigError, settable
+from slipstream.config.schema import SET_BY_EVAL, EvaluateConfig, TrainConfig
+from slipstream.tasks.navigation.env import NavigationConfig
+
+ISSUE = """headless=True env.num_envs=1024 env.num_obstacles=350 env_dyn.num_obstacles=80 wandb.mode=online compress_checkpoint=True"""
+
+
+def error_of(*overrides, load=load_train):
+    with pytest.raises(ConfigError) as caught:
+        load(overrides)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_the_documents_command_line_means_what_it_says():
+    cfg = load_train(ISSUE.split())
+    assert cfg.env.num_envs == 1024 and cfg.env.num_obstacles == 350
+    assert cfg.env.dyn.num_obstacles == 80
+    assert cfg.wandb.mode == "online" and cfg.compress_checkpoint is True and cfg.headless is True
+
+
+def test_each_of_its_words_changes_what_it_names():
+    words = [
+        "headless=False",
+        "env.num_envs=7",
+        "env.num_obstacles=3",
+        "env_dyn.num_obstacles=16",
+        "compress_checkpoint=False",
+    ]
+    cfg = load_train(words)
+    assert (cfg.env.num_envs, cfg.env.num_obstacles, cfg.env.dyn.num_obstacles) == (7, 3, 16)
+    assert cfg.headless is False and cfg.compress_checkpoint is False
+    assert cfg.wandb.mode == "auto"  # offline where it is installed
+
+
+def test_without_a_word_the_task_is_navrls():
+    cfg = load_train()
+    assert (cfg.task, cfg.env.num_envs, cfg.env.num_obstacles, cfg.env.dyn.num_obstacles) == (
+        "navigation",
+        1024,
+        350,
+        80,
+    )
+    assert (cfg.algo.training_frame_num, cfg.algo.learning_rate, cfg.total_frames) == (32, 5e-4, 1_200_000_000)
+    assert cfg.env.dynamics == "velocity_lag" and cfg.env.dt_s == 0.016 and cfg.env.max_episode_steps == 2200
+
+
+def test_the_evaluation_command_of_the_issue():
+    words = [
+        "checkpoint=a.pt",
+        "task=navigation",
+        "env.num_obstacles=350",
+        "env_dyn.num_obstacles=80",
+        "eval.num_drones=256",
+    ]
+    cfg = load_evaluate([*words, "eval.map_seeds=[101,102,103]", "json=true", "compare=b.pt"])
+    assert (cfg.checkpoint, cfg.compare, cfg.json) == ("a.pt", "b.pt", True)
+    assert (cfg.eval.num_drones, cfg.eval.map_seeds, cfg.eval.max_steps) == (256, [101, 102, 103], None)
+
+
+def test_the_presets_are_the_documents():
+    production, debug = load_train(["preset=production"]), load_train(["preset=debug"])
+    assert production.compress_checkpoint is True and production.async_checkpoint_queue_size == 3
+    assert production.save_compression_level == 9 and production.save_interval == 1000
+    assert debug.compress_checkpoint is False and debug.async_checkpoint_queue_size == 1 and debug.save_interval == 100
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_override_beats_the_preset_wherever_it_stands(order):
+    cfg = load_train(["preset=debug", "save_interval=7"][::order])
+    assert cfg.save_interval == 7 and cfg.async_checkpoint_queue_size == 1
+
+
+def test_every_preset_that_ships_can_be_loaded():
+    for file in (config.CONF / "preset").glob("*.yaml"):
+        load_train([f"preset={file.stem}"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value"),
+    [
+        ("env_dyn.num_obstacles=16", "env.dyn.num_obstacles", 16),
+        ("algo.num_minibatches=8", "algo.minibatches", 8),
+        ("algo.training_epoch_num=2", "algo.epochs", 2),
+        ("max_frame_num=12e8", "total_frames", 1_200_000_000),
+        ("algo=ppo", "algo.name", "ppo"),
+    ],
+)
+def test_names_from_elsewhere_are_understood(old, new, value):
+    found = load_train([old])
+    for part in new.split("."):
+        found = getattr(found, part)
+    assert found == value
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("env.num_env=3", "env.num_envs"),
+        ("number_envs=3", "env.num_envs"),
+        ("env_dyn.num_obstacle=3", "env.dyn.num_obstacles"),
+        ("algo.learning_rates=1", "algo.learning_rate"),
+        ("lidar.range_m=3", "env.lidar.range_m"),
+        ("wandb.modes=online", "wandb.mode"),
+        ("save_intervall=3", "save_interval"),
+        ("presets=debug", "preset"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_nearest(typed, meant):
+    text = error_of(typed)
+    assert f"unknown key '{typed.split('=')[0].replace('env_dyn', 'env.dyn')}'" in text
+    assert f"did you mean '{meant}'?" in text and "slipstream train --help" in text
+
+
+def test_an_unknown_key_of_eval_points_to_evals_own_help():
+    assert "slipstream eval --help" in error_of("eval.map_seed=[1]", load=load_evaluate)
+    assert "unknown key 'preset'" in error_of("preset=debug", load=load_evaluate)
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("env.num_envs=abc", ["env.num_envs", "abc", "a whole number"]),
+        ("env.num_envs=2.5", ["env.num_envs", "2.5"]),
+        ("env.num_envs=0", ["env.num_envs must be at least 1"]),
+        ("seed=1.5", ["seed", "1.5"]),
+        ("compress_checkpoint=maybe", ["compress_checkpoint", "maybe", "true or false"]),
+        ("algo.gamma=2", ["algo.gamma must lie in (0, 1], not 2"]),
+        ("algo.learning_rate=-1", ["algo.learning_rate must be positive, not -1"]),
+        ("algo.learning_rate=nan", ["algo.learning_rate must be positive, not nan"]),
+        ("algo.clip=-1", ["algo.clip must be positive, not -1"]),
+        ("algo.kl_limit=-1", ["algo.kl_limit must be 0 or more, not -1.0; 0 turns it off"]),
+        ("algo.schedule=step", ["algo.schedule", "cosine"]),
+        ("algo.name=dqn", ["algo.name", "ppo"]),
+        ("env.dynamics=helicopter", ["helicopter", "velocity_lag, quadrotor"]),
+        ("algo.gamma=high", ["algo.gamma must be a number, not 'high'"]),
+        ("eval.map_seeds=101", ["eval.map_seeds takes a list: 'eval.map_seeds=[101]'"]),
+        ("eval.map_seeds=101,102", ["eval.map_seeds takes a list: 'eval.map_seeds=[101,102]'"]),
+        (
+            "eval.map_seeds=[101,102,…]",
+            ["cannot read eval.map_seeds=[101,102,…]", "a list as 'eval.map_seeds=[1,2,3]'"],
+        ),
+        ("env.num_envs=[1", ["cannot read env.num_envs=[1"]),
+        ("env.lidar=36", ["env.lidar is a group of keys", "set env.lidar.range_m="]),
+        ("--num-envs", ["env.num_envs needs a value", "--num-envs 1024"]),
+        ("--resume", ["--resume needs a value"]),
+        ("eval.map_seeds=[a]", ["eval.map_seeds", "'a'"]),
+        ("eval.map_seeds=[]", ["eval.map_seeds"]),
+        ("eval.bootstrap=0", ["eval.bootstrap"]),
+        ("wandb.mode=onlin", ["wandb.mode", "online, offline, disabled"]),
+        ("compile=fast", ["compile must be auto, on or off"]),
+        ("save_compression_level=17", ["0 … 16", "17"]),
+        ("save_interval=0", ["save_interval"]),
+        ("total_frames=0", ["total_frames"]),
+        ("model.encoder=cnn", ["model.encoder", "navrl or dict"]),
+        ("preset=prod", ["unknown preset 'prod'", "did you mean 'production'?", "debug"]),
+        ("task=navigaton", ["unknown task", "did you mean 'navigation'?", "my_package.my_module:MyEnv"]),
+        ("algo=dqm", ["unknown algo 'dqm'", "did you mean 'dqn'?", "ppo, dqn, sac, td3"]),
+        ("env.num_envs", ["key=value"]),
+        ("--verbose", ["unknown key 'verbose'"]),
+    ],
+)
+def test_a_wrong_value_is_refused_in_one_line_that_says_what_is_right(typed, told):
+    text = error_of(typed)
+    for word in told:
+        assert word in text, text
+
+
+def test_resume_and_init_together_are_refused():
+    with pytest.raises(ValueError, match="leave init out"):
+        TrainConfig(resume="a", init="b")
+
+
+@pytest.mark.parametrize(
+    "path", ["runs/a b", "runs/x (1).pt", "a,b=c.pt", "it's", "2024", "runs/2026-11-20_14-03-12_navigation", "~/x"]
+)
+def test_any_path_can_be_given_as_it_is(path):
+    assert load_train([f"init={path}"]).init == path
+    assert load_evaluate([f"checkpoint={path}"]).checkpoint == path
+    assert load_train([f"root={path}", "name=null"]).root == path
+
+
+def test_a_configuration_written_down_and_read_again_is_the_same():
+    words = [
+        "model.trunk=[64,32]",
+        "env.lidar.elevations_deg=[-5,5]",
+        "env.world_seeds=[4]",
+        "algo.actor_weight=2",
+        "name=x",
+    ]
+    cfg = load_train([*ISSUE.split(), *words])
+    again = from_dict(TrainConfig, to_dict(cfg))
+    assert again == cfg
+    assert type(again.env.lidar.elevations_deg) is type(cfg.env.lidar.elevations_deg)
+
+
+def test_the_world_of_a_checkpoint_holds_unless_an_override_changes_it():
+    trained = to_dict(load_train(["env.num_obstacles=20", "env_dyn.num_obstacles=8", "env.map_half_m=8"]))["env"]
+    cfg = load_evaluate(["env_dyn.num_obstacles=0"], trained)
+    assert (cfg.env.num_obstacles, cfg.env.map_half_m, cfg.env.dyn.num_obstacles) == (20, 8.0, 0)
+
+
+# -- envs of one's own -------------------------------------------------------------------------------------------------
+
+OWN = """
+from dataclasses import dataclass, field
+import torch
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.specs import Box
+
+@dataclass
+class Inner:
+    gain: float = 2.0  # how hard it pulls
+
+@dataclass
+class Config:
+    num_envs: int = 16
+    wind: float = 0.5  # m/s
+    inner: Inner = field(default_factory=Inner)
+
+    def __post_init__(self):
+        if self.wind < 0:
+            raise ValueError("env.wind must not be negative")
+
+class Own(TensorEnv):
+    Config = Config
+
+class Bare(TensorEnv):
+    pass
+
+@dataclass
+class Nameless:
+    wind: float = 0.5
+
+class Uncounted(TensorEnv):
+    Config = Nameless
+"""
+
+
+@pytest.fixture
+def own_task(tmp_path, monkeypatch):
+    """A module in the folder one stands in."""
+    (tmp_path / "own_env_for_config.py").write_text(textwrap.dedent(OWN))
+    monkeypatch.chdir(tmp_path)
+    return "task=own_env_for_config"
+
+
+def test_an_env_of_ones_own_brings_its_own_keys(own_task):
+    cfg = load_train([f"{own_task}:Own", "env.wind=1.5", "env.inner.gain=3", "env.num_envs=4"])
+    assert cfg.task == "own_env_for_config:Own"
+    assert (cfg.env.wind, cfg.env.inner.gain, cfg.env.num_envs) == (1.5, 3.0, 4)
+    assert from_dict(TrainConfig, to_dict(cfg)) == cfg
+
+
+def test_its_keys_are_checked_like_ours(own_task):
+    assert "did you mean 'env.wind'?" in error_of(f"{own_task}:Own", "env.wnd=1")
+    assert "env.wind must not be negative" in error_of(f"{own_task}:Own", "env.wind=-1")
+    assert "unknown key 'env.num_obstacles'" in error_of(f"{own_task}:Own", "env.num_obstacles=3")
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ("task=no_such_module_anywhere:X", "cannot import no_such_module_anywhere"),
+        (":Missing", "no TensorEnv subclass named Missing"),
+        (":Inner", "no TensorEnv subclass named Inner"),
+        (":Bare", "Bare.Config must be the dataclass of its settings, with a field num_envs"),
+        (":Uncounted", "Uncounted.Config must be the dataclass of its settings, with a field num_envs"),
+    ],
+)
+def test_a_task_that_is_none_is_refused_with_the_reason(own_task, task, told):
+    assert told in error_of(task if task.startswith("task") else own_task + task)
+
+
+# -- help --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [TrainConfig, EvaluateConfig])
+def test_help_lists_every_key_with_its_default(kind):
+    text = config.help_text("train" if kind is TrainConfig else "eval")
+    keys = settable(kind, {"env": NavigationConfig})
+    if kind is EvaluateConfig:
+        assert not any(f"  {key}=" in text for key in SET_BY_EVAL["navigation"])
+        keys = {key: value for key, value in keys.items() if key not in SET_BY_EVAL["navigation"]}
+    leaves = [key for key in keys if not any(other.startswith(key + ".") for other in keys)]
+    assert len(leaves) > 40
+    assert [key for key in leaves if f"  {key}=" not in text] == []
+
+
+def test_help_says_what_a_key_means():
+    text = config.help_text("train")
+    assert "env.num_envs=1024" in text and "preset=none" in text and "production" in text
+    assert "my_package.my_module:MyEnv" in text
+
+
+@pytest.mark.parametrize(
+    "words", [["task=aircombat"], ["--task", "aircombat", "--help"], ["preset=aircombat"], ["task=gym", "algo=dqn"]]
+)
+def test_help_shows_what_a_training_with_these_choices_would_take(words):
+    text, cfg = config.help_text("train", words), load_train([word for word in words if word != "--help"])
+    assert f"  task={cfg.task} " in text and f"  algo.gamma={cfg.algo.gamma}\n" in text
+    if cfg.task == "aircombat":
+        assert "  env.start=random " in text and f"  env.time_scale={cfg.env.time_scale} " in text
+
+
+def test_help_for_an_env_of_ones_own_lists_its_keys(own_task):
+    text = config.help_text("train", [f"{own_task}:Own"])
+    assert "env.wind=0.5" in text and "m/s" in text and "env.inner.gain=2.0" in text
+    assert "env.num_obstacles" not in text
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"), [("env.num_envs=3", "eval.num_drones"), ("env.world_seeds=[1]", "eval.map_seeds")]
+)
+def test_what_an_evaluation_decides_itself_is_refused_with_the_key_to_use(key, instead):
+    assert instead in error_of(key, load=config.load_evaluate)
+
+
+def test_training_does_not_choose_its_best_on_the_maps_that_eval_judges_on():
+    assert not set(load_train([]).eval.map_seeds) & set(config.load_evaluate([]).eval.map_seeds)

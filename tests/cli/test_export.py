@@ -1,0 +1,351 @@
+"""Exported policies: equal to PyTorch's, whole, and told in their own file."""
+
+import importlib.util
+import json
+import os
+import runpy
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from slipstream import cli
+from slipstream.algorithms.learner import build_network
+from slipstream.cli.export import ActingPolicy, _small_env, export_policy, spec_facts
+from slipstream.config.compose import load_train, to_dict
+from slipstream.config.help import ConfigError
+from slipstream.config.schema import env_class
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.envs.specs import Box, Discrete, Hybrid
+from slipstream.tasks.aircombat.agents import CrankAgent
+from slipstream.tasks.aircombat.rewards import ShapedReward
+from slipstream.training.evaluate import configure
+from slipstream.training.policies import load_policy
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "fly_onnx.py"
+RELEASED = ROOT / ".." / "shared" / "data" / "navrl_checkpoint.pt"
+TINY = ["model.encoder=dict", "model.keys=[state]", "model.trunk=[32]"]
+SMALL = ["env.num_obstacles=10", "env.map_half_m=6", "env.max_episode_steps=400", "env.decision_interval=4"]
+
+
+@dataclass
+class ToyConfig:
+    num_envs: int = 4
+
+
+class Toy(TensorEnv):
+    """Observations of every kind: an image, a class, several classes, a single number; actions without bounds."""
+
+    Config = ToyConfig
+    action_spec = Box((2,))
+    observation_spec = {
+        "image": Box((3, 16, 12), 0.0, 1.0),
+        "kind": Discrete(5),
+        "kinds": Discrete(3, (2,)),
+        "number": Box(()),
+    }
+
+    def __init__(self, num_envs=4, device="cpu", seed=0, config=None) -> None:
+        super().__init__(num_envs, device, seed)
+        self.config = config or ToyConfig()
+
+    def _reset(self, mask):
+        pass
+
+    _advance = _reset
+
+    def _observe(self):
+        return drawn(self.observation_spec, self.num_envs)
+
+    def _outcome(self):
+        never = torch.zeros_like(self._pending)
+        return Outcome(torch.zeros(self.num_envs), never, never, {})
+
+
+def drawn(observation_spec, n):
+    """Random observations of these specs."""
+    given = {}
+    for name, spec in observation_spec.items():
+        shape = (n, *spec.shape)
+        if isinstance(spec, Discrete):
+            given[name] = torch.randint(spec.n, shape)
+        elif np.isfinite(spec.high - spec.low):
+            given[name] = spec.low + (spec.high - spec.low) * torch.rand(shape)
+        else:
+            given[name] = torch.randn(shape)
+    return given
+
+
+def checkpoint(path, *overrides):
+    """A policy file of random weights whose actions differ from observation to observation."""
+    torch.manual_seed(3)
+    cfg = load_train(list(overrides))
+    env = _small_env(cfg.task, cfg.env)
+    policy = build_network(to_dict(cfg)["algo"], env.observation_spec, env.action_spec, cfg.model)
+    for head in (getattr(policy, name) for name in ("actor", "head") if hasattr(policy, name)):
+        for parameter in head.parameters():
+            torch.nn.init.normal_(parameter, 0, 0.1)
+    torch.save({"config": to_dict(cfg), "policy": policy.state_dict()}, path)
+    return path
+
+
+POLICIES = {
+    "shipped": None,
+    "navrl": RELEASED,
+    "dict encoder": [*SMALL, "model.encoder=dict", "model.keys=[state,lidar]", "model.trunk=[32]"],
+    "categorical": [*SMALL, *TINY, "env.actions=discrete"],
+    "gaussian": ["task=test_export:Toy", "model.trunk=[32]"],
+    "dqn": [*SMALL, *TINY, "algo=dqn", "env.actions=discrete"],
+    "sac": [*SMALL, *TINY, "algo=sac"],
+    "td3": [*SMALL, *TINY, "algo=td3"],
+    "aircombat": ["task=aircombat", "env.time_scale=15", "model.trunk=[32]"],
+}
+
+
+SLOW = ("td3",)  # each takes seconds to trace
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.soak) if name in SLOW else name for name in POLICIES]
+)
+def exported(request, tmp_path_factory):
+    """The PyTorch policy, its observations' specs, and the file written of it."""
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    source = POLICIES[request.param]
+    folder = tmp_path_factory.mktemp("export")
+    if isinstance(source, Path) and not source.exists():
+        pytest.skip("NavRL's released weights are not here")
+    path = checkpoint(folder / "p.pt", *source) if isinstance(source, list) else source
+    cfg, trained = configure([f"checkpoint={path}"] if path else [])
+    done = export_policy(trained, cfg.task, cfg.env, "onnx", folder / "policy.onnx")
+    env = env_class(cfg.task)(2, "cpu", 0, _small_env(cfg.task, cfg.env).config)
+    policy = ActingPolicy(load_policy(path).build(env.observation_spec, env.action_spec, "cpu"))
+    return policy, env, done
+
+
+def session_of(path):
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_the_exported_policy_acts_as_pytorchs(exported, batch):
+    policy, env, done = exported
+    torch.manual_seed(batch)
+    observation = drawn({name: env.observation_spec[name] for name in policy.keys}, batch)
+    with torch.no_grad():
+        expected = policy(*observation.values()).numpy()
+    (action,) = session_of(done.path).run(None, {name: tensor.numpy() for name, tensor in observation.items()})
+    assert action.dtype == expected.dtype and action.shape == (batch, *env.action_spec.shape)
+    np.testing.assert_allclose(action, expected, rtol=0, atol=1e-5)
+    assert done.difference is not None and done.difference <= 1e-5
+
+
+def test_the_policies_compared_do_not_give_one_action_to_all(exported):
+    policy, env, done = exported
+    torch.manual_seed(0)
+    observation = drawn({name: env.observation_spec[name] for name in policy.keys}, 64)
+    actions = session_of(done.path).run(None, {name: tensor.numpy() for name, tensor in observation.items()})[0]
+    assert len(np.unique(actions.round(3), axis=0)) > 1
+
+
+def test_the_file_tells_what_it_is(exported):
+    policy, env, done = exported
+    session = session_of(done.path)
+    about = session.get_modelmeta().custom_metadata_map
+    assert tuple(part.name for part in session.get_inputs()) == policy.keys == done.inputs
+    assert all(part.shape[0] == "batch" for part in session.get_inputs())
+    assert json.loads(about["action"]) == spec_facts(env.action_spec)
+    assert set(json.loads(about["observations"])) == set(policy.keys)
+    assert not {"num_envs", "world_seeds"} & set(json.loads(about["env"]))
+    assert len(list(done.path.parent.glob("*onnx*"))) == 1  # no weights beside it, nothing unfinished
+
+
+def test_specs_are_told_in_plain_data():
+    assert spec_facts(Box((3,), -2.0, 2.0)) == {
+        "kind": "box",
+        "shape": [3],
+        "dtype": "float32",
+        "low": -2.0,
+        "high": 2.0,
+    }
+    assert spec_facts(Box(())) == {"kind": "box", "shape": [], "dtype": "float32", "low": None, "high": None}
+    assert spec_facts(Discrete(4)) == {"kind": "discrete", "shape": [], "dtype": "int64", "n": 4}
+    hybrid = spec_facts(Hybrid((-1.0, 0.0), (1.0, 1.0), 1, "can_fire", ("rudder", "throttle", "fire")))
+    assert (hybrid["low"], hybrid["high"], hybrid["switches"], hybrid["mask"]) == ([-1, 0, 0], [1, 1, 1], 1, "can_fire")
+
+
+def test_a_policy_of_self_play_is_exported_for_one_side(tmp_path):
+    source = checkpoint(tmp_path / "p.pt", "task=aircombat", "env.sides=2", *TINY[2:], "model.keys=[own]")
+    cfg, trained = configure([f"checkpoint={source}"])
+    done = export_policy(trained, cfg.task, cfg.env, "pt2", tmp_path / "policy.pt2")
+    about = {"env": ""}
+    torch.export.load(done.path, extra_files=about)
+    assert done.inputs == ("own", "can_fire") and "sides" not in json.loads(about["env"])
+
+
+# -- the example ---------------------------------------------------------------------------------------------------------
+
+
+def example():
+    spec = importlib.util.spec_from_file_location("fly_onnx", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("task", ["navigation", "aircombat"])
+def test_the_example_flies_an_episode_as_pytorch_would(task, tmp_path, capsys):
+    """Every action of the episode within 1e-5 of PyTorch's for the same observation."""
+    for package in ("onnxscript", "onnxruntime", "gymnasium"):
+        pytest.importorskip(package)
+    duel = ["task=aircombat", "env.time_scale=15", "env.start=random", "env.opponent=evade", "env.reward=shaped"]
+    overrides = [*SMALL, *TINY] if task == "navigation" else duel
+    source = checkpoint(tmp_path / "p.pt", *overrides)
+    assert cli.main(["export", f"checkpoint={source}", "--to", "onnx", f"out={tmp_path / 'p.onnx'}"]) == 0
+    assert "largest difference to PyTorch" in capsys.readouterr().out
+    flight = example()
+    policy = flight.OnnxPolicy(tmp_path / "p.onnx")
+    env = flight.make_env(policy.about)
+    specs = env.unwrapped.env
+    if task == "aircombat":
+        told = json.loads(policy.about["env"])
+        assert (told["opponent"], told["reward"]) == ("evade", "shaped")  # as in its training
+        assert isinstance(specs.opponent, CrankAgent) and isinstance(specs.reward, ShapedReward)
+    assert getattr(specs.config, "max_episode_steps", 400) == 400 and getattr(specs.config, "time_scale", 15) == 15
+    torch_policy = ActingPolicy(load_policy(source).build(specs.observation_spec, specs.action_spec, "cpu"))
+    gaps = []
+
+    def both(observation):
+        action = policy(observation)
+        with torch.no_grad():
+            expected = torch_policy(*(torch.from_numpy(observation[name][None]) for name in torch_policy.keys))[0]
+        gaps.append(np.abs(action - expected.numpy()).max())
+        return action
+
+    total, steps, info = flight.fly(env, both, seed=4)
+    assert steps == len(gaps) > 10 and np.isfinite(total) and "success" in info
+    assert max(gaps) <= 1e-5
+
+
+def test_the_example_runs_as_a_script_on_the_policy_that_ships(tmp_path):
+    for package in ("onnxscript", "onnxruntime", "gymnasium"):
+        pytest.importorskip(package)
+    assert len(EXAMPLE.read_text().splitlines()) < 60
+    assert "import torch" not in EXAMPLE.read_text()
+    cfg, trained = configure(["env.num_obstacles=0", "env.dyn.num_obstacles=0", "env.map_half_m=4"])
+    export_policy(trained, cfg.task, cfg.env, "onnx", tmp_path / "policy.onnx")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(EXAMPLE), str(tmp_path / "policy.onnx")]
+    told = subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
+    assert told.startswith("navigation, navigation.pt: return") and "success 1, collision 0" in told
+
+
+def test_the_example_flies_a_duel_against_one_who_shoots_for_the_reward_of_the_training(tmp_path, monkeypatch, capsys):
+    for package in ("onnxscript", "onnxruntime", "gymnasium"):
+        pytest.importorskip(package)
+    source = checkpoint(
+        tmp_path / "p.pt", "task=aircombat", "env.time_scale=60", "env.reward=shaped", "env.opponent=evade", *TINY[2:]
+    )
+    cfg, trained = configure([f"checkpoint={source}"])
+    export_policy(trained, cfg.task, cfg.env, "onnx", tmp_path / "policy.onnx")
+    monkeypatch.setattr(sys, "argv", ["fly_onnx.py", str(tmp_path / "policy.onnx"), "3"])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    told = capsys.readouterr().out
+    assert told.startswith("aircombat against crank (reward: shaped), p.pt: return ") and " return 0.0 " not in told
+
+
+def test_the_example_tells_of_a_missing_file_in_a_sentence(tmp_path, monkeypatch):
+    for package in ("onnxruntime", "gymnasium"):
+        pytest.importorskip(package)
+    monkeypatch.setattr(sys, "argv", ["fly_onnx.py", str(tmp_path / "no.onnx")])
+    with pytest.raises(
+        SystemExit, match=r"^there is no file .*no.onnx: write it with slipstream export --to onnx out="
+    ):
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+
+
+def test_a_reward_and_an_opponent_that_are_gone_hinder_no_export(tmp_path):
+    source = checkpoint(tmp_path / "p.pt", "task=aircombat", *TINY[2:])
+    state = torch.load(source, weights_only=True)
+    state["config"]["env"] |= {"opponent": "gone.module:Agent", "reward": "gone.module:Reward"}
+    torch.save(state, source)
+    cfg, trained = configure([f"checkpoint={source}"])
+    done = export_policy(trained, cfg.task, cfg.env, "pt2", tmp_path / "policy.pt2")
+    about = {"env": ""}
+    torch.export.load(done.path, extra_files=about)
+    told = json.loads(about["env"])
+    assert (told["opponent"], told["reward"]) == ("gone.module:Agent", "gone.module:Reward")
+
+
+# -- other formats, and what can go wrong ----------------------------------------------------------------------------------
+
+
+def test_the_torch_program_acts_the_same_and_tells_the_same(tmp_path):
+    source = checkpoint(tmp_path / "p.pt", *SMALL, *TINY)
+    cfg, trained = configure([f"checkpoint={source}"])
+    done = export_policy(trained, cfg.task, cfg.env, "pt2", tmp_path / "policy.pt2")
+    assert done.difference == 0
+    about = dict.fromkeys(("task", "action"), "")
+    program = torch.export.load(done.path, extra_files=about).module()
+    assert about["task"] == "navigation" and json.loads(about["action"])["high"] == 2.0
+    env = _small_env(cfg.task, cfg.env)
+    assert program(*drawn({name: env.observation_spec[name] for name in done.inputs}, 5).values()).shape == (5, 3)
+
+
+def test_without_the_extra_the_error_names_it_and_no_file_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)  # as if it were not installed
+    assert cli.main(["export", "--to", "onnx", f"out={tmp_path / 'policy.onnx'}"]) == 2
+    assert (
+        "needs onnxscript: pip install 'slipstream-rl[export]'" in capsys.readouterr().err
+        or importlib.util.find_spec("onnx") is None
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "say to which format"),
+        (["--to"], "say to which format"),
+        (["--to", "tflite"], "use --to onnx or --to pt2"),
+        (["to=onnx", "checkpiont=x"], "did you mean 'checkpoint'"),
+        (["--to=pt2", "out=nowhere/policy.pt2"], "there is no folder nowhere"),
+        (["--to", "pt2", "checkpoint=nowhere.pt"], "nowhere.pt"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_right_one(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["export", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_pipe_named_as_the_file_stays_a_pipe(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert cli.main(["export", "--to", "pt2", f"out={tmp_path / 'pipe'}"]) == 2
+    assert "pipe is a device, a pipe or a socket" in capsys.readouterr().err
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_format_unknown_to_the_function_is_refused_too():
+    with pytest.raises(ConfigError, match="--to onnx or --to pt2"):
+        export_policy(load_policy(None), "navigation", None, "tflite")
+
+
+def test_a_run_gets_the_file_into_its_folder(tmp_path):
+    from slipstream.cli.export import _default_path
+
+    (tmp_path / "runs" / "r" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "runs" / "r" / "config.yaml").touch()
+    inside = checkpoint(tmp_path / "runs" / "r" / "checkpoints" / "ckpt_1.pt", *SMALL)
+    best = checkpoint(tmp_path / "runs" / "r" / "best.pt", *SMALL)
+    assert _default_path(load_policy(best), "onnx") == tmp_path / "runs" / "r" / "policy.onnx"
+    assert _default_path(load_policy(inside), "onnx") == tmp_path / "runs" / "r" / "ckpt_1.onnx"
+    assert _default_path(load_policy(None), "pt2") == Path("policy.pt2")

@@ -1,0 +1,226 @@
+"""Compressed batches hold what plain ones hold, open only what is asked for, and train a policy to the same weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensordict import TensorDict
+
+from slipstream.algorithms.ppo import PPO, PPOConfig
+from slipstream.collectors import (
+    CompressedBatch,
+    CompressedDataCollector,
+    CompressedFrames,
+    CompressedLidarInput,
+    CompressedLidarTransform,
+    PipelinedDataCollector,
+    SyncDataCollector,
+)
+from slipstream.collectors.compressed import Compressor
+from slipstream.envs.specs import Box
+from slipstream.models.policy import ModelConfig, build_policy
+
+
+def make_batch(num_envs=6, steps=5, seed=0) -> TensorDict:
+    """Memory time-major, `next` one row on, as our collector's; a lidar that sees little."""
+    g = torch.Generator().manual_seed(seed)
+    lidar = torch.where(torch.rand(steps + 1, num_envs, 1, 36, 4, generator=g) < 0.1, torch.rand(1, generator=g), 0.0)
+    state = torch.randn(steps + 1, num_envs, 8, generator=g)
+    value = torch.randn(steps + 1, num_envs, generator=g)
+    reward = torch.randn(steps, num_envs, generator=g)
+    view = lambda x: x[:steps].transpose(0, 1)  # noqa: E731
+    following = lambda x: x[1:].transpose(0, 1)  # noqa: E731
+    tree = {
+        "observation": {"lidar": view(lidar), "state": view(state)},
+        "value": view(value),
+        "reward": reward.transpose(0, 1),
+        "next": {"observation": {"lidar": following(lidar), "state": following(state)}, "value": following(value)},
+    }
+    return TensorDict(tree, [num_envs, steps])
+
+
+def equal(a, b) -> bool:
+    keys = set(a.keys(True, True))
+    return keys == set(b.keys(True, True)) and all(torch.equal(a[key], b[key]) for key in keys)
+
+
+@pytest.mark.parametrize("level", [0, 1, 9, 16])
+@pytest.mark.parametrize("keys", [None, ["lidar"], ["state"], []])
+def test_a_batch_comes_back_as_it_was(level, keys):
+    batch = make_batch()
+    packed = Compressor(level, keys)(batch)
+    assert isinstance(packed, CompressedBatch)
+    assert equal(packed.decode(), batch)
+
+
+def test_a_batch_keeps_what_it_had_when_the_memory_behind_it_changes():
+    batch = make_batch()
+    want = batch.clone()
+    packed = Compressor()(batch)
+    for x in batch.values(True, True):
+        x.zero_()
+    assert equal(packed.decode(), want)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(0, 29), min_size=1, max_size=40))
+def test_a_minibatch_is_those_frames_of_the_flattened_batch(indices):
+    batch = make_batch()
+    got = Compressor()(batch).minibatch(indices)
+    assert equal(got, batch.reshape(-1)[torch.tensor(indices)])
+
+
+def test_a_frame_that_is_not_there_is_refused():
+    packed = Compressor()(make_batch())
+    for index in (-1, 30):
+        with pytest.raises(IndexError, match="0 … 29"):
+            packed.minibatch([index])
+
+
+def test_a_minibatch_opens_only_the_frames_it_needs(monkeypatch):
+    packed = Compressor()(make_batch())
+    column = packed.observations.frames["lidar"]._column
+    opened = []
+    gather = column.gather
+    monkeypatch.setattr(column, "gather", lambda rows, out: opened.extend(rows.tolist()) or gather(rows, out))
+    packed.minibatch([7, 8])  # env 1, steps 2 and 3, and what follows each
+    assert sorted(opened) == [2 * 6 + 1, 3 * 6 + 1, 3 * 6 + 1, 4 * 6 + 1]
+
+
+def test_the_lidar_becomes_smaller_and_the_count_of_bytes_is_right():
+    batch = make_batch(64, 16)
+    packed = Compressor()(batch)
+    lidar = packed.observations.frames["lidar"]
+    assert lidar.raw_nbytes == 64 * 17 * 36 * 4 * 4
+    assert lidar.ratio > 1.5
+    raw = lidar.raw_nbytes + 64 * 17 * 8 * 4 + 64 * 17 * 4 + 64 * 16 * 4
+    assert packed.raw_nbytes == pytest.approx(raw, rel=0.1)
+    assert packed.nbytes == pytest.approx(raw - lidar.raw_nbytes + lidar.nbytes, rel=0.1)
+    assert packed.ratio > 1.3
+
+
+def test_what_does_not_gain_stays_plain_from_the_second_batch_on():
+    g = torch.Generator().manual_seed(0)
+    noise = torch.rand(6, 64, 50, generator=g)
+    now, later = noise[:5].transpose(0, 1), noise[1:].transpose(0, 1)
+    batch = TensorDict({"observation": {"n": now}, "next": {"observation": {"n": later}}}, [64, 5])
+    compressor = Compressor()
+    first, second = compressor(batch), compressor(batch)
+    assert isinstance(first.observations.frames["n"], CompressedFrames)
+    assert isinstance(second.observations.frames["n"], torch.Tensor)
+    assert equal(first.decode(), batch) and equal(second.decode(), batch)
+
+
+def test_joined_pieces_are_one_longer_batch(counter_env, policy):
+    whole = SyncDataCollector(counter_env(3), policy, 3 * 12).rollout()
+    with CompressedDataCollector(
+        SyncDataCollector(counter_env(3), policy, 3 * 4, return_same_td=True, ring_size=1), pieces=3
+    ) as collector:
+        assert equal(collector.rollout().decode(), whole)
+        assert collector.frames_per_batch == 36 and collector.frames == 36
+        assert collector.episodes.pop()["count"] > 0
+
+
+def test_iteration_gives_every_batch_of_the_base_and_a_shorter_last_one(counter_env, policy):
+    base = SyncDataCollector(counter_env(3), policy, 3 * 4, total_frames=3 * 4 * 5)
+    sizes = [tuple(batch.batch_size) for batch in CompressedDataCollector(base, pieces=2)]
+    assert sizes == [(3, 8), (3, 8), (3, 4)]
+
+
+def test_batches_of_envs_that_reset_within_a_step_are_refused():
+    batch = make_batch()
+    batch["next", "observation", "state"] = batch["next", "observation", "state"] + 1
+    with pytest.raises(ValueError, match="resets within a step"):
+        Compressor()(batch)
+
+
+def test_a_key_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match="'radar'"):
+        Compressor(keys=["radar"])(make_batch())
+    with pytest.raises(ValueError, match="0 … 16"):
+        CompressedDataCollector([], 17)
+
+
+def test_ppo_learns_the_same_from_a_compressed_batch(counter_env):
+    def learned(compress: bool, late: bool) -> list[torch.Tensor]:
+        torch.manual_seed(3)
+        env = counter_env(4)
+        policy = build_policy({"count": Box((3,)), "trace": Box((2, 2))}, env.action_spec, ModelConfig(trunk=[16]))
+        algo = PPO(policy, PPOConfig(minibatches=4, epochs=2))
+        base = SyncDataCollector(env, policy, 4 * 8)
+        compressor = Compressor(keys=["trace"])
+        collector = PipelinedDataCollector(base, seed=1, postproc=compressor if compress else None) if late else base
+        for _ in range(3):
+            batch = collector.rollout()
+            algo.update(compressor(batch) if compress and not late else batch)
+        collector.shutdown()
+        return [p.detach().clone() for p in policy.parameters()]
+
+    for late in (False, True):
+        assert all(torch.equal(a, b) for a, b in zip(learned(False, late), learned(True, late), strict=True))
+
+
+# -- frames, and the transform of one key --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.int64, torch.bool])
+@pytest.mark.parametrize("group", [1, 4])
+def test_frames_of_any_dtype_come_back_by_way_of_bytes(dtype, group):
+    frames = (100 * torch.rand(37, 5, 3)).to(dtype)
+    packed = CompressedFrames.of(frames, group=group)
+    again = CompressedFrames.from_bytes(packed.to_bytes())
+    index = torch.tensor([36, 0, 5, 5])
+    for each in (packed, again):
+        assert torch.equal(each.rows(), frames)
+        assert torch.equal(each.rows(index), frames[index])
+        assert each.shape == (37, 5, 3)
+
+
+def test_bytes_that_are_no_frames_and_damaged_ones_are_refused():
+    data = bytearray(CompressedFrames.of(torch.zeros(64, 40)).to_bytes())
+    with pytest.raises(ValueError, match="no compressed frames"):
+        CompressedFrames.from_bytes(b"something else altogether")
+    refused = 0
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 0xFF
+        try:
+            same = torch.equal(CompressedFrames.from_bytes(bytes(damaged)).rows(), torch.zeros(64, 40))
+        except Exception:
+            refused += 1
+        else:
+            assert same  # a byte that says nothing: padding, the level
+    assert refused > len(data) // 2
+
+
+@pytest.mark.parametrize("batch_size", [[], [6], [3, 4]])
+def test_the_lidar_goes_through_the_transform_and_back(batch_size):
+    lidar = torch.rand(*batch_size, 1, 36, 4).round()
+    tree = {"observation": {"lidar": lidar.clone(), "state": torch.rand(*batch_size, 8)}}
+    data = TensorDict(tree, batch_size)
+    transform = CompressedLidarTransform(compression_level=1)
+    packed = transform(data)
+    assert ("observation", "lidar") not in packed.keys(True, True)
+    held = packed["observation", "lidar_compressed"]
+    flat = lidar.reshape(-1, 1, 36, 4)
+    assert torch.equal(CompressedLidarInput()(held), flat)
+    assert torch.equal(CompressedLidarInput()(held.to_bytes()), flat)
+    assert torch.equal(CompressedLidarInput()(flat), flat)
+    assert torch.equal(transform.inverse(packed)["observation", "lidar"], lidar)
+
+
+def test_the_input_layer_is_part_of_a_policy():
+    cnn = torch.nn.Sequential(CompressedLidarInput(), torch.nn.Flatten(), torch.nn.Linear(144, 3))
+    data = TensorDict({"observation": {"lidar": torch.rand(5, 1, 36, 4)}}, [5])
+    want = cnn(data["observation", "lidar"])
+    assert torch.equal(cnn(CompressedLidarTransform()(data)["observation", "lidar_compressed"]), want)
+    assert list(cnn.state_dict()) == ["2.weight", "2.bias"]
+
+
+def test_the_transform_says_what_is_missing():
+    with pytest.raises(KeyError, match="to compress"):
+        CompressedLidarTransform()(TensorDict({"observation": {"state": torch.zeros(2)}}, [2]))
+    with pytest.raises(TypeError, match="no compressed frames"):
+        CompressedLidarInput()("lidar")

@@ -1,0 +1,329 @@
+"""Which weights collect which batch, and that nothing but the numbers of batches and updates decides it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from slipstream.collectors import PipelinedDataCollector, SyncDataCollector
+from slipstream.collectors.handover import tensors
+from slipstream.models.policy import build_policy
+
+
+class Told(nn.Module):
+    """Every weight is the number of updates so far; it says which ones it saw at the beginning and at the end of each step."""
+
+    def __init__(self, pause_s: float = 0.0) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList([nn.Parameter(torch.zeros(50)) for _ in range(8)])
+        self.register_buffer("share", torch.zeros(()))
+        self.pause_s = pause_s
+
+    def forward(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        n = len(observation["count"])
+        low = min(float(w.min()) for w in self.weights)
+        time.sleep(self.pause_s)
+        high = max(float(w.max()) for w in self.weights)
+        action = torch.zeros(n, 1)
+        return {
+            "action": action,
+            "low": torch.full((n,), low),
+            "high": torch.full((n,), high),
+            "share": self.share.expand(n).clone(),
+        }
+
+
+@torch.no_grad()
+def learn(policy: Told) -> None:
+    for weight in policy.weights:
+        weight.add_(1.0)
+        time.sleep(0.0002)  # an update takes a while, in which the weights belong together in no sense
+    policy.share.add_(1.0)
+
+
+@pytest.fixture
+def pipeline(counter_env):
+    built = []
+
+    def build(policy, frames=24, total_frames=-1, base=None, **settings):
+        built.append(
+            PipelinedDataCollector(
+                SyncDataCollector(counter_env(3), policy, frames, total_frames, **(base or {})), **settings
+            )
+        )
+        return built[-1]
+
+    yield build
+    for collector in built:
+        collector.shutdown()
+
+
+def versions(collector, batches: int, update) -> list[int]:
+    seen = []
+    for _ in range(batches):
+        batch = collector.rollout()
+        seen.append(int(batch["policy_version"][0, 0]))
+        update()
+    return seen
+
+
+def test_data_are_one_update_old_and_say_so(pipeline):
+    policy = Told()
+    assert versions(pipeline(policy), 6, lambda: learn(policy)) == [0, 0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("staleness", [1, 2, 3])
+@pytest.mark.parametrize("prefetch", [1, 2, 5])
+def test_data_are_exactly_so_old_as_asked_for_however_many_batches_may_wait(pipeline, staleness, prefetch):
+    policy = Told()
+    collector = pipeline(policy, prefetch_count=prefetch, max_staleness=staleness)
+    assert versions(collector, 8, lambda: learn(policy)) == [max(0, k - 1 - staleness) for k in range(1, 9)]
+
+
+def test_on_policy_data_are_of_the_present_weights(pipeline):
+    policy = Told()
+    assert versions(pipeline(policy, on_policy=True), 5, lambda: learn(policy)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("on_policy", [False, True])
+@pytest.mark.parametrize("slow", ["env", "learner"])
+def test_every_step_of_a_batch_acts_with_the_whole_weights_of_its_version(pipeline, on_policy, slow):
+    policy = Told(pause_s=0.0005 if slow == "env" else 0.0)
+    collector = pipeline(policy, on_policy=on_policy)
+    for _ in range(6):
+        batch = collector.rollout()
+        for name in ("low", "high", "share"):
+            assert torch.equal(batch[name], batch["policy_version"].float()), (
+                f"{name} of another version than the batch's"
+            )
+        for _ in range(1 if slow == "env" else 3):
+            learn(policy)
+        if slow == "learner":  # what counts is how often the learner asked; put the weights back to that number
+            with torch.no_grad():
+                for weight in policy.weights:
+                    weight.sub_(2.0)
+                policy.share.sub_(2.0)
+
+
+def test_on_policy_weights_published_early_may_be_written_while_they_collect(pipeline):
+    policy = Told(pause_s=0.0005)
+    collector = pipeline(policy, on_policy=True)
+    for number in range(4):
+        batch = collector.rollout()
+        assert torch.equal(batch["low"], batch["policy_version"].float()) and torch.equal(batch["high"], batch["low"])
+        assert int(batch["policy_version"][0, 0]) == number
+        learn(policy)
+        collector.publish()
+        learn(policy)  # beside the rollout
+        with torch.no_grad():
+            for weight in policy.weights:
+                weight.sub_(1.0)
+
+
+def test_on_policy_weights_are_copied_once(pipeline):
+    collector = pipeline(Told(), on_policy=True)
+    collector.rollout()
+    collector.publish()
+    collector.settle()
+    held = collector._handover._versions[1]
+    assert {x.data_ptr() for x in held} == {x.data_ptr() for x in tensors(collector.acting).values()}
+
+
+def test_a_state_of_older_data_goes_on_on_policy(pipeline):
+    policy = Told()
+    collector = pipeline(policy)
+    versions(collector, 3, lambda: learn(policy))
+    twin = pipeline(policy, on_policy=True)
+    twin.load_state_dict(collector.state_dict())
+    assert versions(twin, 3, lambda: learn(policy)) == [3, 4, 5]
+
+
+def test_publish_lets_the_next_batch_begin_with_the_weights_of_that_moment(pipeline):
+    policy = Told()
+    collector = pipeline(policy, on_policy=True)
+    collector.rollout()
+    learn(policy)
+    collector.publish()
+    learn(policy)  # later than published: belongs to the version after it
+    batch = collector.rollout()
+    assert int(batch["policy_version"][0, 0]) == 1
+    assert float(batch["high"].max()) == 1.0
+    assert collector.rollout()["high"].max() == 2.0
+
+
+def test_publishing_the_same_update_twice_is_refused(pipeline):
+    collector = pipeline(Told())
+    collector.rollout()
+    collector.publish()
+    with pytest.raises(RuntimeError, match="once for each batch"):
+        collector.publish()
+
+
+# -- the same run, whatever the timing -----------------------------------------------------------------------------------------
+
+
+def run(counter_env, env_s: float, learner_s: float, resume_at: int = 0, **settings) -> list[Tensor]:
+    """Six updates of a policy that explores, by data of the counting env; what was collected and what became of the weights."""
+    torch.manual_seed(7)
+    env = counter_env(3)
+    policy = build_policy(env.observation_spec, env.action_spec)
+    advance = env._advance
+
+    def slowly(action: Tensor) -> None:
+        time.sleep(env_s)
+        advance(action)
+
+    env._advance = slowly
+    collector = PipelinedDataCollector(SyncDataCollector(env, policy, 3 * 4), seed=5, **settings)
+    seen: list[Tensor] = []
+    for it in range(6):
+        if it and it == resume_at:
+            state, weights = collector.state_dict(), {k: v.clone() for k, v in policy.state_dict().items()}
+            rng = torch.get_rng_state()
+            collector.shutdown()
+            env = counter_env(3)
+            policy = build_policy(env.observation_spec, env.action_spec)
+            policy.load_state_dict(weights)
+            collector = PipelinedDataCollector(SyncDataCollector(env, policy, 3 * 4), seed=99, **settings)
+            collector.load_state_dict(state)
+            torch.set_rng_state(rng)
+        batch = collector.rollout()
+        time.sleep(learner_s)
+        with torch.no_grad():
+            for weight in policy.parameters():  # a learner that draws from the global generator, as shuffling does
+                weight.add_(0.1 * batch["action"].mean() * torch.rand(weight.shape))
+        seen += [batch["action"].clone(), batch["log_prob"].clone(), batch["policy_version"].clone()]
+    facts = collector.episodes.pop()
+    seen += [p.detach().clone() for p in policy.parameters()] + [
+        torch.tensor([facts["count"], facts["return"], collector.frames])
+    ]
+    collector.shutdown()
+    return seen
+
+
+@pytest.mark.parametrize("on_policy", [False, True])
+def test_a_run_repeats_bit_for_bit_whatever_the_timing(counter_env, on_policy):
+    first = run(counter_env, 0.0, 0.0, on_policy=on_policy)
+    for env_s, learner_s, prefetch in ((0.003, 0.0, 1), (0.0, 0.01, 2), (0.001, 0.004, 4)):
+        again = run(counter_env, env_s, learner_s, on_policy=on_policy, prefetch_count=prefetch)
+        assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+@pytest.mark.parametrize("staleness", [0, 1, 2])
+@pytest.mark.parametrize("resume_at", [1, 3])
+@pytest.mark.parametrize("env_s", [0.0, 0.003])
+def test_a_resumed_run_goes_on_bit_for_bit(counter_env, staleness, resume_at, env_s):
+    settings = {"on_policy": True} if staleness == 0 else {"max_staleness": staleness}
+    whole = run(counter_env, 0.0, 0.0, **settings)
+    parts = run(counter_env, env_s, 0.002, resume_at=resume_at, **settings)
+    assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+def test_saving_changes_nothing(counter_env, pipeline):
+    def frames(saves: bool) -> list[Tensor]:
+        torch.manual_seed(1)
+        env = counter_env(3)
+        policy = build_policy(env.observation_spec, env.action_spec)
+        with PipelinedDataCollector(SyncDataCollector(env, policy, 12), seed=2) as collector:
+            found = []
+            for _ in range(4):
+                found.append(collector.rollout()["action"].clone())
+                if saves:
+                    collector.state_dict()
+            return found
+
+    assert all(torch.equal(a, b) for a, b in zip(frames(False), frames(True), strict=True))
+
+
+# -- the rest of the contract ----------------------------------------------------------------------------------------------------
+
+
+def test_the_batches_are_those_of_the_base(counter_env, policy, pipeline):
+    plain = SyncDataCollector(counter_env(3), policy, 12)
+    ahead = pipeline(policy, 12)
+    for _ in range(5):
+        want, got = plain.rollout(), ahead.rollout()
+        assert set(got.keys(True, True)) == set(want.keys(True, True))  # a function has no weights, so no version
+        assert all(torch.equal(want[key], got[key]) for key in want.keys(True, True))
+        assert plain.episodes.pop() == ahead.episodes.pop()
+        assert plain.frames == ahead.frames
+
+
+def test_iteration_ends_with_total_frames_and_says_so_again(pipeline):
+    collector = pipeline(Told(), 12, total_frames=60)
+    assert len(list(collector)) == 5
+    assert list(collector) == []
+    with pytest.raises(RuntimeError, match="all its batches"):
+        collector.rollout()
+
+
+def test_a_loop_left_early_goes_on_where_it_was(pipeline):
+    collector = pipeline(Told(), 12, total_frames=72)
+    next(iter(collector))
+    rest = [int(batch["policy_version"][0, 0]) for batch in collector]
+    assert rest == [0, 1, 2, 3, 4]
+
+
+def test_a_ring_that_is_deep_enough_is_used_as_it_is(pipeline):
+    collector = pipeline(Told(), 12, base={"return_same_td": True, "ring_size": 3})
+    first = collector.rollout()
+    kept = first.clone()
+    assert torch.equal(first["reward"], kept["reward"])
+    collector.publish()
+    collector.settle()  # the next two batches are there, and did not touch this one
+    assert torch.equal(first["reward"], kept["reward"])
+
+
+def test_a_ring_that_is_too_small_is_refused_with_the_remedy(counter_env):
+    base = SyncDataCollector(counter_env(3), Told(), 12, return_same_td=True, ring_size=1)
+    with pytest.raises(ValueError, match="ring_size=3 or more, or return_same_td=False"):
+        PipelinedDataCollector(base)
+
+
+def test_settings_that_cannot_be_are_refused(counter_env):
+    base = SyncDataCollector(counter_env(3), Told(), 12)
+    for settings, message in (
+        ({"prefetch_count": 0}, "at least 1"),
+        ({"max_staleness": 0}, "on_policy=True"),
+        ({"lane": "process"}, "unknown lane"),
+        ({"lane": "stream"}, "lane='thread'"),
+        ({"fixed_memory": True}, "GPU"),
+        ({"policy": Told()}, "other collectors"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PipelinedDataCollector(base, **settings)
+
+
+def test_what_draws_from_the_global_generator_is_named(pipeline):
+    class Draws(Told):
+        def forward(self, observation):
+            return super().forward(observation) | {"action": torch.rand(len(observation["count"]), 1)}
+
+    with pytest.warns(UserWarning, match="global generator"):
+        pipeline(Draws()).rollout()
+
+
+def test_postprocessing_happens_beside_the_learner(pipeline):
+    import threading
+
+    where = []
+
+    def double(batch):
+        where.append(threading.current_thread().name)
+        return batch.set("twice", 2 * batch["reward"])
+
+    batch = pipeline(Told(), postproc=double).rollout()
+    assert torch.equal(batch["twice"], 2 * batch["reward"])
+    assert where[0] == "slipstream-collect"
+
+
+def test_the_learner_s_own_policy_is_left_alone(pipeline):
+    policy = Told()
+    collector = pipeline(policy)
+    collector.rollout()
+    assert all(weight.requires_grad for weight in policy.weights)
+    assert collector.policy is policy and collector.acting is not policy
+    assert collector.stats()["batches"] == 1

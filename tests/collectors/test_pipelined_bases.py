@@ -1,0 +1,220 @@
+"""A pipeline around what is not ours: generators, TorchRL's collectors."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import warnings
+
+import pytest
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
+from torch import nn
+
+from slipstream.collectors import PipelinedDataCollector
+from slipstream.collectors.transfer import Courier
+
+
+def numbered(count: int):
+    for i in range(count):
+        yield TensorDict({"x": torch.full((3, 2), float(i))}, [3])
+
+
+def test_a_generator_is_read_ahead_in_its_order():
+    with PipelinedDataCollector(numbered(7)) as collector:
+        assert [float(batch["x"][0, 0]) for batch in collector] == [0, 1, 2, 3, 4, 5, 6]
+        assert collector.frames == 21
+
+
+def test_a_generator_is_read_ahead_by_prefetch_count_and_no_further():
+    read = []
+
+    def source():
+        for batch in numbered(9):
+            read.append(1)
+            yield batch
+
+    with PipelinedDataCollector(source(), prefetch_count=3) as collector:
+        collector.rollout()
+        collector.settle()
+        assert len(read) == 1 + 3
+
+
+def test_on_policy_reads_nothing_before_it_is_asked_for():
+    read = []
+
+    def source():
+        for batch in numbered(9):
+            read.append(1)
+            yield batch
+
+    with PipelinedDataCollector(source(), on_policy=True) as collector:
+        collector.rollout()
+        collector.settle()
+        assert len(read) == 1
+        collector.publish()
+        collector.settle()
+        assert len(read) == 2
+
+
+def test_an_error_of_the_base_comes_after_the_batches_before_it_and_is_not_forgotten():
+    def source():
+        yield from numbered(2)
+        raise OSError("the disk")
+
+    with PipelinedDataCollector(source()) as collector:
+        assert len([collector.rollout() for _ in range(2)]) == 2
+        with pytest.raises(OSError, match="the disk"):
+            collector.rollout()
+        with pytest.raises(RuntimeError, match="the disk"):
+            list(collector)
+
+
+def test_a_base_that_gives_the_same_object_twice_is_refused():
+    def source():
+        batch = TensorDict({"x": torch.zeros(3)}, [3])
+        while True:
+            yield batch
+
+    with PipelinedDataCollector(source()) as collector, pytest.raises(ValueError, match="same object twice"):
+        for _ in collector:
+            pass
+
+
+def test_the_state_of_a_foreign_base_is_not_ours_to_save():
+    with PipelinedDataCollector(numbered(3)) as collector, pytest.raises(TypeError, match="cannot be saved"):
+        collector.state_dict()
+
+
+def test_a_courier_copies_shared_memory_once_and_keeps_the_views():
+    memory = torch.arange(20.0).reshape(5, 4)  # [T + 1, N]
+    batch = TensorDict(
+        {"a": memory[:-1].T, "next": {"a": memory[1:].T}, "b": torch.ones(4, 4)[:, ::2].repeat(1, 2)}, [4, 4]
+    )
+    moved = Courier(torch.device("cpu"))(batch)
+    assert all(torch.equal(batch[key], moved[key]) for key in batch.keys(True, True))
+    assert (
+        moved["a"].untyped_storage().data_ptr()
+        == moved["next", "a"].untyped_storage().data_ptr()
+        != memory.untyped_storage().data_ptr()
+    )
+    memory.zero_()
+    assert moved["a"].sum() > 0
+
+
+def test_a_courier_does_not_carry_a_large_memory_for_a_small_view_of_it():
+    batch = TensorDict({"x": torch.arange(1000.0)[10:14]}, [4])
+    moved = Courier(torch.device("cpu"))(batch)
+    assert moved["x"].tolist() == [10, 11, 12, 13]
+    assert moved["x"].untyped_storage().nbytes() == 16
+
+
+def test_fixed_memory_stays_where_it_is():
+    courier = Courier(torch.device("cpu"), fixed=True)
+    batches = [TensorDict({"x": torch.full((4,), float(i))}, [4]) for i in range(3)]
+    places = set()
+    for i, batch in enumerate(batches):
+        moved = courier(batch)
+        assert moved["x"].tolist() == [i] * 4
+        places.add(moved["x"].data_ptr())
+    assert len(places) == 1
+
+
+# -- TorchRL ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def torchrl_collector():
+    torchrl = pytest.importorskip("torchrl")
+    from torchrl.collectors import Collector
+    from torchrl.envs import EnvBase
+
+    assert torchrl
+
+    def build(policy, **settings):
+        from torchrl.data import Bounded, Composite, Unbounded
+
+        class Env(EnvBase):
+            """Its reward is the action."""
+
+            def __init__(self):
+                super().__init__(batch_size=[2])
+                self.observation_spec = Composite(observation=Unbounded((2, 1)), batch_size=[2])
+                self.action_spec = Bounded(-1e9, 1e9, (2, 1))
+                self.reward_spec = Unbounded((2, 1))
+
+            def _reset(self, tensordict=None):
+                return TensorDict({"observation": torch.ones(2, 1)}, [2])
+
+            def _step(self, tensordict):
+                done = torch.zeros(2, 1, dtype=torch.bool)
+                return TensorDict(
+                    {"observation": torch.ones(2, 1), "reward": tensordict["action"], "done": done, "terminated": done},
+                    [2],
+                )
+
+            def _set_seed(self, seed):
+                pass
+
+        return Collector(Env(), policy, frames_per_batch=8, total_frames=8 * 6, **settings)
+
+    return build
+
+
+def linear() -> TensorDictModule:
+    net = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(net.weight)
+    return TensorDictModule(net, in_keys=["observation"], out_keys=["action"])
+
+
+@pytest.mark.parametrize("on_policy", [False, True])
+def test_a_torchrl_collector_is_handed_the_weights_of_each_version(torchrl_collector, on_policy):
+    policy = linear()
+    base = torchrl_collector(copy.deepcopy(policy))
+    seen = []
+    with PipelinedDataCollector(base, policy=policy, on_policy=on_policy) as collector:
+        for batch in collector:
+            seen.append(float(batch["action"].mean()))
+            assert torch.equal(batch["action"][..., 0], batch["policy_version"].float())
+            with torch.no_grad():
+                policy.module.weight.add_(1.0)
+    assert seen == ([0, 1, 2, 3, 4, 5] if on_policy else [0, 0, 1, 2, 3, 4])
+
+
+def test_a_torchrl_collector_that_shares_the_trained_weights_is_named(torchrl_collector):
+    policy = linear()
+    base = torchrl_collector(policy)
+    with pytest.warns(UserWarning, match="copy.deepcopy"):
+        PipelinedDataCollector(base)
+    with pytest.raises(ValueError, match="copy.deepcopy"):
+        PipelinedDataCollector(base, policy=policy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        PipelinedDataCollector(base, on_policy=True).shutdown()
+
+
+def test_a_torchrl_collector_that_overwrites_its_batches_is_refused(torchrl_collector):
+    base = torchrl_collector(linear(), return_same_td=True)
+    with pytest.raises(ValueError, match="return_same_td=True"):
+        PipelinedDataCollector(base, on_policy=True)
+    base.shutdown()
+
+
+def test_shutting_down_shuts_down_the_base():
+    class Base:
+        calls = 0
+
+        def __iter__(self):
+            return numbered(3)
+
+        def shutdown(self):
+            self.calls += 1
+
+    base = Base()
+    collector = PipelinedDataCollector(base)
+    collector.rollout()
+    collector.shutdown()
+    collector.shutdown()
+    assert base.calls == 1
+    assert not any(t.name == "slipstream-collect" and t.is_alive() for t in threading.enumerate())

@@ -1,0 +1,419 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from slipstream.collectors import ExplorationType, SyncDataCollector, exploration_type, set_exploration_type
+from slipstream.envs.base import BadActionError
+
+
+def _equal(a: TensorDict, b: TensorDict) -> bool:
+    return bool((a == b).all()) and set(a.keys(True, True)) == set(b.keys(True, True))
+
+
+# -- the batch -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("return_same_td", [True, False])
+def test_batch_holds_every_frame_in_order_with_its_final_observation(counter_env, policy, return_same_td):
+    batch = SyncDataCollector(counter_env(2), policy, 12, return_same_td=return_same_td).rollout()
+    assert batch.batch_size == (2, 6)
+    # Env 0 terminates at its step 2, env 1 is truncated at its step 3; the frame that follows only resets.
+    count = batch["observation", "count"]
+    assert count[0].tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 1, 0], [0, 1, 1], [0, 1, 2]]
+    assert count[1].tolist() == [[1, 0, 0], [1, 0, 1], [1, 0, 2], [1, 0, 3], [1, 1, 0], [1, 1, 1]]
+    assert batch["next", "observation", "count"][0, :, 2].tolist() == [1, 2, 0, 1, 2, 0]
+    assert batch["next", "observation", "count"][1, :, 2].tolist() == [1, 2, 3, 0, 1, 2]
+    assert batch["terminated"].int().tolist() == [[0, 1, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0]]
+    assert batch["truncated"].int().tolist() == [[0, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]]
+    assert batch["done"].int().tolist() == [[0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 0]]
+    assert batch["valid"].int().tolist() == [[1, 1, 0, 1, 1, 0], [1, 1, 1, 0, 1, 1]]
+    assert batch["reward"].tolist() == [[1, 2, 0, 1, 2, 0], [11, 12, 13, 0, 11, 12]]
+    assert batch["info", "won"][:, 0].tolist() == [1, 0]
+    assert batch["log_prob"].tolist() == (-count[..., 2]).tolist()
+    assert batch["value"].tolist() == (count[..., 2] + 0.5).tolist()
+    assert batch["next", "value"].tolist() == (batch["next", "observation", "count"][..., 2] + 0.5).tolist()
+
+
+@pytest.mark.parametrize("return_same_td", [True, False])
+def test_next_is_the_same_memory_one_step_on(counter_env, policy, return_same_td):
+    batch = SyncDataCollector(counter_env(3), policy, 12, return_same_td=return_same_td).rollout()
+    for key in [("observation", "count"), ("observation", "trace"), ("value",)]:
+        now, after = batch[key], batch["next", *key]
+        assert after.untyped_storage().data_ptr() == now.untyped_storage().data_ptr()
+        assert after[:, :-1].data_ptr() == now[:, 1:].data_ptr()
+        row = now[0, 0].numel()
+        assert now.untyped_storage().nbytes() == (4 + 1) * 3 * row * now.element_size()  # T + 1 rows of N, not 2 T
+        assert now.transpose(0, 1).is_contiguous()
+
+
+def test_batches_continue_each_other(counter_env, policy):
+    whole = SyncDataCollector(counter_env(3), policy, 3 * 14).rollout()
+    parts = SyncDataCollector(counter_env(3), policy, 3 * 7)
+    assert _equal(whole, torch.cat([parts.rollout(), parts.rollout()], 1))
+
+
+def test_in_place_work_on_a_lent_batch_does_not_reach_the_env(counter_env, policy):
+    kept = SyncDataCollector(counter_env(2), policy, 8)
+    lent = SyncDataCollector(counter_env(2), policy, 8, return_same_td=True, ring_size=1)
+    for _ in range(3):
+        expected, batch = kept.rollout(), lent.rollout()
+        assert _equal(expected, batch)
+        batch["next", "observation", "trace"].fill_(7.0)
+
+
+def test_a_policy_that_returns_the_action_only_stores_no_value(counter_env):
+    batch = SyncDataCollector(counter_env(2), lambda obs: torch.zeros(2, 1), 4).rollout()
+    assert not {"value", "log_prob", ("next", "value")} & set(batch.keys(True))
+    assert batch["action"].shape == (2, 2, 1)
+
+
+def test_further_keys_of_the_policy_are_stored_in_their_own_dtype(counter_env, policy):
+    def with_more(obs):
+        return {**policy(obs), "loc": obs["trace"][:, 0], "choice": obs["count"][:, 2].long()}
+
+    batch = SyncDataCollector(counter_env(2), with_more, 6).rollout()
+    assert batch["loc"].tolist() == batch["observation", "trace"][:, :, 0].tolist()
+    assert batch["choice"].dtype == torch.int64
+    assert batch["choice"].tolist() == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_the_value_after_the_last_frame_comes_from_the_value_method_when_there_is_one(counter_env, policy):
+    class Critic:
+        asked = 0
+
+        def __call__(self, obs):
+            self.asked += 1
+            return policy(obs)
+
+        def value(self, obs):
+            return obs["count"][:, 2] + 1000
+
+    critic = Critic()
+    batch = SyncDataCollector(counter_env(2), critic, 6).rollout()
+    assert critic.asked == 3
+    assert batch["next", "value"].tolist() == [[1.5, 2.5, 1000], [1.5, 2.5, 1003]]
+
+
+def test_the_policy_may_take_its_observation_apart(counter_env, policy):
+    def popping(obs):
+        out = policy(obs)
+        obs.clear()
+        return out
+
+    a = SyncDataCollector(counter_env(2), popping, 8, return_same_td=True)
+    b = SyncDataCollector(counter_env(2), policy, 8)
+    for _ in range(3):
+        assert _equal(a.rollout(), b.rollout())
+
+
+def test_own_copy_survives_later_rollouts(counter_env, policy):
+    collector = SyncDataCollector(counter_env(2), policy, 8)
+    first = collector.rollout()
+    then = first.clone()
+    for _ in range(5):
+        collector.rollout()
+    assert _equal(first, then)
+
+
+def test_no_gradient_is_recorded(counter_env):
+    net = torch.nn.Linear(4, 1)
+    batch = SyncDataCollector(counter_env(2), lambda obs: net(obs["trace"].flatten(1)).tanh(), 4).rollout()
+    assert not batch["action"].requires_grad
+    assert not batch["action"].is_inference()
+
+
+# -- counting ------------------------------------------------------------------------------------------------------------
+
+
+def test_iteration_stops_at_total_frames_and_goes_on_when_more_are_asked_for(counter_env, policy):
+    collector = SyncDataCollector(counter_env(2), policy, 8, total_frames=20)
+    assert sum(batch.numel() for batch in collector) == 24
+    assert collector.frames == collector._frames == 24
+    assert list(collector.iterator()) == []
+    collector.total_frames = 30
+    assert len(list(collector)) == 1
+
+
+def test_without_total_frames_iteration_does_not_end(counter_env, policy):
+    batches = iter(SyncDataCollector(counter_env(2), policy, 8))
+    assert len([next(batches) for _ in range(20)]) == 20
+
+
+def test_fps_is_zero_before_and_positive_after_the_first_rollout(counter_env, policy):
+    collector = SyncDataCollector(counter_env(2), policy, 8)
+    assert collector.fps == collector._fps == 0
+    collector.rollout()
+    assert collector.fps > 0
+
+
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        (10, r"frames_per_batch \(10\) must be a multiple of num_envs \(4\): use 8 or 12"),
+        (3, r"num_envs \(4\): use 4$"),
+        (0, "use 4$"),
+    ],
+)
+def test_frames_per_batch_that_does_not_fit_says_what_would(counter_env, policy, frames, message):
+    with pytest.raises(ValueError, match=message):
+        SyncDataCollector(counter_env(4), policy, frames)
+
+
+@pytest.mark.parametrize("wrong", [{"total_frames": 0}, {"total_frames": -2}, {"ring_size": 0}])
+def test_senseless_counts_are_refused(counter_env, policy, wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        SyncDataCollector(counter_env(4), policy, 8, **wrong)
+
+
+# -- wrong policies ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            lambda out: {**out, "value": out["value"].unsqueeze(1)},
+            ValueError,
+            r"'value' must have shape \[2\], not \[2, 1\]: squeeze",
+        ),
+        (
+            lambda out: {**out, "logits": torch.zeros(3, 2)},
+            ValueError,
+            r"'logits' must be a tensor of shape \[2, ...\], not .*\[3, 2\]",
+        ),
+        (lambda out: {**out, "reward": out["value"]}, ValueError, "'reward', a key the collector fills itself"),
+        (lambda out: {"log_prob": out["log_prob"]}, TypeError, r"key 'action', not dict of \['log_prob'\]"),
+        (lambda out: (out["action"], out["value"]), TypeError, "not tuple"),
+    ],
+)
+def test_a_policy_that_breaks_the_protocol_is_told_how(counter_env, policy, change, error, message):
+    with pytest.raises(error, match=message):
+        SyncDataCollector(counter_env(2), lambda obs: change(policy(obs)), 4).rollout()
+
+
+def test_nan_actions_raise_once_at_the_check_and_the_collector_goes_on(counter_env, policy):
+    bad = [True]
+
+    def sometimes(obs):
+        out = policy(obs)
+        return {**out, "action": torch.full_like(out["action"], torch.nan)} if bad[0] else out
+
+    collector = SyncDataCollector(counter_env(2), sometimes, 8)
+    with pytest.raises(BadActionError, match="2 of 2 environments"):
+        collector.rollout()
+    bad[0] = False
+    batch = collector.rollout()
+    assert batch["observation", "trace"].isfinite().all()
+    # The frames of the refused batch were flown: the next one continues them. Env 0: 0 1 2 | 0 1 2 ...
+    assert batch["observation", "count"][0, :, 1:].tolist() == [[1, 1], [1, 2], [2, 0], [2, 1]]
+
+
+def test_rollout_without_check_leaves_the_reading_back_to_the_caller(counter_env):
+    collector = SyncDataCollector(counter_env(2), lambda obs: torch.full((2, 1), torch.nan), 4)
+    assert collector.rollout(check=False)["action"].isnan().all()
+    with pytest.raises(BadActionError):
+        collector.check()
+    collector.check()
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, ValueError])
+def test_an_exception_in_the_policy_leaves_the_collector_usable(counter_env, policy, interruption):
+    fuse = [3]
+
+    def failing(obs):
+        fuse[0] -= 1
+        if fuse[0] == 0:
+            raise interruption
+        return policy(obs)
+
+    collector = SyncDataCollector(counter_env(2), failing, 8, return_same_td=True)
+    with pytest.raises(interruption):
+        collector.rollout()
+    assert exploration_type() is ExplorationType.RANDOM
+    assert collector.frames == 0
+    batch = collector.rollout()
+    assert collector.frames == 8
+    # The broken batch is dropped and all envs begin a new episode; nothing of the old one is left in the statistics.
+    assert batch["observation", "count"][:, 0].tolist() == [[0, 1, 0], [1, 1, 0]]
+    assert collector.episodes.pop() == {
+        "count": 2.0,
+        "return": (3 + 36) / 2,
+        "length": 2.5,
+        "won": 0.5,
+        "score": (2 + 103) / 2,
+    }
+
+
+def test_the_state_saved_after_an_interruption_is_that_of_a_fresh_episode(counter_env, policy):
+    def interrupted(obs):
+        if obs["count"][0, 2] == 1:
+            raise KeyboardInterrupt
+        return policy(obs)
+
+    collector = SyncDataCollector(counter_env(2), interrupted, 8)
+    with pytest.raises(KeyboardInterrupt):
+        collector.rollout()
+    state = collector.state_dict()
+    assert state["observation"]["count"].tolist() == [[0, 1, 0], [1, 1, 0]]
+    assert state["episodes"]["running_length"].tolist() == [0, 0]
+
+
+# -- exploration ---------------------------------------------------------------------------------------------------------
+
+
+def test_exploration_type_reaches_the_policy_and_an_outer_block_wins(counter_env, policy):
+    seen = []
+
+    def watching(obs):
+        seen.append(exploration_type())
+        return torch.zeros(2, 1)
+
+    collector = SyncDataCollector(counter_env(2), watching, 2, exploration_type=ExplorationType.MODE)
+    collector.rollout()
+    with set_exploration_type(ExplorationType.MEAN):
+        collector.collect()
+    next(iter(collector))
+    assert seen == [ExplorationType.MODE, ExplorationType.MEAN, ExplorationType.MODE]
+
+
+# -- saving, post-processing, shutting down ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fresh", [True, False], ids=["new collector", "one that has collected"])
+def test_a_resumed_collector_continues_bit_for_bit(counter_env, policy, fresh):
+    def noisy(obs):
+        out = policy(obs)
+        return {**out, "action": (out["action"] + 0.1 * torch.randn_like(out["action"])).clamp(-1, 1)}
+
+    torch.manual_seed(5)
+    first = SyncDataCollector(counter_env(5), noisy, 35)
+    for _ in range(3):
+        first.rollout()
+    state, rng = first.state_dict(), torch.get_rng_state()
+    expected = [first.rollout() for _ in range(3)]
+    statistics = first.episodes.pop()
+
+    second = SyncDataCollector(counter_env(5), noisy, 35)
+    if not fresh:
+        second.rollout()
+    second.load_state_dict(state)
+    torch.set_rng_state(rng)
+    assert all(_equal(batch, second.rollout()) for batch in expected)
+    assert second.frames == 6 * 35
+    assert second.episodes.pop() == statistics
+
+
+def test_state_dict_passes_through_torch_save_without_pickled_code(counter_env, policy, tmp_path):
+    collector = SyncDataCollector(counter_env(3), policy, 9)
+    collector.rollout()
+    torch.save(collector.state_dict(), tmp_path / "state.pt")
+    twin = SyncDataCollector(counter_env(3), policy, 9)
+    twin.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert _equal(collector.rollout(), twin.rollout())
+
+
+def test_a_state_of_another_number_of_envs_is_refused(counter_env, policy):
+    state = SyncDataCollector(counter_env(3), policy, 9).state_dict()
+    with pytest.raises(ValueError, match="num_envs"):
+        SyncDataCollector(counter_env(4), policy, 8).load_state_dict(state)
+
+
+def test_postproc_sees_every_batch(counter_env, policy):
+    def shift(batch):
+        batch["reward"] = batch["reward"] - 1
+        return batch.select("reward")
+
+    collector = SyncDataCollector(counter_env(2), policy, 4, total_frames=4, postproc=shift)
+    assert collector.rollout()["reward"].tolist() == [[0, 1], [10, 11]]
+    assert set(collector.collect().keys()) == {"reward"}
+
+
+def test_after_shutdown_calls_say_so_and_lent_batches_stay_readable(counter_env, policy):
+    with SyncDataCollector(counter_env(2), policy, 4, return_same_td=True) as collector:
+        batch = collector.rollout()
+    collector.shutdown()
+    collector.shutdown()
+    for call in (
+        collector.rollout,
+        collector.collect,
+        collector.state_dict,
+        collector.check,
+        lambda: next(iter(collector)),
+    ):
+        with pytest.raises(RuntimeError, match="shut down: build a new SyncDataCollector"):
+            call()
+    assert batch["reward"].tolist() == [[1, 2], [11, 12]]
+    assert collector.frames == 4
+
+
+@pytest.mark.parametrize("return_same_td", [True, False])
+def test_batches_are_delivered_on_the_device_asked_for(counter_env, policy, return_same_td):
+    collector = SyncDataCollector(counter_env(2), policy, 4, device="meta", return_same_td=return_same_td)
+    batch = collector.rollout()
+    assert batch.device == torch.device("meta")
+    assert batch["next", "observation", "count"].device.type == "meta"
+    assert collector.episodes.pop()["count"] == 1
+
+
+# -- fit for a CUDA graph ------------------------------------------------------------------------------------------------
+
+
+def test_filling_a_slot_reads_nothing_back_and_has_no_data_dependent_shape(counter_env, policy):
+    # Tensors on the meta device hold no data: reading one back, or a shape that follows from one, raises.
+    collector = SyncDataCollector(counter_env(3, "meta"), policy, 12, return_same_td=True)
+    assert collector.rollout(check=False)["observation", "count"].shape == (3, 4, 3)
+    reading = SyncDataCollector(counter_env(3, "meta"), lambda obs: policy(obs) if obs["count"].sum() > 0 else None, 12)
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        reading.rollout(check=False)
+
+
+def test_memory_stays_where_it_is_from_the_first_rollout_on(counter_env, policy):
+    def addresses():
+        tensors = [x for slot in collector._slots for x in slot.tensors.values()]
+        tensors += [
+            *collector._present.values(),
+            *(x for x in vars(collector.episodes).values() if isinstance(x, torch.Tensor)),
+        ]
+        return [x.data_ptr() for x in tensors]
+
+    collector = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True)
+    collector.rollout()
+    before = addresses()
+    for _ in range(3):
+        collector.rollout()
+        collector.episodes.pop()
+    collector.load_state_dict(collector.state_dict())
+    collector.rollout()
+    assert addresses() == before
+
+
+# -- on a GPU ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_rollout_captured_as_one_cuda_graph_equals_the_eager_one(counter_env, policy):
+    eager = SyncDataCollector(counter_env(64, "cuda"), policy, 64 * 8)
+    graphed = SyncDataCollector(counter_env(64, "cuda"), policy, 64 * 8)
+    assert _equal(eager.rollout(), graphed.rollout())
+    graph, fill = torch.cuda.CUDAGraph(), graphed._fill
+    with torch.no_grad(), torch.cuda.graph(graph):  # captured, not run
+        fill(0)
+    graphed._fill = lambda slot: graph.replay()
+    for _ in range(4):
+        assert _equal(eager.rollout(), graphed.rollout())
+    assert eager.episodes.pop() == graphed.episodes.pop()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_collecting_without_check_never_waits_for_the_gpu(counter_env, policy):
+    collector = SyncDataCollector(counter_env(64, "cuda"), policy, 64 * 8, return_same_td=True)
+    collector.rollout()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        collector.rollout(check=False)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensordict import TensorDict
+
+from slipstream.collectors import SyncDataCollector, split_trajectories
+
+
+def test_batches_are_cut_at_episode_ends_and_padded(counter_env, policy):
+    batch = SyncDataCollector(counter_env(2), policy, 12, split_trajs=True).rollout()
+    # Env 0: two frames, reset, two frames, reset. Env 1: three frames, reset, two frames.
+    assert batch.batch_size == (4, 3)
+    assert batch["mask"].int().tolist() == [[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0]]
+    assert batch["reward"].tolist() == [[1, 2, 0], [1, 2, 0], [11, 12, 13], [11, 12, 0]]
+    assert batch["observation", "count"][:, 0].tolist() == [[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0]]
+    assert batch["next", "observation", "count"][2, :, 2].tolist() == [1, 2, 3]
+    assert batch["done"].int().tolist() == [[0, 1, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_split_batches_are_the_callers_own(counter_env, policy):
+    collector = SyncDataCollector(counter_env(2), policy, 12, split_trajs=True, return_same_td=True, ring_size=1)
+    first = collector.rollout()
+    collector.rollout()
+    assert first["reward"][2].tolist() == [11, 12, 13]
+
+
+def test_a_batch_without_a_valid_frame_has_no_trajectory():
+    nothing = torch.zeros(2, 3, dtype=torch.bool)
+    batch = TensorDict({"valid": nothing, "done": nothing, "x": torch.ones(2, 3, 4)}, batch_size=[2, 3])
+    split = split_trajectories(batch)
+    assert split.batch_size == (0, 0)
+    assert split["x"].shape == (0, 0, 4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**31), num_envs=st.integers(1, 4), steps=st.integers(1, 12))
+def test_pieces_equal_those_of_a_plain_loop(seed, num_envs, steps):
+    g = torch.Generator().manual_seed(seed)
+    valid = torch.rand(num_envs, steps, generator=g) < 0.7
+    done = (torch.rand(num_envs, steps, generator=g) < 0.3) & valid
+    x = torch.arange(num_envs * steps).reshape(num_envs, steps)
+    pieces: list[list[int]] = []
+    for n in range(num_envs):
+        piece: list[int] = []
+        for t in range(steps):
+            if valid[n, t]:
+                piece.append(int(x[n, t]))
+            if piece and (done[n, t] or not valid[n, t] or t == steps - 1):
+                pieces.append(piece)
+                piece = []
+    split = split_trajectories(TensorDict({"valid": valid, "done": done, "x": x}, batch_size=[num_envs, steps]))
+    assert [row[m].tolist() for row, m in zip(split["x"], split["mask"], strict=True)] == pieces

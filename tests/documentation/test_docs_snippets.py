@@ -1,0 +1,35 @@
+"""The Python blocks of these pages each run by themselves, as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("collectors", "monitor", "replay", "rollouts")
+OPTIONAL = ("stable_baselines3", "torchrl")
+
+
+def blocks() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+        for match in re.finditer(r"```python\n(.*?)```", text, re.DOTALL):
+            line = text.count("\n", 0, match.start()) + 2
+            found.append((f"{page}.md:{line}", "\n" * (line - 1) + match[1]))  # errors name the page's own line
+    return found
+
+
+@pytest.mark.parametrize(("place", "code"), [pytest.param(*block, id=block[0]) for block in blocks()])
+def test_a_snippet_runs_by_itself(place, code, tmp_path, monkeypatch):
+    for package in OPTIONAL:
+        if package in code:
+            pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, f"docs/{place.partition(':')[0]}", "exec"), {"__name__": "__main__"})
+
+
+def test_every_page_has_snippets():
+    assert {place.partition(".")[0] for place, _ in blocks()} == set(PAGES)

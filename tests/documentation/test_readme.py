@@ -1,0 +1,40 @@
+"""What the README shows must run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_python_example_runs(tmp_path, monkeypatch):
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert "64 * 32 * 10" in code
+    code = code.replace("64 * 32 * 10", "32 * 8").replace("num_envs=64", "num_envs=32").replace("64 * 32", "32 * 8")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["ckpt_0.pt.slip"]
+
+
+def test_every_file_and_link_it_names_exists():
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    missing = [link for link in links if not (ROOT / link).exists()]
+    assert not missing
+    tree = README.split("## Layout")[1]
+    named = set(re.findall(r"[\w]+\.py", tree))
+    there = {path.name for path in (ROOT / "slipstream").rglob("*.py")}
+    assert named <= there
+
+
+def test_no_figure_is_left_blank():
+    assert not re.search(r"\b(ENV|DEMO|COLLECT)[A-Z]+\b", README)
+
+
+def test_every_command_it_shows_is_known():
+    help_text = subprocess.run(
+        [sys.executable, "-m", "slipstream", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    for command in re.findall(r"^slipstream (\w+)", README, re.MULTILINE):
+        assert f"\n  {command} " in help_text

@@ -1,0 +1,204 @@
+"""The static world against the placement rule as the specification words it, checked by brute force."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from slipstream.tasks.navigation.physics import world
+from slipstream.tasks.navigation.physics.world import WorldGrid, boxes_of, place_blocks
+
+
+@cache
+def _placed(seed: int, count: int = 350, half: float = 20.0) -> tuple[np.ndarray, np.ndarray]:
+    return place_blocks(seed, count, half)
+
+
+def _refused(new: list[int], earlier: list[int]) -> bool:
+    """The specification's sentence, word for word."""
+    x, y, width, length = new
+    dx, dy = abs(earlier[0] - x) - width, abs(earlier[1] - y) - length
+    if dx < 0 and dy < 0:
+        return False
+    return 2 <= math.sqrt(dx**2 + dy**2) <= 10
+
+
+def _first_broken_pair(blocks: np.ndarray) -> tuple[int, int] | None:
+    rows = blocks.tolist()
+    return next(((i, j) for i in range(len(rows)) for j in range(i) if _refused(rows[i], rows[j])), None)
+
+
+@pytest.mark.parametrize("seed", [1, 101, 2**60])
+def test_no_block_breaks_the_placement_rule(seed):
+    assert _first_broken_pair(_placed(seed)[0]) is None
+
+
+def test_the_checker_sees_a_block_moved_by_one_corner_step():
+    blocks = _placed(1)[0].copy()
+    blocks[40] = (*blocks[3][:2] + (blocks[40, 2] + 4, 0), *blocks[40, 2:])  # a gap of 4 cells beside block 3
+    assert _first_broken_pair(blocks) is not None
+
+
+def test_sides_are_4_or_8_cells_and_corners_lie_on_every_4th_inside_the_map():
+    blocks, _ = _placed(1)
+    assert set(blocks[:, 2:].flatten().tolist()) == {4, 8}
+    assert (blocks[:, :2] % 4 == 0).all()
+    assert (blocks[:, :2] >= 0).all() and (blocks[:, :2] + blocks[:, 2:] <= 400).all()
+
+
+def test_a_block_that_stands_alone_is_0_3_or_0_7_m_wide_from_its_corner():
+    boxes = boxes_of(np.array([(200, 240, 4, 8)]), np.array([1.7]))
+    np.testing.assert_allclose(boxes, [(0.15, 4.35, 0.15, 0.35, 1.7)], atol=1e-6)
+
+
+# 3,000 first blocks: no earlier one biases what is accepted
+@cache
+def _first_blocks() -> tuple[np.ndarray, np.ndarray]:
+    placed = [place_blocks(seed, 1) for seed in range(3000)]
+    return np.concatenate([blocks for blocks, _ in placed]), np.concatenate([heights for _, heights in placed])
+
+
+def _chi_square(counts: Counter, shares: dict) -> float:
+    total = sum(counts.values())
+    assert set(counts) <= set(shares)
+    return sum((counts[key] - share * total) ** 2 / (share * total) for key, share in shares.items())
+
+
+def test_sides_are_drawn_alike():
+    sides = Counter(map(tuple, _first_blocks()[0][:, 2:].tolist()))
+    assert _chi_square(sides, {(a, b): 0.25 for a in (4, 8) for b in (4, 8)}) < 16.3  # 3 degrees of freedom, p = 0.001
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_corners_are_drawn_alike_along_each_axis(axis):
+    blocks, _ = _first_blocks()
+    small = blocks[blocks[:, 2 + axis] == 4]
+    assert _chi_square(Counter(small[:, axis].tolist()), {4 * i: 0.01 for i in range(100)}) < 148.2  # 99, p = 0.001
+    large = blocks[blocks[:, 2 + axis] == 8]
+    clipped = {4 * i: 0.01 for i in range(99)} | {392: 0.02}
+    assert _chi_square(Counter(large[:, axis].tolist()), clipped) < 147.0  # 98, p = 0.001
+
+
+def test_heights_follow_the_four_bands_uniformly_and_are_rounded_to_10_cm():
+    bands = ((1.0, 1.5, 0.10), (1.5, 2.0, 0.15), (2.0, 4.0, 0.20), (4.0, 6.0, 0.55))
+    shares = {
+        tenth: sum(
+            share * max(0.0, min(high, tenth / 10 + 0.05) - max(low, tenth / 10 - 0.05)) / (high - low)
+            for low, high, share in bands
+        )
+        for tenth in range(10, 61)
+    }
+    assert sum(shares.values()) == pytest.approx(1)
+    heights = _first_blocks()[1]
+    np.testing.assert_allclose(heights * 10, np.round(heights * 10), atol=1e-9)
+    assert (
+        _chi_square(Counter(np.round(heights * 10).astype(int).tolist()), shares) < 86.7
+    )  # 50 degrees of freedom, p = 0.001
+
+
+def test_a_seed_always_gives_the_world_it_gave_first():
+    blocks, heights = _placed(201)  # a map of published figures, as the prototype drew it
+    assert blocks[[0, 1, 2, 349]].tolist() == [[308, 236, 8, 4], [256, 216, 8, 4], [148, 220, 4, 8], [228, 340, 8, 4]]
+    assert heights[[0, 1, 2, 349]].tolist() == [5.1, 5.0, 5.9, 5.6]
+
+
+def test_same_seed_same_world_and_other_seeds_others():
+    again = place_blocks(1, 350)
+    assert np.array_equal(again[0], _placed(1)[0]) and np.array_equal(again[1], _placed(1)[1])
+    assert not np.array_equal(_placed(1)[0], _placed(101)[0])
+
+
+def test_a_world_is_the_same_alone_and_among_others():
+    alone, among = WorldGrid.generate([7], 40, 4.0), WorldGrid.generate([3, 7], 40, 4.0)
+    num = len(boxes_of(*_placed(7, 40)))
+    assert torch.equal(alone.boxes[0, :num], among.boxes[1, :num])
+    assert torch.equal(alone.count[0], among.count[1])
+
+
+# -- from blocks to boxes --------------------------------------------------------------------------------------------
+
+
+def _height_at(boxes: np.ndarray, x: float, y: float) -> float:
+    inside = (np.abs(boxes[:, 0] - x) <= boxes[:, 2] + 1e-6) & (np.abs(boxes[:, 1] - y) <= boxes[:, 3] + 1e-6)
+    return float(boxes[inside, 4].max(initial=0.0))
+
+
+def test_blocks_that_touch_leave_no_slit():
+    boxes = boxes_of(np.array([(200, 200, 4, 4), (204, 200, 8, 4)]), np.array([3.0, 2.0]))
+    along = [_height_at(boxes, x, 0.15) for x in np.arange(0.005, 1.1, 0.01)]  # nodes 0 to 11: 1.1 m
+    assert min(along) == pytest.approx(2.0)
+    assert _height_at(boxes, 0.25, 0.15) == pytest.approx(3.0)
+    assert _height_at(boxes, 0.45, 0.15) == pytest.approx(2.0)
+    assert _height_at(boxes, 1.115, 0.15) == 0
+
+
+def test_blocks_one_cell_apart_leave_a_slit():
+    boxes = boxes_of(np.array([(200, 200, 4, 4), (205, 200, 4, 4)]), np.array([3.0, 3.0]))
+    assert _height_at(boxes, 0.4, 0.15) == 0
+
+
+def test_a_later_block_overwrites_an_earlier_one():
+    blocks = np.array([(200, 200, 8, 8), (204, 204, 4, 4)])
+    high_then_low, low_then_high = (boxes_of(blocks, np.array(heights)) for heights in ((5.0, 1.0), (1.0, 5.0)))
+    assert _height_at(high_then_low, 0.55, 0.55) == pytest.approx(1.0)
+    assert _height_at(high_then_low, 0.15, 0.15) == pytest.approx(5.0)
+    assert _height_at(low_then_high, 0.55, 0.55) == pytest.approx(5.0)
+    assert _height_at(low_then_high, 0.15, 0.15) == pytest.approx(1.0)
+
+
+def test_boxes_cover_every_solid_face_once_and_nothing_else():
+    blocks, heights = _placed(1)
+    nodes = np.zeros((400, 400), int)
+    for (x, y, width, length), height in zip(blocks.tolist(), heights.tolist(), strict=True):
+        for i in range(x, x + width):
+            for j in range(y, y + length):
+                nodes[i, j] = round(height * 10)
+    covered = np.zeros((399, 399), int)
+    for x, y, hx, hy, height in boxes_of(blocks, heights).astype(float):
+        low, high = (
+            (round((x - hx + 20) * 10), round((y - hy + 20) * 10)),
+            (round((x + hx + 20) * 10), round((y + hy + 20) * 10)),
+        )
+        for i in range(low[0], high[0]):
+            for j in range(low[1], high[1]):
+                assert covered[i, j] == 0
+                covered[i, j] = round(height * 10)
+                assert covered[i, j] == min(nodes[i, j], nodes[i + 1, j], nodes[i, j + 1], nodes[i + 1, j + 1])
+    solid = np.minimum(np.minimum(nodes[:-1, :-1], nodes[1:, :-1]), np.minimum(nodes[:-1, 1:], nodes[1:, 1:]))
+    assert np.array_equal(covered, solid)
+
+
+# -- odd sizes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_world_without_obstacles_has_no_boxes_and_a_grid():
+    assert boxes_of(*place_blocks(1, 0)).shape == (0, 5)
+    grid = WorldGrid.generate([1, 2], 0, 4.0)
+    assert grid.count.sum() == 0
+
+
+@pytest.mark.parametrize("half", [2.0, 3.0, 7.5])
+def test_small_maps_keep_their_blocks_inside(half):
+    blocks, heights = place_blocks(5, 6, half)
+    boxes = boxes_of(blocks, heights, half)
+    assert (np.abs(boxes[:, :2]) + boxes[:, 2:4] <= half + 1e-5).all()
+    assert _first_broken_pair(blocks) is None
+
+
+def test_a_block_is_accepted_anyway_when_the_draws_run_out(monkeypatch):
+    monkeypatch.setattr(world, "MAX_DRAWS", 3)
+    blocks, heights = place_blocks(5, 60, 2.0)
+    assert len(blocks) == len(heights) == 60 and (blocks[:, 2] >= 4).all()
+    assert _first_broken_pair(blocks) is not None
+
+
+def test_the_outermost_cells_of_the_grid_are_empty():
+    for half, range_m in ((20.0, 4.0), (3.3, 6.7)):
+        grid = WorldGrid.generate([1], 10, range_m, half)
+        count = grid.count[0].view(grid.cells, grid.cells)
+        assert max(count[0].max(), count[-1].max(), count[:, 0].max(), count[:, -1].max()) == 0

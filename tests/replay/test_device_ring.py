@@ -1,0 +1,366 @@
+"""The raw ring on a device, here on a CPU; test_device_ring_gpu.py has what only a GPU can show."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from device_rings import bits, counting, filled, ring, torn
+from replay_worlds import Worlds
+
+from slipstream.replay import PrioritizedSampler, ReplayBuffer
+from slipstream.replay.device.frames import FrameRing, Turns, _Census
+from slipstream.replay.device.ring import DeviceReplayBuffer
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
+def test_transitions_are_those_of_the_worlds(seed, sampler):
+    buffer, steps = filled(seed, sampler=sampler)
+    drawn = buffer.sample(256)
+    for k in range(256):
+        step = steps[bits(drawn["observation", "x"][k])]
+        assert bits(drawn["next", "observation", "x"][k]) == step.successor
+        values = tuple(drawn[key][k].item() for key in ("action", "reward", "terminated", "truncated"))
+        assert values == (step.action, pytest.approx(step.reward), step.terminated, step.truncated)
+        assert drawn["discount"][k] == pytest.approx(0.0 if step.terminated else 0.99)
+    assert torch.equal(buffer.get(drawn["index"])["action"], drawn["action"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_n_steps_go_as_far_as_the_episode_and_what_is_drawable(seed):
+    buffer, steps = filled(seed)
+    drawn = buffer.sample(128, n_step=4, gamma=0.9)
+    for k in range(128):
+        window = [steps[bits(drawn["observation", "x"][k])]]
+        while bits(drawn["next", "observation", "x"][k]) != window[-1].successor:
+            assert not window[-1].done
+            window.append(steps[window[-1].successor])
+        assert len(window) <= 4
+        known = steps.get(window[-1].successor)
+        stopped = (
+            window[-1].done or known is None or known.successor not in steps
+        )  # the newest step waits for its stream to go on
+        assert len(window) == 4 or stopped
+        assert drawn["reward"][k] == pytest.approx(sum(0.9**j * s.reward for j, s in enumerate(window)), abs=1e-5)
+        assert drawn["discount"][k] == pytest.approx(0.0 if window[-1].terminated else 0.9 ** len(window))
+
+
+def test_slices_stay_within_an_episode():
+    buffer, steps = filled(2)
+    drawn = buffer.sample_slices(64, 5, burn_in=3)
+    assert drawn["mask"][:, 3].all()
+    for k in range(64):
+        for j in range(8):
+            x = drawn["observation", "x"][k, j]
+            if not drawn["mask"][k, j]:
+                assert not x.any()
+                continue
+            step = steps[bits(x)]
+            assert bits(drawn["next", "observation", "x"][k, j]) == step.successor
+            if j < 7 and drawn["mask"][k, j + 1]:
+                assert bits(drawn["observation", "x"][k, j + 1]) == step.successor and not step.done
+
+
+def test_every_drawable_step_comes_equally_often():
+    buffer, _ = filled(1, end=0.3)
+    drawn = buffer.sample(200 * len(buffer))["index"].numpy()
+    counts = np.bincount(drawn - drawn.min())
+    assert len(counts) == len(buffer) <= 200
+    assert ((counts - 200) ** 2 / 200).sum() < len(counts) + 5 * np.sqrt(2 * len(counts))
+
+
+def test_priorities_decide_on_a_device_too():
+    buffer, _ = filled(1, sampler=PrioritizedSampler(alpha=1.0, beta=1.0))
+    index = buffer.get(torch.arange(int(buffer._frames.head), int(buffer._frames.tail)))["index"]
+    priority = torch.linspace(0.5, 3, len(index), dtype=torch.float64)
+    buffer.update_priority(index, priority)
+    batch = buffer.sample(200 * len(index))
+    counts = torch.bincount(batch["index"] - index[0], minlength=len(index)).numpy()
+    expected = (priority / priority.sum() * 200 * len(index)).numpy()
+    assert ((counts - expected) ** 2 / expected).sum() < len(counts) + 5 * np.sqrt(2 * len(counts))
+    assert torch.allclose(batch["weight"].double(), 0.5 / priority[batch["index"] - index[0]], rtol=1e-4)
+
+
+def test_a_stream_that_does_not_go_on_loses_its_last_step_only():
+    worlds, buffer = Worlds(2, end=0.0), ring(100)
+    buffer.extend(worlds.batch(5))
+    worlds.observation = worlds._fresh(2)
+    buffer.extend(worlds.batch(5))
+    assert len(buffer) == 2 * (4 + 4)
+    known = {step.observation: step for batch in worlds.steps for step in batch}
+    drawn = buffer.sample(200)
+    pairs = zip(drawn["observation", "x"], drawn["next", "observation", "x"], strict=True)
+    assert all(bits(after) == known[bits(now)].successor for now, after in pairs)
+
+
+def test_whole_episodes_and_states_and_files(tmp_path):
+    rng = np.random.default_rng(0)
+    buffer = ring(300)
+    for _ in range(30):
+        length = int(rng.integers(1, 40))
+        x = rng.normal(size=(length + 1, 2)).astype(np.float32)
+        buffer.add(
+            {"x": x[:-1], "next_x": x[1:], "reward": x[:-1, 0] + x[1:, 0], "done": np.arange(length) == length - 1}
+        )
+    drawn = buffer.sample(100)
+    assert torch.equal(drawn["x"][:, 0] + drawn["next_x"][:, 0], drawn["reward"])
+    assert 200 < len(buffer) <= 300
+    same, read = ring(300, seed=1), ring(300, seed=2)
+    same.load_state_dict(buffer.state_dict())
+    buffer.save(tmp_path)
+    read.load(tmp_path)
+    expected = buffer.sample(50)["index"].tolist()
+    assert same.sample(50)["index"].tolist() == expected == read.sample(50)["index"].tolist()
+
+
+def test_what_a_ring_on_a_device_cannot_do_is_said():
+    assert isinstance(ReplayBuffer.__new__(ReplayBuffer, 10, storage="cuda"), DeviceReplayBuffer)
+    buffer, _ = filled(0)
+    with pytest.raises(NotImplementedError, match="storage='cpu'"):
+        buffer.sample_episodes(2)
+    with pytest.raises(ValueError, match="for storage='cpu'"):
+        ring(10, spill_dir="x")
+    with pytest.raises(ValueError, match="draws uniformly or by priority"):
+        ring(10, sampler="without_replacement")
+    batch = Worlds(2, end=0.0).batch(4).clone()
+    batch["next", "observation", "x"][:, 1] += 1.0
+    with pytest.raises(ValueError, match="is not .* one step on"):
+        ring(100).extend(batch)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9])
+def test_batches_as_long_as_the_ring_leave_no_wrong_steps(length):
+    buffer = ring(2 * 8)
+    for k in range(20):
+        buffer.extend(counting(k * length, 2, length))
+        if k:
+            assert torn(buffer.get(torch.arange(int(buffer._frames.head), int(buffer._frames.tail)))) == 0
+            assert len(buffer) <= 16
+    assert len(buffer) == 16
+    with pytest.raises(ValueError, match=r"\[2, 10\] does not fit a ring of \[2, 9\]"):
+        buffer.extend(counting(0, 2, 10))
+
+
+def test_a_capacity_that_environments_do_not_divide_is_not_exceeded():
+    buffer = ring(20)
+    for k in range(20):
+        buffer.extend(counting(4 * k, 3, 4))
+    assert len(buffer) == 18
+    with pytest.raises(ValueError, match="give at least 3"):
+        ring(2).extend(counting(0, 3, 1))
+
+
+def test_a_write_waits_until_a_draw_has_read_its_rows(monkeypatch):
+    buffer = ring(4 * 16)
+    buffer.extend(counting(0, 4, 16))
+    locate, writers = FrameRing.locate, []
+
+    def interrupted(frames, steps):
+        found = locate(frames, steps)
+        writers.append(threading.Thread(target=lambda: buffer.extend(counting(16, 4, 16))))
+        writers[-1].start()
+        writers[-1].join(0.3)  # without turns it is through by then, and the rows found are others
+        return found
+
+    monkeypatch.setattr(FrameRing, "locate", interrupted)
+    drawn = [buffer.sample(64), buffer.sample_slices(64, 1)[:, 0]]
+    for writer in writers:
+        writer.join()
+    assert [torn(batch) for batch in drawn] == [0, 0]
+    assert drawn[0]["reward"].remainder(1e6).max() < 16
+
+
+def test_prefetched_rows_are_whole_beside_a_writer():
+    buffer, first = ring(4 * 64), 80
+    for k in range(10):
+        buffer.extend(counting(8 * k, 4, 8, width=64))
+    with buffer.prefetch(64) as batches:
+        for _ in range(100):
+            for _ in range(5):
+                buffer.extend(counting(first, 4, 8, width=64))
+                first += 8
+            assert torn(next(batches)) == 0
+
+
+class FakeStream:
+    """Of CUDA, what it is told to wait for."""
+
+    def __init__(self, name):
+        self.cuda_stream, self.waits = name, []
+
+    def wait_event(self, event):
+        self.waits.append(event.recorded_on)
+
+
+class FakeEvent:
+    """Of CUDA, on which stream it was recorded, and whether it has come."""
+
+    recorded_on, come = None, False
+
+    def record(self, stream):
+        self.recorded_on, self.come = stream.cuda_stream, False
+
+    def query(self):
+        return self.come
+
+    def synchronize(self):
+        self.come = True
+
+
+def test_streams_wait_for_writes_and_writes_for_draws(monkeypatch):
+    streams = {name: FakeStream(name) for name in (1, 2, 3)}
+    turns = Turns(torch.device("cuda"))
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+
+    def on(name, turn):
+        streams[name].waits = []
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: streams[name])
+        with turn():
+            return sorted(streams[name].waits)
+
+    assert on(1, turns.writing) == []
+    assert on(2, turns.drawing) == [1] == on(3, turns.drawing)
+    assert on(1, turns.drawing) == []
+    assert on(1, turns.writing) == [2, 3]
+    assert on(1, turns.writing) == []  # in the order of its own stream
+    assert on(2, turns.writing) == [1]
+    assert on(3, turns.drawing) == [2]
+
+
+def test_what_is_known_without_waiting_is_a_lower_bound(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: FakeStream(1))
+    census = _Census(torch.device("cpu"))
+    census._sent = sent = FakeEvent()
+    nothing = torch.tensor(0)
+    census.ask(torch.tensor(10))
+    census.evicted(4)
+    assert census._least == 0 and not sent.come
+    assert census.some(nothing) and sent.come and census._least == 6  # nothing was known: it waited
+    census.ask(torch.tensor(20))
+    census.evicted(5)
+    assert census.some(nothing) and not sent.come and census._least == 1  # one is known: it did not
+    census.evicted(5)
+    sent.come = True
+    assert census.some(nothing) and census._least == 10
+    census.evicted(10)
+    assert not census.some(nothing)
+
+
+def test_a_truncation_is_no_termination_whatever_keys_are_kept():
+    for terminated, discounts in ((False, [0.5, 0.5, 0.5]), (True, [0.5, 0.5, 0.0])):
+        for make in (ReplayBuffer, ring):
+            buffer = make(100, keys=["observation", "reward"])
+            batch = counting(0, 1, 5)
+            batch["terminated" if terminated else "truncated"][0, 2] = True
+            batch["valid"][0, 3] = False
+            buffer.extend(batch)
+            assert buffer.get(torch.arange(3), gamma=0.5)["discount"].tolist() == discounts
+
+
+def test_done_alone_counts_as_terminated():
+    batch = counting(0, 1, 5)
+    del batch["terminated"], batch["truncated"]
+    batch["done"] = torch.tensor([[False, True, False, False, False]])
+    batch["valid"][0, 2] = False
+    buffer = ring(100)
+    buffer.extend(batch)
+    assert buffer.get(torch.arange(2), gamma=0.5)["discount"].tolist() == [0.5, 0.0]
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
+@pytest.mark.parametrize("number", [1, 64])
+def test_capacity_in_bytes_holds_to_the_byte(sampler, number):
+    batch = counting(0, number, 1)
+    row = (
+        8 + 8 + 1 + 1 + 3 + 16 + 8 * (sampler == "prioritized")
+    )  # x, reward, two flags kept, three own, step and place, priority
+    fixed = 8 * (4 + (sampler == "prioritized"))
+    for spare, slots in ((0, 10), (row * number - 1, 10), (-1, 9)):
+        given = 10 * row * number + fixed + spare
+        buffer = DeviceReplayBuffer(capacity_bytes=given, storage="cpu", sampler=sampler)
+        buffer.extend(batch)
+        assert buffer.nbytes == slots * row * number + fixed <= given
+    least = 3 * row * number + fixed
+    with pytest.raises(ValueError, match=f"give at least {least}"):
+        DeviceReplayBuffer(capacity_bytes=least - 1, storage="cpu", sampler=sampler).extend(batch)
+
+
+@pytest.mark.parametrize("nothing", [{"capacity": 0}, {"capacity_bytes": 0}, {"capacity": -1}])
+def test_no_capacity_is_refused(nothing):
+    with pytest.raises(ValueError, match="must be at least 1"):
+        DeviceReplayBuffer(**nothing, storage="cpu")
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
+def test_a_ring_of_frames_but_no_steps_is_empty(sampler):
+    buffer = ring(100, sampler=sampler)
+    batch = counting(0, 2, 4)
+    batch["valid"][:, :3] = False
+    buffer.extend(batch)
+    for draw in (lambda: buffer.sample(3), lambda: buffer.sample_slices(3, 2), lambda: buffer.get(torch.arange(1))):
+        with pytest.raises(ValueError, match="empty"):
+            draw()
+    buffer.extend(counting(4, 2, 1))
+    assert set(buffer.sample(20)["reward"].tolist()) == {3.0, 1e6 + 3}
+
+
+def test_steps_of_slices_have_the_numbers_that_get_takes():
+    buffer, _ = filled(3, sampler="prioritized")
+    drawn = buffer.sample_slices(64, 5, burn_in=3)
+    mask = drawn["mask"]
+    assert not mask.all() and (drawn["index"][~mask] == -1).all()
+    assert torch.equal(buffer.get(drawn["index"][mask])["action"], drawn["action"][mask])
+    buffer.update_priority(drawn["index"], torch.ones(64, 8))  # -1 is passed over
+
+
+def test_a_state_keeps_how_priorities_are_used(tmp_path):
+    buffer, _ = filled(1, sampler=PrioritizedSampler(alpha=0.9, beta=0.7, eps=0.01))
+    state = buffer.state_dict()
+    buffer.save(tmp_path)
+    for load in (lambda other: other.load_state_dict(state), lambda other: other.load(tmp_path)):
+        other = ring(200, sampler="prioritized")
+        load(other)
+        assert (other.sampler.alpha, other.sampler.beta, other.sampler.eps) == (0.9, 0.7, 0.01)
+    with pytest.raises(ValueError, match="is of a PrioritizedSampler"):
+        ring(200).load_state_dict(state)
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    buffer, other = filled(1)[0], filled(2, capacity=100)[0]
+    before = other.state_dict()
+    with pytest.raises(ValueError, match="the same capacity"):
+        other.load_state_dict(buffer.state_dict())
+    after = other.state_dict()
+    assert all(
+        torch.equal(after[name], value)
+        for name, value in before.items()
+        if name in ("frames", "step", "ring/action", "rng")
+    )
+
+
+def test_sums_of_integer_rewards_are_float32():
+    batch = counting(0, 1, 6)
+    batch["reward"] = torch.tensor([[1, 1, 0, 3, 0, 0]])
+    buffer = ring(100)
+    buffer.extend(batch)
+    drawn = buffer.get(torch.arange(3), n_step=3, gamma=0.5)["reward"]
+    assert drawn.dtype == torch.float32 and drawn.tolist() == [1.5, 1.75, 1.5]
+    assert (
+        buffer.get(torch.arange(3), n_step=3, gamma=1)["reward"].dtype == torch.float32
+    )  # also where gamma is an integer
+    assert buffer.get(torch.arange(3))["reward"].dtype == torch.int64
+
+
+def test_priorities_that_are_not_finite_change_nothing():
+    buffer, _ = filled(1, sampler="prioritized")
+    before = buffer.state_dict()
+    buffer.update_priority(buffer.sample(3)["index"], torch.tensor([torch.nan, torch.inf, -torch.inf]))
+    after = buffer.state_dict()
+    assert torch.equal(before["priority"][:-1], after["priority"][:-1]) and torch.equal(
+        before["largest"], after["largest"]
+    )
+    with pytest.raises(ValueError, match="give one for each"):
+        buffer.update_priority(torch.arange(3), torch.ones(2))

@@ -1,0 +1,63 @@
+"""The documents' names on the buffer underneath."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from test_replay_keys import documents_episode
+
+from slipstream import DictReplayBuffer, PrefixSum, sample_batch
+
+
+@pytest.mark.parametrize(
+    "mode", [{}, {"img_compressed": True}, {"compress_epi": True}, {"img_compressed": True, "compress_epi": True}]
+)
+def test_frames_and_episodes_stay_together_after_evictions(mode):
+    """The documents' code drifts here: after the first eviction its index points into other episodes."""
+    buffer = DictReplayBuffer(120, **mode)
+    episodes = [documents_episode(length, seed) for seed, length in enumerate([50, 30, 60, 7, 1, 44])]
+    for episode in episodes:
+        buffer.add(episode)
+    kept = episodes[2:]  # 60 + 7 + 1 + 44
+    assert len(buffer) == 112
+    assert buffer.episode_lens_prefix_sum.ar.tolist() == [60, 7, 1, 44]
+    by_reward = {float(r): (e, t) for e in kept for t, r in enumerate(e["reward"])}
+    batch = buffer.sample(500)
+    assert set(batch) == set(episodes[0])
+    seen = set()
+    for k in range(500):
+        episode, t = by_reward[float(batch["reward"][k])]
+        seen.add(float(batch["reward"][k]))
+        for key in batch:
+            assert batch[key][k].numpy().tobytes() == episode[key][t].tobytes(), key
+    assert len(seen) > 100
+
+
+def test_only_the_keys_named_are_kept_and_all_of_them_are_needed():
+    buffer = DictReplayBuffer(100, keys=["gridmap_inputs", "done"])
+    buffer.add(documents_episode(10))
+    assert set(buffer.sample(4)) == {"gridmap_inputs", "done"}
+    with pytest.raises(KeyError, match="no 'gridmap_inputs'"):
+        buffer.add({"done": np.zeros(3, bool)})
+
+
+def test_sample_batch_takes_either_buffer_and_the_documents_arguments():
+    buffer = DictReplayBuffer(100)
+    buffer.add(documents_episode(10))
+    batch = sample_batch(buffer, 5, buffer.episode_lens_prefix_sum, "cpu")
+    assert batch["gridmap_inputs"].shape == (5, 12, 12)
+    assert set(sample_batch(buffer.buffer, 5, keys=["action"])) == {"action"}
+
+
+def test_an_episode_longer_than_the_buffer_keeps_its_end():
+    buffer = DictReplayBuffer(20)
+    buffer.add({"x": np.arange(50), "done": np.zeros(50, bool)})
+    assert len(buffer) == 20
+    assert set(buffer.sample(400)["x"].tolist()) == set(range(30, 50))
+    assert isinstance(buffer.episode_lens_prefix_sum, PrefixSum)
+
+
+def test_rows_that_do_not_match_are_refused():
+    with pytest.raises(ValueError, match="'b' has 3 rows and 'a' 4"):
+        DictReplayBuffer(20).add({"a": torch.zeros(4), "b": torch.zeros(3)})

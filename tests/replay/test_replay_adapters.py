@@ -1,0 +1,225 @@
+"""Other libraries on our storage, unchanged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tensordict import TensorDict
+
+pytest.importorskip("torchrl")
+pytest.importorskip("stable_baselines3")
+
+import gymnasium as gym  # noqa: E402
+from stable_baselines3 import DQN, SAC, TD3  # noqa: E402
+from stable_baselines3.common.buffers import DictReplayBuffer as Sb3DictReplayBuffer  # noqa: E402
+from stable_baselines3.common.buffers import ReplayBuffer as Sb3ReplayBuffer  # noqa: E402
+from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer  # noqa: E402
+from torchrl.data import ReplayBuffer as TorchRLReplayBuffer  # noqa: E402
+from torchrl.data.replay_buffers.samplers import (  # noqa: E402
+    PrioritizedSampler,
+    RandomSampler,
+    SamplerWithoutReplacement,
+    SliceSampler,
+)
+
+from slipstream.replay.adapters.sb3 import SlipstreamReplayBuffer  # noqa: E402
+from slipstream.replay.adapters.torchrl import SlipstreamStorage  # noqa: E402
+from slipstream.replay.sampling.samplers import Sampler  # noqa: E402
+
+
+def transitions(number, seed):
+    """As TorchRL's collectors give them: root and next, episodes ending now and then."""
+    torch.manual_seed(seed)
+    x, done = torch.randn(number + 1, 40), torch.rand(number, 1) < 0.1
+    after = torch.where(done, torch.randn(number, 40), x[1:])
+    tree = {"observation": x[:-1], "action": torch.randn(number, 2), "done": torch.zeros(number, 1, dtype=torch.bool)}
+    return TensorDict(tree | {"next": {"observation": after, "reward": torch.randn(number, 1), "done": done}}, [number])
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        RandomSampler,
+        SamplerWithoutReplacement,
+        lambda: SliceSampler(slice_len=4, end_key=("next", "done"), strict_length=False),
+        lambda: PrioritizedSampler(100, 0.7, 0.5),
+    ],
+)
+def test_torchrl_draws_the_same_from_our_storage_as_from_its_own(sampler):
+    try:
+        sampler()
+    except RuntimeError as error:  # TorchRL's own native trees are not there for every version of torch
+        pytest.skip(str(error))
+    storages = (SlipstreamStorage(100), LazyTensorStorage(100))
+    ours, theirs = (TensorDictReplayBuffer(storage=storage, sampler=sampler(), batch_size=32) for storage in storages)
+    for k in range(12):
+        data = transitions(17, k)
+        for buffer in (ours, theirs):
+            buffer.extend(data.clone())
+        assert len(ours) == len(theirs)
+        drawn = []
+        for buffer in (ours, theirs):
+            torch.manual_seed(k)
+            np.random.seed(k)
+            drawn.append(buffer.sample())
+        for key in drawn[1].keys(True, True):
+            assert torch.equal(drawn[0][key].float(), drawn[1][key].float()), key
+
+
+def test_torchrls_plain_buffer_adds_and_reads_single_transitions():
+    buffer = TorchRLReplayBuffer(storage=SlipstreamStorage(20), batch_size=8)
+    data = transitions(50, 0)
+    for k in range(50):
+        buffer.add(data[k])
+    assert len(buffer) == 20
+    assert torch.equal(buffer[:]["observation"], torch.cat([data["observation"][40:], data["observation"][30:40]]))
+    assert torch.equal(buffer[3]["next", "observation"], data["next", "observation"][43])
+    assert buffer.sample()["action"].shape == (8, 2)
+
+
+def test_torchrl_states_and_pickles_of_our_storage():
+    import pickle
+
+    storage = SlipstreamStorage(100)
+    buffer = TensorDictReplayBuffer(storage=storage, batch_size=8)
+    buffer.extend(transitions(130, 0)[:100])
+    other = TensorDictReplayBuffer(storage=SlipstreamStorage(100), batch_size=8)
+    other.load_state_dict(buffer.state_dict())
+    copy = pickle.loads(pickle.dumps(storage))
+    for same in (other.storage, copy):
+        assert torch.equal(same[:]["next", "observation"], storage[:]["next", "observation"])
+    buffer.empty()
+    assert len(buffer) == 0
+
+
+def test_writing_out_of_turn_is_refused():
+    storage = SlipstreamStorage(100)
+    with pytest.raises(NotImplementedError, match="0 is next"):
+        storage.set(torch.arange(5, 10), transitions(5, 0))
+
+
+def feed(buffers, number, steps, dict_space, seed=0):
+    """The same random steps into several SB3 buffers, with ends and timeouts."""
+    rng = np.random.default_rng(seed)
+
+    def observe():
+        x = rng.normal(size=(number, 30)).astype(np.float32)
+        return {"x": x, "y": rng.integers(0, 255, (number, 1, 9, 9), dtype=np.uint8)} if dict_space else x
+
+    def pick(a, b, mask):
+        if not dict_space:
+            return np.where(mask[:, None], a, b)
+        return {k: np.where(mask.reshape(-1, *[1] * (a[k].ndim - 1)), a[k], b[k]) for k in a}
+
+    now = observe()
+    for t in range(steps):
+        after, done = observe(), rng.random(number) < 0.1
+        infos = [{"TimeLimit.truncated": bool(d and rng.random() < 0.5)} for d in done]
+        action, reward = (
+            rng.normal(size=(number, 2)).astype(np.float32),
+            np.full(number, 1000.0 * t) + np.arange(number),
+        )
+        for buffer in buffers:
+            buffer.add(now, after, action, reward, done, infos)
+        now = pick(observe(), after, done)
+
+
+@pytest.mark.parametrize("dict_space", [False, True])
+@pytest.mark.parametrize("number", [1, 3])
+def test_sb3_samples_hold_what_its_own_buffer_holds(dict_space, number):
+    box = gym.spaces.Box(-1, 1, (30,))
+    space = gym.spaces.Dict({"x": box, "y": gym.spaces.Box(0, 255, (1, 9, 9), np.uint8)}) if dict_space else box
+    action = gym.spaces.Box(-1, 1, (2,))
+    ours = SlipstreamReplayBuffer(90, space, action, n_envs=number)
+    theirs = (Sb3DictReplayBuffer if dict_space else Sb3ReplayBuffer)(200 * number, space, action, n_envs=number)
+    feed((ours, theirs), number, 200, dict_space)
+    assert ours.size() == 90 // number
+    known = {}
+    for i in range(200):
+        for env in range(number):
+            key = lambda d, i=i, env=env: {k: v[i, env] for k, v in d.items()} if dict_space else d[i, env]  # noqa: E731
+            done = theirs.dones[i, env] * (1 - theirs.timeouts[i, env])
+            known[theirs.rewards[i, env]] = (
+                key(theirs.observations),
+                theirs.actions[i, env],
+                key(theirs.next_observations),
+                done,
+            )
+    drawn = ours.sample(1000)
+    seen = set()
+    for k, reward in enumerate(drawn.rewards[:, 0].numpy()):
+        seen.add(reward)
+        x, action_taken, after, done = known[reward]
+        for name in ("x", "y") if dict_space else (None,):
+            a, b = drawn.observations, drawn.next_observations
+            if name is not None:
+                a, b = a[name], b[name]
+            assert np.array_equal(a[k].numpy(), x if name is None else x[name])
+            assert np.array_equal(b[k].numpy(), after if name is None else after[name])
+        assert np.array_equal(drawn.actions[k].numpy(), action_taken) and drawn.dones[k, 0] == done
+    assert 70 < len(seen) <= 90 and min(seen) > 1000 * (
+        200 - 2 * 90 / number
+    )  # the newest, an environment's share at a time
+
+
+@pytest.mark.parametrize(("algorithm", "env"), [(DQN, "CartPole-v1"), (SAC, "Pendulum-v1"), (TD3, "Pendulum-v1")])
+def test_sb3_trains_on_our_buffer_without_a_change(algorithm, env, tmp_path):
+    model = algorithm(
+        "MlpPolicy", env, replay_buffer_class=SlipstreamReplayBuffer, learning_starts=60, buffer_size=150, batch_size=16, seed=0,
+        policy_kwargs={"net_arch": [8]},
+    )  # fmt: skip
+    model.learn(260)
+    assert isinstance(model.replay_buffer, SlipstreamReplayBuffer)
+    assert model.replay_buffer.size() == 150
+    model.save_replay_buffer(tmp_path / "buffer")
+    expected = model.replay_buffer.sample(32)
+    model.load_replay_buffer(tmp_path / "buffer")
+    assert torch.equal(model.replay_buffer.sample(32).observations, expected.observations)
+
+
+def test_sb3_n_step_returns_come_with_their_discounts():
+    space, action = gym.spaces.Box(-1, 1, (30,)), gym.spaces.Box(-1, 1, (2,))
+    buffer = SlipstreamReplayBuffer(500, space, action, n_steps=3, gamma=0.9)
+    feed((buffer,), 1, 100, dict_space=False)
+    drawn = buffer.sample(200)
+    assert set(np.round(drawn.discounts.unique().numpy(), 4)) <= {
+        np.float32(0.9),
+        np.float32(0.81),
+        np.float32(0.729),
+        np.float32(1.0),
+    }
+    assert (drawn.discounts[drawn.dones == 1] == 1).all()
+
+
+class Sb3Draws(Sampler):
+    """Draws as SB3's own buffer does, from NumPy's global generator."""
+
+    def draw(self, number, head, tail):
+        steps = head + np.random.randint(0, tail - head, size=number)
+        np.random.randint(0, high=1, size=(number,))  # it draws the environment, too
+        return steps, None
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "steps"), [(DQN, "CartPole-v1", 1200), (SAC, "Pendulum-v1", 500), (TD3, "Pendulum-v1", 500)]
+)
+def test_sb3_with_the_same_draws_learns_the_same_weights_on_our_buffer_as_on_its_own(algorithm, env, steps):
+    settings = {
+        "learning_starts": 150,
+        "buffer_size": 5000,
+        "policy_kwargs": {"net_arch": [16]},
+        "device": "cpu",
+        "seed": 3,
+    }
+    found = []
+    for kind in (
+        {},
+        {"replay_buffer_class": SlipstreamReplayBuffer, "replay_buffer_kwargs": {"sampler": Sb3Draws(), "seed": 0}},
+    ):
+        model = algorithm("MlpPolicy", env, **settings, **kind)
+        before = torch.cat([p.detach().flatten() for p in model.policy.parameters()])
+        model.learn(steps)
+        found.append(torch.cat([p.detach().flatten() for p in model.policy.parameters()]))
+        assert not torch.equal(before, found[-1])
+    assert torch.equal(*found)

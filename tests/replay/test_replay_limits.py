@@ -1,0 +1,232 @@
+"""What a limit in bytes, a failed load, a closing buffer or whole-number rewards must not do."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from tensordict import TensorDict
+
+from slipstream.algorithms.learner import ReplayLearner
+from slipstream.algorithms.offpolicy import OffPolicyConfig
+from slipstream.config.compose import load_train
+from slipstream.monitor import PerformanceMonitor
+from slipstream.monitor.gauges import memory_gauges
+from slipstream.replay import HindsightSampler, ReplayBuffer
+from slipstream.training.trainer import build
+
+
+def episode(first, length, width=8):
+    numbers = np.arange(first, first + length + 1, dtype=np.float32)
+    return {
+        "observation": np.repeat(numbers[:, None], width, 1),
+        "reward": numbers[:-1].copy(),
+        "action": numbers[:-1, None].copy(),
+    }
+
+
+@pytest.mark.parametrize("settings", [{}, {"sampler": "prioritized"}, {"codec": "raw"}])
+def test_a_limit_in_bytes_keeps_about_as_much_as_fits_and_goes_on_doing_so(settings):
+    buffer = ReplayBuffer(capacity_bytes=600_000, **settings)
+    lengths = []
+    for k in range(400):
+        buffer.add(episode(100 * k, 100))
+        lengths.append(len(buffer))
+    peak = max(lengths)
+    assert peak < 40_000 and min(lengths[lengths.index(peak) :]) > 0.75 * peak
+    assert buffer.nbytes <= 1.1 * 600_000
+    batch = buffer.sample(64)
+    assert torch.equal(batch["next", "observation"][:, 0], batch["observation"][:, 0] + 1)
+
+
+def test_a_load_that_fails_leaves_what_is_there(tmp_path):
+    buffer, other = ReplayBuffer(500, sampler="without_replacement"), ReplayBuffer(500)
+    buffer.add(episode(0, 50))
+    other.add(episode(7, 20))
+    buffer.sample(10)
+    with pytest.raises(FileNotFoundError):
+        buffer.load(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="UniformSampler"):
+        buffer.load_state_dict(other.state_dict())
+    assert len(buffer) == 50 and buffer.sample(50)["index"].max() < 50
+
+
+def test_a_round_without_replacement_ends_with_what_it_was_drawn_from():
+    buffer, small = ReplayBuffer(5000, sampler="without_replacement"), ReplayBuffer(5000, sampler="without_replacement")
+    buffer.add(episode(0, 1000))
+    buffer.sample(10)
+    small.add(episode(0, 50))
+    state = small.state_dict()
+    buffer.load_state_dict(state)
+    assert sorted(buffer.sample(50)["index"].tolist()) == list(range(50))
+
+
+def test_loading_beside_draws_gives_the_old_or_the_new_never_a_mixture():
+    old, new = ReplayBuffer(1000, seed=1), ReplayBuffer(1000, seed=1)
+    old.add(episode(0, 300))
+    new.add(episode(5000, 200))
+    states = [old.state_dict(), new.state_dict()]
+    errors, stop = [], threading.Event()
+
+    def draw():
+        while not stop.is_set():
+            try:
+                batch = old.sample(32)
+                assert torch.equal(batch["next", "observation"][:, 0], batch["observation"][:, 0] + 1)
+                assert torch.equal(batch["reward"], batch["observation"][:, 0])
+            except Exception as error:
+                errors.append(error)
+                return
+
+    threads = [threading.Thread(target=draw) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for k in range(40):
+        old.load_state_dict(states[k % 2])
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_other_shapes_after_a_load_get_other_batches():
+    buffer, wide = ReplayBuffer(100), ReplayBuffer(100)
+    buffer.add(episode(0, 30, width=4))
+    kept = buffer.sample(8)
+    wide.add({**episode(0, 30, width=9), "reward": np.arange(30, dtype=np.float64)})
+    buffer.load_state_dict(wide.state_dict())
+    batch = buffer.sample(8)
+    assert (
+        batch["observation"].shape == (8, 9)
+        and batch["reward"].dtype == torch.float64
+        and kept["observation"].shape == (8, 4)
+    )
+
+
+def test_a_closed_buffer_is_told_even_by_a_draw_that_had_begun():
+    buffer = ReplayBuffer(100)
+    buffer.add(episode(0, 30))
+    buffer.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        buffer._drawing.transitions(4, 1, 0.99)  # past the look that `sample` takes first
+
+
+def test_n_steps_of_whole_number_rewards_are_no_whole_numbers():
+    buffer = ReplayBuffer(100)
+    buffer.add({"observation": np.zeros((6, 2), np.float32), "reward": np.ones(5, np.int64)})
+    assert buffer.get(torch.tensor([0]), n_step=3, gamma=0.9)["reward"].item() == pytest.approx(2.71)
+    assert buffer.sample(4)["reward"].dtype == torch.int64
+
+
+def test_hindsight_refuses_rewards_it_could_not_write():
+    sampler = HindsightSampler(lambda reached, goal: -np.abs(reached - goal)[:, 0], goal="goal", achieved="at")
+    buffer = ReplayBuffer(100, sampler=sampler)
+    at = np.arange(6, dtype=np.float32)[:, None]
+    buffer.add({"at": at, "goal": at, "reward": np.zeros(5, np.int64)})
+    with pytest.raises(TypeError, match="float32"):
+        for _ in range(20):
+            buffer.sample(16)
+
+
+def test_a_refused_batch_leaves_no_trace():
+    buffer = ReplayBuffer(50)
+    batch = {
+        "observation": torch.zeros(100, 1, 2),
+        "reward": torch.zeros(100, 1),
+        "next": {"observation": torch.zeros(100, 1, 2)},
+    }
+    with pytest.raises(ValueError, match="capacity"):
+        buffer.extend(TensorDict(batch, [100, 1]))
+    buffer.extend(TensorDict(batch, [100, 1])[:10])
+    assert len(buffer) == 10
+
+
+def test_a_warm_up_as_long_as_the_buffer_ends():
+    class Algo:
+        config = OffPolicyConfig(warmup=100, buffer_size=100, updates=1, batch_size=4)
+        device = torch.device("cpu")
+        updates = 0
+        td_error = torch.zeros(0)
+
+        def set_progress(self, progress):
+            pass
+
+        def update(self, drawn, steps):
+            self.updates += steps
+            return {"loss": torch.zeros(())}
+
+    learner = ReplayLearner(Algo(), ReplayBuffer(100))
+    for t in range(10):
+        x = torch.full((7, 8, 2), float(t))
+        ends = {"terminated": torch.zeros(7, 8, dtype=torch.bool), "truncated": torch.zeros(7, 8, dtype=torch.bool)}
+        learner.update(TensorDict({"observation": x, "reward": x[..., 0], **ends, "next": {"observation": x}}, [7, 8]))
+    assert learner.algo.updates == 9
+
+
+def test_what_does_not_fit_at_all_is_not_loaded(tmp_path):
+    saved, small = ReplayBuffer(100), ReplayBuffer(10)
+    saved.add(episode(0, 20))
+    saved.save(tmp_path)
+    small.add(episode(0, 5))
+    with pytest.raises(ValueError, match="larger"):
+        small.load(tmp_path)
+    assert len(small) == 5
+    for file in tmp_path.glob("rows-*"):
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+    with pytest.raises(ValueError, match="nothing can be recovered"):
+        ReplayBuffer(100).load(tmp_path, recover=True)
+
+
+def test_wrong_input_is_told_by_its_name():
+    with pytest.raises(ValueError, match="zip"):
+        ReplayBuffer(10, codec="zip")
+    buffer = ReplayBuffer(100)
+    with pytest.raises(TypeError, match="mapping"):
+        buffer.add([1, 2, 3])
+    with pytest.raises(ValueError, match="single number"):
+        buffer.add({"observation": 3.0})
+    with pytest.raises(ValueError, match="'reward' has 18 rows"):
+        buffer.add({**episode(0, 20), "reward": np.zeros(18, np.float32), "terminated": np.zeros(20, bool)})
+    with pytest.raises(ValueError, match="'reward' has 21 rows"):
+        buffer.add({**episode(0, 20), "reward": np.zeros(21, np.float32), "terminated": np.zeros(20, bool)})
+    buffer.add(episode(0, 20))
+    assert "20 steps" in repr(buffer)
+
+
+def test_final_rows_of_several_observations_do_not_outvote_a_key_of_a_users_own():
+    buffer = ReplayBuffer(100)
+    buffer.add({"nodes": np.zeros((21, 3), np.float32), "edges": np.zeros((21, 4), np.float32), "score": np.arange(20)})
+    assert len(buffer) == 20
+
+
+@pytest.mark.parametrize("codec", ["raw", "auto"])
+def test_what_a_filling_buffer_says_it_holds_is_what_the_process_has_grown_by(codec):
+    read = memory_gauges().get("rss_mb") or pytest.skip("this system does not tell")
+    noise = np.random.default_rng(0).integers(0, 256, (2001, 16384), np.uint8)  # 32 MB an episode that do not compress
+    steps = np.zeros(2000, np.float32)
+    with ReplayBuffer(8000, codec=codec) as buffer:
+        seen = []
+        for _ in range(5):
+            buffer.add({"observation": noise, "reward": steps})
+            seen.append((read(), buffer.host_bytes / 2**20))
+        (first_rss, first_held), (rss, held) = seen[0], seen[3]
+        assert 80 < held - first_held < 110 and rss - first_rss == pytest.approx(held - first_held, rel=0.25)
+        assert seen[4][1] - held < 40  # full: what comes takes the place of what leaves
+        assert buffer.host_bytes <= buffer.nbytes
+
+
+def test_a_training_tells_the_monitor_what_its_replay_buffer_holds():
+    job = build(
+        load_train(
+            ["algo=td3", "task=gym", "env.id=Pendulum-v1", "env.num_envs=8", "device=cpu", "wandb.mode=disabled"]
+        )
+    )
+    monitor = PerformanceMonitor()
+    job.watch(monitor)
+    job.algo.buffer.add(episode(0, 50))
+    monitor.tick()
+    monitor.tick()
+    assert monitor.metrics()["replay_mb"] == job.algo.buffer.host_bytes / 2**20 > 0
+    assert monitor.gauges.parts == {"rss_mb": {"replay_mb"}}

@@ -1,0 +1,159 @@
+"""Collectors' batches: environments as streams, linked from batch to batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from replay_worlds import Worlds, plain, steps_of
+
+from slipstream.replay import ReplayBuffer
+
+
+def filled(seed, number=4, capacity=500, batches=30, end=0.1, width=3):
+    rng = np.random.default_rng(seed)
+    worlds, buffer, steps = Worlds(number, seed, end, width), ReplayBuffer(capacity, seed=seed), []
+    for _ in range(batches):
+        buffer.extend(worlds.batch(int(rng.integers(1, 12))))
+        steps += worlds.steps[-1]
+    return buffer, steps
+
+
+def live(buffer, steps):
+    return range(len(steps) - len(buffer), len(steps))
+
+
+@pytest.mark.parametrize("number", [1, 2, 7])
+@pytest.mark.parametrize("end", [0.02, 0.5])
+@pytest.mark.parametrize("width", [3, 30])
+def test_every_valid_step_comes_back_with_its_successor(number, end, width):
+    buffer, steps = filled(number, number, 300, end=end, width=width)
+    drawn = buffer.get(np.array(live(buffer, steps)))
+    assert steps_of(drawn) == plain([steps[i] for i in live(buffer, steps)])
+    assert min(len(steps), 200) <= len(buffer) <= 300
+
+
+def test_the_newest_step_is_drawable_before_its_stream_goes_on():
+    worlds, buffer = Worlds(3, end=0.0), ReplayBuffer(100)
+    buffer.extend(worlds.batch(1))
+    assert len(buffer) == 3
+    assert steps_of(buffer.get(np.arange(3))) == plain(worlds.steps[0])
+
+
+def test_observations_are_kept_once():
+    buffer, _ = filled(0, number=8, capacity=10_000, batches=50, end=0.0)
+    stats = buffer.stats()
+    assert stats["rows"] == stats["steps"]
+
+
+def test_a_final_observation_is_one_row_that_is_never_drawn():
+    worlds, buffer = Worlds(1, end=1.0), ReplayBuffer(100)
+    for _ in range(5):
+        buffer.extend(worlds.batch(2))  # each episode: one step, one frame that only resets
+    stats = buffer.stats()
+    assert (stats["steps"], stats["rows"]) == (5, 10)
+
+
+def test_an_environment_that_was_reset_in_between_keeps_its_last_successor():
+    worlds, buffer = Worlds(2, end=0.0), ReplayBuffer(100)
+    buffer.extend(worlds.batch(3))
+    worlds.observation = worlds._fresh(2)  # somebody reset the environments between two batches
+    worlds.episode += 100
+    buffer.extend(worlds.batch(3))
+    steps = worlds.steps[0] + worlds.steps[1]
+    assert steps_of(buffer.get(np.arange(12))) == plain(steps)
+    slices = buffer.sample_slices(64, 6)
+    for ids in slices["index"].tolist():
+        assert len({steps[i].episode for i in ids if i >= 0}) == 1
+
+
+def test_a_batch_whose_next_is_no_view_may_reset_within_the_step():
+    """Gymnasium's other auto-reset: the frame after an end is already the next episode's."""
+    x = torch.arange(12.0).reshape(1, 6, 2)
+    after = x + 2
+    after[0, 2] = 99.0  # the final observation of an episode that ended at step 2
+    done = torch.tensor([[False, False, True, False, False, False]])
+    batch = {"observation": x, "reward": torch.zeros(1, 6), "terminated": done, "next": {"observation": after}}
+    buffer = ReplayBuffer(100)
+    buffer.extend(batch)
+    drawn = buffer.get(np.arange(6), n_step=6)
+    assert torch.equal(buffer.get(np.arange(6))["next", "observation"], after[0])
+    assert drawn["next", "observation"][:, 0].tolist() == [99.0, 99.0, 99.0, 12.0, 12.0, 12.0]
+    assert drawn["discount"].tolist()[:3] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_n_step_returns_stop_at_the_end_of_the_episode_and_at_what_is_known(seed):
+    buffer, steps = filled(seed)
+    drawn = buffer.sample(128, n_step=4, gamma=0.9)
+    for k, i in enumerate(drawn["index"].tolist()):
+        window = [s for s in steps[i:] if s.episode == steps[i].episode][:4]
+        assert drawn["reward"][k] == pytest.approx(sum(0.9**j * s.reward for j, s in enumerate(window)), abs=1e-5)
+        assert drawn["discount"][k] == pytest.approx(0.0 if window[-1].terminated else 0.9 ** len(window))
+        assert drawn["next", "observation", "x"][k].numpy().tobytes() == window[-1].successor
+        assert drawn["terminated"][k] == window[-1].terminated
+        assert drawn["truncated"][k] == window[-1].truncated
+        assert drawn["observation", "x"][k].numpy().tobytes() == steps[i].observation
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_slices_are_consecutive_steps_of_one_episode_with_their_burn_in(seed):
+    buffer, steps = filled(seed)
+    drawn = buffer.sample_slices(64, 5, burn_in=3)
+    for k, ids in enumerate(drawn["index"].tolist()):
+        episode = [i for i in live(buffer, steps) if steps[i].episode == steps[ids[3]].episode]
+        at = episode.index(ids[3])
+        expected = [-1] * max(0, 3 - at) + episode[max(0, at - 3) : at + 5]
+        assert ids == expected + [-1] * (8 - len(expected))
+        for j, i in enumerate(ids):
+            assert drawn["mask"][k, j] == (i >= 0)
+            x, after = drawn["observation", "x"][k, j], drawn["next", "observation", "x"][k, j]
+            if i >= 0:
+                assert (x.numpy().tobytes(), after.numpy().tobytes()) == (steps[i].observation, steps[i].successor)
+            else:
+                assert not x.any() and not after.any()
+
+
+def test_whole_episodes_come_whole_and_evenly():
+    buffer, steps = filled(3, capacity=300)
+    wholes = set()
+    for i in live(buffer, steps):
+        episode = [j for j in range(len(steps)) if steps[j].episode == steps[i].episode]
+        if episode[0] >= live(buffer, steps)[0] and steps[episode[-1]].done:
+            wholes.add(tuple(episode))
+    drawn = buffer.sample_episodes(60 * len(wholes))
+    found = [tuple(i for i in ids if i >= 0) for ids in drawn["index"].tolist()]
+    assert set(found) == wholes == set(found)
+    counts = np.array([found.count(w) for w in wholes])
+    assert ((counts - 60) ** 2 / 60).sum() < len(wholes) + 5 * np.sqrt(2 * len(wholes))  # chi-square, five sigma
+    assert buffer.stats()["whole_episodes"] == len(wholes)
+
+
+def test_several_writers_keep_their_streams_apart():
+    buffer = ReplayBuffer(1000)
+    a, b = Worlds(2, seed=1), Worlds(3, seed=2)
+    steps = []
+    for _ in range(10):
+        buffer.extend(a.batch(3), stream="a")
+        buffer.extend(b.batch(2), stream="b")
+        steps += a.steps[-1] + b.steps[-1]
+    assert steps_of(buffer.get(np.arange(len(steps)))) == plain(steps)
+    with pytest.raises(ValueError, match="'a' had 2 environments and now has 3"):
+        buffer.extend(b.batch(2), stream="a")
+
+
+def test_a_batch_larger_than_the_capacity_is_refused_with_advice():
+    with pytest.raises(ValueError, match="40 steps does not fit a capacity of 39"):
+        ReplayBuffer(39).extend(Worlds(4, end=0.0).batch(10))
+
+
+def test_capacity_in_bytes_holds():
+    worlds, buffer = Worlds(4, width=500), ReplayBuffer(capacity_bytes=6_000_000)
+    for _ in range(200):
+        buffer.extend(worlds.batch(20))
+        assert buffer.nbytes <= 6_000_000 + 2 * 2**20  # while the background seals a block, it has it twice
+    assert len(buffer) < 4 * 20 * 200
+    steps = [s for batch in worlds.steps for s in batch]
+    assert steps_of(buffer.get(np.array(live(buffer, steps))[::50])) == plain(
+        [steps[i] for i in live(buffer, steps)[::50]]
+    )

@@ -1,0 +1,181 @@
+"""Adding and drawing from many threads: nothing torn, nothing stuck."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from slipstream.replay import ReplayBuffer
+
+WIDTH = 50
+RAMP = np.arange(WIDTH, dtype=np.float64)
+
+
+def rows(first, number):
+    """Observations that say which step they are in every element."""
+    return (first + np.arange(number))[:, None] * 1000 + RAMP
+
+
+def check(batch, mask=None):
+    """Every observation is whole, and belongs to its reward and to its successor."""
+    x, after, reward = batch["observation"].numpy(), batch["next", "observation"].numpy(), batch["reward"].numpy()
+    if mask is not None:
+        x, after, reward = x[mask], after[mask], reward[mask]
+    step = x[:, 0] / 1000
+    assert (x == step[:, None] * 1000 + RAMP).all()
+    assert (after == (step[:, None] + 1) * 1000 + RAMP).all()
+    assert (reward == step).all()
+
+
+class Crowd:
+    """Threads that go on until each has had its turns, and for some seconds at least; the first error of any is raised."""
+
+    def __init__(self) -> None:
+        self.errors: list[BaseException] = []
+
+    def run(self, jobs, turns, seconds=0.0):
+        end = time.monotonic() + seconds
+        left = dict.fromkeys(range(len(jobs)), turns)
+
+        def work(number, job):
+            try:
+                while not self.errors and (time.monotonic() < end or any(n > 0 for n in left.values())):
+                    job()
+                    left[number] -= 1
+            except BaseException as error:
+                self.errors.append(error)
+
+        threads = [threading.Thread(target=work, args=item, daemon=True) for item in enumerate(jobs)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(seconds + 300)
+        assert not any(thread.is_alive() for thread in threads), "a thread is stuck"
+        if self.errors:
+            raise self.errors[0]
+
+
+def many_threads(turns, seconds=0.0, **settings):
+    numbers = iter(range(0, 10**12, 10_000))
+    lock = threading.Lock()
+    rng = np.random.default_rng(0)
+
+    def fresh():
+        with lock:
+            return next(numbers), int(rng.integers(1, 200))
+
+    def add(buffer):
+        first, length = fresh()
+        reward = (first + np.arange(length)).astype(np.float64)
+        buffer.add(
+            {"observation": rows(first, length + 1), "reward": reward, "terminated": np.arange(length) == length - 1}
+        )
+
+    def extender(buffer, name):
+        at = [fresh()[0] for _ in range(3)]
+
+        def extend():
+            x = torch.from_numpy(np.stack([rows(first, 21) for first in at]))
+            reward = torch.from_numpy(np.stack([first + np.arange(20.0) for first in at]))
+            batch = {"observation": x[:, :-1], "reward": reward, "terminated": torch.zeros(3, 20, dtype=torch.bool)}
+            buffer.extend(batch | {"next": {"observation": x[:, 1:]}}, stream=name)
+            at[:] = [first + 20 for first in at]
+
+        return extend
+
+    def sample(buffer):
+        batch = buffer.sample(64)
+        check(batch)
+        buffer.update_priority(batch["index"], torch.rand(64))
+
+    def slices(buffer):
+        batch = buffer.sample_slices(8, 10, 5)
+        check(batch, batch["mask"].numpy())
+
+    with ReplayBuffer(4000, sampler="prioritized", **settings) as buffer:
+        for _ in range(5):
+            add(buffer)
+        jobs = [lambda: add(buffer), lambda: add(buffer), extender(buffer, "a"), extender(buffer, "b")]
+        jobs += [
+            lambda: sample(buffer),
+            lambda: sample(buffer),
+            lambda: slices(buffer),
+            lambda: check(buffer.sample(16, n_step=1)),
+        ]
+        Crowd().run(jobs, turns, seconds)
+        assert len(buffer) <= 4000
+
+
+def test_eight_threads_add_and_draw_at_once():
+    many_threads(turns=30)
+
+
+@pytest.mark.soak
+def test_eight_threads_for_a_minute():
+    many_threads(turns=100, seconds=60)
+
+
+@pytest.mark.soak
+def test_eight_threads_for_a_minute_while_blocks_move_to_disk(tmp_path):
+    many_threads(turns=100, seconds=60, spill_dir=tmp_path, memory_budget=1_500_000)
+
+
+def small_buffer():
+    buffer = ReplayBuffer(1000)
+    buffer.add({"observation": rows(0, 101), "reward": np.arange(100.0), "terminated": np.zeros(100, bool)})
+    return buffer
+
+
+def test_prefetched_batches_are_those_that_sample_would_have_drawn():
+    direct, ahead = small_buffer(), small_buffer()
+    with ahead.prefetch(16, depth=3) as batches:
+        for _, batch in zip(range(20), batches, strict=False):
+            expected = direct.sample(16)
+            assert torch.equal(batch["index"], expected["index"])
+            check(batch)
+
+
+def test_prefetched_batches_stay_as_long_as_they_are_held():
+    with small_buffer().prefetch(16, depth=2) as batches:
+        held = [next(batches) for _ in range(10)]
+        for batch in held:
+            check(batch)
+        assert len({batch["observation"].data_ptr() for batch in held}) == 10
+
+
+def test_an_error_of_the_prefetching_thread_reaches_whoever_asks():
+    with ReplayBuffer(10).prefetch(4) as batches, pytest.raises(ValueError, match="empty"):
+        next(batches)
+
+
+def test_closing_ends_prefetching_in_the_middle():
+    buffer = small_buffer()
+    batches = buffer.prefetch(16, depth=2)
+    next(batches)
+    waiting = threading.Thread(target=lambda: [None for _ in batches], daemon=True)
+    waiting.start()
+    buffer.close()
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert list(batches) == []
+
+
+def test_closing_while_others_draw_and_add_ends_them_with_an_error_not_a_hang():
+    buffer = small_buffer()
+    crowd = Crowd()
+
+    def draw():
+        check(buffer.sample(16))
+
+    def add():
+        buffer.add({"observation": rows(5000, 11), "reward": 5000 + np.arange(10.0), "terminated": np.zeros(10, bool)})
+
+    closer = threading.Timer(0.3, buffer.close)
+    closer.start()
+    with pytest.raises((RuntimeError, IndexError), match="closed|outside"):
+        crowd.run([draw, draw, add], turns=10**9)
+    closer.join()

@@ -1,0 +1,345 @@
+"""Disks that fail, processes that die, files that are damaged, writers that meet. The soak runs the same tests at full count."""
+
+import contextlib
+import errno
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from rollout_worlds import same, world
+
+from slipstream import RolloutStorage
+from slipstream.rollouts.episodes import find_episodes
+from slipstream.rollouts.reader import RolloutFile
+from slipstream.rollouts.storage import RolloutError
+from slipstream.storage.files import FileSystem
+from slipstream.storage.records import DamagedFileError
+
+HERE = Path(__file__).parent
+counts = pytest.mark.parametrize(
+    "count", [pytest.param(1, id="some"), pytest.param(25, id="all", marks=pytest.mark.soak)]
+)
+
+
+class FullDisk(FileSystem):
+    """Takes so many bytes and no more; or fails at one call of another kind."""
+
+    def __init__(self, room=1 << 60, kind=""):
+        self.room, self.kind = room, kind
+
+    def _maybe(self, kind):
+        if kind == self.kind:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def create(self, path):
+        self._maybe("create")
+        return super().create(path)
+
+    def write(self, fd, data):
+        taken = super().write(fd, data[: self.room]) if self.room else 0
+        if taken < len(data) and self.room < 1 << 60:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room -= taken if self.room < 1 << 60 else 0
+        return taken
+
+    def fsync(self, fd):
+        self._maybe("fsync")
+        super().fsync(fd)
+
+    def replace(self, source, target):
+        self._maybe("replace")
+        super().replace(source, target)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("fault", ["create", "fsync", "replace", 0, 8, 1000, 3000])
+def test_a_full_disk_is_told_and_nothing_is_lost_or_left(tmp_path, fault):
+    with RolloutStorage(tmp_path, threads=1) as storage:
+        storage.save(world(), 0)
+        storage.wait()
+        storage._fs.__class__ = FullDisk
+        storage._fs.__init__(*((1 << 60, fault) if isinstance(fault, str) else (fault,)))
+        storage.save(world(first=5), 0)
+        assert storage._queue.wait_for_error(30)
+        with pytest.raises(RolloutError, match=r"rollout_000000.slip failed: OSError: .*No space left") as told:
+            storage.save(world(), 1)
+        assert isinstance(told.value.__cause__, OSError)
+        storage._fs.__init__()
+        storage.save(world(first=9), 2)
+        assert same(world(), storage.load(0)) and same(world(first=9), storage.load(2))
+        assert storage.get_stats()["failed"] == 1
+    assert names(tmp_path) == [".writer.lock", "rollout_000000.slip", "rollout_000002.slip"]
+
+
+def test_an_error_of_the_last_save_reaches_close_and_another_error_keeps_its_place(tmp_path):
+    storage = RolloutStorage(tmp_path, threads=1, fs=FullDisk(0))
+    storage.save(world(), 0)
+    with pytest.raises(RolloutError, match="No space"):
+        storage.close()
+    storage.close()
+    with pytest.raises(KeyError) as told, RolloutStorage(tmp_path, threads=1, fs=FullDisk(0)) as other:
+        other.save(world(), 0)
+        raise KeyError("mine")
+    assert "No space" in told.value.__notes__[0]
+    with pytest.raises(RolloutError, match="shut down"):
+        storage.save(world(), 1)
+
+
+@pytest.mark.parametrize("policy", ["block", "drop_oldest", "keep_newest", "raise"])
+def test_a_full_queue_does_as_it_was_told(tmp_path, policy):
+    gate = threading.Event()
+
+    class Slow(FileSystem):
+        def create(self, path):
+            assert gate.wait(30)
+            return super().create(path)
+
+    with RolloutStorage(tmp_path, threads=1, max_queue_size=2, queue_policy=policy, fs=Slow()) as storage:
+        storage.save(world(), 0)
+        while storage._queue.pending() and not storage._queue._current:
+            pass
+        storage.save(world(), 1)
+        storage.save(world(), 2)
+        if policy == "block":
+            threading.Timer(0.05, gate.set).start()
+        if policy == "raise":
+            with pytest.raises(RolloutError, match="2 snapshots wait"):
+                storage.save(world(), 3)
+        else:
+            storage.save(world(), 3)
+        gate.set()
+        kept = {"block": [0, 1, 2, 3], "drop_oldest": [0, 2, 3], "keep_newest": [0, 3], "raise": [0, 1, 2]}[policy]
+        assert storage.iterations() == kept
+        assert storage.get_stats()["dropped"] == {"drop_oldest": 1, "keep_newest": 2}.get(policy, 0)
+
+
+@counts
+def test_a_killed_writer_leaves_whole_files_only(tmp_path, count):
+    for n in range(count):
+        folder = tmp_path / str(n)
+        command = [sys.executable, str(HERE / "rollout_victim.py"), str(folder)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(HERE)}) as victim:
+            done = -1
+            for _ in range(random.Random(n).randrange(1, 4)):
+                done = int(victim.stdout.readline())
+            victim.send_signal(signal.SIGKILL)
+            victim.wait()
+        with RolloutStorage(folder, threads=1) as storage:
+            there = storage.iterations()
+            assert there[: done + 1] == list(range(done + 1)) and there == list(range(len(there)))
+            for i in there:
+                assert same(world(32, 64, first=i), storage.load(i))
+            storage.save(world(), 1_000_000)  # the dead one's lock is free, its half-written file goes
+        assert [name for name in names(folder) if name.endswith(".tmp")] == []
+
+
+def saved(folder):
+    """A batch of some blocks, in a file with a neighbour."""
+    batch = world(40, 64)
+    batch["noise"] = torch.rand(40, 64, 100)
+    with RolloutStorage(folder, threads=1) as storage:
+        path = storage.save(batch, 0)
+        storage.save(world(), 1)
+    return batch, path
+
+
+def check_damaged(path, batch):
+    """Reading gives the right data or an error; `damaged` finds the damage; the neighbour is whole."""
+    found = []
+    try:
+        file = RolloutFile(path)
+        found = list(file.damaged())
+        assert same(batch, file.read())
+    except DamagedFileError:
+        found = found or ["not to be opened"]
+    assert found, "damage that nothing notices"
+    with RolloutStorage(path.parent) as storage:
+        assert same(world(), storage.load(1))
+        with contextlib.suppress(DamagedFileError):
+            got = storage.load_slice(0, envs=range(5, 9), steps=slice(3, 40))
+            assert same(batch[5:9][:, 3:40], got)
+    return found
+
+
+@counts
+def test_every_flipped_byte_is_noticed_and_never_read_as_data(tmp_path, count):
+    batch, path = saved(tmp_path)
+    good = path.read_bytes()
+    rng = random.Random(count)
+    places = [
+        *range(0, 130),
+        *range(len(good) - 260, len(good)),
+        *(rng.randrange(len(good)) for _ in range(60 * count)),
+    ]
+    for at in places if count > 1 else [*places[::23], *places[-60:]]:
+        broken = bytearray(good)
+        broken[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(broken)
+        check_damaged(path, batch)
+
+
+@counts
+def test_every_cut_is_noticed(tmp_path, count):
+    batch, path = saved(tmp_path)
+    good = path.read_bytes()
+    rng = random.Random(count)
+    some = [rng.randrange(len(good)) for _ in range(10 * count)]
+    for length in (0, 1, 63, 64, 200, len(good) - 1, len(good) - 64, len(good) - 128, *some):
+        path.write_bytes(good[:length])
+        with pytest.raises(DamagedFileError):
+            RolloutFile(path)
+    path.write_bytes(good + b"\0" * 64)
+    with pytest.raises(DamagedFileError):
+        RolloutFile(path)
+
+
+def test_damage_is_told_with_its_key_and_place_and_the_rest_can_be_read(tmp_path):
+    batch, path = saved(tmp_path)
+    file = RolloutFile(path)
+    i = file.keys.index(("noise",))
+    offset, nbytes = file.columns[i].places[0]
+    broken = bytearray(path.read_bytes())
+    broken[offset + nbytes - 40] ^= 255
+    path.write_bytes(broken)
+    with RolloutStorage(tmp_path) as storage:
+        with pytest.raises(
+            DamagedFileError, match=r"'noise' is damaged at env 39, steps 0 to 63 .*; other keys and batches"
+        ) as told:
+            storage.load(0)
+        assert str(told.value).startswith(str(path))
+        rest = storage.load(0, keys=[key for key in file.keys if key != ("noise",)])
+        assert same(batch.exclude("noise"), rest)
+        assert torch.equal(storage.load_slice(0, envs=slice(0, 30))["noise"], batch["noise"][:30])
+        assert [problem.partition(":")[0] for problem in storage.file(0).damaged()][:1] == [
+            "'noise', env 39, steps 0 to 63"
+        ]
+
+
+def test_a_file_that_is_something_else_is_refused(tmp_path):
+    for content in (b"", b"\x80\x04pickle" * 100, os.urandom(5000)):
+        path = tmp_path / "rollout_000000.slip"
+        path.write_bytes(content)
+        with RolloutStorage(tmp_path) as storage, pytest.raises(DamagedFileError):
+            storage.load(0)
+
+
+def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
+    code = f"from slipstream import RolloutStorage\nimport torch\nRolloutStorage({str(tmp_path)!r}).save({{'x': torch.ones(3)}}, 9)"
+    with RolloutStorage(tmp_path, threads=1) as storage:
+        storage.save(world(), 0)
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert f"is being written by process {os.getpid()} on" in other.stderr and "its own folder" in other.stderr
+        with RolloutStorage(tmp_path) as reader, pytest.raises(RolloutError, match="is being written by process"):
+            assert reader.iterations() == [0] and same(world(), reader.load(0))
+            reader.save(world(), 1)
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+    )  # and saves at exit, unasked
+    with RolloutStorage(tmp_path) as storage:
+        assert storage.iterations() == [0, 9]
+
+
+def test_a_forked_child_does_not_save_in_its_parents_name(tmp_path):
+    with RolloutStorage(tmp_path, threads=1) as storage:
+        storage.save(world(), 0)
+        storage.wait()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                storage.save(world(), 1)
+            except RolloutError as error:
+                os._exit(0 if "parent process" in str(error) else 2)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        storage.save(world(), 2)
+        assert storage.iterations() == [0, 2]
+
+
+@pytest.mark.parametrize("cycles", [50, pytest.param(1000, marks=pytest.mark.soak)])
+def test_handles_and_threads_do_not_grow(tmp_path, cycles):
+    def held():
+        gc.collect()
+        return len(os.listdir("/proc/self/fd")), threading.active_count()
+
+    batch = world(4, 8)
+    before = None
+    for cycle in range(cycles):
+        with RolloutStorage(tmp_path, threads=2) as storage:
+            storage.save(batch, cycle % 3)
+            storage.load(cycle % 3)
+            storage.load_slice(cycle % 3, envs=1)
+        del storage
+        if cycle == 5:
+            before = held()
+    deadline = 200  # the codec's threads end once they have seen that they are to
+    while held()[1] > before[1] and deadline:
+        threading.Event().wait(0.01)
+        deadline -= 1
+    after = held()
+    assert after[0] <= before[0] and after[1] <= before[1]
+
+
+@pytest.fixture
+def one_cut(tmp_path):
+    """Batches 0, 1, 2 and 5; the second one cut off."""
+    with RolloutStorage(tmp_path, threads=1) as storage:
+        for i in (0, 1, 2, 5):
+            storage.save(world(first=16 * i), i)
+    path = tmp_path / "rollout_000001.slip"
+    path.write_bytes(path.read_bytes()[:1000])
+    return tmp_path
+
+
+def test_the_error_of_a_broken_file_says_which_are_whole_and_how_to_go_on(one_cut):
+    storage = RolloutStorage(one_cut)
+    remedy = r"rollout_000001.slip is cut off.*iterations 0,2,5 can be opened.*on_broken='skip'"
+    with pytest.raises(DamagedFileError, match=remedy):
+        storage.slices(4)
+    seen = []
+    with pytest.raises(DamagedFileError, match=remedy):
+        seen.extend(i for i, _ in storage)
+    with pytest.raises(DamagedFileError, match=remedy):
+        find_episodes(storage)
+    assert storage.iterations() == [0, 1, 2, 5]
+    with pytest.raises(ValueError, match="on_broken is 'ignore': use 'raise', 'skip' or a function"):
+        RolloutStorage(one_cut, on_broken="ignore")
+
+
+def test_broken_files_are_skipped_with_a_warning_where_that_is_asked_for(one_cut):
+    storage = RolloutStorage(one_cut, on_broken="skip")
+    with pytest.warns(RuntimeWarning, match="skipped a broken rollout: .*rollout_000001.slip"):
+        assert [i for i, _ in storage] == [0, 2, 5]
+    with pytest.warns(RuntimeWarning, match="rollout_000001.slip"):
+        assert storage.slices(4, iterations=[1, 2], seed=0).sample(8)["reward"].shape == (8, 4)
+    with pytest.raises(DamagedFileError, match="cut off"):
+        storage.load(1)
+    told = []
+    storage = RolloutStorage(one_cut, on_broken=lambda path, error: told.append(path.name))
+    assert storage.iterations() == [0, 2, 5] and len(find_episodes(storage, [0, 1])) == len(find_episodes(storage, [0]))
+    assert set(told) == {"rollout_000001.slip"}
+
+
+def test_slices_of_a_batch_with_a_damaged_place_are_drawn_no_more(one_cut):
+    path = one_cut / "rollout_000002.slip"
+    offset, nbytes = (file := RolloutFile(path)).columns[file.keys.index(("reward",))].places[0]
+    content = bytearray(path.read_bytes())
+    content[offset + nbytes - 20] ^= 1
+    path.write_bytes(content)
+    told = []
+    runs = RolloutStorage(one_cut, on_broken=lambda path, error: told.append(path.name)).slices(
+        4, ["reward"], [0, 2], seed=0
+    )
+    times = runs.sample(200)["reward"] // 1000
+    assert told == ["rollout_000002.slip"] and times.max() < 16  # batch 0 alone
+    with pytest.raises(DamagedFileError, match="'reward' is damaged.*iterations 0,5 can be opened.*on_broken='skip'"):
+        RolloutStorage(one_cut).slices(4, ["reward"], [0, 2], seed=0).sample(200)

@@ -1,0 +1,32 @@
+"""Columns of blocks, frames for them, and how two arrays are the same."""
+
+import numpy as np
+
+from slipstream.storage.blocks import BlockColumn
+from slipstream.storage.codec import native
+
+FORMS = [True, False] if native.available() else [False]
+
+
+def column(shape=(5, 3), dtype="float32", is_native=True, **settings_) -> BlockColumn:
+    made = BlockColumn(shape, dtype, **settings_)
+    made.coder.native = is_native and native.available()
+    return made
+
+
+def frames_of(rng: np.random.Generator, n: int, shape=(5, 3), dtype="float32") -> np.ndarray:
+    values = np.where(
+        rng.random((n, *shape)) < 0.3, rng.normal(size=(n, *shape)), rng.choice([0.0, -0.0, np.nan, 1.0], (n, *shape))
+    )
+    return values.astype(dtype)
+
+
+def read(held: BlockColumn, rows) -> np.ndarray:
+    rows = np.asarray(rows, np.int64)
+    out = np.empty((rows.size, *held.shape), held.dtype)
+    held.gather(rows, out)
+    return out
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()

@@ -1,0 +1,303 @@
+"""A column against a plain list of frames: appends, evictions, flushes, block bytes."""
+
+import numpy as np
+import pytest
+from block_columns import FORMS, column, frames_of, read, same
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipstream.storage import blocks as blocks_module
+from slipstream.storage.blocks import BlockColumn
+from slipstream.storage.codec import CodecError, native
+from slipstream.storage.codec.frameformat import HEADER_BYTES, read_header
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("append"), st.integers(0, 90)),
+    st.tuples(st.just("evict"), st.floats(0, 1)),
+    st.tuples(st.just("flush"), st.none()),
+    st.tuples(st.just("read"), st.integers(1, 50)),
+    st.tuples(st.just("move"), st.none()),
+)
+
+
+@given(
+    actions=st.lists(ACTIONS, max_size=25),
+    codec=st.sampled_from(["auto", "raw", "lz4", "mask", "palette", "delta+mask+lz4", "shuffle+lz4", "zstd"]),
+    group=st.sampled_from([1, 3, 8]),
+    seal=st.booleans(),
+    is_native=st.sampled_from(FORMS),
+    seed=st.integers(0, 2**31),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_sequence_of_actions_keeps_exactly_the_rows(actions, codec, group, seal, is_native, seed):
+    rng = np.random.default_rng(seed)
+    kind = {"codec": codec, "group": group, "block_rows": 24, "seal": seal, "is_native": is_native}
+    held, model, head = column(**kind), frames_of(rng, 0), 0
+    for action, value in actions:
+        if action == "append":
+            new = frames_of(rng, value)
+            assert held.append(new) == len(model)
+            model = np.concatenate([model, new])
+        elif action == "evict":
+            head = max(head, int(value * len(model)))
+            held.evict(head)
+        elif action == "flush":
+            held.flush()
+            stats = held.stats()
+            assert stats["backlog_rows"] == stats["open_rows"] == 0
+        elif action == "move":  # the same bytes in another column
+            held.flush()
+            other = column(**kind)
+            for header, data in held.blocks(head):
+                assert same(np.asarray(read_header(data).first_row), np.asarray(header.first_row))
+                other.add_block(data)
+            if len(model) == head:
+                continue
+            other.evict(head)
+            held.close()
+            held = other
+        elif head < len(model):
+            rows = rng.integers(head, len(model), value)
+            assert same(read(held, rows), model[rows])
+        assert (held.head, held.tail, len(held)) == (head, len(model), len(model) - head)
+    if head < len(model):
+        assert same(read(held, np.arange(head, len(model))), model[head:])
+        for outside in (head - 1, len(model)):
+            with pytest.raises(IndexError, match=f"row {outside} "):
+                read(held, [head, outside])
+    held.close()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "float16", "int16", "int64", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
+def test_any_dtype_and_shape(dtype, shape):
+    rng = np.random.default_rng(0)
+    frames = (rng.normal(size=(500, *shape)) * 3).astype(dtype)
+    with column(shape, dtype, group=4) as held:
+        held.append(frames[:123])
+        held.append(frames[123:])
+        held.flush()
+        rows = rng.integers(0, 500, 300)
+        assert same(read(held, rows), frames[rows])
+
+
+def test_what_does_not_fit_is_refused_with_the_reason():
+    with pytest.raises(TypeError, match="objects"):
+        BlockColumn((2,), object)
+    with pytest.raises(ValueError, match="hold nothing"):
+        BlockColumn((0,), "float32")
+    with pytest.raises(ValueError, match="multiple of group"):
+        BlockColumn((2,), "float32", group=3, block_rows=10)
+    with column((2,), "float32") as held:
+        with pytest.raises(ValueError, match="frames must be float32"):
+            held.append(np.zeros((3, 2)))
+        with pytest.raises(ValueError, match="frames must be float32"):
+            held.append(np.zeros((3, 3), np.float32))
+        held.append(np.zeros((3, 2), np.float32))
+        with pytest.raises(ValueError, match="out must be contiguous float32"):
+            held.gather(np.array([0]), np.empty((1, 2), np.float64))
+        with pytest.raises(IndexError, match="cannot evict up to row 4"):
+            held.evict(4)
+    with pytest.raises(RuntimeError, match="closed"):
+        held.append(np.zeros((1, 2), np.float32))
+    with pytest.raises(RuntimeError, match="closed"):
+        held.gather(np.array([0]), np.empty((1, 2), np.float32))
+
+
+def test_row_numbers_pass_two_to_the_32():
+    made = column((4,), "int64", block_rows=64, seal=False)
+    first = (2**32 + 5) // 64 * 64
+    seed = column((4,), "int64", block_rows=64, seal=False)
+    frames = np.arange(64 * 4).reshape(64, 4)
+    seed.append(frames)
+    _, data = next(iter(seed.blocks()))
+    moved = data.copy()
+    header = read_header(moved)
+    import dataclasses
+
+    from slipstream.storage.codec.frameformat import write_header
+
+    write_header(moved, dataclasses.replace(header, first_row=first))
+    made.add_block(moved)
+    assert made.append(frames) == first + 64
+    assert same(read(made, [first + 3, first + 70]), frames[[3, 6]])
+
+
+def test_eviction_gives_memory_back():
+    rng = np.random.default_rng(1)
+    with column((1000,), "float32", codec="raw", block_rows=16, seal=False) as held:
+        sizes = []
+        for _ in range(60):
+            held.append(rng.normal(size=(64, 1000)).astype("float32"))
+            held.evict(max(0, held.tail - 1024))
+            sizes.append(held.nbytes)
+            assert held.nbytes >= 4000 * len(held)
+        assert max(sizes[20:]) < 1.35 * 4000 * 1024
+        held.evict(held.tail)
+        assert held.nbytes < 0.3 * 4000 * 1024
+        assert held._table._arenas[True].live <= 16 * 4096 + 4096
+
+
+def test_the_index_does_not_grow_with_what_has_gone():
+    with column((2,), "uint8", block_rows=1, seal=False) as held:
+        for start in range(0, 4000, 100):
+            held.append(np.full((100, 2), start % 251, np.uint8))
+            held.evict(max(0, held.tail - 150))
+        assert held._table.index.shape[1] < 1000
+        assert (read(held, [3999])[0] == 3900 % 251).all()
+
+
+def test_memory_counts_the_arenas_as_they_are():
+    rng = np.random.default_rng(2)
+    with column((84, 84), "uint8", codec="raw", seal=False) as held:
+        held.append(rng.integers(0, 256, (2000, 84, 84), dtype=np.uint8))
+        held.flush()
+        assert 1.0 < held.nbytes / (2000 * 7056) < 1.05
+
+
+@pytest.mark.parametrize("group", [1, 8])
+def test_auto_takes_the_codec_that_suits_the_data(group):
+    rng = np.random.default_rng(3)
+    noise = rng.integers(0, 2**32, (512, 64), dtype=np.uint32).view(np.float32)
+    sparse = np.where(rng.random((512, 144)) < 0.2, rng.random((512, 144)), 0).astype(np.float32)
+    grid = np.repeat(np.repeat(rng.choice(np.array([0, 0.5, 1.0], np.float32), (512, 8, 8)), 8, 1), 8, 2)
+    for frames, expected in ((noise, "raw"), (sparse, "mask"), (grid, "lz4")):
+        with column(frames.shape[1:], frames.dtype, group=group) as held:
+            held.append(frames)
+            held.flush()
+            assert expected in held.stats()["codec"], (expected, held.stats())
+            assert same(read(held, np.arange(512)), frames)
+            assert held.stats()["ratio"] < 1.05
+
+
+def test_the_codec_is_chosen_again_when_the_data_change():
+    rng = np.random.default_rng(4)
+    with column((256,), "float32", block_rows=32, seal=False) as held:
+        sparse = np.where(rng.random((640, 256)) < 0.1, rng.random((640, 256)), 0).astype(np.float32)
+        noise = rng.integers(0, 2**32, (640, 256), dtype=np.uint32).view(np.float32)
+        held.append(sparse)
+        before = held.stats()["codec"]
+        held.append(noise)
+        assert held.stats()["codec"] == "raw" != before
+        held.append(sparse)  # nothing says that raw is too much now: it is looked at again after a while
+        for _ in range(15):
+            held.append(sparse)
+        assert held.stats()["codec"] == before
+        everything = np.concatenate([sparse, noise, *[sparse] * 16])
+        assert same(read(held, np.arange(len(everything))), everything)
+
+
+def test_blocks_are_coded_quickly_when_sealing_falls_behind(monkeypatch):
+    monkeypatch.setattr(blocks_module, "BACKLOG_BYTES", 0)
+    lazy = type("Lazy", (), {"submit": lambda self, column: None})()
+    monkeypatch.setattr(blocks_module, "sealer", lambda: lazy)
+    frames = np.repeat(np.arange(96, dtype=np.uint8)[:, None], 500, 1)
+    with column((500,), "uint8", codec="lz4", block_rows=8) as held:
+        held.append(frames)
+        stats = held.stats()
+        assert stats["quick_rows"] == 80 and stats["sealed_rows"] == 0 and stats["backlog_rows"] == 96
+        assert same(read(held, np.arange(96)), frames)
+        held.flush()
+        stats = held.stats()
+        assert stats["sealed_rows"] == 96 and stats["quick_rows"] == stats["backlog_rows"] == 0
+        assert stats["sealed_bytes_per_s"] > 0
+        assert same(read(held, np.arange(96)), frames)
+        assert held._table._arenas[False].nbytes == 0 or held._table._arenas[False].live == 0
+
+
+def test_a_block_that_leaves_while_it_waits_to_be_sealed_is_let_go(monkeypatch):
+    monkeypatch.setattr(blocks_module, "BACKLOG_BYTES", 0)
+    lazy = type("Lazy", (), {"submit": lambda self, column: None})()
+    monkeypatch.setattr(blocks_module, "sealer", lambda: lazy)
+    held = column((500,), "uint8", codec="lz4", block_rows=8)
+    held.append(np.zeros((96, 500), np.uint8))
+    assert held.stats()["quick_rows"] == 80
+    reading = held._table.reading
+
+    def evicted_first():  # between taking block 0 from the queue and reading it
+        monkeypatch.setattr(held._table, "reading", reading)
+        held.evict(90)
+        return reading()
+
+    monkeypatch.setattr(held._table, "reading", evicted_first)
+    assert held.seal_next()
+    held.flush()
+    assert same(read(held, np.arange(90, 96)), np.zeros((6, 500), np.uint8))
+
+
+def test_an_error_of_the_background_reaches_the_caller_and_loses_nothing(monkeypatch):
+    frames = np.arange(64, dtype=np.int32).reshape(64, 1)
+    held = column((1,), "int32", codec="lz4", block_rows=16)
+
+    def fails(*args, **kwargs):
+        raise MemoryError("no memory to code in")
+
+    monkeypatch.setattr(held.coder, "encode", fails)
+    with pytest.raises(RuntimeError, match="could not be sealed"):
+        held.append(frames)
+        held.flush()
+    monkeypatch.undo()
+    assert same(read(held, np.arange(64)), frames)
+
+
+@pytest.mark.parametrize("is_native", FORMS)
+def test_damage_is_reported_with_block_and_rows_and_the_rest_still_reads(is_native):
+    frames = np.random.default_rng(5).normal(size=(64, 30)).astype(np.float32)
+    with column((30,), "float32", codec="lz4", group=4, block_rows=32, is_native=is_native) as held:
+        held.append(frames)
+        held.flush()
+        address = int(held._table.index[0, 1])
+        block = native.view(address, read_header(native.view(address, int(held._table.index[2, 1]))).nbytes)
+        block[HEADER_BYTES + 8 * 8 + 4 * 120 * 2 + 17] ^= (
+            1  # in the third group of the second block, kept raw: it is noise
+        )
+        assert same(read(held, np.r_[0:40, 44:64]), frames[np.r_[0:40, 44:64]])
+        with pytest.raises(CodecError, match=r"rows 40 to 43 \(block 1\) are damaged"):
+            read(held, [1, 42])
+
+
+def test_a_block_from_elsewhere_must_fit():
+    with (
+        column((4,), "float32", block_rows=8, seal=False) as held,
+        column((4,), "float32", block_rows=8, seal=False) as other,
+    ):
+        held.append(np.ones((24, 4), np.float32))
+        made = [data for _, data in held.blocks()]
+        other.add_block(made[1])
+        assert (other.head, other.tail) == (8, 16)
+        with pytest.raises(ValueError, match="does not continue at row 16"):
+            other.add_block(made[1])
+        broken = made[2].copy()
+        broken[70] ^= 1
+        with pytest.raises(CodecError):
+            other.add_block(broken)
+        other.add_block(made[2].tobytes())
+        assert same(read(other, [8, 23]), np.ones((2, 4), np.float32))
+    with column((5,), "float32", block_rows=8) as third, pytest.raises(ValueError, match="does not fit"):
+        third.add_block(made[0])
+
+
+def test_blocks_can_be_read_from_a_mapped_file(tmp_path):
+    frames = np.random.default_rng(6).integers(0, 9, (96, 50)).astype(np.uint8)
+    with column((50,), "uint8", group=4, block_rows=32) as held:
+        held.append(frames)
+        held.flush()
+        for k, (header, data) in enumerate(list(held.blocks())):
+            data.tofile(tmp_path / str(k))
+            held.relocate(header.first_row, np.memmap(tmp_path / str(k), np.uint8, mode="r"))
+        assert held._table._arenas[True].live == 0 and held.stats()["relocated_bytes"] > 0
+        assert same(read(held, np.arange(96)), frames)
+        held.evict(40)
+        assert same(read(held, np.arange(40, 96)), frames[40:])
+        held.append(frames)
+        assert same(read(held, np.arange(96, 192)), frames)
+
+
+def test_without_the_native_kernels_everything_works(monkeypatch):
+    monkeypatch.setenv("SLIPSTREAM_PORTABLE", "1")
+    frames = frames_of(np.random.default_rng(7), 100)
+    with BlockColumn((5, 3), "float32", group=4, block_rows=16) as held:
+        assert not held.coder.native
+        held.append(frames)
+        held.flush()
+        assert same(read(held, np.arange(100)[::-1]), frames[::-1])

@@ -1,0 +1,31 @@
+import numpy as np
+import pytest
+
+from slipstream.storage.codec import CodecError
+from slipstream.storage.codec.images import compress_image, compress_image_seq, decompress_image, decompress_image_seq
+
+
+def test_an_image_comes_back():
+    image = np.arange(84 * 84, dtype=np.uint8).reshape(84, 84)
+    data = compress_image(image, level=3)
+    assert isinstance(data, bytes) and len(data) < image.nbytes
+    assert (decompress_image(data, (84, 84)) == image).all()
+    assert (decompress_image(data) == image.ravel()).all()
+
+
+def test_a_sequence_comes_back_from_an_array_and_from_a_list():
+    images = np.random.default_rng(0).normal(size=(5, 2, 3)).astype(np.float32)
+    images[2, 0] = [np.nan, -0.0, 0.0]
+    for form in (images, list(images), images[::-1][::-1]):
+        back = decompress_image_seq(compress_image_seq(form), (2, 3), 5, dtype=np.float32)
+        assert back.tobytes() == images.tobytes() and back.shape == images.shape
+
+
+def test_wrong_shapes_and_bytes_are_told():
+    data = compress_image_seq(np.zeros((4, 10, 10), np.uint8))
+    with pytest.raises(CodecError, match="ask for 500 bytes, the data hold 400"):
+        decompress_image_seq(data, (10, 10), 5)
+    with pytest.raises(CodecError):
+        decompress_image(b"not a frame at all", (4,))
+    with pytest.raises(CodecError):
+        decompress_image(data[:-9], (4, 10, 10))

@@ -1,0 +1,40 @@
+import pytest
+
+from slipstream.cli import main
+from slipstream.cli.bench.train import Result, markdown
+from slipstream.config.compose import load_train
+
+TINY = [
+    "env.num_obstacles=20",
+    "env.dyn.num_obstacles=8",
+    "algo.training_frame_num=4",
+    "algo.minibatches=2",
+    "algo.epochs=1",
+    "device=cpu",
+]
+
+
+@pytest.mark.parametrize("form", ["plain", "torchrl"])
+def test_a_form_is_measured_and_drawn(tmp_path, capsys, form):
+    pytest.importorskip("torchrl")
+    assert main(["bench", "train", "sizes=4,8", f"forms={form}", f"out={tmp_path}", *TINY]) == 0
+    table = (tmp_path / "train.md").read_text()
+    assert table.count(f"| {form} |") == 2 and "4 steps, 1 x 2 minibatches" in table
+    assert (tmp_path / "train.png").stat().st_size > 5000
+    assert "end to end" in capsys.readouterr().out
+
+
+WRONG = {"forms=fast": "plain, graphs, compiled", "sizes=a": "sizes=1024,16384", "algo=dqn": "algo=ppo"}
+
+
+@pytest.mark.parametrize(("word", "hint"), WRONG.items())
+def test_wrong_words_are_answered_with_the_right_ones(capsys, word, hint):
+    assert main(["bench", "train", word, "device=cpu"]) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_the_table_says_what_was_measured():
+    import torch
+
+    text = markdown([Result(1024, "graphs", 6e6, 1.3e6, 1.05e6, 900, 2.5, 31.0)], torch.device("cpu"), load_train(TINY))
+    assert "| 1,024 | graphs | 6,000,000 | 1,300,000 | 1,050,000 | 900 | 2.5 GB | 31 s |" in text

@@ -1,0 +1,223 @@
+"""`slipstream eval`: what it prints, draws and refuses, and whose policy it flies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from slipstream.cli import main
+from slipstream.config.compose import load_train, to_dict
+from slipstream.config.schema import EvalConfig
+from slipstream.models.policy import build_policy
+from slipstream.tasks.navigation.env import NavigationConfig
+from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
+from slipstream.training import evaluate
+from slipstream.training.evaluate import Flights, evaluation_env, fly, summarise
+from slipstream.training.policies import SHIPPED, load_policy
+from slipstream.training.run_folder import RunFolder
+
+RELEASED = Path(__file__).parents[2] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
+FIGURES = {"success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s", "drones"}
+
+WORLD = ["env.map_half_m=4", "env.num_obstacles=3", "env_dyn.num_obstacles=8", "model.trunk=[8]"]
+SHORT = ["eval.num_drones=3", "eval.map_seeds=[11,12]", "eval.max_steps=40", "eval.bootstrap=50", "device=cpu"]
+
+
+def write_policy(path, words=(), seed=0):
+    cfg = load_train([*WORLD, *words])
+    torch.manual_seed(seed)
+    env = evaluation_env(cfg.env, EvalConfig(num_drones=1, map_seeds=[1]), "cpu")
+    policy = build_policy(env.observation_spec, env.action_spec, cfg.model)
+    torch.save({"config": to_dict(cfg), "policy": policy.state_dict()}, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return write_policy(tmp_path_factory.mktemp("policy") / "policy.pt")
+
+
+def test_eval_prints_a_table_draws_a_picture_and_ends_with_one_json_object(checkpoint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert (
+        main(["eval", f"checkpoint={checkpoint}", *SHORT, "json=true", f"compare={checkpoint}", "out=paths.png"]) == 0
+    )
+    lines = capsys.readouterr().out.splitlines()
+    result = json.loads(lines[-1])
+    assert FIGURES | {"maps"} <= set(result)
+    assert [row["map_seed"] for row in result["maps"]] == [11, 12] and all(
+        FIGURES.issubset(row) for row in result["maps"]
+    )
+    assert result["drones"] == 6 and result["timeout"] == 1.0  # 40 steps are too few to arrive, or to hit anything
+    assert result["success"] + result["collision"] + result["timeout"] == pytest.approx(1.0)
+    paired = result["compare"]
+    assert (paired["difference"], paired["difference_low"], paired["difference_high"]) == (0, 0, 0)
+    assert [row["map_seed"] for row in paired["maps"]] == [11, 12] and all(
+        row["difference"] == 0 for row in paired["maps"]
+    )
+    assert (tmp_path / "paths.png").read_bytes().startswith(b"\x89PNG")
+    assert any("success" in line for line in lines[:-1])
+
+
+def test_the_world_is_the_checkpoints_own_unless_told_otherwise(checkpoint):
+    cfg, trained = evaluate.configure([f"checkpoint={checkpoint}"])
+    assert (cfg.env.map_half_m, cfg.env.num_obstacles, cfg.env.dyn.num_obstacles, cfg.task) == (4.0, 3, 8, "navigation")
+    cfg, _ = evaluate.configure([f"checkpoint={checkpoint}", "env_dyn.num_obstacles=0", "env.dynamics=quadrotor"])
+    assert (cfg.env.num_obstacles, cfg.env.dyn.num_obstacles, cfg.env.dynamics) == (3, 0, "quadrotor")
+
+
+def test_without_a_checkpoint_the_policy_that_ships_is_flown():
+    cfg, trained = evaluate.configure([])
+    assert trained.path == SHIPPED["navigation"] and cfg.task == "navigation"
+    assert trained.path.stat().st_size <= 1_000_000
+    env = evaluation_env(cfg.env, EvalConfig(num_drones=2, map_seeds=[1], max_steps=4), "cpu")
+    fly(env, trained.build(env.observation_spec, env.action_spec, "cpu"), 2)
+
+
+@pytest.mark.parametrize("words", [["red=learned", "blue=pursuit"], ["blue=crank"], ["games=20"]])
+def test_words_of_a_duel_are_the_task(words):
+    cfg, trained = evaluate.configure(words)
+    assert cfg.task == "aircombat" and trained.path == SHIPPED["aircombat"]
+
+
+@pytest.mark.parametrize(("word", "key"), [("red=crank", "red"), ("blue=pursuit", "blue"), ("games=20", "games")])
+def test_words_of_a_duel_are_refused_by_a_policy_of_another_task(checkpoint, capsys, word, key):
+    assert main(["eval", f"checkpoint={checkpoint}", word, *SHORT]) == 2
+    error = capsys.readouterr().err
+    assert (
+        f"{key}= is for task=aircombat" in error and "trained for task=navigation" in error and error.count("\n") == 1
+    )
+    assert main(["eval", "task=navigation", word, *SHORT]) == 2
+    assert f"{key}= is for task=aircombat, not task=navigation" in capsys.readouterr().err
+
+
+def test_a_run_folder_gives_its_best_policy_else_its_last(tmp_path):
+    run = RunFolder.create(tmp_path, "run", {"task": "navigation"})
+    for number in (2, 10):
+        write_policy(run.checkpoint_path(number), seed=number)
+    assert load_policy(run.path).path.name == "ckpt_000010.pt"
+    write_policy(run.path / "best.pt")
+    assert load_policy(run.path).path.name == "best.pt"
+
+
+def test_the_picture_of_a_run_goes_into_its_folder(tmp_path):
+    run = RunFolder.create(tmp_path, "run", {"task": "navigation"})
+    write_policy(run.checkpoint_path(2))
+    evaluate.run(*evaluate.configure([f"checkpoint={run.path}", *SHORT]), tell=lambda text: None)
+    assert (run.path / "eval.png").exists()
+
+
+def test_a_checkpoint_of_another_version_is_told(tmp_path, capsys):
+    state = torch.load(write_policy(tmp_path / "policy.pt"), weights_only=True)
+    state["config"]["env"]["gravity"] = 9.81
+    torch.save(state, tmp_path / "policy.pt")
+    assert main(["eval", f"checkpoint={tmp_path / 'policy.pt'}", *SHORT]) == 2
+    assert "other keys than this version has" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "no checkpoint at"),
+        (b"not a checkpoint", "policy.pt"),
+        (b"", "policy.pt"),
+        ({"weights": torch.zeros(3)}, "holds neither a Slipstream checkpoint nor NavRL's weights"),
+        (torch.zeros(3), "holds neither a Slipstream checkpoint nor NavRL's weights"),
+    ],
+)
+def test_a_file_that_is_missing_or_another_is_told_in_one_line(tmp_path, capsys, content, told):
+    path = tmp_path / "policy.pt"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        torch.save(content, path)
+    assert main(["eval", f"checkpoint={path}", *SHORT]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("slipstream eval: ") and told in error and error.count("\n") == 1
+
+
+def test_a_policy_of_another_task_is_not_compared_and_nothing_flies(checkpoint, capsys, monkeypatch):
+    monkeypatch.setattr(evaluate, "fly", None)
+    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"compare={SHIPPED['aircombat']}"]) == 2
+    error = capsys.readouterr().err
+    assert (
+        "trained for task=navigation" in error and "aircombat.pt for task=aircombat" in error and error.count("\n") == 1
+    )
+
+
+def test_a_policy_of_other_shapes_is_not_compared_and_nothing_flies(checkpoint, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(evaluate, "fly", None)
+    other = write_policy(tmp_path / "other.pt", ["env.lidar.azimuths=18"])
+    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"compare={other}"]) == 2
+    error = capsys.readouterr().err
+    assert "trained with other observations or actions" in error and len(error) < 500
+
+
+def test_a_picture_for_a_folder_that_is_not_there_is_refused_and_nothing_flies(
+    checkpoint, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(evaluate, "fly", None)
+    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"out={tmp_path / 'nowhere' / 'paths.png'}"]) == 2
+    assert f"there is no folder {tmp_path / 'nowhere'}" in capsys.readouterr().err
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_the_hint_of_more_maps_can_be_pasted(checkpoint):
+    told = []
+    evaluate.run(*evaluate.configure([f"checkpoint={checkpoint}", *SHORT, "eval.picture=false"]), tell=told.append)
+    (hint,) = [text for text in told if "take at least 16" in text]
+    cfg, _ = evaluate.configure([f"checkpoint={checkpoint}", hint.split("'")[1]])
+    assert cfg.eval.map_seeds == list(range(11, 27))
+
+
+@pytest.mark.parametrize("words", [["env.lidar.azimuths=18"], ["env.actions=discrete"]])
+def test_an_env_of_other_shapes_is_refused_with_the_remedy(checkpoint, capsys, words):
+    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, *words]) == 2
+    error = capsys.readouterr().err
+    assert "trained with other observations or actions" in error and error.count("\n") == 1
+
+
+def test_a_device_that_is_none_is_refused(checkpoint, capsys):
+    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, "device=gpu"]) == 2
+    assert "device=gpu" in capsys.readouterr().err
+
+
+needs_released = pytest.mark.skipif(not RELEASED.exists(), reason="NavRL's released weights are not here")
+
+
+@needs_released
+@pytest.mark.parametrize(
+    ("word", "told"), [("env.lidar.azimuths=18", "needs lidar of shape"), ("env.actions=discrete", "needs action")]
+)
+def test_navrls_policy_in_an_env_of_other_shapes_is_refused_by_name(capsys, word, told):
+    assert main(["eval", f"checkpoint={RELEASED}", *SHORT, word, "env.num_obstacles=0"]) == 2
+    assert told in capsys.readouterr().err
+
+
+@needs_released
+def test_navrls_released_policy_crosses_static_fields_here():
+    """The proof that the world is right, in small: 2 maps of 350 obstacles, 32 drones each (16 maps of 256: 0.97)."""
+    env = evaluation_env(
+        NavigationConfig(dyn=MovingObstaclesConfig(num_obstacles=0)),
+        EvalConfig(num_drones=32, map_seeds=[201, 202]),
+        "cpu",
+    )
+    policy = load_policy(RELEASED).build(env.observation_spec, env.action_spec, "cpu")
+    result = summarise(fly(env, policy, 32, record_paths=False))
+    assert result["success"] > 0.85
+    assert 23.0 < result["time_to_goal_s"] < 35.0  # 48 m at no more than 2 m/s on each axis
+
+
+def test_one_map_has_the_interval_of_its_drones():
+    success = np.array([[True, True, False, True]])
+    none = np.zeros((0, 4, 3), np.float32)
+    result = summarise(Flights([7], success, ~success, np.full((1, 4), np.nan), success, none, none))
+    assert (result["success_low"], result["success_high"]) == (
+        result["maps"][0]["success_low"],
+        result["maps"][0]["success_high"],
+    )
+    assert result["success_low"] < 0.75 < result["success_high"]

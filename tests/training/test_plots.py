@@ -1,0 +1,156 @@
+"""Contracts of the figures: a whole PNG at the path, no global state touched, what they refuse; and the numbers under them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slipstream.tasks.navigation.figures.flight import POINTS_PER_PATH, _round_step, _thinned, _view_half_m
+from slipstream.training.plots import _column, _smooth, flight_paths, learning_curve, success_bars, success_over_time
+
+BOXES = np.array([[0.0, 0.0, 0.15, 0.35, 2.0], [3.0, -2.0, 0.35, 0.35, 6.0]])
+GOALS = np.array([[0.0, -6.0], [1.0, -6.0], [2.0, -6.0]])
+OUTCOME = np.array([0, 1, 2])
+
+
+def three_flights() -> np.ndarray:
+    """[20, 3, 3]: southwards, the second ends after 15 steps, the third after 5."""
+    paths = np.zeros((20, 3, 3))
+    paths[:, :, 0] = [0.0, 1.0, 2.0]
+    paths[:, :, 1] = np.linspace(6, -6, 20)[:, None]
+    paths[15:, 1] = np.nan
+    paths[5:, 2] = np.nan
+    return paths
+
+
+def size_of_png(path: Path) -> tuple[int, int]:
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert data[-8:-4] == b"IEND"
+    return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+
+
+def test_flight_paths_draws_static_and_moving_worlds(tmp_path):
+    still = flight_paths(
+        tmp_path / "still.png", BOXES, three_flights(), OUTCOME, GOALS, title="three drones", map_half_m=5.0
+    )
+    assert size_of_png(still) == (1600, 1760)
+    movers = np.cumsum(np.full((20, 2, 3), 0.05), axis=0)
+    moving = flight_paths(
+        tmp_path / "m.png", BOXES, three_flights(), OUTCOME, GOALS, movers, np.array([0.25, 1.0]), map_half_m=5.0
+    )
+    assert moving.read_bytes() != still.read_bytes()
+
+
+def test_flight_paths_draws_an_empty_field_and_a_drone_that_never_flew(tmp_path):
+    paths = np.full((4, 1, 3), np.nan)
+    flight_paths(
+        tmp_path / "a.png", np.empty((0, 5)), paths, np.array([2]), np.zeros((1, 2)), np.empty((4, 0, 3)), np.empty(0)
+    )
+    assert size_of_png(tmp_path / "a.png") == (1600, 1760)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"boxes": BOXES[:, :4]}, r"boxes must be \[M, 5\]"),
+        ({"paths": np.zeros((4, 3, 2))}, r"paths must be \[T, N, 3\]"),
+        ({"goals": GOALS[:2]}, r"3 paths need outcome \[3\] and goals \[3, 2\]"),
+        ({"movers": np.zeros((4, 2, 3)), "widths": np.ones(3)}, "same K"),
+        ({"movers": np.zeros((4, 2, 3))}, "come together"),
+    ],
+)
+def test_flight_paths_says_which_shape_is_wrong(tmp_path, change, message):
+    arguments = {"boxes": BOXES, "paths": three_flights(), "outcome": OUTCOME, "goals": GOALS} | change
+    with pytest.raises(ValueError, match=message):
+        flight_paths(tmp_path / "a.png", **arguments)
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_a_path_ends_at_its_first_nan_and_keeps_its_ends_when_thinned():
+    line = np.stack([np.arange(3000.0), np.zeros(3000)], axis=1)
+    line[2500:] = np.nan
+    thin = _thinned(line)
+    assert len(thin) == POINTS_PER_PATH
+    assert (thin[0, 0], thin[-1, 0]) == (0.0, 2499.0)
+    assert len(_thinned(line[:10])) == 10
+
+
+def test_the_view_holds_map_and_flights_but_not_a_drone_that_flew_off():
+    goals = np.zeros((1, 2))
+    assert _view_half_m(np.full((2, 1, 3), 24.0), goals, 20.0) == pytest.approx(25.0)
+    assert _view_half_m(np.full((2, 1, 3), 5.0), goals, 20.0) == pytest.approx(21.0)
+    flown_off = np.array([[[5.0, 5.0, 2.0]], [[900.0, 5.0, 2.0]]])
+    assert _view_half_m(flown_off, goals, 20.0) == pytest.approx(27.0)
+
+
+def test_the_view_of_a_small_map_holds_starts_and_goals_far_outside_it():
+    assert _view_half_m(np.zeros((2, 1, 3)), np.array([[0.0, -12.0]]), 8.0) == pytest.approx(12.4)
+    assert _view_half_m(np.array([[[0.0, 12.0, 2.0]], [[0.0, 0.0, 2.0]]]), np.zeros((1, 2)), 8.0) == pytest.approx(12.4)
+
+
+def test_a_scale_is_a_round_number():
+    assert [_round_step(x) for x in (0.9, 1.0, 4.9, 7.0, 30.0)] == pytest.approx([0.5, 1.0, 2.0, 5.0, 20.0])
+
+
+def test_learning_curve_draws_with_gaps_without_time_and_with_one_row(tmp_path):
+    rows = [
+        {"iteration": i, "frames": 32 * i, "time_s": 2.0 * i, "episode/success": i / 100, "episode/return": None}
+        for i in range(100)
+    ]
+    rows[0]["episode/success"] = None
+    rows[50] |= {"eval/success": 0.4}
+    both = size_of_png(learning_curve(rows, tmp_path / "both.png", "navigation"))
+    frames_only = size_of_png(learning_curve([{"frames": 1, "episode/success": 0.5}], tmp_path / "one.png"))
+    assert both[0] > frames_only[0]
+
+
+def test_learning_curve_without_a_curve_says_so(tmp_path):
+    with pytest.raises(ValueError, match="nothing to draw"):
+        learning_curve([{"frames": 1, "kl": 0.1}], tmp_path / "a.png")
+
+
+def test_null_and_absent_metrics_are_no_points():
+    column = _column([{"kl": 1.0}, {"kl": None}, {}], "kl")
+    assert column[0] == 1.0
+    assert np.isnan(column[1:]).all()
+
+
+def test_smoothing_is_a_centred_mean_that_shrinks_at_the_ends():
+    values = np.zeros(50)
+    values[1] = 3.0
+    assert _smooth(values)[:4].tolist() == pytest.approx([1.5, 1.0, 1.0, 0.0])
+
+
+def test_success_bars_and_success_over_time_write_pictures(tmp_path):
+    rows = [
+        {"name": "flying straight", "success": 0.0},
+        {"name": "ours", "success": 0.8, "success_low": 0.7, "success_high": 0.9, "group": "80 moving"},
+    ]
+    size_of_png(success_bars(tmp_path / "bars.png", rows))
+    size_of_png(success_over_time(tmp_path / "time.png", {"a": [(0, 0.1), (60, 0.5)], "b": [(0, 0.1, 0.0, 0.2)]}))
+
+
+def test_success_over_time_names_the_series_that_is_wrong(tmp_path):
+    with pytest.raises(ValueError, match="series 'a'"):
+        success_over_time(tmp_path / "a.png", {"a": [(0, 1, 2)]})
+
+
+def test_importing_loads_no_matplotlib_and_drawing_changes_no_global(tmp_path):
+    program = f"""
+import sys
+import slipstream.training as runs
+assert "matplotlib" not in sys.modules, "imported too early"
+runs.success_bars({str(tmp_path / "a.png")!r}, [{{"name": "a", "success": 0.5}}])
+assert "matplotlib.pyplot" not in sys.modules
+import matplotlib
+assert not any(matplotlib.rcParams[key] != matplotlib.rcParamsDefault[key] for key in ("figure.facecolor", "font.size", "axes.grid"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,28 @@
+import pytest
+import torch
+
+from slipstream.training.readback import ReadBack
+
+
+def test_on_a_cpu_numbers_are_there_at_once_and_later_writes_do_not_reach_them():
+    readings = ReadBack(torch.device("cpu"))
+    numbers = torch.tensor([1.0, 2.0])
+    readings.send("first", numbers)
+    numbers.fill_(9.0)
+    assert readings.take(wait=False) == [("first", [1.0, 2.0])]
+    assert readings.take(wait=True) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_keeps_the_last_one_back_until_it_is_waited_for():
+    readings = ReadBack(torch.device("cuda"))
+    numbers = torch.zeros(3, device="cuda", dtype=torch.float64)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for k in range(3):
+            readings.send(k, numbers.fill_(k))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert readings.take(wait=False) == [(0, [0.0] * 3), (1, [1.0] * 3)]
+    assert readings.take(wait=True) == [(2, [2.0] * 3)]

@@ -1,0 +1,180 @@
+"""Contracts of RunFolder: unused names, what it holds, what `open` accepts, and files that are whole or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slipstream.storage.atomic import write_whole
+from slipstream.storage.files import FileSystem, atomic_file
+from slipstream.training.provenance import git_state
+from slipstream.training.run_folder import RunFolder
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch) -> Path:
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # set when the tests run inside a hook
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "code"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "trunk")
+    (folder / "policy.py").write_text("gain = 1\n")
+    git(folder, "add", "policy.py")
+    git(folder, "commit", "-q", "-m", "first")
+    return folder
+
+
+def test_config_comes_back_as_it_was_given_in_plain_types(tmp_path):
+    config = {
+        "task": "navigation",
+        "env": {"size": (1, 2)},
+        "lr": np.float64(5e-06),
+        "out": Path("a/b"),
+        "name": None,
+        "on": "off",
+    }
+    run = RunFolder.create(tmp_path, "a", config)
+    expected = {"task": "navigation", "env": {"size": [1, 2]}, "lr": 5e-06, "out": "a/b", "name": None, "on": "off"}
+    assert run.config() == expected
+    assert list(run.config()) == list(config)
+
+
+def test_a_name_in_use_gets_the_next_number(tmp_path):
+    names = [RunFolder.create(tmp_path, "fly", {}).path.name for _ in range(3)]
+    assert names == ["fly", "fly-2", "fly-3"]
+
+
+def test_the_default_name_ends_with_the_task(tmp_path):
+    assert RunFolder.create(tmp_path, None, {"task": "navigation"}).path.name.endswith("_navigation")
+    assert RunFolder.create(tmp_path, None, {"task": "my_package.my_module:MyEnv"}).path.name.endswith("_MyEnv")
+    assert RunFolder.create(tmp_path, None, {}).path.name.endswith("_run")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "/abs"])
+def test_a_name_that_is_not_one_folder_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="one folder name"):
+        RunFolder.create(tmp_path / "runs", name, {})
+
+
+def test_a_config_that_cannot_be_written_leaves_no_folder(tmp_path):
+    with pytest.raises(TypeError, match="config values"):
+        RunFolder.create(tmp_path / "runs", "a", {"policy": object()})
+    assert not (tmp_path / "runs").exists()
+
+
+def test_checkpoint_paths_sort_by_iteration(tmp_path):
+    run = RunFolder.create(tmp_path, "a", {})
+    assert run.checkpoint_path(123) == run.path / "checkpoints" / "ckpt_000123.pt"
+    assert run.checkpoints.is_dir()
+
+
+def test_open_takes_the_folder_or_anything_in_it(tmp_path):
+    run = RunFolder.create(tmp_path, "a", {})
+    run.checkpoint_path(7).write_bytes(b"")
+    for path in (run.path, run.path / "config.yaml", run.checkpoints, run.checkpoint_path(7)):
+        assert RunFolder.open(path) == run
+
+
+def test_open_says_what_is_missing(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere does not exist"):
+        RunFolder.open(tmp_path / "nowhere")
+    (tmp_path / "x" / "y").mkdir(parents=True)
+    with pytest.raises(FileNotFoundError, match=r"config\.yaml is missing"):
+        RunFolder.open(tmp_path / "x" / "y")
+
+
+def test_git_state_names_commit_branch_and_changes(repository):
+    clean = git_state(repository)
+    assert len(clean["commit"]) == 40
+    assert (clean["branch"], clean["dirty"], clean["diff"]) == ("trunk", False, "")
+    (repository / "policy.py").write_text("gain = 2\n")
+    dirty = git_state(repository)
+    assert dirty["dirty"] is True
+    assert "-gain = 1\n+gain = 2" in dirty["diff"]
+
+
+def test_a_run_started_in_a_repository_keeps_its_state_and_the_versions(repository, tmp_path, monkeypatch):
+    monkeypatch.chdir(repository)
+    run = RunFolder.create(tmp_path / "runs", "a", {})
+    saved = json.loads((run.path / "git.json").read_text())
+    assert saved["branch"] == "trunk"
+    assert {"commit", "dirty", "diff", "python", "torch", "slipstream", "device"} <= saved.keys()
+
+
+def test_a_folder_without_git_is_no_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert git_state(tmp_path) == {"commit": None, "branch": None, "dirty": None, "diff": None, "diff_truncated": False}
+
+
+def test_a_machine_without_git_is_no_error(repository, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert git_state(repository)["commit"] is None
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "config.yaml"
+    write_whole(path, b"old")
+
+    def full_disk(_: int) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_no_file_is_never_written_over(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("pipe")
+    for name, told in (
+        ("pipe", "is a device, a pipe"),
+        ("folder", "is a folder"),
+        ("link", "a pipe"),
+        ("no/file", "no folder"),
+    ):
+        with pytest.raises(OSError, match=told):
+            write_whole(tmp_path / name, b"new")
+        with pytest.raises(OSError, match=told), atomic_file(tmp_path / name, FileSystem()):
+            pass
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "folder").is_dir()
+    assert {path.name for path in tmp_path.iterdir()} == {"pipe", "folder", "link"}
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("there/file")
+    write_whole(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "there" / "file").read_bytes() == b"new"
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("used", ["", "metrics.jsonl", "checkpoints/ckpt_000001.pt.slip", "best.pt"])
+def test_a_run_that_fails_before_it_did_anything_leaves_no_folder(tmp_path, used):
+    run = RunFolder.create(tmp_path, "a", {})
+    (run.path / "metrics.jsonl").touch()
+    if used:
+        (run.path / used).write_text("something")
+    with pytest.raises(RuntimeError, match="out of memory"), run.kept_if_used():
+        raise RuntimeError("out of memory")
+    assert run.path.exists() == bool(used)
+
+
+def test_a_run_that_ends_well_is_kept(tmp_path):
+    run = RunFolder.create(tmp_path, "a", {})
+    with run.kept_if_used():
+        pass
+    assert run.path.exists()

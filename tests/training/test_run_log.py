@@ -1,0 +1,163 @@
+"""Contracts of RunLog: rows, nulls, torn lines, resuming, and the optional loggers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from slipstream.training.metrics_log import RunLog, read_metrics
+from slipstream.training.run_folder import RunFolder
+
+
+@pytest.fixture
+def run(tmp_path) -> RunFolder:
+    return RunFolder.create(tmp_path, "run", {"task": "navigation"})
+
+
+@pytest.fixture
+def no_tensorboard(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # makes its import fail, and the tests quick
+
+
+def clock_of(*seconds: float):
+    times = iter(seconds)
+    return lambda: next(times)
+
+
+@pytest.mark.usefixtures("no_tensorboard")
+class TestJsonLines:
+    def test_a_row_holds_iteration_frames_time_and_metrics(self, run):
+        with RunLog(run, clock=clock_of(10.0, 12.5)) as log:
+            log.write(1, 32, {"loss/policy": 0.25, "episode/success": 1})
+        expected = {"iteration": 1, "frames": 32, "time_s": 2.5, "loss/policy": 0.25, "episode/success": 1.0}
+        assert read_metrics(run.metrics_path) == [expected]
+        assert read_metrics(run.path) == [expected]
+
+    def test_a_row_is_on_disk_before_the_log_is_closed(self, run):
+        log = RunLog(run)
+        log.write(1, 32, {"kl": 0.5})
+        assert read_metrics(run.path)[0]["kl"] == 0.5
+        log.close()
+        log.close()
+
+    def test_values_that_json_cannot_hold_become_null(self, run):
+        with RunLog(run) as log:
+            log.write(1, 32, {"a": float("nan"), "b": float("inf"), "c": -float("inf")})
+        row = json.loads(run.metrics_path.read_text(), parse_constant=pytest.fail)
+        assert (row["a"], row["b"], row["c"]) == (None, None, None)
+
+    def test_a_metric_that_is_no_number_is_named(self, run):
+        with RunLog(run) as log, pytest.raises(TypeError, match="'kl' must be one number"):
+            log.write(1, 32, {"kl": [1, 2]})
+
+    def test_a_metric_may_not_hide_the_logs_own_keys(self, run):
+        with RunLog(run) as log, pytest.raises(ValueError, match="frames"):
+            log.write(1, 32, {"frames": 1.0})
+
+    def test_a_torn_last_line_is_left_out(self, run):
+        run.metrics_path.write_bytes(b'{"iteration": 0, "frames": 1}\n{"iteration": 1, "fra')
+        assert read_metrics(run.path) == [{"iteration": 0, "frames": 1}]
+
+    def test_a_broken_line_in_the_middle_is_an_error_that_names_it(self, run):
+        run.metrics_path.write_bytes(b'{"iteration": 0}\n{"itera\n{"iteration": 2}\n')
+        with pytest.raises(ValueError, match="line 2"):
+            read_metrics(run.path)
+
+    def test_a_resumed_log_equals_an_uninterrupted_one(self, run, tmp_path):
+        whole = RunFolder.create(tmp_path, "whole", {})
+        with RunLog(whole, clock=clock_of(0, 1, 2, 3, 4)) as log:
+            for i in range(4):
+                log.write(i + 1, 32 * (i + 1), {"kl": i / 10})
+        with RunLog(
+            run, clock=clock_of(0, 1, 2, 3)
+        ) as log:  # dies in the fourth iteration, its last checkpoint is that of two iterations
+            for i in range(3):
+                log.write(i + 1, 32 * (i + 1), {"kl": i / 10})
+        with open(run.metrics_path, "ab") as file:
+            file.write(b'{"iteration": 4, "fra')
+        with RunLog(run, done=2, clock=clock_of(100, 101, 102)) as log:
+            for i in range(2, 4):
+                log.write(i + 1, 32 * (i + 1), {"kl": i / 10})
+        assert run.metrics_path.read_bytes() == whole.metrics_path.read_bytes()
+
+    def test_resuming_at_0_starts_the_log_anew(self, run):
+        with RunLog(run) as log:
+            log.write(1, 32, {})
+        RunLog(run, done=0).close()
+        assert read_metrics(run.path) == []
+
+    def test_a_missing_tensorboard_is_said_once_and_the_log_goes_on(self, run, capsys):
+        with RunLog(run) as log:
+            log.write(1, 32, {"kl": 1.0})
+            log.write(2, 64, {"kl": 2.0})
+        assert capsys.readouterr().err.count("TensorBoard is not installed") == 1
+        assert len(read_metrics(run.path)) == 2
+
+
+class FakeWandb:
+    """Takes the place of the wandb package."""
+
+    def __init__(self) -> None:
+        self.inits: list[dict] = []
+        self.logged: list[tuple[int, dict]] = []
+        self.finished = 0
+
+    def init(self, **settings):
+        self.inits.append(settings)
+        return SimpleNamespace(log=lambda values, step: self.logged.append((step, values)), finish=self.finish)
+
+    def finish(self) -> None:
+        self.finished += 1
+
+
+@pytest.mark.usefixtures("no_tensorboard")
+class TestWandb:
+    @pytest.mark.parametrize("wandb", [None, {}, {"mode": "disabled"}, {"mode": None, "project": "x"}])
+    def test_it_is_not_imported_unless_asked_for(self, run, monkeypatch, wandb):
+        monkeypatch.setitem(sys.modules, "wandb", None)
+        RunLog(run, wandb).close()
+
+    @pytest.mark.parametrize("mode", ["online", "offline"])
+    def test_a_missing_package_says_how_to_install_it(self, run, monkeypatch, mode):
+        monkeypatch.setitem(sys.modules, "wandb", None)
+        with pytest.raises(ImportError, match=r"pip install 'slipstream-rl\[wandb\]'"):
+            RunLog(run, {"mode": mode})
+
+    def test_an_unknown_mode_names_the_known_ones(self, run):
+        with pytest.raises(ValueError, match="online, offline, disabled, not 'on'"):
+            RunLog(run, {"mode": "on"})
+
+    def test_rows_go_there_and_a_resumed_run_takes_up_the_same_id(self, run, monkeypatch):
+        fake = FakeWandb()
+        monkeypatch.setitem(sys.modules, "wandb", fake)
+        with RunLog(run, {"mode": "offline", "project": "drones", "entity": None}) as log:
+            log.write(1, 32, {"kl": 0.5, "bad": float("nan")})
+        RunLog(run, {"mode": "offline"}, done=1).close()
+        first, second = fake.inits
+        assert (first["mode"], first["project"], first["name"], first["config"]) == (
+            "offline",
+            "drones",
+            "run",
+            {"task": "navigation"},
+        )
+        assert "entity" not in first
+        assert first["id"] == second["id"]
+        assert fake.logged == [(1, {"frames": 32, "kl": 0.5})]
+        assert fake.finished == 2
+
+
+def test_tensorboard_files_appear_with_the_first_row(run):
+    pytest.importorskip("torch.utils.tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with RunLog(run) as log:
+        assert not (run.path / "tensorboard").exists()
+        log.write(1, 32, {"kl": 0.5, "bad": float("nan")})
+        log.write(2, 64, {"kl": 0.25})
+    events = EventAccumulator(str(run.path / "tensorboard"))
+    events.Reload()
+    assert events.Tags()["scalars"] == ["kl"]
+    assert [(event.step, event.value) for event in events.Scalars("kl")] == [(32, 0.5), (64, 0.25)]

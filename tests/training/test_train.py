@@ -1,0 +1,370 @@
+"""Tiny trainings, whole: what they leave behind, and that a run which was stopped is the run that never was."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import differences, rows_of, state_of
+
+from slipstream import train
+from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+from slipstream.cli import main
+from slipstream.config.compose import load_train
+from slipstream.config.help import ConfigError
+from slipstream.envs.base import BadActionError
+from slipstream.monitor import PerformanceMonitor
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.policies import latest_checkpoint, load_policy
+from slipstream.training.run_folder import RunFolder
+
+RELEASED = Path(__file__).parents[2] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
+
+# 8 iterations of 64 frames, of 0.32 s each; episodes of at most 20 of them, so that many end; a map so small that the drones,
+# which start outside of it, come near what stands and moves there
+TINY = shlex.split("""
+    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
+    env.disturbance.wind_mps2=0.2
+    algo.training_frame_num=8 algo.minibatches=4 algo.epochs=2 algo.schedule=adaptive
+    model.encoder=dict model.part=8 model.trunk=[16]
+    total_frames=512 save_interval=2 eval_interval=3 eval.num_drones=2 eval.map_seeds=[1] eval.max_steps=240
+    device=cpu threads=1 quiet=true wandb.mode=disabled
+""")
+
+
+def run_tiny(root, name, *words):
+    return train.run(load_train([*TINY, f"root={root}", f"name={name}", *words]))
+
+
+def resume(folder, *words):
+    return train.run(load_train([f"resume={folder.path}", *words]))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing disturbed."""
+    return run_tiny(tmp_path_factory.mktemp("whole"), "whole")
+
+
+# -- what a run leaves -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_leaves_its_configuration_code_log_and_checkpoints(whole):
+    names = {path.name for path in whole.path.iterdir()}
+    assert {"config.yaml", "git.json", "metrics.jsonl", "tensorboard", "checkpoints", "best.pt"} <= names
+    assert sorted(path.name for path in whole.checkpoints.iterdir()) == [
+        *(f"ckpt_{i:06d}.pt.slip" for i in (2, 4, 6, 8)),
+        "latest.pt.slip",
+    ]
+    assert list((whole.path / "tensorboard").iterdir())
+    assert whole.config()["env"]["num_envs"] == 8 and whole.config()["env"]["dyn"]["num_obstacles"] == 8
+    assert "commit" in json.loads((whole.path / "git.json").read_text())
+
+
+def test_a_run_of_some_length_leaves_its_curves(whole, tmp_path):
+    longer = run_tiny(tmp_path, "longer", "total_frames=1536")
+    assert [(run.path / "learning.png").exists() for run in (whole, longer)] == [False, True]
+
+
+def test_a_picture_that_cannot_be_drawn_does_not_end_a_training(whole, monkeypatch, capsys):
+    monkeypatch.setattr(train, "FEWEST_POINTS", 0)
+    monkeypatch.setattr(train, "learning_curve", lambda *args: open("/dev/full/learning.png"))  # noqa: SIM115
+    train.show_learning(whole, league=False)
+    assert "the curves could not be drawn" in capsys.readouterr().out
+
+
+def test_the_log_has_a_row_an_iteration_with_losses_episodes_and_times(whole):
+    rows = read_metrics(whole.path)
+    assert [row["iteration"] for row in rows] == list(range(1, 9))
+    assert [row["frames"] for row in rows] == [64 * (i + 1) for i in range(8)]
+    for name in (
+        "loss/policy",
+        "loss/value",
+        "loss/entropy",
+        "kl",
+        "lr",
+        "fps",
+        "episode/count",
+        "perf/collect",
+        "perf/learn",
+        "time_s",
+    ):
+        assert all(name in row for row in rows), name
+    assert any(row["episode/count"] > 0 and "episode/return" in row and "episode/collision" in row for row in rows)
+
+
+def test_it_evaluates_every_interval_and_at_the_end(whole):
+    evaluated = [row["iteration"] for row in read_metrics(whole.path) if "eval/success" in row]
+    assert evaluated == [3, 6, 8]
+
+
+def test_the_best_policy_is_whole_in_itself(whole):
+    loaded = load_policy(whole.path)
+    assert loaded.path.name == "best.pt" and loaded.trained_env["num_envs"] == 8
+    assert set(loaded.state["policy"]) == set(state_of(whole)["algo"]["policy"])
+
+
+def test_plain_checkpoints_and_no_more_than_asked_for(tmp_path):
+    folder = run_tiny(
+        tmp_path, "few", "compress_checkpoint=False", "keep_checkpoints=2", "eval_interval=0", "save_interval=1"
+    )
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == [
+        "ckpt_000007.pt",
+        "ckpt_000008.pt",
+        "latest.pt",
+    ]
+    assert not (folder.path / "best.pt").exists()
+    torch.load(folder.checkpoints / "ckpt_000008.pt", weights_only=True)  # any torch can read it
+
+
+def test_a_time_limit_ends_the_run_with_a_checkpoint(tmp_path):
+    folder = run_tiny(tmp_path, "short", "max_time_s=1e-6", "eval_interval=0")
+    assert len(read_metrics(folder.path)) == 1
+    assert latest_checkpoint(folder.checkpoints).name == "ckpt_000001.pt"
+
+
+def test_the_best_is_the_first_to_beat_all_before():
+    job = train.build(load_train(TINY))
+    scores = [0.2, 0.2, 0.5, 0.4, 0.6]
+    assert [job.is_best({"eval/success": score}) for score in scores] == [True, False, True, False, True]
+    assert not job.is_best({"loss/policy": 1.0})
+    other = train.build(load_train(TINY))
+    assert [other.is_best({"eval/return": score}) for score in (-9.0, -12.0, -3.0)] == [True, False, True]
+
+
+def test_intervals():
+    assert [it for it in range(10) if train.is_due(4, it, last=it == 9)] == [3, 7, 9]
+    assert not any(train.is_due(0, it, last=True) for it in range(10))
+
+
+def test_the_summary_reads_as_the_documents_have_it():
+    monitor = PerformanceMonitor()
+    with monitor.timer("learn"):
+        pass
+    with AsyncCheckpointSaver() as saver:
+        text = train.summary(monitor, saver)
+        later = train.summary(monitor, saver, resumed_at=100)
+    assert "=== Performance Summary ===" in text and "learn" in text
+    assert "[Checkpoint Stats]\n  Total saved: 0\n  Compression ratio: 1.00x\n  Queue size: 0" in text
+    assert "Total saved: 0 since the resume after 100 iterations\n" in later
+
+
+def test_the_signals_are_given_back_after_a_run(tmp_path):
+    before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
+    run_tiny(tmp_path, "once", "total_frames=64", "eval_interval=0")
+    assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_the_tiny_world_shows_what_a_run_depends_on():
+    collector = train.build(load_train(TINY)).collector
+    seen = {
+        name: any(bool(collector.rollout()["observation", name].any()) for _ in range(4))
+        for name in ("lidar", "dynamic_obstacle")
+    }
+    assert seen == {"lidar": True, "dynamic_obstacle": True}
+
+
+# -- same seed, same run -----------------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_run_bit_for_bit(whole, tmp_path):
+    again = run_tiny(tmp_path, "again")
+    assert differences(state_of(whole), state_of(again)) == []
+    assert rows_of(whole) == rows_of(again)
+
+
+def test_another_seed_gives_another_run(whole, tmp_path):
+    assert ".algo.policy.critic.weight" in differences(state_of(whole), state_of(run_tiny(tmp_path, "other", "seed=1")))
+
+
+def test_how_often_it_evaluates_does_not_change_what_it_learns(whole, tmp_path):
+    blind = run_tiny(tmp_path, "blind", "eval_interval=0")
+    assert differences(state_of(whole), state_of(blind)) == [".best"]
+
+
+def at_iteration(monkeypatch, wanted, action):
+    """Does `action` in the middle of iteration `wanted`, once."""
+    plain, done = train.Job.progress, []
+
+    def progress(job, it, clock):
+        if it == wanted and not done:
+            done.append(it)
+            action()
+        return plain(job, it, clock)
+
+    monkeypatch.setattr(train.Job, "progress", progress)
+
+
+@pytest.mark.parametrize(("number", "iteration"), [(signal.SIGINT, 3), (signal.SIGTERM, 4)])
+def test_a_run_stopped_by_a_signal_and_resumed_is_the_run_that_never_stopped(
+    whole, tmp_path, monkeypatch, number, iteration
+):
+    at_iteration(monkeypatch, iteration, lambda: os.kill(os.getpid(), number))
+    folder = run_tiny(tmp_path, "stopped")
+    assert state_of(folder)["iteration"] == iteration + 1 and len(read_metrics(folder.path)) == iteration + 1
+    assert "eval/success" not in read_metrics(folder.path)[iteration]  # who stops it is not kept waiting
+    assert resume(folder).path == folder.path
+    assert differences(state_of(whole), state_of(folder)) == []
+    assert rows_of(whole) == rows_of(folder)
+    best, theirs = (load_checkpoint(f.path / "best.pt") for f in (whole, folder))
+    assert differences(best, theirs) == []
+
+
+def test_a_run_that_died_flies_again_from_its_last_checkpoint(whole, tmp_path, monkeypatch):
+    def die():
+        raise MemoryError("the machine went away")
+
+    at_iteration(monkeypatch, 5, die)
+    with pytest.raises(MemoryError):
+        run_tiny(tmp_path, "died")
+    folder = RunFolder.open(tmp_path / "died")
+    assert state_of(folder)["iteration"] == 4 and len(read_metrics(folder.path)) == 5
+    resume(folder)
+    assert differences(state_of(whole), state_of(folder)) == []
+    assert rows_of(whole) == rows_of(folder)
+
+
+def test_a_finished_run_goes_on_when_given_more_frames(tmp_path):
+    folder = run_tiny(tmp_path, "more", "total_frames=128", "eval_interval=0")
+    resume(folder)  # nothing left to do
+    assert len(read_metrics(folder.path)) == 2
+    resume(folder, "total_frames=256")
+    assert len(read_metrics(folder.path)) == 4
+    assert state_of(folder)["config"]["total_frames"] == 256
+    resume(folder, "total_frames=320")  # and again: the last checkpoint's word holds
+    assert len(read_metrics(folder.path)) == 5
+
+
+# -- what resume refuses -----------------------------------------------------------------------------------------------
+
+
+def test_what_a_resumed_run_cannot_change_is_refused_by_name(whole):
+    with pytest.raises(ConfigError, match=r"env\.num_envs, algo\.gamma cannot change.*init="):
+        resume(whole, "env.num_envs=16", "algo.gamma=0.9")
+    with pytest.raises(ConfigError, match=r"algo\.epochs cannot change"):
+        resume(whole, "algo.epochs=4")  # the default, but not this run's
+    with pytest.raises(ConfigError, match=r"keeps its task, navigation"):
+        resume(whole, "task=tests_have_none:Env")
+    with pytest.raises(ConfigError, match=r"seed cannot change"):
+        resume(whole, "seed=5")
+
+
+def test_what_a_resumed_run_keeps_may_be_said_again(whole):
+    assert load_train([f"resume={whole.path}", "algo.epochs=2", "env_dyn.num_obstacles=8"]).algo.epochs == 2
+
+
+def test_resume_and_init_together_are_refused(whole):
+    with pytest.raises(ConfigError, match="leave init out"):
+        load_train([f"resume={whole.path}", "init=x.pt"])
+
+
+def test_a_folder_without_a_run_or_a_checkpoint_is_told(tmp_path, capsys):
+    assert main(["train", f"resume={tmp_path / 'nowhere'}"]) == 2
+    assert "does not exist" in capsys.readouterr().err
+    RunFolder.create(tmp_path, "young", {"task": "navigation"})
+    assert main(["train", f"resume={tmp_path / 'young'}"]) == 2
+    assert "no checkpoint" in capsys.readouterr().err
+
+
+# -- warm starts -------------------------------------------------------------------------------------------------------
+
+
+def test_init_starts_from_the_best_policy_of_a_run(whole):
+    job = train.build(load_train([*TINY, f"init={whole.path}", "env.num_envs=4", "env.num_obstacles=0"]))
+    assert differences(load_checkpoint(whole.path / "best.pt")["policy"], job.policy.state_dict()) == []
+
+
+def test_init_starts_from_a_checkpoint_file(whole):
+    file = whole.checkpoints / "ckpt_000004.pt.slip"
+    job = train.build(load_train([*TINY, f"init={file}"]))
+    assert differences(load_checkpoint(file)["algo"]["policy"], job.policy.state_dict()) == []
+
+
+def test_a_run_begun_with_init_resumes_without_that_file(whole, tmp_path):
+    start = tmp_path / "start.pt"
+    start.write_bytes((whole.path / "best.pt").read_bytes())
+    folder = run_tiny(tmp_path, "warm", f"init={start}", "total_frames=128", "eval_interval=0")
+    assert folder.config()["init"] == str(start)
+    start.unlink()
+    resume(folder, "total_frames=192")
+    assert len(read_metrics(folder.path)) == 3
+
+
+@pytest.mark.skipif(not RELEASED.exists(), reason="NavRL's released weights are not here")
+def test_init_takes_navrls_released_weights_and_learns_on(tmp_path):
+    words = [*(word for word in TINY if not word.startswith("model.")), f"init={RELEASED}"]  # which has NavRL's network
+    job = train.build(load_train(words))
+    released = torch.load(RELEASED, map_location="cpu", weights_only=True)
+    assert torch.equal(job.policy.critic.weight, released["critic.module.weight"])
+    assert torch.equal(job.policy.value_norm.running_mean, released["value_norm.running_mean"].squeeze())
+    folder = train.run(load_train([*words, f"root={tmp_path}", "total_frames=64", "eval_interval=0"]))
+    learned = state_of(folder)["algo"]["policy"]["critic.weight"]
+    assert not torch.equal(learned, released["critic.module.weight"])
+
+
+def test_init_from_another_network_says_which_one_it_is(whole):
+    with pytest.raises(ValueError, match=r"another network than model\.\* describes.*model\.trunk=\[16\]"):
+        train.build(load_train([*TINY, f"init={whole.path}", "model.trunk=[32,16]"]))
+
+
+def test_init_into_other_actions_is_refused(whole):
+    with pytest.raises(ValueError, match="other observations or actions"):
+        train.build(load_train([*TINY, f"init={whole.path}", "env.actions=discrete"]))
+
+
+# -- numbers that are none ---------------------------------------------------------------------------------------------
+
+
+def spoilt(whole, path, *names):
+    state = load_checkpoint(whole.path / "best.pt")
+    for name in names:
+        state["policy"][name].fill_(float("nan"))
+    torch.save(state, path)
+    return path
+
+
+def test_a_policy_that_gives_nan_stops_the_run_and_names_the_remedy(whole, tmp_path):
+    with pytest.raises((BadActionError, FloatingPointError), match=r"algo\.learning_rate"):
+        run_tiny(tmp_path, "nan", f"init={spoilt(whole, tmp_path / 'nan.pt', 'actor.alpha_layer.weight')}")
+
+
+def test_a_critic_that_gives_nan_stops_the_run_before_a_checkpoint_is_written(whole, tmp_path, capsys):
+    file = spoilt(whole, tmp_path / "nan.pt", "critic.bias")
+    assert main(["train", *TINY, f"root={tmp_path}", "name=nan", f"init={file}"]) == 2
+    error = capsys.readouterr().err
+    assert "loss/value" in error and "algo.learning_rate" in error and error.count("\n") == 1
+    assert not (tmp_path / "nan").exists()  # nothing was learned: no folder is left behind
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_time_a_run_has_used_is_kept_for_its_resume(tmp_path, capsys):
+    first = run_tiny(tmp_path, "timed", "max_time_s=1e-6", "algo.schedule=linear")
+    assert state_of(first)["iteration"] == 1 and state_of(first)["trained_s"] > 0
+    resume(first)  # the limit was reached
+    assert state_of(first)["iteration"] == 1
+    used = state_of(first)["trained_s"]
+    resume(
+        first, f"max_time_s={used * 1.0001 + 1e-6}"
+    )  # nothing but a moment is left: it is at the end of the schedule
+    assert state_of(first)["iteration"] == 2 and read_metrics(first.path)[-1]["lr"] < 1e-5
+    assert "performance" not in capsys.readouterr().out.lower()  # quiet=true is quiet
+
+
+def test_a_single_checkpoint_cannot_be_resumed_but_names_what_can(whole):
+    file = next(whole.checkpoints.glob("ckpt_000004*"))
+    with pytest.raises(ConfigError, match="init="):
+        load_train([f"resume={file}"])
+
+
+def test_a_checkpoint_comes_after_some_minutes_whatever_the_interval(tmp_path):
+    folder = run_tiny(
+        tmp_path, "slow", "save_interval=1000", "save_minutes=1e-9", "keep_checkpoints=100", "total_frames=192"
+    )
+    assert len(list(folder.checkpoints.glob("ckpt_*"))) == 3

@@ -1,0 +1,146 @@
+"""A run whose newest checkpoints are broken goes on from the newest good one, and says so."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+
+import pytest
+from tiny_runs import differences, rows_of, state_of
+
+from slipstream import train
+from slipstream.checkpoint.errors import CorruptCheckpointError
+from slipstream.checkpoint.newest import checkpoints_of
+from slipstream.cli import main
+from slipstream.config.compose import load_train
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.policies import latest_checkpoint, load_policy
+from slipstream.training.run_folder import RunFolder
+
+# 8 iterations of 64 frames, a checkpoint after each; whole ones after 1 and 5, differences between
+TINY = shlex.split("""
+    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
+    algo.training_frame_num=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16]
+    total_frames=512 save_interval=1 keep_checkpoints=20 checkpoint_full_every=4 eval_interval=0
+    device=cpu threads=1 quiet=true wandb.mode=disabled
+""")
+DATA, INDEX = 200, -3  # a byte in the first chunks, a byte in the index at the end
+
+
+def run_tiny(root, *words):
+    return train.run(load_train([*TINY, f"root={root}", "name=tiny", *words]))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing disturbed."""
+    return run_tiny(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    """Its copy, to be broken."""
+    shutil.copytree(whole.path, tmp_path / "copy", symlinks=True)
+    return RunFolder.open(tmp_path / "copy")
+
+
+def flip(path, at):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def slip(folder, iteration):
+    return folder.checkpoints / f"ckpt_{iteration:06d}.pt.slip"
+
+
+def resume(folder, *words):
+    return main(["train", f"resume={folder.path}", *words])
+
+
+@pytest.mark.parametrize("place", [DATA, INDEX])
+def test_a_broken_newest_checkpoint_is_passed_over_and_written_again(whole, copy, capsys, place):
+    flip(slip(copy, 8), place)
+    assert resume(copy) == 0
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "ckpt_000008.pt.slip is broken (" in told and "checksum" in told
+    assert "going on from iteration 7, ckpt_000007.pt.slip" in told and f"`slipstream ckpt repair {copy.path}`" in told
+    assert differences(state_of(whole), state_of(copy)) == [] and rows_of(whole) == rows_of(copy)
+    assert main(["ckpt", "verify", str(copy.path)]) == 0
+    assert not list(copy.checkpoints.glob(".*"))
+    assert resume(copy) == 0 and capsys.readouterr().err == ""
+
+
+def test_the_log_is_cut_to_the_iteration_it_goes_on_from(copy, monkeypatch):
+    for iteration in (8, 7, 6):
+        flip(slip(copy, iteration), DATA)
+
+    def die(*_):
+        raise MemoryError("the machine went away")
+
+    monkeypatch.setattr(train, "capture_training", die)  # before the first iteration
+    with pytest.raises(MemoryError):
+        resume(copy)
+    assert [row["iteration"] for row in read_metrics(copy.path)] == [1, 2, 3, 4, 5]
+
+
+def test_differences_to_a_broken_file_are_broken_with_it(whole, copy, capsys):
+    flip(slip(copy, 5), INDEX)
+    assert resume(copy) == 0
+    told = capsys.readouterr().err
+    assert all(f"ckpt_00000{i}.pt.slip is broken" in told for i in (5, 6, 7, 8)) and "going on from iteration 4" in told
+    assert differences(state_of(whole), state_of(copy)) == [] and rows_of(whole) == rows_of(copy)
+    capsys.readouterr()
+    assert resume(copy) == 0 and capsys.readouterr().err == ""
+
+
+def test_after_a_repair_the_broken_file_is_not_looked_at(whole, copy, capsys):
+    flip(slip(copy, 8), INDEX)
+    assert main(["ckpt", "repair", str(copy.path)]) == 0
+    assert slip(copy, 8).with_name("ckpt_000008.pt.slip.broken").is_file()
+    assert latest_checkpoint(copy.checkpoints).name == "ckpt_000007.pt"
+    capsys.readouterr()
+    assert resume(copy) == 0 and capsys.readouterr().err == ""
+    assert differences(state_of(whole), state_of(copy)) == []
+
+
+def test_a_best_policy_that_is_broken_is_passed_over(copy, capsys):
+    best = copy.path / "best.pt"
+    shutil.copy(load_policy(None).path, best)
+    assert load_policy(copy.path).path == best
+    flip(best, best.stat().st_size // 2)
+    assert load_policy(copy.path).path.name == "ckpt_000008.pt.slip"
+    told = capsys.readouterr().err
+    assert (
+        told.startswith("best.pt is broken (") and "taking the newest good checkpoint" in told and told.count("\n") == 1
+    )
+    with pytest.raises(CorruptCheckpointError, match="best.pt"):  # asked for by name there is no other
+        load_policy(best)
+
+
+def test_a_policy_of_a_run_without_a_best_comes_from_its_newest_good_checkpoint(copy, capsys):
+    assert load_policy(copy.path).path == slip(copy, 8) and capsys.readouterr().err == ""
+    flip(slip(copy, 8), DATA)
+    assert load_policy(copy.path).path == slip(copy, 7)
+    assert "ckpt_000008.pt.slip is broken" in capsys.readouterr().err
+
+
+def test_flipped_weights_of_a_plain_torch_file_are_noticed(tmp_path, capsys):
+    folder = run_tiny(tmp_path, "compress_checkpoint=false", "checkpoint_full_every=1", "total_frames=192")
+    newest = folder.checkpoints / "ckpt_000003.pt"
+    weights = next(iter(state_of(folder)["algo"]["policy"].values())).numpy().tobytes()
+    flip(newest, newest.read_bytes().index(weights) + 1)
+    assert resume(folder) == 0
+    assert "ckpt_000003.pt is broken (the checksum of" in capsys.readouterr().err
+
+
+def test_where_all_are_broken_each_is_named(copy, capsys):
+    for path in checkpoints_of(copy.checkpoints):
+        flip(path, INDEX)
+    assert resume(copy) == 2
+    told = capsys.readouterr().err
+    assert "no checkpoint in" in told and "is whole: ckpt_000008.pt.slip (" in told and "init=" in told
+    with pytest.raises(CorruptCheckpointError):
+        load_policy(copy.path)
+    assert main(["ckpt", "repair", str(copy.path)]) == 0
+    assert resume(copy) == 2 and "8 were put aside as broken" in capsys.readouterr().err

@@ -1,0 +1,85 @@
+"""One training at a time writes a run folder; the lock goes with the process that holds it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from slipstream import train
+from slipstream.cli import main
+from slipstream.config.compose import load_train
+from slipstream.storage.lock import WriterLock
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.run_folder import RunFolder
+
+TINY = shlex.split("""
+    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
+    algo.training_frame_num=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16]
+    total_frames=192 save_interval=1 eval_interval=0 device=cpu threads=1 quiet=true wandb.mode=disabled
+""")
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from slipstream.saving.lock import WriterLock
+with WriterLock(Path(sys.argv[1])):
+    if not os.fork():  # as workers are; it outlives its parent
+        print(os.getpid(), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_run_that_is_being_trained_is_not_resumed_by_another(tmp_path, monkeypatch, capsys, resumed):
+    plain, answers, log = train.Job.progress, [], []
+
+    def progress(job, it, clock):
+        if it == 2 and not answers:
+            log.append((tmp_path / "tiny" / "metrics.jsonl").read_bytes())
+            answers.append(main(["train", f"resume={tmp_path / 'tiny'}"]))
+            log.append((tmp_path / "tiny" / "metrics.jsonl").read_bytes())
+        return plain(job, it, clock)
+
+    if resumed:
+        train.run(load_train([*TINY, f"root={tmp_path}", "name=tiny", "total_frames=128"]))
+    monkeypatch.setattr(train.Job, "progress", progress)
+    words = [f"resume={tmp_path / 'tiny'}", "total_frames=192"] if resumed else [*TINY, f"root={tmp_path}", "name=tiny"]
+    folder = train.run(load_train(words))
+    assert answers == [2] and log[0] == log[1]
+    told = capsys.readouterr().err
+    assert (
+        f"{folder.path} is being written by process {os.getpid()} on" in told
+        and "wait until it ends or stop it" in told
+    )
+    assert told.count("\n") == 1
+    assert len(read_metrics(folder.path)) == 3
+    assert main(["train", f"resume={folder.path}", "total_frames=256"]) == 0  # and the lock went with the run
+    assert len(read_metrics(folder.path)) == 4
+
+
+def test_a_resume_that_fails_lets_the_run_go(tmp_path):
+    folder = RunFolder.create(tmp_path, "young", {"task": "navigation"})
+    assert main(["train", f"resume={folder.path}"]) == 2  # it has no checkpoint
+    with WriterLock(folder.path):
+        pass
+
+
+def test_a_killed_holder_leaves_no_lock_though_its_children_live(tmp_path):
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    child = int(holder.stdout.readline())
+    try:
+        with pytest.raises(BlockingIOError, match=f"is being written by process {holder.pid} on"):
+            WriterLock(tmp_path).take()
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        os.kill(child, 0)  # is there
+        with WriterLock(tmp_path):
+            pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+        holder.kill()
+        holder.stdout.close()

@@ -1,0 +1,218 @@
+"""Tiny off-policy trainings, whole: on the navigation world and on Gymnasium's, stopped and resumed, judged and refused."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+import torch
+from tiny_runs import differences, state_of
+
+from slipstream import train
+from slipstream.algorithms.learner import ReplayLearner
+from slipstream.cli import main
+from slipstream.config.compose import load_train
+from slipstream.config.help import ConfigError
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.policies import load_policy
+
+# 6 iterations of 64 frames; the first update comes in the third
+SHORT = shlex.split("""
+    env.num_envs=8 algo.training_frame_num=8 algo.updates=3 algo.batch_size=16 algo.warmup=130 algo.buffer_size=300
+    model.part=8 model.trunk=[16] total_frames=384 save_interval=2 eval_interval=3 eval.num_drones=2
+    device=cpu quiet=true wandb.mode=disabled
+""")
+NAVIGATION = shlex.split("""
+    env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
+    model.encoder=dict eval.map_seeds=[1] eval.max_steps=240
+""")
+RUNS = {
+    "dqn": [*NAVIGATION, "env.actions=discrete", "algo.n_step=3", "algo.prioritised=true", "algo.target_interval=2"],
+    "sac": [*NAVIGATION, "algo.final_rate=0.1"],
+    "td3": ["task=gym", "env.id=Pendulum-v1", "env.max_episode_steps=30", "eval.max_steps=10"],
+    "dqn-gym": ["task=gym", "env.id=CartPole-v1", "eval.max_steps=50"],
+}
+
+
+def words_of(run):
+    return [f"algo={run.partition('-')[0]}", *SHORT, *RUNS[run]]
+
+
+def run_short(root, name, run, *words):
+    return train.run(load_train([*words_of(run), f"root={root}", f"name={name}", *words]))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """One undisturbed run of each kind, made when it is first asked for."""
+    made = {}
+
+    def get(run):
+        if run not in made:
+            made[run] = run_short(tmp_path_factory.mktemp("whole"), run, run)
+        return made[run]
+
+    return get
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_run_learns_after_the_warm_up_and_leaves_what_eval_needs(whole, run, capsys):
+    folder = whole(run)
+    rows = read_metrics(folder.path)
+    assert len(rows) == 6
+    loss = "loss/q" if "dqn" in run else "loss/critic"
+    assert [loss in row for row in rows] == [False, False, True, True, True, True]
+    assert [row["replay/updates"] for row in rows] == [0, 0, 3, 6, 9, 12]
+    assert state_of(folder)["algo"]["updates"] == 12
+    capsys.readouterr()
+    assert (
+        main(
+            ["eval", f"checkpoint={folder.path}", "json=true", "eval.num_drones=3", "eval.picture=false", "device=cpu"]
+        )
+        == 0
+    )
+    result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert "success" in result if RUNS[run][0].startswith("env") else "return" in result
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_run_that_died_goes_on_from_its_last_checkpoint_bit_for_bit(whole, tmp_path, monkeypatch, run):
+    plain, died = train.Job.progress, []
+
+    def progress(job, it, clock):
+        if it == 5 and not died:
+            died.append(it)
+            raise MemoryError("the machine went away")
+        return plain(job, it, clock)
+
+    monkeypatch.setattr(train.Job, "progress", progress)
+    with pytest.raises(MemoryError):
+        run_short(tmp_path, "died", run)
+    folder = train.RunFolder.open(tmp_path / "died")
+    assert state_of(folder)["iteration"] == 4
+    train.run(load_train([f"resume={folder.path}"]))
+    assert differences(state_of(whole(run)), state_of(folder)) == []
+
+
+def test_without_its_replay_a_resumed_run_fills_a_new_one_and_does_not_act_at_random(tmp_path):
+    folder = run_short(tmp_path, "bare", "sac", "algo.save_replay=off", "total_frames=256", "eval_interval=0")
+    assert "replay" not in state_of(folder)["algo"]
+    train.run(load_train([f"resume={folder.path}", "total_frames=512"]))
+    rows = read_metrics(folder.path)[4:]
+    assert ["loss/critic" in row for row in rows] == [False, False, True, True]
+    assert state_of(folder)["algo"]["policy"]["random_share"].item() == 0
+
+
+def test_a_large_replay_stays_out_of_checkpoints_unless_asked_for(monkeypatch):
+    monkeypatch.setattr("slipstream.algorithms.learner.SMALL_BYTES", 10)
+    for setting, kept in (("auto", False), ("on", True), ("off", False)):
+        job = train.build(load_train([*words_of("sac"), f"algo.save_replay={setting}"]))
+        job.algo.update(job.collector.rollout())
+        assert ("replay" in job.algo.state_dict()) is kept
+
+
+def test_priorities_follow_the_errors():
+    job = train.build(load_train([*words_of("dqn"), "algo.warmup=1"]))
+    assert isinstance(job.algo, ReplayLearner)
+    told = []
+    plain = job.algo.buffer.update_priority
+    job.algo.buffer.update_priority = lambda index, error: told.append((index, error)) or plain(index, error)
+    job.algo.update(job.collector.rollout())
+    ((index, error),) = told
+    assert index.shape == error.shape == (3 * 16,) and (error >= 0).all()
+
+
+def test_init_starts_from_the_policy_of_another_run(whole):
+    folder = whole("sac")
+    job = train.build(load_train([*words_of("sac"), f"init={folder.path}"]))
+    theirs = load_policy(folder.path).state["policy"]
+    assert all(
+        torch.equal(value, theirs[name]) for name, value in job.policy.state_dict().items() if name != "random_share"
+    )
+    assert job.policy.random_share.item() == 0  # what was learned is not drowned in random actions
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["algo=dqn"], r"algo=sac or algo=td3.*env\.actions=discrete"),
+        (["algo=sac", "env.actions=discrete"], r"algo=dqn"),
+        (["algo=sac", "task=gym"], r"algo=dqn"),
+        (["algo=sac", "algo.epochs=3"], r"unknown key 'algo\.epochs'"),
+        (["algo=ppo", "algo.buffer_size=3"], r"unknown key 'algo\.buffer_size'"),
+        (["algo=td3", "algo.policy_dely=3"], r"did you mean 'algo\.policy_delay'"),
+        (["algo=sac", "preset=h200"], r"preset=h200 has no settings for algo=sac, but for ppo"),
+        (["algo=sac", "compile=on"], r"compile=on"),
+        (["task=gym", "env.id=CartPol-v1"], r"env\.id=CartPol-v1"),
+    ],
+)
+def test_what_does_not_go_together_is_told_with_the_remedy(words, told):
+    with pytest.raises(ValueError, match=told):
+        train.build(
+            load_train(
+                [*words, *(["env.num_envs=2", "env.num_obstacles=0"] if "task=gym" not in words else []), "device=cpu"]
+            )
+        )
+
+
+def test_a_resumed_run_keeps_its_algorithm(whole):
+    with pytest.raises(ConfigError, match="keeps its algorithm, sac"):
+        load_train([f"resume={whole('sac').path}", "algo=td3"])
+    assert load_train([f"resume={whole('sac').path}"]).algo.name == "sac"
+
+
+def test_help_lists_the_keys_of_the_chosen_algorithm(capsys):
+    assert main(["train", "algo=sac", "task=gym", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "algo.target_entropy=null" in text and "minus the number of action dimensions" in text
+    assert (
+        "algo.buffer_size=100000 " in text and "steps kept" in text
+    )  # inherited, with its comment; as conf/tuned/gym-sac.yaml has it
+    assert "algo.epochs" not in text and "env.id=CartPole-v1" in text
+
+
+def test_names_from_sb3_are_understood():
+    cfg = load_train(
+        [
+            "algo=dqn",
+            "algo.learning_starts=5",
+            "algo.gradient_steps=6",
+            "algo.train_freq=7",
+            "algo.target_update_interval=8",
+        ]
+    )
+    assert (cfg.algo.warmup, cfg.algo.updates, cfg.algo.training_frame_num, cfg.algo.target_interval) == (5, 6, 7, 8)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn", "sac", "td3"])
+@pytest.mark.parametrize("choice", ["preset=demo", "task=gym", "preset=debug"])
+def test_every_algorithm_has_settings_for_the_demo_and_for_gym(algo, choice):
+    cfg = load_train([choice, f"algo={algo}"])
+    assert cfg.algo.name == algo
+
+
+def test_the_importance_exponent_grows_to_one():
+    job = train.build(load_train(words_of("dqn")))
+    seen = []
+    for progress in (0.0, 0.5, 1.0):
+        job.algo.update(job.collector.rollout(), progress)
+        seen.append(job.algo.buffer.sampler.beta)
+    assert seen == pytest.approx([0.4, 0.7, 1.0])
+
+
+def test_loading_a_state_leaves_it_to_its_owner():
+    jobs = [train.build(load_train(words_of("dqn"))) for _ in range(2)]
+    for _ in range(4):
+        jobs[0].algo.update(jobs[0].collector.rollout())
+    state = jobs[0].algo.state_dict()
+    before = torch.cat(
+        [v.clone().flatten() for s in state["optimizers"].values() for m in s.values() for v in m.values() if v.ndim]
+    )
+    jobs[1].algo.load_state_dict(state)
+    jobs[1].algo._warm = True
+    jobs[1].algo.update(jobs[1].collector.rollout())
+    after = torch.cat(
+        [v.flatten() for s in state["optimizers"].values() for m in s.values() for v in m.values() if v.ndim]
+    )
+    assert torch.equal(before, after)

@@ -1,0 +1,138 @@
+"""An env of one's own trained from the command line, stopped half way, resumed, evaluated."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+from tiny_runs import differences, rows_of, state_of
+
+from slipstream import train
+from slipstream.cli import main
+from slipstream.config.compose import load_train
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.run_folder import RunFolder
+
+OWN = """
+import os
+from dataclasses import dataclass
+import torch
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.specs import Box
+
+@dataclass
+class Config:
+    num_envs: int = 4
+    stop_at: int = -1  # the step at which it sends its own process a signal
+    signal: int = 2
+
+class Slope(TensorEnv):
+    '''Pays for climbing; starts are drawn from torch's own generator.'''
+
+    Config = Config
+    observation_spec = {"x": Box((1,))}
+    action_spec = Box((1,), -1.0, 1.0)
+    state_names = ("x", "age", "steps")
+
+    def __init__(self, num_envs, device="cpu", seed=0, config=None):
+        super().__init__(num_envs, device, seed)
+        self.config = config or Config()
+        self.x = torch.zeros(num_envs, 1, device=device)
+        self.age = torch.zeros(num_envs, device=device)
+        self.steps = torch.zeros((), dtype=torch.int64)
+
+    def _reset(self, mask):
+        self.x.copy_(torch.where(mask[:, None], torch.randn_like(self.x), self.x))
+        self.age.mul_(~mask)
+
+    def _advance(self, action):
+        self.x.add_(0.1 * action)
+        self.age.add_(1)
+        self.steps.add_(1)
+        if self.steps == self.config.stop_at and os.environ.get("TRAINING"):
+            os.kill(os.getpid(), self.config.signal)
+
+    def _observe(self):
+        return {"x": self.x.clone()}
+
+    def _outcome(self):
+        over = self.age >= 5
+        return Outcome(self.x[:, 0].clone(), over & (self.x[:, 0] > 1), over & (self.x[:, 0] <= 1), {"height": self.x[:, 0].clone()})
+"""
+
+OWN_RUN = shlex.split("""
+    task=slope_env:Slope env.num_envs=6 algo.training_frame_num=4 algo.minibatches=2 model.trunk=[8]
+    total_frames=192 save_interval=100 eval_interval=3 eval.num_drones=3 eval.max_steps=8
+    device=cpu threads=1 quiet=true wandb.mode=disabled
+""")
+
+
+def slipstream(cwd, *words, **environment):
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "slipstream", *words]
+    return subprocess.run(command, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    """Where one stands, with an env of one's own in it."""
+    (tmp_path / "slope_env.py").write_text(textwrap.dedent(OWN))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_process_stopped_by_a_signal_leaves_a_run_that_goes_on_as_if_nothing_had_been(own_folder, number):
+    words = [*OWN_RUN, "env.stop_at=14", f"env.signal={number.value}"]
+    stopped = slipstream(own_folder, "train", *words, "name=stopped", TRAINING="1")
+    assert stopped.returncode == 0, stopped.stderr
+    folder = RunFolder.open(own_folder / "runs" / "stopped")
+    assert (
+        state_of(folder)["iteration"] == 4
+    )  # step 14 lies in the fourth iteration of 4 steps, which is ended and saved
+    assert f"slipstream train resume={folder.path}" in stopped.stdout
+    assert main(["train", f"resume={folder.path}"]) == 0  # the task and its keys are the run's own
+    assert main(["train", *words, "name=whole"]) == 0
+    whole = RunFolder.open(own_folder / "runs" / "whole")
+    assert rows_of(whole) == rows_of(folder) and len(rows_of(whole)) == 8
+    assert differences(state_of(whole), state_of(folder)) == []
+
+
+def test_an_env_of_ones_own_is_trained_and_evaluated_like_ours(own_folder, capsys):
+    assert main(["train", *OWN_RUN, "name=own"]) == 0
+    rows = read_metrics(own_folder / "runs" / "own")
+    assert "eval/height" in rows[2] and "eval/return" in rows[2] and "episode/height" in rows[7]
+    assert (own_folder / "runs" / "own" / "best.pt").exists()
+    capsys.readouterr()
+    assert main(["eval", "checkpoint=runs/own", "eval.num_drones=5", "json=true"]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result["episodes"] == 5 and result["length"] == 5.0 and math.isfinite(result["return"])
+    assert main(["eval", "checkpoint=runs/own", "compare=runs/own"]) == 2
+    assert "compare=" in capsys.readouterr().err
+
+
+def test_an_observation_that_is_not_its_specs_ends_a_training_with_a_sentence(own_folder, capsys):
+    source = (own_folder / "slope_env.py").read_text()
+    assert source.count("self.x.clone()}") == 1
+    (own_folder / "mistaken_env.py").write_text(source.replace("self.x.clone()}", "self.x[:, :0].clone()}"))
+    assert main(["train", *OWN_RUN, "task=mistaken_env:Slope", "name=mistaken"]) == 2
+    error = capsys.readouterr().err
+    assert "observation 'x': the spec says [" in error and "_observe gave [0]" in error and error.count("\n") == 1
+    assert not (own_folder / "runs" / "mistaken").exists()
+
+
+def test_evaluating_leaves_the_random_state_as_it_was(own_folder):
+    job = train.build(load_train(OWN_RUN))
+    before = torch.get_rng_state()
+    first = job.evaluate()
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(3)
+    assert job.evaluate() == first  # and is itself the same each time

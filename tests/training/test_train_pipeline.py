@@ -1,0 +1,136 @@
+"""Trainings whose batches are collected beside the learner: the same run each time, also when it was stopped in between."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+import torch
+
+from slipstream import train
+from slipstream.checkpoint import load_checkpoint
+from slipstream.collectors import PipelinedDataCollector
+from slipstream.config.compose import load_train
+from slipstream.config.help import ConfigError
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.policies import latest_checkpoint
+
+TINY = shlex.split("""
+    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
+    algo.training_frame_num=8 model.encoder=dict model.part=8 model.trunk=[16]
+    total_frames=512 save_interval=2 eval_interval=3 eval.num_drones=2 eval.map_seeds=[1] eval.max_steps=240
+    device=cpu threads=1 quiet=true wandb.mode=disabled
+""")
+ALGORITHMS = {
+    "ppo": ["algo.minibatches=4", "algo.epochs=2"],
+    "sac": ["algo=sac", "algo.updates=4", "algo.warmup=64", "algo.batch_size=16"],
+}
+
+
+def run(root, name, mode, *words):
+    return train.run(load_train([*TINY, f"root={root}", f"name={name}", f"collect.pipeline={mode}", *words]))
+
+
+def state(folder):
+    found = load_checkpoint(latest_checkpoint(folder.checkpoints))
+    return {k: v for k, v in found.items() if k not in ("config", "rng")}
+
+
+def differences(a, b, at=""):
+    if isinstance(a, dict):
+        return [
+            d
+            for k in {**a, **b}
+            for d in (differences(a[k], b[k], f"{at}.{k}") if k in a and k in b else [f"{at}.{k}"])
+        ]
+    if isinstance(a, torch.Tensor):
+        return [] if a.shape == b.shape and a.cpu().numpy().tobytes() == b.cpu().numpy().tobytes() else [at]
+    return [] if a == b else [at]
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("mode", ["on", "on_policy"])
+def test_a_run_repeats_and_a_stopped_one_goes_on_as_if_it_had_not_been(tmp_path, mode, algo):
+    words = ALGORITHMS[algo]
+    whole = run(tmp_path, "whole", mode, *words)
+    again = run(tmp_path, "again", mode, *words, "collect.prefetch_count=1")
+    part = run(tmp_path, "part", mode, *words, "total_frames=256")
+    train.run(load_train([f"resume={part.path}", "total_frames=512"]))
+    assert differences(state(whole), state(again)) == []
+    assert differences(state(whole), state(part)) == []
+    rows = read_metrics(whole.path)
+    assert [row["frames"] for row in rows] == [64 * (i + 1) for i in range(8)]
+    assert any("eval/success" in row for row in rows)
+
+
+def test_on_policy_the_first_update_has_no_ratio_but_one_and_late_data_have():
+    """The KL of the first minibatch is 0 by on-policy data; by older data as well, since the clip is around the present weights."""
+    job = train.build(
+        load_train([*TINY, *ALGORITHMS["ppo"], "collect.pipeline=on", "algo.minibatches=1", "algo.epochs=1"])
+    )
+    with job.collector as collector:
+        assert isinstance(collector, PipelinedDataCollector)
+        importance = []
+        for _ in range(3):
+            batch = collector.rollout()
+            data = job.algo.prepare(batch)
+            acted = batch["log_prob"].transpose(0, 1).flatten()
+            valid = data["weight"] > 0
+            importance.append(float((data["log_prob"] - acted)[valid].abs().max()))
+            kl = job.algo.learn(data)["kl"]
+            assert abs(float(kl)) < 1e-6
+            job.publish()
+    assert importance[0] < 1e-4  # the first batch is not late
+    assert min(importance[1:]) > 1e-4
+
+
+def test_values_of_the_past_are_read_in_the_units_of_the_past():
+    job = train.build(load_train([*TINY, *ALGORITHMS["ppo"], "collect.pipeline=on"]))
+    norm = job.policy.value_norm
+    with job.collector as collector:
+        batch = collector.rollout()
+        with torch.no_grad():  # what an update does to the statistics, and more
+            norm.running_mean.fill_(30.0)
+            norm.running_mean_sq.fill_(30.0**2 + 7.0**2)
+            norm.debiasing_term.fill_(1.0)
+        before = batch["value"].transpose(0, 1).flatten()  # collected when mean and deviation were 0 and 1
+        data = job.algo.prepare(batch)
+        assert torch.allclose(data["value"], (before - 30.0) / 7.0, atol=1e-4)
+
+
+def test_what_cannot_be_piped_says_so():
+    with pytest.raises(ConfigError, match="league"):
+        train.build(
+            load_train(
+                ["task=aircombat", "league.enabled=true", "collect.pipeline=on", "env.num_envs=16", "device=cpu"]
+            )
+        )
+    with pytest.raises(ConfigError, match="collect.pipeline"):
+        load_train(["collect.pipeline=yes"])
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_compressed_batches_train_to_the_same_weights(tmp_path, pieces):
+    words = [*ALGORITHMS["ppo"], "total_frames=256"]
+    plain = run(tmp_path, "plain", "off", *words)
+    packed = run(tmp_path, "packed", "off", *words, "collect.compress=all", f"collect.pieces={pieces}")
+    assert differences(state(plain)["algo"], state(packed)["algo"]) == []
+    assert [row["episode/count"] for row in read_metrics(plain.path)] == [
+        row["episode/count"] for row in read_metrics(packed.path)
+    ]
+
+
+def test_compressing_beside_the_learner_changes_nothing(tmp_path):
+    words = [*ALGORITHMS["ppo"], "total_frames=256"]
+    plain = run(tmp_path, "plain", "on", *words)
+    packed = run(tmp_path, "packed", "on", *words, "collect.compress=lidar")
+    assert differences(state(plain)["algo"], state(packed)["algo"]) == []
+
+
+def test_compressing_where_it_cannot_be_is_refused():
+    with pytest.raises(ConfigError, match="algo=ppo"):
+        train.build(load_train([*TINY, *ALGORITHMS["sac"], "collect.compress=all"]))
+    with pytest.raises(ConfigError, match="collect.pieces=3 must divide"):
+        train.build(load_train([*TINY, *ALGORITHMS["ppo"], "collect.compress=all", "collect.pieces=3"]))
+    with pytest.raises(ConfigError, match="collect.pieces joins"):
+        load_train(["collect.pieces=2"])

@@ -1,0 +1,46 @@
+"""Training leaves every n-th batch in RUN/rollouts, and learns the same as without."""
+
+import pytest
+import torch
+
+from slipstream import RolloutStorage
+from slipstream.checkpoint import load_checkpoint
+from slipstream.config.compose import load_train
+from slipstream.config.help import ConfigError
+from slipstream.rollouts.episodes import find_episodes
+from slipstream.train import run
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.policies import latest_checkpoint
+
+SMALL = ["preset=demo", "max_time_s=0", "env.num_envs=32", "algo.training_frame_num=8", "algo.minibatches=2", "algo.epochs=1",
+         "total_frames=1536", "eval_interval=0", "threads=1", "quiet=true"]  # fmt: skip
+
+
+def test_every_nth_batch_is_saved_and_nothing_else_changes(tmp_path):
+    plain = run(load_train([*SMALL, f"root={tmp_path}", "name=plain"]))
+    saved = run(load_train([*SMALL, f"root={tmp_path}", "name=saved", "rollout_save_interval=2"]))
+    assert not (plain.path / "rollouts").exists()
+    with RolloutStorage(saved.path / "rollouts") as storage:
+        assert storage.iterations() == [2, 4, 6]
+        batch = storage.load(6)
+        assert batch.batch_size == (32, 8) and storage.file(6).note == {"frames": 1536}
+        assert torch.equal(batch["observation", "lidar"][:, 1:], batch["next", "observation", "lidar"][:, :-1])
+        assert sum(len(e) for e in find_episodes(storage)) == int(sum(b["valid"].sum() for _, b in storage))
+    assert [row["iteration"] for row in read_metrics(saved.path)] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+    ]  # one convention: iterations done
+    assert latest_checkpoint(saved.checkpoints).name.startswith("ckpt_000006.pt")
+    weights = [load_checkpoint(latest_checkpoint(folder.checkpoints))["algo"]["policy"] for folder in (plain, saved)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_a_wrong_interval_or_level_is_refused():
+    with pytest.raises(ConfigError, match="rollout_save_interval must be 0 or more, not -1"):
+        load_train(["rollout_save_interval=-1"])
+    with pytest.raises(ConfigError, match="rollout_compression_level must lie in 0"):
+        load_train(["rollout_compression_level=17"])
