@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from slipstream.monitor import PerformanceMonitor
-from slipstream.monitor.spans import cost_of_a_timer_s
+from slipstream.monitor.timers import measure_timer_cost
 
 ROUNDS = 100_000
 
@@ -101,7 +101,7 @@ def cost() -> None:
 
     on, off = PerformanceMonitor(), PerformanceMonitor(enabled=False)
     rows = [
-        (cost_of_a_timer_s(on.timer, ROUNDS // 10), cost_of_a_timer_s(off.timer, ROUNDS // 10), peer_s())
+        (measure_timer_cost(on.timer, ROUNDS // 10), measure_timer_cost(off.timer, ROUNDS // 10), peer_s())
         for _ in range(5)
     ]
     for name, values in zip(("turned on", "turned off", "@contextmanager alone"), zip(*rows, strict=True), strict=True):

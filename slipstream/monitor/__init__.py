@@ -1,6 +1,6 @@
-"""Where the time and the memory go, and what to do about it. Imports nothing else of slipstream: any training loop can use it."""
+"""Where the time and the memory go, and how to improve it. Imports nothing else of slipstream: any loop can use it."""
 
 from slipstream.monitor.advisor import Advisor
-from slipstream.monitor.timers import PerformanceMonitor
+from slipstream.monitor.performance import PerformanceMonitor
 
 __all__ = ["Advisor", "PerformanceMonitor"]

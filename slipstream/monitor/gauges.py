@@ -1,23 +1,91 @@
-"""Gauges: numbers read now and then, such as memory and the length of queues, kept thinly over the whole run."""
+"""Gauges: numbers sampled over a run, such as memory and queue lengths, and a statistical leak check."""
 
 from __future__ import annotations
 
+import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from slipstream.monitor.trend import Leak, find_leak
+import numpy as np
 
-MOST = 240  # samples kept; at that many every second one goes, and half as many come
-READ_S = 1.0  # how often gauges are read at most
-LEAK_FLOOR_MB = 16.0  # over the window: less is not called a leak
-WELL_KNOWN = 0.05  # what is meant to grow is known to within this share of it: allocators round up, indices are added
-JUDGED_ANEW = (
-    1.05  # a leak is looked for again when the run is this much longer: two milliseconds each time while there is one
-)
+MAX_SAMPLES = 240  # at that many every second one is dropped and the sampling interval doubles
+READ_INTERVAL_S = 1.0  # gauges are read at most this often
+LEAK_FLOOR_MB = 16.0  # growth over the window below this is not a leak
+EXPECTED_ERROR = 0.05  # relative error of expected growth: allocators round up, indices are added
+RECHECK = 1.05  # the leak check (2 ms) is repeated when the run is this much longer
 
 Read = Callable[[], float]
+MIN_SAMPLES = 40  # fewer are not judged
+WARM_UP = 0.2  # share of the window that is skipped: allocators and caches fill up first
+PARTS = 5  # a leak grows from each part of the window to the next; three single steps do not
+MAX_P = 1e-3  # significance of the trend test
+MIN_RISE = 0.25  # each part rises by at least this share of the mean rise
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A gauge that grows steadily."""
+
+    name: str
+    per_hour: float  # in the gauge's unit
+    growth: float  # over the window, by the fitted slope
+    span_s: float
+    p: float
+
+    def __str__(self) -> str:
+        return f"{self.name} grows by {self.per_hour:,.0f} per hour ({self.growth:,.0f} in the last {self.span_s / 60:.1f} min)"
+
+
+def mann_kendall(values: Sequence[float]) -> float:
+    """Return the one-sided p-value of the Mann-Kendall trend test, corrected for ties."""
+    x = np.asarray(values, dtype=np.float64)
+    n = len(x)
+    if n < 3:
+        return 1.0
+    later, earlier = np.triu_indices(n, 1)[::-1]
+    s = float(np.sign(x[later] - x[earlier]).sum())
+    _, ties = np.unique(x, return_counts=True)
+    variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
+    if variance <= 0 or s <= 0:
+        return 1.0
+    return 0.5 * math.erfc((s - 1) / math.sqrt(2 * variance))
+
+
+def theil_sen(times: Sequence[float], values: Sequence[float]) -> float:
+    """Return the Theil-Sen slope: the median over all pairs, robust to 29 % of outliers."""
+    t, x = np.asarray(times, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    later, earlier = np.triu_indices(len(t), 1)[::-1]
+    apart = t[later] - t[earlier]
+    keep = apart > 0
+    return float(np.median((x[later] - x[earlier])[keep] / apart[keep])) if keep.any() else 0.0
+
+
+def find_leak(
+    name: str, times_s: Sequence[float], values: Sequence[float], floor: float, share: float = 0.02
+) -> Leak | None:
+    """Return a Leak if the values after the warm-up rise steadily and by more than `floor` and `share` of their level.
+
+    Steadily: by the Mann-Kendall test, and from each fifth of the window to the next. An allocator's steps at the start, a
+    first evaluation in the middle and noise are not leaks.
+    """
+    skip = int(WARM_UP * len(values))
+    t, x = np.asarray(times_s[skip:], dtype=np.float64), np.asarray(values[skip:], dtype=np.float64)
+    if len(x) < MIN_SAMPLES:
+        return None
+    rises = np.diff([np.median(part) for part in np.array_split(x, PARTS)])
+    if rises.min() <= 0 or rises.min() < MIN_RISE * rises.mean():  # cheapest check first
+        return None
+    span_s = float(t[-1] - t[0])
+    growth = theil_sen(t.tolist(), x.tolist()) * span_s
+    if growth < max(floor, share * float(np.median(x))):
+        return None
+    p = mann_kendall(x.tolist())
+    if p > MAX_P:
+        return None
+    return Leak(name, growth / span_s * 3600, growth, span_s, p)
 
 
 class Gauge:
@@ -25,29 +93,29 @@ class Gauge:
 
     def __init__(self, read: Read, leak_floor: float | None) -> None:
         self.read = read
-        self.leak_floor = leak_floor  # None: it may grow
+        self.leak_floor = leak_floor  # None: not checked
         self.value: float | None = None
         self.most: float | None = None
-        self.error: str | None = None  # why it is read no more
+        self.error: str | None = None  # why it is disabled
         self.times_s: list[float] = []
         self.values: list[float] = []
-        self.expected: list[float] = []  # of each value, what is meant to be there
-        self._every_s = READ_S
-        self._judged: tuple[float, Leak | None] | None = None  # how long the run was, and what was found then
+        self.expected: list[float] = []  # the part of each value that is expected to grow
+        self._every_s = READ_INTERVAL_S
+        self._checked: tuple[float, Leak | None] | None = None  # length of the run at the last check, and its result
 
     def leak(self, name: str) -> Leak | None:
-        """Whether it grows steadily; looked at anew only where the run has grown by a twentieth."""
+        """Return a leak if the values grow steadily; checked again when the run is 5 % longer."""
         if self.leak_floor is None or not self.times_s:
             return None
         span_s = self.times_s[-1] - self.times_s[0]
-        if self._judged is None or span_s >= JUDGED_ANEW * self._judged[0]:
+        if self._checked is None or span_s >= RECHECK * self._checked[0]:
             rest = [value - expected for value, expected in zip(self.values, self.expected, strict=True)]
-            doubt = WELL_KNOWN * (max(self.expected) - min(self.expected))
-            self._judged = (span_s, find_leak(name, self.times_s, rest, self.leak_floor + doubt))
-        return self._judged[1]
+            doubt = EXPECTED_ERROR * (max(self.expected) - min(self.expected))
+            self._checked = (span_s, find_leak(name, self.times_s, rest, self.leak_floor + doubt))
+        return self._checked[1]
 
     def sample(self, now_s: float, expected: float = 0.0) -> None:
-        """Reads it, `expected` of it being no leak; one that fails is read no more, and says why: a gauge must not end a training."""
+        """Read the gauge; `expected` of it is no leak. A gauge that fails is disabled: it must not end a training."""
         if self.error is not None:
             return
         try:
@@ -62,66 +130,66 @@ class Gauge:
         self.times_s.append(now_s)
         self.values.append(value)
         self.expected.append(expected)
-        if len(self.values) >= MOST:
+        if len(self.values) >= MAX_SAMPLES:
             del self.times_s[1::2], self.values[1::2], self.expected[1::2]
             self._every_s *= 2
 
-    def forget(self) -> None:
-        """Drops what was read."""
-        self.value = self.most = self.error = self._judged = None
+    def clear(self) -> None:
+        """Discard all samples."""
+        self.value = self.most = self.error = self._checked = None
         self.times_s.clear()
         self.values.clear()
         self.expected.clear()
-        self._every_s = READ_S
+        self._every_s = READ_INTERVAL_S
 
 
 class Gauges:
-    """Gauges by name, read together, at most once a second."""
+    """Gauges by name, read together at most once per second."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Gauge] = {}
-        self.parts: dict[str, set[str]] = {}  # of a gauge: others whose growth is meant to be
+        self.parts: dict[str, set[str]] = {}  # gauge -> gauges whose growth is expected in it
         self._read_s: float | None = None
 
     def add(self, name: str, read: Read, leak_floor: float | None = None) -> None:
-        """Another gauge, or another way to read it; one with a `leak_floor` is watched for steady growth beyond that."""
+        """Add or replace a gauge; with a `leak_floor` it is checked for steady growth beyond that."""
         self.by_name[name] = Gauge(read, leak_floor)
 
     def sample(self, now_s: float) -> bool:
-        """Reads all, if it is time to; whether it was."""
-        if not self.by_name or (self._read_s is not None and now_s - self._read_s < READ_S):
+        """Read all gauges if it is time to. Return whether it was."""
+        if not self.by_name or (self._read_s is not None and now_s - self._read_s < READ_INTERVAL_S):
             return False
         self._read_s = now_s
-        whole = {name: self.parts[name] & self.by_name.keys() for name in self.by_name.keys() & self.parts.keys()}
+        totals = {name: self.parts[name] & self.by_name.keys() for name in self.by_name.keys() & self.parts.keys()}
         for name, gauge in list(self.by_name.items()):
-            if name not in whole:
+            if name not in totals:
                 gauge.sample(now_s)
-        for name, parts in whole.items():  # read last, when their parts are known
+        for name, parts in totals.items():  # last, when their parts are known
             self.by_name[name].sample(now_s, sum(self.by_name[part].value or 0.0 for part in parts))
         return True
 
     def values(self) -> dict[str, float]:
-        """What was last read."""
+        """Return the last values."""
         return {name: gauge.value for name, gauge in list(self.by_name.items()) if gauge.value is not None}
 
     def errors(self) -> dict[str, str]:
-        """Gauges that failed, and why."""
+        """Return the errors of disabled gauges."""
         return {name: gauge.error for name, gauge in list(self.by_name.items()) if gauge.error is not None}
 
     def leaks(self) -> list[Leak]:
-        """Gauges that grow steadily."""
+        """Return the gauges that grow steadily."""
         found = [gauge.leak(name) for name, gauge in list(self.by_name.items())]
         return [leak for leak in found if leak is not None]
 
-    def forget(self) -> None:
-        """Drops what was read; the gauges stay."""
+    def clear(self) -> None:
+        """Discard all samples; the gauges stay."""
         self._read_s = None
         for gauge in self.by_name.values():
-            gauge.forget()
+            gauge.clear()
 
 
 def memory_gauges(device: Any = None) -> dict[str, Read]:
-    """Resident memory of this process and, for a CUDA device, what torch has allocated and reserved there; in MB."""
+    """Return readers, in MB, of this process's resident memory and of a CUDA device's allocated and reserved memory."""
     found: dict[str, Read] = {}
     rss = _resident_reader()
     if rss is not None:
@@ -135,7 +203,7 @@ def memory_gauges(device: Any = None) -> dict[str, Read]:
 
 
 def _resident_reader() -> Read | None:
-    """How this system tells a process its resident memory; None where it does not."""
+    """Return a reader of resident memory in MB, or None if the system has none."""
     if sys.platform.startswith("linux"):
         page_mb = os.sysconf("SC_PAGE_SIZE") / 2**20
 

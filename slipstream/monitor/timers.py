@@ -1,223 +1,243 @@
-"""PerformanceMonitor: how long each phase of a loop takes, what the learner waits for, how much memory it holds."""
+"""Timers as `with` blocks and decorators: about one microsecond each, a sixth of that when disabled."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import statistics
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections import deque
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any, Protocol, Self, TypeVar
 
-from slipstream.monitor import report
-from slipstream.monitor.device_events import Event, is_cuda
-from slipstream.monitor.gauges import LEAK_FLOOR_MB, Gauges, Read, memory_gauges
-from slipstream.monitor.iterations import Iterations, exposed, rates
-from slipstream.monitor.ledger import Ledger
-from slipstream.monitor.spans import NOTHING, DeviceTimer, Idle, Timer, cost_of_a_timer_s
-from slipstream.monitor.statistics import describe
-from slipstream.monitor.trend import Leak
-
-WORK = ("learn", "learning", "update", "train", "training", "policy_training")
-METRICS_S = 1.0  # how often `metrics` tells more than the means
+F = TypeVar("F", bound=Callable[..., Any])
+Monitor = Any  # a PerformanceMonitor, whose module imports this one
+MAX_PENDING = 128  # device measurements in flight; further ones are dropped and counted
 
 
-class PerformanceMonitor(Ledger):
-    """Named timers with rolling statistics, safe to share between threads.
+class Timer:
+    """One running timer of a PerformanceMonitor."""
 
-        monitor = PerformanceMonitor()
-        for batch in collector:
-            with monitor.timer("learn"):
-                algo.update(batch)
-            monitor.tick(frames=batch.numel())
-        print(monitor.get_summary())
+    __slots__ = ("_monitor", "_name", "_waits", "_start", "_is_learner")
 
-    Timers nest, and an inner timer's time is also in the outer one's; name it "outer/inner", so that readers who add phases
-    up can tell. On CUDA a timer holds the time to launch the work, unless what it encloses reads something back;
-    `timer(name, device=...)` also has the device's own time, as "name/device", without ever waiting for it.
+    def __init__(self, monitor: Monitor, name: str, waits: bool = False) -> None:
+        self._monitor = monitor
+        self._name = name
+        self._waits = waits  # the block only waits for work that is done elsewhere
 
-    `clock` gives seconds. `history` is how many of the last durations each name keeps, the largest useful `window`.
-    `work` names the stages in which the learner does its own work; in all others it stands still (`get_exposed`). The learner
-    is the thread that makes the monitor, or calls `bind_learner()` later. `enabled=False` turns timers, ticks and waits into
-    nothing; it can be changed at any time. `events` makes the device's events, for tests.
+    def __enter__(self) -> Self:
+        monitor = self._monitor
+        self._is_learner = is_learner = get_ident() == monitor.learner
+        if is_learner:
+            monitor.depth += 1
+            if self._waits:
+                monitor.wait_depth += 1
+        self._start = monitor.clock()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        monitor = self._monitor
+        seconds = monitor.clock() - self._start
+        name = self._name + "/wait" if self._waits else self._name
+        try:
+            series = monitor.series[name]
+        except KeyError:
+            series = monitor.get_series(name)
+        with monitor.lock:
+            series.last_ms.append(1e3 * seconds)  # inlined Series.add: a call would cost a tenth of the timer
+            series.count += 1
+            series.total_ms += 1e3 * seconds
+        if self._is_learner:
+            monitor.depth = depth = monitor.depth - 1
+            if self._waits:
+                self._add_wait(monitor, seconds)
+            elif not depth:  # an outermost timer: its time without the waits inside it
+                times = monitor.current.host
+                times[name] = times.get(name, 0.0) + seconds - monitor.waited_s
+                monitor.waited_s = 0.0
+
+    def _add_wait(self, monitor: Monitor, seconds: float) -> None:
+        monitor.wait_depth -= 1
+        if not monitor.wait_depth:
+            waits = monitor.current.waits
+            waits[self._name] = waits.get(self._name, 0.0) + seconds
+            if monitor.depth:
+                monitor.waited_s += seconds
+
+    def _again(self) -> Timer:
+        return Timer(self._monitor, self._name, self._waits)
+
+    def __call__(self, function: F) -> F:
+        """Decorate a function: every call is timed."""
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            kind = "coroutine" if inspect.iscoroutinefunction(function) else "generator"
+            raise TypeError(
+                f"a timer around a {kind} function would time only its start: use `with monitor.timer(...)` inside it"
+            )
+
+        @functools.wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with self._again() if self._monitor.enabled else NULL_TIMER:
+                return function(*args, **kwargs)
+
+        return timed  # type: ignore[return-value]
+
+
+class DeviceTimer(Timer):
+    """A timer that also measures the device's own time."""
+
+    __slots__ = ("_device", "_pair", "_outermost")
+
+    def __init__(self, monitor: Monitor, name: str, device: Any) -> None:
+        super().__init__(monitor, name)
+        self._device = device
+
+    def __enter__(self) -> Self:
+        monitor = self._monitor
+        self._outermost = get_ident() == monitor.learner and monitor.depth == 0
+        self._pair = monitor.device_timers().begin(self._device)
+        return super().__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        if self._pair is not None:
+            self._monitor.device_timers().end(self._pair, self._name, self._device, self._outermost)
+        super().__exit__()
+
+    def _again(self) -> Timer:
+        return DeviceTimer(self._monitor, self._name, self._device)
+
+
+class NullTimer:
+    """The timer of a disabled monitor: it does nothing."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __call__(self, function: F) -> F:
+        """Return the function unchanged."""
+        return function
+
+
+NULL_TIMER = NullTimer()
+
+
+class Event(Protocol):
+    """The part of `torch.cuda.Event(enable_timing=True)` that is used."""
+
+    def record(self, stream: Any = None) -> None:
+        """Mark this point of a stream."""
+
+    def query(self) -> bool:
+        """Return whether the device has reached it."""
+
+    def elapsed_time(self, end: Any) -> float:
+        """Return the milliseconds from this event to `end`, both reached."""
+
+
+class DeviceTimers:
+    """Pairs of CUDA events that are recorded now and read once the device has reached them. Nothing waits for them.
+
+    `begin` and `end` may be called from any thread, `collect` only from the learner's: an event must not be queried while
+    a CUDA graph is captured in any thread, and the learner's thread knows when it captures.
+
+    Args:
+        report: Called with (name, milliseconds, whether no other timer enclosed it).
+        make: Creates an event of a device; for tests.
+        clock: Returns seconds.
     """
 
     def __init__(
         self,
-        history: int = 1000,
+        report: Callable[[str, float, bool], None],
+        make: Callable[[Any], Event] | None = None,
         clock: Callable[[], float] = time.perf_counter,
-        *,
-        work: Iterable[str] = WORK,
-        enabled: bool = True,
-        events: Callable[[Any], Event] | None = None,
     ) -> None:
-        super().__init__(history, clock, enabled, events)
-        self.work = frozenset(work)
-        self.gauges = Gauges()
-        self._report_s = 0.0  # spent in reports and gauges
-        self._timer_cost_s: float | None = None
-        self._ticked_s: float | None = None
-        self._told_s: float | None = None
-        self._start_over()
+        self._report = report
+        self._make = make or _cuda_event
+        self._is_capturing = _cuda_is_capturing if make is None else lambda: False
+        self._get_stream = _cuda_stream if make is None else lambda device: None
+        self._clock = clock
+        self._free: dict[str, list[tuple[Event, Event]]] = {}
+        self._pending: deque[tuple[str, str, bool, Event, Event]] = deque()
+        self.dropped = 0  # measurements not taken because too many were pending
+        self.spent_s = 0.0  # own cost
+        self.count = 0
 
-    # -- timing ------------------------------------------------------------------------------------------------------
+    def begin(self, device: Any) -> tuple[Event, Event] | None:
+        """Record the start. Return None during graph capture or when too many measurements are pending."""
+        if self._is_capturing():
+            return None
+        if len(self._pending) >= MAX_PENDING:
+            self.dropped += 1
+            return None
+        began = self._clock()
+        free = self._free.setdefault(str(device), [])
+        pair = free.pop() if free else (self._make(device), self._make(device))
+        pair[0].record(self._get_stream(device))
+        self.spent_s += self._clock() - began
+        return pair
 
-    def timer(self, name: str, device: Any = None) -> Timer | Idle:
-        """Times a `with` block, or every call of the function it decorates; one that raises is timed too.
+    def end(self, pair: tuple[Event, Event], name: str, device: Any, outermost: bool) -> None:
+        """Record the end."""
+        began = self._clock()
+        pair[1].record(self._get_stream(device))
+        self._pending.append((name, str(device), outermost, *pair))
+        self.count += 1
+        self.spent_s += self._clock() - began
 
-        With a CUDA `device` the work enclosed is timed there as well. A timer object times one block at a time.
-        """
-        if not self.enabled:
-            return NOTHING
-        return Timer(self, name) if device is None or not is_cuda(device) else DeviceTimer(self, name, device)
-
-    def wait(self, name: str) -> Timer | Idle:
-        """Times a block, or a function, in which the calling thread does nothing but wait for the stage `name`, done elsewhere.
-
-        It is recorded as "name/wait"; in the learner's thread it counts as exposed, whatever timer is around it.
-        """
-        return Timer(self, name, True) if self.enabled else NOTHING
-
-    def count(self, name: str, number: float) -> None:
-        """Adds to what this iteration has done: frames, episodes, bytes; from any thread."""
-        if self.enabled:
-            with self.lock:
-                counts = self.iterations.now.counts
-                counts[name] = counts.get(name, 0.0) + number
-
-    def tick(self, **counts: float) -> None:
-        """Ends an iteration, in the learner's thread; `counts` are added as by `count`. The first one only starts the count."""
-        if not self.enabled:
+    def collect(self) -> None:
+        """Report the measurements that are complete, in order."""
+        if not self._pending or self._is_capturing():
             return
-        now = self.clock()
-        for name, number in counts.items():
-            self.count(name, number)
-        self._poll()
-        with self.lock:
-            self.iterations.close(None if self._ticked_s is None else now - self._ticked_s)
-            self._ticked_s = now
-        if self.gauges.sample(now):
-            self._report_s += self.clock() - now
+        began = self._clock()
+        while self._pending and self._pending[0][4].query():
+            name, key, outermost, start, end = self._pending.popleft()
+            self._report(name, start.elapsed_time(end), outermost)
+            self._free[key].append((start, end))
+        self.spent_s += self._clock() - began
 
-    # -- gauges ------------------------------------------------------------------------------------------------------
 
-    def gauge(self, name: str, read: Read, leak_floor: float | None = None) -> None:
-        """Reads `read()` at ticks, at most once a second: the length of a queue, a temperature.
+def is_cuda(device: Any) -> bool:
+    """Return whether `device`, a torch.device or its name, is a CUDA device."""
+    return device is not None and getattr(device, "type", str(device).partition(":")[0]) == "cuda"
 
-        With a `leak_floor`, in its own unit, steady growth beyond it is told by `leaks()`. A gauge that raises is read no more
-        and shown with its error.
-        """
-        self.gauges.add(name, read, leak_floor)
 
-    def watch_memory(self, device: Any = None) -> None:
-        """Gauges of this process's memory and of a CUDA device's, watched for leaks."""
-        for name, read in memory_gauges(device).items():
-            self.gauge(name, read, LEAK_FLOOR_MB)
+def measure_timer_cost(timer: Callable[[str], Timer | NullTimer], number: int = 500) -> float:
+    """Return the seconds that one timer around an empty block takes here: the median of five rounds."""
+    rounds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(number):
+            with timer("x"):
+                pass
+        total = time.perf_counter() - start
+        start = time.perf_counter()
+        for _ in range(number):
+            pass
+        rounds.append((total - (time.perf_counter() - start)) / number)
+    return max(statistics.median(rounds), 0.0)
 
-    def store(self, name: str, read: Read, of: str = "rss_mb") -> None:
-        """A gauge of memory that is meant to grow until it is full, as a replay buffer's: taken off the gauge `of` before that is judged.
 
-        `read()` gives what is held by now, in the unit of that gauge.
-        """
-        self.gauge(name, read)
-        self.gauges.parts.setdefault(of, set()).add(name)
+def _cuda_event(device: Any) -> Event:
+    import torch
 
-    def leaks(self) -> list[Leak]:
-        """Watched gauges that grow steadily, over all of the run but its first fifth."""
-        return self.gauges.leaks()
+    with torch.cuda.device(device):
+        return torch.cuda.Event(enable_timing=True)  # type: ignore[return-value]
 
-    # -- what was found ----------------------------------------------------------------------------------------------
 
-    def get_stats(self, window: int = 100) -> dict[str, dict[str, float]]:
-        """Per name, in ms: mean, std, min, max, p50, p90, p99 and last of the last `window` calls; count and total of all since `reset`."""
-        self._check_window(window)
-        began = self.clock()
-        self._poll()
-        with self.lock:
-            copies = {name: (s.newest(window), s.count, s.total_ms) for name, s in self.series.items() if s.count}
-        found = {name: describe(*copy) for name, copy in copies.items()}
-        self._report_s += self.clock() - began
-        return found
+def _cuda_stream(device: Any) -> Any:
+    import torch
 
-    def get_exposed(self, window: int = 100) -> dict[str, dict[str, float]]:
-        """Per stage: how long the learner stood still for it, `ms` an iteration and as `share` of the iteration, over `window` ticks.
+    return torch.cuda.current_stream(device)  # of that device, which need not be the current one
 
-        The learner's own work (`work`) is not exposed. Of its thread's other stages all their time is; of a stage that another
-        thread does, what is spent in `wait(name)`. Where `timer(..., device=...)` times a device, that device is the learner: the
-        time it runs other stages is exposed, and the time it has nothing to do, as "host". The rest is "other".
-        """
-        self._check_window(window)
-        self._poll()
-        with self.lock:
-            return exposed(self.iterations.last(window), self.work)
 
-    def get_throughput(self, window: int = 100) -> dict[str, float]:
-        """What was counted, per second, over the last `window` iterations; `iterations` among it."""
-        self._check_window(window)
-        with self.lock:
-            return rates(self.iterations.last(window))
+def _cuda_is_capturing() -> bool:
+    import torch
 
-    def get_summary(self, window: int = 100) -> str:
-        """The statistics as text, one line a name: mean, standard deviation, [min, max]; what is known beyond it, below."""
-        text = report.timings(self.get_stats(window))
-        throughput = self.get_throughput(window)
-        if throughput:
-            text += report.standing(throughput, self.get_exposed(window))
-        text += report.gauges(self.gauges.values(), self.gauges.errors(), self.leaks())
-        if throughput:
-            text += report.own_cost(self.overhead())
-        return "\n".join(text)
-
-    def metrics(self, window: int = 100, stats: dict[str, dict[str, float]] | None = None) -> dict[str, float]:
-        """Numbers for a log, once an iteration: the mean of each timer; once a second also percentiles, exposed waits, gauges, overhead.
-
-        These come from the second tick on, when there is a whole iteration.
-        `stats` is what `get_stats` gave, where it was called anyway.
-        """
-        stats = self.get_stats(window) if stats is None else stats
-        found = {name: s["mean"] for name, s in stats.items()}
-        now = self.clock()
-        if not self.iterations.count or (self._told_s is not None and now - self._told_s < METRICS_S):
-            return found
-        self._told_s = now
-        found |= report.percentiles(stats)
-        found |= {f"wait/{name}": wait["share"] for name, wait in self.get_exposed(window).items()}
-        found |= {f"{name}_per_s": rate for name, rate in self.get_throughput(window).items()}
-        found |= self.gauges.values() | {"leaks": float(len(self.leaks()))}
-        self._report_s += self.clock() - now
-        return found | {"overhead": self.overhead()["share"]}
-
-    def overhead(self) -> dict[str, float]:
-        """What the monitor itself costs: `timer_us` as measured here, `timers` and `ms` an iteration, `share` of all the time.
-
-        Without ticks, `timers` and `ms` are those of all the time.
-        """
-        if self._timer_cost_s is None:
-            self._timer_cost_s = cost_of_a_timer_s(PerformanceMonitor().timer)
-        with self.lock:
-            timers = sum(s.count for s in self.series.values())
-        iterations = max(self.iterations.count, 1)
-        device_s = self._device.spent_s if self._device else 0.0
-        spent_s = timers * self._timer_cost_s + self._report_s + device_s
-        gone_s = self.clock() - self._began_s
-        return {
-            "timer_us": 1e6 * self._timer_cost_s,
-            "timers": timers / iterations,
-            "ms": 1e3 * spent_s / iterations,
-            "share": spent_s / gone_s if gone_s > 0 else 0.0,
-        }
-
-    def reset(self) -> None:
-        """Forgets everything measured so far; gauges stay. A timer that is running still records when it ends."""
-        with self.lock:
-            self.series.clear()
-            self._start_over()
-        self.gauges.forget()
-
-    def _start_over(self) -> None:
-        self.iterations = Iterations(self._history)
-        self._ticked_s = self._told_s = None
-        self._report_s = 0.0
-        self._began_s = self.clock()
-
-    @staticmethod
-    def _check_window(window: int) -> None:
-        if window < 1:
-            raise ValueError(f"window must be at least 1, not {window}")
+    return torch.cuda.is_current_stream_capturing()

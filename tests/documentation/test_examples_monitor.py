@@ -16,7 +16,7 @@ def run(script, *arguments, cwd):
 
 def test_the_plain_loop_says_what_the_learner_waited_for(tmp_path):
     out = run("monitor_plain_loop.py", "--steps", "40", cwd=tmp_path)
-    assert "learner stood still for" in out and "load/wait" in out and "samples/s" in out
+    assert "learner waited for" in out and "load/wait" in out and "samples/s" in out
 
 
 def test_the_torchrl_loop_writes_its_figures_for_tensorboard(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from hand_clock import Clock
 
 from slipstream.monitor import PerformanceMonitor
-from slipstream.monitor.device_events import RING
+from slipstream.monitor.timers import MAX_PENDING
 
 
 class Device:
@@ -73,13 +73,13 @@ def test_events_are_used_again(monitor, device):
 
 
 def test_a_device_that_lags_makes_nobody_wait_and_the_ring_does_not_grow(monitor, device):
-    for _ in range(RING + 20):
+    for _ in range(MAX_PENDING + 20):
         with monitor.timer("learn", "cuda"):
             device.enqueue(1)
         monitor.get_stats()
-    assert device.made == 2 * RING and monitor.device_timers().dropped == 20
+    assert device.made == 2 * MAX_PENDING and monitor.device_timers().dropped == 20
     device.work_off()
-    assert monitor.get_stats()["learn/device"]["count"] == RING
+    assert monitor.get_stats()["learn/device"]["count"] == MAX_PENDING
 
 
 def test_the_device_is_the_learner_its_other_stages_and_its_idle_time_are_exposed(monitor, device, clock):

@@ -140,7 +140,7 @@ def test_the_summary_tells_throughput_waits_and_its_own_cost(monitor, clock):
     monitor.tick(frames=2000)
     lines = monitor.get_summary().splitlines()
     assert lines[2] == "throughput               : 1.0 iterations/s, 2,000.0 frames/s"
-    assert lines[3] == "learner stood still for  : other 75.0 % (750.00 ms), collect 25.0 % (250.00 ms)"
+    assert lines[3] == "learner waited for       : other 75.0 % (750.00 ms), collect 25.0 % (250.00 ms)"
     assert lines[4].startswith("monitor itself           : ")
 
 

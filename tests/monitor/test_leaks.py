@@ -7,8 +7,7 @@ import pytest
 from hand_clock import Clock
 
 from slipstream.monitor import PerformanceMonitor
-from slipstream.monitor.gauges import MOST, Gauge, memory_gauges
-from slipstream.monitor.trend import find_leak, mann_kendall, theil_sen
+from slipstream.monitor.gauges import MAX_SAMPLES, Gauge, find_leak, mann_kendall, memory_gauges, theil_sen
 
 TIMES = np.arange(240.0)
 
@@ -76,7 +75,7 @@ def test_a_gauge_thins_itself_out_and_still_spans_the_run():
     gauge = Gauge(lambda: 1.0, None)
     for second in range(2000):
         gauge.sample(float(second))
-    assert len(gauge.values) < MOST and gauge.times_s[0] == 0 and gauge.times_s[-1] > 1900
+    assert len(gauge.values) < MAX_SAMPLES and gauge.times_s[0] == 0 and gauge.times_s[-1] > 1900
     steps = np.diff(gauge.times_s)
     assert steps.max() == steps.min() == 16
 
@@ -95,7 +94,7 @@ def test_a_monitor_reads_its_gauges_once_a_second_and_tells_the_leak(clock):
     assert monitor.leaks()[0].per_hour == pytest.approx(2 * 3600, rel=0.02)
     assert monitor.metrics()["queue/save"] == 2
     text = monitor.get_summary()
-    assert "leak?" in text and "held_mb grows by 7,2" in text
+    assert "possible leak" in text and "held_mb grows by 7,2" in text
     monitor.reset()
     assert monitor.leaks() == []
 

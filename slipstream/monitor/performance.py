@@ -1,0 +1,370 @@
+"""PerformanceMonitor: how long each phase of a loop takes, what the learner waits for, how much memory is used."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from threading import Lock, get_ident
+from typing import Any
+
+from slipstream.monitor.gauges import LEAK_FLOOR_MB, Gauges, Leak, Read, memory_gauges
+from slipstream.monitor.timers import (
+    NULL_TIMER,
+    DeviceTimer,
+    DeviceTimers,
+    Event,
+    NullTimer,
+    Timer,
+    is_cuda,
+    measure_timer_cost,
+)
+
+LEARNER_STAGES = ("learn", "learning", "update", "train", "training", "policy_training")
+METRICS_INTERVAL_S = 1.0  # how often `metrics` returns more than the means
+PERCENTILES = (50, 90, 99)
+
+
+class Series:
+    """The last durations of one name in ms, with the count and the sum of all."""
+
+    __slots__ = ("last_ms", "count", "total_ms")
+
+    def __init__(self, history: int) -> None:
+        self.last_ms: deque[float] = deque(maxlen=history)
+        self.count = 0
+        self.total_ms = 0.0
+
+
+@dataclass
+class Iteration:
+    """One iteration of the loop; times in seconds."""
+
+    wall_s: float = 0.0
+    host: dict[str, float] = field(default_factory=dict)  # outermost timers of the learner's thread, without waits
+    waits: dict[str, float] = field(default_factory=dict)  # what that thread waited for
+    device: dict[str, float] = field(default_factory=dict)  # outermost timers of the learner's device, as they arrived
+    counts: dict[str, float] = field(default_factory=dict)
+
+
+class PerformanceMonitor:
+    """Named timers with rolling statistics, safe to share between threads.
+
+        monitor = PerformanceMonitor()
+        for batch in collector:
+            with monitor.timer("learn"):
+                algo.update(batch)
+            monitor.tick(frames=batch.numel())
+        print(monitor.get_summary())
+
+    Timers nest, and an inner timer's time is also part of the outer one's: name it "outer/inner" so that readers can tell.
+    On CUDA a timer measures the time to launch the work; `timer(name, device=...)` also measures the device's own time,
+    as "name/device", without synchronising.
+
+    Args:
+        history: Durations kept per name, the largest useful `window`.
+        clock: Returns seconds.
+        work: Stages in which the learner does its own work; all other stages are waits for it (`get_exposed`). The learner
+            is the thread that creates the monitor or calls `bind_learner()`.
+        enabled: False turns timers, ticks and waits into no-ops; may be changed at any time.
+        events: Creates the device's events; for tests.
+    """
+
+    def __init__(
+        self,
+        history: int = 1000,
+        clock: Callable[[], float] = time.perf_counter,
+        *,
+        work: Iterable[str] = LEARNER_STAGES,
+        enabled: bool = True,
+        events: Callable[[Any], Event] | None = None,
+    ) -> None:
+        if history < 1:
+            raise ValueError(f"history={history} must be at least 1")
+        self.enabled = enabled
+        self.clock = clock
+        self.work = frozenset(work)
+        self.gauges = Gauges()
+        self.lock = Lock()
+        self.series: dict[str, Series] = {}
+        self._history = history
+        self._events = events
+        self._device: DeviceTimers | None = None
+        self._timer_cost_s: float | None = None
+        self.bind_learner()
+        self._start_over()
+
+    def bind_learner(self) -> None:
+        """Make the calling thread the learner."""
+        self.learner = get_ident()
+        self.depth = self.wait_depth = 0  # timers running in that thread
+        self.waited_s = 0.0  # inside the outermost one
+
+    # -- timing ------------------------------------------------------------------------------------------------------
+
+    def timer(self, name: str, device: Any = None) -> Timer | NullTimer:
+        """Time a `with` block, or every call of the function it decorates; a block that raises is timed too.
+
+        With a CUDA `device` the enclosed work is timed there as well. A timer object times one block at a time.
+        """
+        if not self.enabled:
+            return NULL_TIMER
+        return Timer(self, name) if device is None or not is_cuda(device) else DeviceTimer(self, name, device)
+
+    def wait(self, name: str) -> Timer | NullTimer:
+        """Time a block or function in which the calling thread only waits for the stage `name`, done elsewhere.
+
+        Recorded as "name/wait". In the learner's thread it counts as exposed, whatever timer encloses it.
+        """
+        return Timer(self, name, True) if self.enabled else NULL_TIMER
+
+    def record(self, name: str, duration_ms: float) -> None:
+        """Add a duration that was measured elsewhere."""
+        series = self.get_series(name)
+        with self.lock:
+            series.last_ms.append(duration_ms)
+            series.count += 1
+            series.total_ms += duration_ms
+
+    def count(self, name: str, number: float) -> None:
+        """Add to a count of this iteration (frames, episodes, bytes), from any thread."""
+        if self.enabled:
+            with self.lock:
+                counts = self.current.counts
+                counts[name] = counts.get(name, 0.0) + number
+
+    def tick(self, **counts: float) -> None:
+        """End an iteration, in the learner's thread; `counts` are added as by `count`. The first tick only starts."""
+        if not self.enabled:
+            return
+        now = self.clock()
+        for name, number in counts.items():
+            self.count(name, number)
+        self._collect_device_times()
+        with self.lock:
+            ended, self.current = self.current, Iteration()
+            if self._last_tick_s is not None:  # before the first tick the iteration is not complete
+                ended.wall_s = now - self._last_tick_s
+                self._iterations.append(ended)
+                self._iteration_count += 1
+            self._last_tick_s = now
+        if self.gauges.sample(now):
+            self._report_s += self.clock() - now
+
+    def get_series(self, name: str) -> Series:
+        """Return the durations of `name`, empty at first."""
+        with self.lock:
+            return self.series.setdefault(name, Series(self._history))
+
+    def device_timers(self) -> DeviceTimers:
+        """Return the CUDA event timers, created on first use."""
+        if self._device is None:
+            self._device = DeviceTimers(self._record_device_time, self._events, self.clock)
+        return self._device
+
+    def _record_device_time(self, name: str, ms: float, outermost: bool) -> None:
+        self.record(f"{name}/device", ms)
+        if outermost:
+            times = self.current.device
+            times[name] = times.get(name, 0.0) + ms / 1e3
+
+    def _collect_device_times(self) -> None:
+        if self._device is not None and get_ident() == self.learner:
+            self._device.collect()
+
+    # -- gauges ------------------------------------------------------------------------------------------------------
+
+    def gauge(self, name: str, read: Read, leak_floor: float | None = None) -> None:
+        """Read `read()` at ticks, at most once per second: the length of a queue, a temperature.
+
+        With a `leak_floor`, in its own unit, steady growth beyond it is reported by `leaks()`. A gauge that raises is
+        disabled and shown with its error.
+        """
+        self.gauges.add(name, read, leak_floor)
+
+    def watch_memory(self, device: Any = None) -> None:
+        """Add gauges of this process's memory and of a CUDA device's, checked for leaks."""
+        for name, read in memory_gauges(device).items():
+            self.gauge(name, read, LEAK_FLOOR_MB)
+
+    def store(self, name: str, read: Read, of: str = "rss_mb") -> None:
+        """Add a gauge of memory that is expected to grow, such as a replay buffer's.
+
+        `read()` returns the current size in the unit of the gauge `of`; it is subtracted from that gauge in the leak check.
+        """
+        self.gauge(name, read)
+        self.gauges.parts.setdefault(of, set()).add(name)
+
+    def leaks(self) -> list[Leak]:
+        """Return watched gauges that grow steadily, over all of the run but its first fifth."""
+        return self.gauges.leaks()
+
+    # -- results -----------------------------------------------------------------------------------------------------
+
+    def get_stats(self, window: int = 100) -> dict[str, dict[str, float]]:
+        """Return per name, in ms: mean, std, min, max, p50, p90, p99, last of the last `window` calls; count and total of all."""
+        self._check_window(window)
+        began = self.clock()
+        self._collect_device_times()
+        with self.lock:
+            copies = {
+                name: (list(islice(reversed(s.last_ms), window)), s.count, s.total_ms)
+                for name, s in self.series.items()
+                if s.count
+            }
+        found = {name: _describe(*copy) for name, copy in copies.items()}
+        self._report_s += self.clock() - began
+        return found
+
+    def get_exposed(self, window: int = 100) -> dict[str, dict[str, float]]:
+        """Return per stage how long the learner waited for it: `ms` per iteration and `share` of it, over `window` ticks.
+
+        The learner's own work (`work`) is not exposed. All other stages of its thread are; a stage of another thread is
+        exposed only during `wait(name)`. Where `timer(..., device=...)` times a device, that device is the learner: its time
+        in other stages is exposed, and its idle time as "host". Uncovered time is "other".
+        """
+        self._check_window(window)
+        self._collect_device_times()
+        with self.lock:
+            iterations = self._last_iterations(window)
+            wall_s = sum(one.wall_s for one in iterations)
+            if wall_s <= 0:
+                return {}
+            on_device = any(one.device for one in iterations)
+            found: dict[str, float] = {}
+            covered = 0.0
+            for one in iterations:
+                for times in [one.device] if on_device else [one.host, one.waits]:
+                    for name, seconds in times.items():
+                        covered += seconds
+                        if name not in self.work or times is one.waits:
+                            found[name] = found.get(name, 0.0) + seconds
+        rest = "host" if on_device else "other"
+        found[rest] = found.get(rest, 0.0) + max(wall_s - covered, 0.0)
+        ordered = sorted(found.items(), key=lambda item: -item[1])
+        return {name: {"ms": 1e3 * seconds / len(iterations), "share": seconds / wall_s} for name, seconds in ordered}
+
+    def get_throughput(self, window: int = 100) -> dict[str, float]:
+        """Return what was counted, per second, over the last `window` iterations, and `iterations` itself."""
+        self._check_window(window)
+        with self.lock:
+            iterations = self._last_iterations(window)
+            wall_s = sum(one.wall_s for one in iterations)
+            if wall_s <= 0:
+                return {}
+            totals: dict[str, float] = {"iterations": float(len(iterations))}
+            for one in iterations:
+                for name, count in one.counts.items():
+                    totals[name] = totals.get(name, 0.0) + count
+        return {name: total / wall_s for name, total in totals.items()}
+
+    def get_summary(self, window: int = 100) -> str:
+        """Return the statistics as text: one line per timer, then throughput, waits, gauges, leaks and own cost."""
+        lines = ["=== Performance Summary ==="]
+        for name, s in self.get_stats(window).items():
+            lines.append(f"{name:<25}: {s['mean']:7.2f} ms (±{s['std']:6.2f} ms) [{s['min']:6.2f}, {s['max']:6.2f}]")
+        rows: list[tuple[str, str]] = []
+        throughput = self.get_throughput(window)
+        if throughput:
+            waits = self.get_exposed(window).items()
+            rows.append(("throughput", ", ".join(f"{rate:,.1f} {name}/s" for name, rate in throughput.items())))
+            rows.append(
+                ("learner waited for", ", ".join(f"{n} {100 * w['share']:.1f} % ({w['ms']:.2f} ms)" for n, w in waits))
+            )
+        if values := self.gauges.values():
+            rows.append(("gauges", ", ".join(f"{name} {value:,.0f}" for name, value in values.items())))
+        rows += [("gauge disabled", f"{name}: {error}") for name, error in self.gauges.errors().items()]
+        rows += [("possible leak", str(leak)) for leak in self.leaks()]
+        if throughput:
+            cost = self.overhead()
+            per = f"{cost['timer_us']:.2f} us per timer, {cost['timers']:.0f} timers per iteration"
+            rows.append(("monitor itself", f"{per}, {100 * cost['share']:.3f} % of the time"))
+        return "\n".join([*lines, *(f"{name:<25}: {text}" for name, text in rows)])
+
+    def metrics(self, window: int = 100, stats: Mapping[str, Mapping[str, float]] | None = None) -> dict[str, float]:
+        """Return numbers for a log, once per iteration.
+
+        The mean of each timer every time; at most once per second, from the second tick on, also percentiles, exposed waits,
+        rates, gauges and overhead. `stats` is the result of `get_stats`, if it was called anyway.
+        """
+        stats = self.get_stats(window) if stats is None else stats
+        found = {name: s["mean"] for name, s in stats.items()}
+        now = self.clock()
+        if not self._iteration_count or (self._metrics_s is not None and now - self._metrics_s < METRICS_INTERVAL_S):
+            return found
+        self._metrics_s = now
+        found |= {f"{name}_p{q}": s[f"p{q}"] for name, s in stats.items() if "/" not in name for q in PERCENTILES}
+        found |= {f"wait/{name}": wait["share"] for name, wait in self.get_exposed(window).items()}
+        found |= {f"{name}_per_s": rate for name, rate in self.get_throughput(window).items()}
+        found |= self.gauges.values() | {"leaks": float(len(self.leaks()))}
+        self._report_s += self.clock() - now
+        return found | {"overhead": self.overhead()["share"]}
+
+    def overhead(self) -> dict[str, float]:
+        """Return the monitor's own cost: `timer_us` measured here, `timers` and `ms` per iteration, `share` of all time.
+
+        Without ticks, `timers` and `ms` are totals.
+        """
+        if self._timer_cost_s is None:
+            self._timer_cost_s = measure_timer_cost(PerformanceMonitor().timer)
+        with self.lock:
+            timers = sum(s.count for s in self.series.values())
+        iterations = max(self._iteration_count, 1)
+        spent_s = timers * self._timer_cost_s + self._report_s + (self._device.spent_s if self._device else 0.0)
+        elapsed_s = self.clock() - self._began_s
+        return {
+            "timer_us": 1e6 * self._timer_cost_s,
+            "timers": timers / iterations,
+            "ms": 1e3 * spent_s / iterations,
+            "share": spent_s / elapsed_s if elapsed_s > 0 else 0.0,
+        }
+
+    def reset(self) -> None:
+        """Discard all measurements; gauges stay. A running timer still records when it ends."""
+        with self.lock:
+            self.series.clear()
+            self._start_over()
+        self.gauges.clear()
+
+    def _start_over(self) -> None:
+        self.current = Iteration()  # written only by the learner's thread, counts under the lock
+        self._iterations: deque[Iteration] = deque(maxlen=self._history)
+        self._iteration_count = 0
+        self._last_tick_s: float | None = None
+        self._metrics_s: float | None = None
+        self._report_s = 0.0  # spent in reports and gauges
+        self._began_s = self.clock()
+
+    def _last_iterations(self, window: int) -> list[Iteration]:
+        return list(islice(reversed(self._iterations), window))
+
+    @staticmethod
+    def _check_window(window: int) -> None:
+        if window < 1:
+            raise ValueError(f"window={window} must be at least 1")
+
+
+def _describe(newest_first_ms: list[float], count: int, total_ms: float) -> dict[str, float]:
+    n = len(newest_first_ms)
+    ordered = sorted(newest_first_ms)
+    mean = sum(ordered) / n
+
+    def percentile(q: float) -> float:
+        at = q * (n - 1)
+        below = min(int(at), n - 1)
+        above = min(below + 1, n - 1)
+        return ordered[below] + (at - below) * (ordered[above] - ordered[below])
+
+    return {
+        "mean": mean,
+        "std": math.dist(ordered, [mean] * n) / math.sqrt(n),
+        "min": ordered[0],
+        "max": ordered[-1],
+        **{f"p{q}": percentile(q / 100) for q in PERCENTILES},
+        "last": newest_first_ms[0],
+        "count": count,
+        "total": total_ms,
+    }
