@@ -97,6 +97,15 @@ class PerformanceMonitor:
         self.bind_learner()
         self._start_over()
 
+    def _start_over(self) -> None:
+        self.current = Iteration()  # written only by the learner's thread, counts under the lock
+        self._iterations: deque[Iteration] = deque(maxlen=self._history)
+        self._iteration_count = 0
+        self._last_tick_s: float | None = None
+        self._metrics_s: float | None = None
+        self._report_s = 0.0  # spent in reports and gauges
+        self._began_s = self.clock()
+
     def bind_learner(self) -> None:
         """Make the calling thread the learner."""
         self.learner = get_ident()
@@ -328,15 +337,6 @@ class PerformanceMonitor:
             self.series.clear()
             self._start_over()
         self.gauges.clear()
-
-    def _start_over(self) -> None:
-        self.current = Iteration()  # written only by the learner's thread, counts under the lock
-        self._iterations: deque[Iteration] = deque(maxlen=self._history)
-        self._iteration_count = 0
-        self._last_tick_s: float | None = None
-        self._metrics_s: float | None = None
-        self._report_s = 0.0  # spent in reports and gauges
-        self._began_s = self.clock()
 
     def _last_iterations(self, window: int) -> list[Iteration]:
         return list(islice(reversed(self._iterations), window))
