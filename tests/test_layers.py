@@ -132,7 +132,7 @@ def test_no_module_imports_itself_by_way_of_others():
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("slipstream.storage.codec.chunk", "from slipstream.envs.base import TensorEnv"),
+        ("slipstream.storage.codec.chunks", "from slipstream.envs.base import TensorEnv"),
         ("slipstream.replay.buffer", "import slipstream.algorithms.ppo"),
         ("slipstream.checkpoint.saver", "from slipstream.train import run"),
         ("slipstream.checkpoint.saver", "from slipstream import PPO"),

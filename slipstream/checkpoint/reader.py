@@ -18,7 +18,7 @@ from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CorruptCheckpointError
 from slipstream.checkpoint.format import Index, int8_count, is_signed, read_index
 from slipstream.storage.codec import CHUNK_BYTES, CodecError, Scratch, Workers, decode_chunk, dequantise_moments
-from slipstream.storage.codec.chunk import DIFFERENCE, RAW
+from slipstream.storage.codec.registry import DELTA, RAW
 from slipstream.storage.staging import View
 
 _workers = Workers()
@@ -135,7 +135,7 @@ class SlipFile:
         if in_place:
             return
         older = None
-        if chunk.method & DIFFERENCE:
+        if chunk.method & DELTA:
             if self._base is None:
                 raise CorruptCheckpointError(f"{self.path}: a difference in a file without a base")
             older = scratch.other[: out.size]

@@ -22,7 +22,7 @@ from slipstream.checkpoint.retention import Entry, Retention, needed_bases, read
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.writer import Base, SlipWriter, make_image
 from slipstream.storage.codec import Workers
-from slipstream.storage.codec.chunk import zstandard_module
+from slipstream.storage.codec.registry import zstandard_module
 from slipstream.storage.files import FileSystem, enter_folder
 from slipstream.storage.queue import NICE, SaveQueue, close_after, timings
 from slipstream.storage.staging import Buffer, Staging

@@ -18,7 +18,7 @@ from slipstream.replay.sampling.batches import BatchPool
 from slipstream.replay.sampling.prefetch import Prefetcher
 from slipstream.replay.sampling.samplers import Sampler, sampler_from
 from slipstream.replay.writing import Writing
-from slipstream.storage.codec.frameformat import parse_codec
+from slipstream.storage.codec.registry import parse_codec
 from slipstream.storage.schema import Schema, as_key
 
 

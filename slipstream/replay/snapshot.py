@@ -13,7 +13,7 @@ from slipstream.replay.index.step_index import FINAL, NO_LINK, STARTS
 from slipstream.replay.index.streams import Streams
 from slipstream.replay.memory import Memory
 from slipstream.storage.blocks import BlockColumn
-from slipstream.storage.codec.frameformat import BlockHeader, read_header
+from slipstream.storage.codec.registry import BlockHeader, read_header
 from slipstream.storage.columns import RawColumn
 from slipstream.storage.records import DamagedFileError, RecordWriter, array_of, json_of, read_records
 from slipstream.storage.schema import Key, KeySpec

@@ -15,10 +15,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.storage.codec.blockcode import QUICK, BlockCoder
-from slipstream.storage.codec.chunk import CodecError
-from slipstream.storage.codec.frameformat import AT_CODED, DELTA, LZ4, MASK, PALETTE, SHUFFLE, ZSTD, read_header
-from slipstream.storage.codec_choice import CodecChoice
+from slipstream.storage.codec.block_coder import QUICK, BlockCoder, CodecChoice
+from slipstream.storage.codec.registry import (
+    AT_CODED,
+    DELTA,
+    LZ4,
+    MASK,
+    PALETTE,
+    SHUFFLE,
+    ZSTD,
+    CodecError,
+    read_header,
+)
 
 ROW_BYTES = 1 << 10  # smaller frames share a row
 GROUP_BYTES = 1 << 15  # opened at once: a slice of 32 lidar scans is one group, and 32 KiB stay in the first cache

@@ -15,7 +15,7 @@ import torch
 from slipstream.rollouts.columns import ColumnReader
 from slipstream.rollouts.file import ENDING, FORMAT, TAIL, Column, envs_and_steps, itemsize_of
 from slipstream.rollouts.tree import put_together, wanted
-from slipstream.storage.codec.chunk import CodecError
+from slipstream.storage.codec.registry import CodecError
 from slipstream.storage.records import MAGIC, DamagedFileError, array_of, json_of, read_record, read_records
 from slipstream.storage.schema import Key, show
 

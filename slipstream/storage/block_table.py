@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.storage.arena import Arena, anonymous
-from slipstream.storage.codec.frameformat import AT_CODEC, HEADER_BYTES, OPEN
+from slipstream.storage.codec.registry import AT_CODEC, HEADER_BYTES, OPEN
 
 RAW, ELSEWHERE = -1, -2  # in place of a segment: a raw block, memory of somebody else
 _SPARE_RAW = 2  # raw blocks kept for the next ones: fresh memory costs as much as filling it

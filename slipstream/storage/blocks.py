@@ -16,8 +16,8 @@ import numpy as np
 
 from slipstream.storage.block_table import RAW, BlockTable
 from slipstream.storage.codec import native
-from slipstream.storage.codec.blockcode import QUICK, BlockCoder, header_of
-from slipstream.storage.codec.frameformat import (
+from slipstream.storage.codec.block_coder import QUICK, BlockCoder, CodecChoice
+from slipstream.storage.codec.registry import (
     AT_CODEC,
     AT_CODED,
     HEADER_BYTES,
@@ -26,9 +26,9 @@ from slipstream.storage.codec.frameformat import (
     ZSTD,
     BlockHeader,
     codec_name,
+    header_of,
     read_header,
 )
-from slipstream.storage.codec_choice import CodecChoice
 from slipstream.storage.sealing import sealer
 
 BLOCK_BYTES = (

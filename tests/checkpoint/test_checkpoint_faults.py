@@ -26,7 +26,7 @@ from slipstream.checkpoint import (
 )
 from slipstream.checkpoint.format import HEADER
 from slipstream.checkpoint.reader import SlipFile
-from slipstream.storage.codec.chunk import DECAY
+from slipstream.storage.codec.registry import DECAY
 from slipstream.storage.files import FileSystem
 
 

@@ -14,7 +14,7 @@ from slipstream import RolloutStorage
 from slipstream.rollouts.columns import Geometry
 from slipstream.rollouts.reader import RolloutFile
 from slipstream.storage.blocks import BlockColumn
-from slipstream.storage.codec.frameformat import read_header
+from slipstream.storage.codec.registry import read_header
 from slipstream.storage.records import read_records
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -128,7 +128,11 @@ def test_a_killed_writer_leaves_whole_files_only(tmp_path, count):
     for n in range(count):
         folder = tmp_path / str(n)
         command = [sys.executable, str(HERE / "rollout_victim.py"), str(folder)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(HERE)}) as victim:
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), os.environ.get("PYTHONPATH", "")))},
+        ) as victim:
             done = -1
             for _ in range(random.Random(n).randrange(1, 4)):
                 done = int(victim.stdout.readline())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from slipstream.storage import blocks as blocks_module
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec import CodecError, native
-from slipstream.storage.codec.frameformat import HEADER_BYTES, read_header
+from slipstream.storage.codec.registry import HEADER_BYTES, read_header
 
 ACTIONS = st.one_of(
     st.tuples(st.just("append"), st.integers(0, 90)),
@@ -115,7 +115,7 @@ def test_row_numbers_pass_two_to_the_32():
     header = read_header(moved)
     import dataclasses
 
-    from slipstream.storage.codec.frameformat import write_header
+    from slipstream.storage.codec.registry import write_header
 
     write_header(moved, dataclasses.replace(header, first_row=first))
     made.add_block(moved)

@@ -16,8 +16,8 @@ from slipstream.storage.codec import (
     moments_nbytes,
     quantise_moments,
 )
-from slipstream.storage.codec.chunk import DECAY, DIFFERENCE, MASK, PLANES, RAW
-from slipstream.storage.codec.decay import LEAST, decay, find_factor
+from slipstream.storage.codec.chunks import LEAST, decay, find_factor
+from slipstream.storage.codec.registry import DECAY, DELTA, MASK, PLANES, RAW
 
 
 def round_trip(raw, width, base=None, level=1, scratch=None):
@@ -55,10 +55,10 @@ def test_a_small_change_is_coded_as_a_difference():
     older = np.random.default_rng(0).standard_normal(1 << 18).astype(np.float32)
     newer = older * np.float32(1.0001)
     method, size = round_trip(newer.view(np.uint8), 4, older.view(np.uint8))
-    assert method & DIFFERENCE and size / newer.nbytes < 0.45
+    assert method & DELTA and size / newer.nbytes < 0.45
     unrelated = np.random.default_rng(5).integers(0, 256, 1 << 20, dtype=np.uint8)
     method, _ = round_trip(newer.view(np.uint8), 4, unrelated)
-    assert not method & DIFFERENCE
+    assert not method & DELTA
 
 
 def shrunk(older, factor, share, seed=1):
@@ -75,7 +75,7 @@ def test_what_only_decayed_costs_next_to_nothing(factor):
     older = np.random.default_rng(0).standard_normal(1 << 18).astype(np.float32)
     newer = shrunk(older, factor, share=0.3)
     method, size = round_trip(newer.view(np.uint8), 4, older.view(np.uint8), scratch=Scratch())
-    assert method == PLANES | DIFFERENCE | MASK | DECAY
+    assert method == PLANES | DELTA | MASK | DECAY
     learning = int((newer != older * np.float32(factor)).sum())
     assert size < newer.size // 8 + 4 * learning  # a bit each, and those that learned
 

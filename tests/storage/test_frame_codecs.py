@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slipstream.storage.codec import CodecError, native
-from slipstream.storage.codec.blockcode import QUICK, BlockCoder
-from slipstream.storage.codec.frameformat import (
+from slipstream.storage.codec.block_coder import QUICK, BlockCoder
+from slipstream.storage.codec.registry import (
     HEADER,
     HEADER_BYTES,
-    check_codec,
+    check_block_codec,
     checksum,
     codec_name,
     parse_codec,
@@ -194,4 +194,4 @@ def test_codec_names():
         with pytest.raises(ValueError, match="exclude"):
             parse_codec(together)
     with pytest.raises(ValueError):
-        check_codec(64)
+        check_block_codec(1)

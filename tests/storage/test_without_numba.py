@@ -10,9 +10,9 @@ import sys
 sys.modules["numba"] = None
 import numpy as np, warnings
 warnings.simplefilter("error")
-from slipstream.store.permutation import permute
-from slipstream.store.sumtree import SumTree
-from slipstream.store.index import StepIndex, PrefixSum
+from slipstream.replay.sampling.permutation import permute
+from slipstream.replay.sampling.sumtree import SumTree
+from slipstream.replay.index.step_index import StepIndex, PrefixSum
 assert permute(np.arange(40), 40, key=5).tolist() == {permuted}
 tree = SumTree(300)
 tree[np.arange(300)] = np.arange(300.0)

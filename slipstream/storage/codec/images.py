@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.storage.codec.chunk import CodecError
+from slipstream.storage.codec.registry import CodecError
 
 
 def compress_image(img: np.ndarray | bytes, level: int = 9) -> bytes:

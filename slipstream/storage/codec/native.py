@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from slipstream.storage.codec.chunk import CodecError
+from slipstream.storage.codec.registry import CodecError
 
 _SYMBOLS = (
     *("LZ4_decompress_safe", "LZ4_decompress_safe_partial", "LZ4_compress_fast"),
@@ -61,7 +61,7 @@ def source_stamp() -> int:
     """A number that changes with the kernels' source. Numba looks only at the file of the function it has kept on disk, not at what
     that calls; a kernel that closes over this number is compiled again when any of them changes."""
     digest = hashlib.sha256()
-    for name in ("machine", "kernels", "groups", "pool", "frameformat"):
+    for name in ("kernels", "gather", "pool", "registry"):
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     return int.from_bytes(digest.digest()[:7], "little")
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import numba as nb
 import numpy as np
 
-from slipstream.storage.codec.groups import gather_batch, gather_part
-from slipstream.storage.codec.machine import atomic_add, atomic_swap_if, load64, store64
+from slipstream.storage.codec.gather import gather_batch, gather_part
+from slipstream.storage.codec.kernels import atomic_add, atomic_swap_if, load64, store64
 from slipstream.storage.codec.native import register, source_stamp
 
 _PID = os.getpid()  # forked children have lost torch's threads

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.storage.codec.chunk import CodecError, zstandard_module
-from slipstream.storage.codec.frameformat import (
+from slipstream.storage.codec.registry import (
     DELTA,
     HEADER_BYTES,
     LZ4,
@@ -15,7 +14,10 @@ from slipstream.storage.codec.frameformat import (
     SHUFFLE,
     ZSTD,
     BlockHeader,
+    CodecError,
     checksum,
+    zstd_compressor,
+    zstd_decompress,
 )
 
 
@@ -63,7 +65,7 @@ def encode_group(frames: np.ndarray, width: int, codec: int, level: int) -> byte
             stream, store_size=False, **({"mode": "high_compression", "compression": level} if level >= 0 else {})
         )
     elif codec & ZSTD:
-        stream = zstandard_module().ZstdCompressor(level=max(1, level), write_content_size=True).compress(stream)
+        stream = zstd_compressor(max(1, level)).compress(stream)
     return stream if len(stream) < frames.nbytes else None
 
 
@@ -97,13 +99,7 @@ def _decode(data: np.ndarray, header: BlockHeader, frames: int) -> np.ndarray:
     if codec & LZ4:
         data = np.frombuffer(_lz4().decompress(data, uncompressed_size=room), np.uint8)
     elif codec & ZSTD:
-        zstandard = zstandard_module()
-        try:
-            if not 0 <= zstandard.frame_content_size(bytes(data[:18])) <= room:
-                raise CodecError("it says it is larger than its frames")
-            data = np.frombuffer(zstandard.ZstdDecompressor().decompress(data), np.uint8)
-        except zstandard.ZstdError as error:
-            raise CodecError(f"it cannot be opened: {error}") from error
+        data = zstd_decompress(data, room)
     count, word, values, bits = size // width, width, None, 8
     if codec & PALETTE:
         number = int(data[0]) + 1

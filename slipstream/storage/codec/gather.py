@@ -1,11 +1,14 @@
-"""One group, one block, one batch: the native kernels that the store calls, made of the steps in kernels.py."""
+"""One group, one block, one batch: the native kernels that `BlockCoder` calls, made of the steps in kernels.py."""
 
 # mypy: ignore-errors
 from __future__ import annotations
 
 import numba as nb
 
-from slipstream.storage.codec.frameformat import (
+from slipstream.storage.codec import kernels
+from slipstream.storage.codec.kernels import inner, load8, load32, load64, memcpy, store8, store32, store64
+from slipstream.storage.codec.native import source_stamp
+from slipstream.storage.codec.registry import (
     AT_CODEC,
     AT_CODED,
     AT_GROUP,
@@ -21,48 +24,11 @@ from slipstream.storage.codec.frameformat import (
     SHUFFLE,
     ZSTD,
 )
-from slipstream.storage.codec.kernels import (
-    HASH_SLOTS,
-    TABLE_FROM,
-    checksum,
-    copy_checksum,
-    inner,
-    mask_apply,
-    mask_count,
-    mask_decode,
-    mask_encode,
-    packed_bytes,
-    palette_bits,
-    palette_find,
-    palette_pack,
-    palette_table,
-    palette_unpack,
-    shuffle,
-    unshuffle,
-    xor,
-)
-from slipstream.storage.codec.machine import (
-    atomic_add,
-    load8,
-    load32,
-    load64,
-    lz4_compress_fast,
-    lz4_compress_hc,
-    lz4_decompress,
-    lz4_decompress_partial,
-    lz4_favor_opening,
-    memcpy,
-    prefetch,
-    store8,
-    store32,
-    store64,
-)
-from slipstream.storage.codec.native import source_stamp
 
 # What a kernel answers instead of a size
 OK, OUTSIDE, DAMAGED, FOREIGN = 0, 1, 2, 3  # FOREIGN: a codec that only the portable path opens
 
-_PALETTE_SCRATCH = 8 * (2 * HASH_SLOTS + 256)  # larger than the table of bytes, 16 KiB
+_PALETTE_SCRATCH = 8 * (2 * kernels.HASH_SLOTS + 256)  # larger than the table of bytes, 16 KiB
 _PALETTE_MOST = 1 + 256 * 8
 
 
@@ -86,31 +52,31 @@ def encode_group(source, frames, frame_bytes, width, codec, level, state, target
     head, size, word = 0, frame_bytes, width
     current = source
     if codec & PALETTE:
-        values = palette_find(source, frames * count, width, 256, scratch)
+        values = kernels.palette_find(source, frames * count, width, 256, scratch)
         if values == 0:
             return -1
         store8(stream, values - 1)
         for i in range(values):
-            memcpy(stream + 1 + i * width, scratch + 8 * (2 * HASH_SLOTS + i), width)
+            memcpy(stream + 1 + i * width, scratch + 8 * (2 * kernels.HASH_SLOTS + i), width)
         head = 1 + values * width
-        bits = palette_bits(values)
-        size, word = packed_bytes(count, bits), 4
+        bits = kernels.palette_bits(values)
+        size, word = kernels.packed_bytes(count, bits), 4
         for j in range(frames):
-            palette_pack(other + j * size, source + j * frame_bytes, count, width, bits, scratch)
+            kernels.palette_pack(other + j * size, source + j * frame_bytes, count, width, bits, scratch)
         current = other
     if codec & DELTA and frames > 1:
         if current == source:
             memcpy(other, source, raw)
             current = other
         for j in range(frames - 1, 0, -1):
-            xor(current + j * size, current + (j - 1) * size, size)
+            kernels.xor(current + j * size, current + (j - 1) * size, size)
     length = head
     if codec & MASK:
         for j in range(frames):
-            length += mask_encode(stream + length, current + j * size, size // word, word)
+            length += kernels.mask_encode(stream + length, current + j * size, size // word, word)
     elif codec & SHUFFLE:
         for j in range(frames):
-            shuffle(stream + length, current + j * size, size // word, word)
+            kernels.shuffle(stream + length, current + j * size, size // word, word)
             length += size
     elif current == source:
         stream, length = source, raw
@@ -119,10 +85,10 @@ def encode_group(source, frames, frame_bytes, width, codec, level, state, target
         length += frames * size
     if codec & LZ4:
         if level < 0:
-            coded = lz4_compress_fast(stream, target, length, raw - 1, 1)
+            coded = kernels.lz4_compress_fast(stream, target, length, raw - 1, 1)
         else:
-            lz4_favor_opening(state, 1)  # matters from level 10 on; a failed group resets it
-            coded = lz4_compress_hc(state, stream, target, length, raw - 1, level)
+            kernels.lz4_favor_opening(state, 1)  # matters from level 10 on; a failed group resets it
+            coded = kernels.lz4_compress_hc(state, stream, target, length, raw - 1, level)
         return coded if coded > 0 else -1
     if length >= raw:
         return -1
@@ -139,7 +105,7 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
     if codec & LZ4:
         if codec == LZ4 and frames == 1:
             target = out + load64(order + 8 * begin) * frame_bytes
-            if lz4_decompress(payload, target, length, frame_bytes) != frame_bytes:
+            if kernels.lz4_decompress(payload, target, length, frame_bytes) != frame_bytes:
                 return DAMAGED
             for i in range(begin + 1, end):
                 memcpy(out + load64(order + 8 * i) * frame_bytes, target, frame_bytes)
@@ -150,9 +116,9 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
             codec & (PALETTE | MASK) == 0 and last + 1 < frames
         ):  # frames of a known size: stop behind the last one asked for
             want = (last + 1) * frame_bytes
-            available = lz4_decompress_partial(payload, stream, length, want, room)
+            available = kernels.lz4_decompress_partial(payload, stream, length, want, room)
         else:
-            available = lz4_decompress(payload, stream, length, room)
+            available = kernels.lz4_decompress(payload, stream, length, room)
         if available < 0:
             return DAMAGED
     size, word, head, bits, values = frame_bytes, width, 0, 8, 0
@@ -165,14 +131,14 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
         if available < 1:
             return DAMAGED
         values = load8(stream) + 1
-        bits = palette_bits(values)
+        bits = kernels.palette_bits(values)
         head = 1 + values * width
-        size, word = packed_bytes(count, bits), 4
+        size, word = kernels.packed_bytes(count, bits), 4
         if head > available:
             return DAMAGED
-        has_table = count * (end - begin) >= TABLE_FROM
+        has_table = count * (end - begin) >= kernels.TABLE_FROM
         if has_table:
-            palette_table(scratch, stream + 1, values, bits, width)
+            kernels.palette_table(scratch, stream + 1, values, bits, width)
     at, limit = stream + head, stream + available
     words = size // word
     i = begin
@@ -182,7 +148,7 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
             bitmap = (words + 7) >> 3
             if at + bitmap > limit:
                 return DAMAGED
-            following = at + bitmap + mask_count(at, words) * word
+            following = at + bitmap + kernels.mask_count(at, words) * word
         else:
             following = at + size
         if following > limit:
@@ -190,33 +156,33 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
         target = out + load64(order + 8 * i) * frame_bytes
         if codec & DELTA:
             if codec & MASK and j > 0:
-                mask_apply(current, at, words, word)
+                kernels.mask_apply(current, at, words, word)
             else:
                 place = current if j == 0 else spare
                 if codec & MASK:
-                    mask_decode(place, at, words, word)
+                    kernels.mask_decode(place, at, words, word)
                 elif codec & SHUFFLE:
-                    unshuffle(place, at, words, word)
+                    kernels.unshuffle(place, at, words, word)
                 elif j == 0:
                     memcpy(place, at, size)
                 else:
                     place = at
                 if j > 0:
-                    xor(current, place, size)
+                    kernels.xor(current, place, size)
             packed = current
         elif wanted:
             packed = current if codec & PALETTE else target
             if codec & MASK:
-                mask_decode(packed, at, words, word)
+                kernels.mask_decode(packed, at, words, word)
             elif codec & SHUFFLE:
-                unshuffle(packed, at, words, word)
+                kernels.unshuffle(packed, at, words, word)
             else:
                 packed = at
         at = following
         if not wanted:
             continue
         if codec & PALETTE:
-            palette_unpack(target, packed, count, width, bits, stream + 1, values, scratch, has_table)
+            kernels.palette_unpack(target, packed, count, width, bits, stream + 1, values, scratch, has_table)
         elif packed != target:
             memcpy(target, packed, frame_bytes)
         i += 1
@@ -242,7 +208,7 @@ def code_block(source, rows, group, frame_bytes, width, codec, level, state, blo
             coded, flag = frames * frame_bytes, RAW_GROUP
             memcpy(payload + place, begin, coded)
         store32(block + HEADER_BYTES + 8 * g, place | flag)
-        store32(block + HEADER_BYTES + 8 * g + 4, checksum(payload + place, coded))
+        store32(block + HEADER_BYTES + 8 * g + 4, kernels.checksum(payload + place, coded))
         place += coded
     store64(payload + place, 0)
     store64(payload + place + 7, 0)
@@ -272,7 +238,7 @@ def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, 
                 g = inside // group
                 entry = block + HEADER_BYTES + 8 * g
                 if step == 0:
-                    prefetch(entry)
+                    kernels.prefetch(entry)
                     continue
                 groups = (held + group - 1) // group
                 at = block + HEADER_BYTES + 8 * groups + (load32(entry) & (RAW_GROUP - 1))
@@ -280,7 +246,7 @@ def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, 
                 step == 1
             ):  # a fixed number of lines: guessing how many each needs costs more; behind them the processor sees the pattern
                 for k in range(lines):
-                    prefetch(at + 64 * k)
+                    kernels.prefetch(at + 64 * k)
 
 
 @inner
@@ -292,12 +258,12 @@ def gather_part(job):
     frame_bytes, verify = load64(job + FRAME), load64(job + VERIFY)
     low, high = load64(job + LOW), load64(job + HIGH)
     lines = min(16, max(4, frame_bytes >> 8))
-    member = atomic_add(job + MEMBERS, 1)
+    member = kernels.atomic_add(job + MEMBERS, 1)
     if member >= load64(job + PLACES):  # a helper that came twice: its scratch memory would be somebody else's
         return
     scratch = load64(job + SCRATCH) + member * load64(job + STRIDE)
     while True:
-        begin = atomic_add(job + NEXT, chunk)
+        begin = kernels.atomic_add(job + NEXT, chunk)
         if begin >= count:
             return
         stop = min(begin + chunk, count)
@@ -341,9 +307,11 @@ def gather_part(job):
             status = OK
             whole = length >= 0 and until <= load32(block + AT_CODED) and inside < held
             if whole and is_raw and frames == 1 and end == i + 1 and length == frame_bytes and verify:
-                if copy_checksum(out + load64(order + 8 * i) * frame_bytes, payload, length) != load32(entry + 4):
+                if kernels.copy_checksum(out + load64(order + 8 * i) * frame_bytes, payload, length) != load32(
+                    entry + 4
+                ):
                     status = DAMAGED
-            elif not whole or (verify and checksum(payload, length) != load32(entry + 4)):
+            elif not whole or (verify and kernels.checksum(payload, length) != load32(entry + 4)):
                 status = DAMAGED
             elif is_raw:
                 if length != frames * frame_bytes:

@@ -1,41 +1,37 @@
-"""One chunk of numbers, coded on its own: zeros in a bitmap, the rest as byte planes, each plane entropy-coded or raw.
+"""Chunks of numbers for checkpoints: zeros in a bitmap, the rest as byte planes, each plane entropy-coded or raw.
 
 The bytes of a float are of two kinds: sign and exponent repeat, the mantissa is noise. A general compressor sees them
 interleaved and finds nothing; taken apart, the exponent plane shrinks to a third and the noise is stored as it is.
 Against an older state of the same numbers the difference of the bit patterns is coded instead, where that is smaller:
-to the older number, or to what it has decayed to (`decay`).
-All loops are NumPy and zstd calls, which release the GIL.
+to the older number, or to the older number times a factor (`decay`). Optimizer moments may also be rounded to 8 bits
+(`quantise_moments`). All loops are NumPy and zstd calls, which release the GIL.
 """
 
 from __future__ import annotations
 
 import struct
-import threading
 from typing import Any
 
 import numpy as np
 
-from slipstream.storage.codec.decay import LEAST, MOST, decay, find_factor
+from slipstream.storage.codec.registry import (
+    DECAY,
+    DELTA,
+    MASK,
+    PLANES,
+    RAW,
+    CodecError,
+    check_chunk_codec,
+    zstd_compressor,
+    zstd_decompress,
+)
 
 # 1 MiB: the chunk, its planes and the base stay in the level-2 cache, and one tensor is read without many others
 CHUNK_BYTES = 1 << 20
 
-RAW, PLANES, DIFFERENCE, MASK, DECAY = (
-    0,
-    1,
-    2,
-    4,
-    8,
-)  # method: RAW, or PLANES with any of the others; DECAY with DIFFERENCE alone
-
 _ZSTD_FLAG = 1 << 31
 _SAMPLE = 4096
 _NOISE_BITS = 7.92  # a sample of 4,096 uniform bytes measures 7.955 bits; below 7.92 coding pays
-_local = threading.local()
-
-
-class CodecError(ValueError):
-    """The bytes are not what the codec writes."""
 
 
 class Scratch:
@@ -48,7 +44,7 @@ class Scratch:
 def encode_chunk(
     raw: np.ndarray, width: int, base: np.ndarray | None = None, level: int = 1, scratch: Scratch | None = None
 ) -> tuple[int, list[Any]]:
-    """(method, payload as a list of buffers) for `raw`, uint8 [n] holding numbers of `width` bytes; never longer than `raw`.
+    """(codec, payload as a list of buffers) for `raw`, uint8 [n] holding numbers of `width` bytes; never longer than `raw`.
 
     `base` is the older state of the same numbers; the same array must be given to `decode_chunk`. The payload may lie in
     `raw` and in `scratch`: it is valid until either changes.
@@ -57,14 +53,14 @@ def encode_chunk(
         return RAW, [raw]
     scratch = scratch or Scratch()
     words = raw.view(f"<u{width}")
-    method, extra = PLANES, b""
+    codec, extra = PLANES, b""
     if base is not None:
         older = base.view(words.dtype)
-        method, factor = _choose_base(words, older)
-        if method & DECAY:
+        codec, factor = _choose_base(words, older)
+        if codec & DECAY:
             extra = factor.astype("<f4").tobytes()
             older = decay(older, factor, scratch.other[: raw.nbytes].view(words.dtype))
-        if method & DIFFERENCE:
+        if codec & DELTA:
             difference = np.subtract(words, older, out=scratch.words[: raw.nbytes].view(words.dtype))
             words = _zigzag(difference, scratch.other[: raw.nbytes].view(words.dtype))
     sections: list[tuple[int, Any]] = []  # (word of the header, bytes)
@@ -72,7 +68,7 @@ def encode_chunk(
     nonzero = words != 0
     count = int(np.count_nonzero(nonzero))
     if count < 0.97 * words.size:
-        method |= MASK
+        codec |= MASK
         sections.append(_section(np.packbits(nonzero), 3, repeats=True))
         kept = np.compress(nonzero, words, out=scratch.words[: count * width].view(words.dtype))
     shifted = scratch.shifted[: kept.nbytes].view(kept.dtype)
@@ -85,12 +81,12 @@ def encode_chunk(
     header = struct.pack("<I", kept.size) + extra + struct.pack(f"<{len(sections)}I", *(word for word, _ in sections))
     if len(header) + sum(len(data) for _, data in sections) >= raw.nbytes:
         return RAW, [raw]
-    return method, [header, *(data for _, data in sections)]
+    return codec, [header, *(data for _, data in sections)]
 
 
 def decode_chunk(
     payload: memoryview,
-    method: int,
+    codec: int,
     width: int,
     out: np.ndarray,
     base: np.ndarray | None = None,
@@ -100,36 +96,32 @@ def decode_chunk(
 
     `payload` may lie in `scratch.planes` and `base` in `scratch.other`.
     """
-    if method == RAW:
+    if codec == RAW:
         if len(payload) < out.nbytes:
             raise CodecError(f"a raw chunk of {out.nbytes} bytes holds {len(payload)}")
         out[:] = np.frombuffer(payload, np.uint8, out.nbytes)
         return out.nbytes
-    if (
-        not method & PLANES
-        or method > 15
-        or out.nbytes % width
-        or (method & DECAY and (width != 4 or not method & DIFFERENCE))
-    ):
-        raise CodecError(f"unknown chunk method {method}")
-    if method & DIFFERENCE and (base is None or base.nbytes != out.nbytes):
+    check_chunk_codec(codec, width)
+    if out.nbytes % width:
+        raise CodecError(f"a chunk of {out.nbytes} bytes holds no numbers of {width} bytes")
+    if codec & DELTA and (base is None or base.nbytes != out.nbytes):
         raise CodecError("a difference without its base")
     n = out.nbytes // width
-    sections = width + bool(method & MASK)
-    end = 4 * (1 + bool(method & DECAY) + sections)
+    sections = width + bool(codec & MASK)
+    end = 4 * (1 + bool(codec & DECAY) + sections)
     if len(payload) < end:
         raise CodecError("a chunk shorter than its header")
     count, *lengths = struct.unpack_from(f"<{end // 4}I", payload)
-    if method & DECAY:
+    if codec & DECAY:
         factor = np.float32(struct.unpack_from("<f", payload, 4)[0])
         del lengths[0]
         if not LEAST <= factor < MOST:
             raise CodecError(f"a chunk whose numbers decay by {factor}")
-    if count > n or (count != n and not method & MASK):
+    if count > n or (count != n and not codec & MASK):
         raise CodecError(f"a chunk of {n} numbers claims {count}")
     words = out.view(f"<u{width}")
     nonzero = None
-    if method & MASK:
+    if codec & MASK:
         bits, end = _read_section(payload, end, lengths.pop(0), (n + 7) // 8)
         nonzero = np.unpackbits(bits, count=n).view(bool)
         if int(np.count_nonzero(nonzero)) != count:
@@ -143,34 +135,34 @@ def decode_chunk(
     if nonzero is not None:
         words[:] = 0
         words[nonzero] = kept
-    if method & DIFFERENCE:
+    if codec & DELTA:
         assert base is not None
         sign = np.bitwise_and(words, 1, out=None if scratch is None else scratch.words[: out.nbytes].view(words.dtype))
         np.negative(sign, out=sign)
         np.right_shift(words, 1, out=words)
         np.bitwise_xor(words, sign, out=words)
         older = base.view(words.dtype)
-        np.add(words, decay(older, factor, sign) if method & DECAY else older, out=words)
+        np.add(words, decay(older, factor, sign) if codec & DECAY else older, out=words)
     return end
 
 
 def _choose_base(words: np.ndarray, older: np.ndarray) -> tuple[int, Any]:
-    """(method, factor): by a sample, whether to code the numbers, their difference, or that to what the older ones decayed to."""
+    """(codec, factor): by a sample, whether to code the numbers, their difference, or that to what the older ones decayed to."""
     step = (
         max(1, words.size // _SAMPLE) | 1
     )  # odd: the columns of a matrix are a power of two, and each should have its turn
     new, old = words[::step], np.ascontiguousarray(older[::step])
-    best, method, factor = _cost(new), PLANES, None
+    best, codec, factor = _cost(new), PLANES, None
     cost = _cost(_zigzag(new - old, np.empty_like(old)))
     if cost < best:
-        best, method = cost, PLANES | DIFFERENCE
+        best, codec = cost, PLANES | DELTA
         factor = find_factor(np.ascontiguousarray(new), old) if words.itemsize == 4 else None
         if (
             factor is not None
             and _cost(_zigzag(new - decay(old, factor, np.empty_like(old)), np.empty_like(old))) < best
         ):
-            method |= DECAY
-    return method, factor
+            codec |= DECAY
+    return codec, factor
 
 
 def _zigzag(difference: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -201,9 +193,9 @@ def _cost(words: np.ndarray) -> float:
 
 def _section(data: np.ndarray, level: int, repeats: bool) -> tuple[int, Any]:
     """`data` coded, or as it is where that is shorter. `repeats`: it may hold longer repetitions, as a plane of floats does not."""
-    coded = _compressor(level if repeats else 0).compress(data)
+    coded = zstd_compressor(level if repeats else 0).compress(data)
     if level > 1 and not repeats:
-        coded = min(coded, _compressor(level).compress(data), key=len)
+        coded = min(coded, zstd_compressor(level).compress(data), key=len)
     return (len(coded) | _ZSTD_FLAG, coded) if len(coded) < data.size else (data.size, data)
 
 
@@ -216,56 +208,111 @@ def _read_section(payload: memoryview, start: int, word: int, expected: int) -> 
         if length != expected:
             raise CodecError(f"a raw section of {expected} bytes holds {length}")
         return np.frombuffer(payload, np.uint8, expected, start), end
-    zstandard = zstandard_module()
-    part = payload[start:end]
-    try:
-        if zstandard.frame_content_size(part) != expected:  # asked before any memory is taken
-            raise CodecError(f"a section should open to {expected} bytes and says {zstandard.frame_content_size(part)}")
-        data = _decompressor().decompress(part)
-    except zstandard.ZstdError as error:
-        raise CodecError(f"a section does not decompress: {error}") from error
-    if len(data) != expected:
-        raise CodecError(f"a section should open to {expected} bytes and has {len(data)}")
-    return np.frombuffer(data, np.uint8), end
+    return zstd_decompress(payload[start:end], expected, exact=True), end
 
 
-def zstandard_module() -> Any:
-    """The zstandard package, or an error that says how to get it."""
-    try:
-        import zstandard
-    except ImportError as error:
-        raise ImportError(
-            "compressed checkpoints need zstandard: pip install zstandard, or save with compress=False"
-        ) from error
-    return zstandard
+# --- decay: where the gradient is zero, an optimizer's moments shrink by one factor, the same for all
+#
+# Units that do not fire on a batch are common in a ReLU network, and all their moments become beta times what they were. The
+# factor is the ratio that occurs most often.
+
+LEAST, MOST = np.float32(2.0**-20), np.float32(1.0)  # factors from LEAST up to, not including, MOST
+_NORMAL = np.uint32(32 << 24)  # exponent 32, the sign shifted out: times LEAST it is still a normal number
+_INFINITE = np.uint32(255 << 24)
 
 
-def _compressor(level: int) -> Any:
-    """zstd of that level; 0 is zstd told to look for almost no repetitions and to code single bytes.
+def find_factor(new: np.ndarray, old: np.ndarray) -> np.float32 | None:
+    """The factor that takes many of `old` to `new`, both uint32 [n] holding float32; None where there is no such thing."""
+    with np.errstate(all="ignore"):
+        ratio = new.view(np.float32) / old.view(np.float32)
+    ratio = ratio[(ratio >= LEAST) & (ratio < MOST)]
+    if ratio.size < new.size // 32:
+        return None
+    ratio.sort()
+    # each value against the one `few` places on: the same to 16 units in the last place means that `few` + 1 agree
+    few = max(8, new.size // 64)
+    if ratio.size <= few:
+        return None
+    bits = ratio.view(np.uint32)
+    spread = bits[few:] - bits[:-few]
+    tightest = int(np.argmin(spread))
+    if spread[tightest] >= 16:
+        return None
+    # quotients of rounded numbers lie around the factor: it is the one among their neighbours that hits most often
+    middle = bits[tightest + few // 2]
+    near = (middle + np.arange(-3, 4, dtype=np.int32).view(np.uint32)).view(np.float32)
+    with np.errstate(all="ignore"):
+        hits = [np.count_nonzero(old.view(np.float32) * f == new.view(np.float32)) for f in near]
+    return near[int(np.argmax(hits))] if near[0] >= LEAST and near[-1] < MOST else None
 
-    On the exponent bytes of weights level 1 finds many short matches that cost more than they save: 0.36 of the size at
-    240 MB/s; with the smallest hash table and the longest match length 0.31 at 530 MB/s, and it opens twice as fast.
+
+def decay(old: np.ndarray, factor: np.float32, out: np.ndarray) -> np.ndarray:
+    """`old` times `factor`, both as uint32 bits; zeros, tiny numbers, infinities and NaNs stay as they are.
+
+    Only products of normal numbers that are normal numbers themselves are taken: those are the same, to the bit, on every
+    machine and whatever a program has told its processor about denormal numbers.
     """
-    kept = _local.__dict__.setdefault("compressors", {})  # making one costs more than coding a small plane
-    if level not in kept:
-        zstandard = zstandard_module()
-        if level == 0:
-            settings = {
-                "window_log": 18,
-                "hash_log": 6,
-                "chain_log": 6,
-                "search_log": 1,
-                "min_match": 7,
-                "target_length": 0,
-            }
-            parameters = zstandard.ZstdCompressionParameters(strategy=zstandard.STRATEGY_FAST, **settings)
-            kept[level] = zstandard.ZstdCompressor(compression_params=parameters)
-        else:
-            kept[level] = zstandard.ZstdCompressor(level=level)
-    return kept[level]
+    with np.errstate(all="ignore"):
+        np.multiply(old.view(np.float32), factor, out=out.view(np.float32))
+    magnitude = np.left_shift(old, np.uint32(1))
+    np.subtract(magnitude, _NORMAL, out=magnitude)  # wraps: zeros and tiny numbers come out above the infinite ones
+    kept = magnitude >= _INFINITE - _NORMAL
+    if np.count_nonzero(kept) != old.size - np.count_nonzero(
+        old
+    ):  # zeros have stayed zero anyway, and the copy is slow
+        np.copyto(out, old, where=kept)
+    return out
 
 
-def _decompressor() -> Any:
-    if not hasattr(_local, "decompressor"):
-        _local.decompressor = zstandard_module().ZstdDecompressor()
-    return _local.decompressor
+# --- optimizer moments in 8 bits: three mantissa bits, an exponent counted down from the largest of each block of 256
+#
+# Signed moments: 1 sign, 4 exponent, 3 mantissa bits; below 2^-15 of the block's largest they become zero. Squared moments have no
+# sign and 5 exponent bits, and never become zero unless they were: a zero under Adam's square root would throw the parameter.
+# The relative error is at most 1/16. Coding decoded values gives the same codes: saving twice loses nothing more.
+
+BLOCK = 256
+_SHIFT = 20  # float32 bits above: sign, 8 exponent, 3 mantissa bits
+
+
+def moments_nbytes(count: int) -> int:
+    """Bytes of `count` coded moments: a code each, and two bytes a block."""
+    return count + 2 * (-(-count // BLOCK))
+
+
+def quantise_moments(values: np.ndarray, signed: bool) -> np.ndarray:
+    """float32 [n] -> uint8 [moments_nbytes(n)]: the codes, then each block's top grid point as uint16."""
+    n = values.size
+    bits = np.zeros(-(-n // BLOCK) * BLOCK, np.uint32)
+    bits[:n] = values.view(np.uint32)
+    magnitude = bits & np.uint32(0x7FFFFFFF)
+    # to the nearest grid point; infinities and NaNs keep the topmost one, so that a broken run still looks broken
+    grid = np.minimum((magnitude.astype(np.uint64) + (1 << (_SHIFT - 1))) >> _SHIFT, np.uint64(0x7F8)).astype(np.int32)
+    top = grid.reshape(-1, BLOCK).max(1)
+    largest = 127 if signed else 255
+    codes = grid.reshape(-1, BLOCK) - top[:, None] + largest
+    lowest = 0 if signed else 1
+    np.maximum(codes, lowest, out=codes)
+    codes[(magnitude == 0).reshape(-1, BLOCK)] = 0
+    out = np.empty(moments_nbytes(n), np.uint8)
+    flat = codes.reshape(-1)[:n].astype(np.uint8)
+    if signed:
+        flat |= ((bits[:n] >> np.uint32(31)) << np.uint32(7)).astype(np.uint8)
+    out[:n] = flat
+    out[n:] = top.astype("<u2").view(np.uint8)
+    return out
+
+
+def dequantise_moments(coded: np.ndarray, count: int, signed: bool) -> np.ndarray:
+    """The float32 [count] that `quantise_moments` stands for."""
+    if coded.size != moments_nbytes(count):
+        raise ValueError(f"{count} coded moments take {moments_nbytes(count)} bytes, not {coded.size}")
+    largest = 127 if signed else 255
+    top = np.ascontiguousarray(coded[count:]).view("<u2").astype(np.int32)
+    codes = coded[:count].astype(np.int32)
+    magnitude = codes & largest
+    grid = np.clip(magnitude - largest + np.repeat(top, BLOCK)[:count], 0, 0x7F8)
+    grid[magnitude == 0] = 0
+    bits = grid.astype(np.uint32) << np.uint32(_SHIFT)
+    if signed:
+        bits |= (codes >> 7).astype(np.uint32) << np.uint32(31)
+    return bits.view(np.float32)

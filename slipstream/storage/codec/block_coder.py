@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from slipstream.storage.codec import native, portable
-from slipstream.storage.codec.chunk import CodecError
-from slipstream.storage.codec.frameformat import (
+from slipstream.storage.codec.registry import (
     AT_CODEC,
     DELTA,
     HEADER_BYTES,
+    LZ4,
+    MASK,
     OPEN,
+    PALETTE,
     RAW,
+    SHUFFLE,
     SPARE,
     ZSTD,
     BlockHeader,
+    CodecError,
     block_nbytes,
+    codec_name,
+    header_of,
     number_width,
-    read_header,
+    parse_codec,
     write_header,
 )
 
@@ -46,9 +54,9 @@ class BlockCoder:
         self.native = native.available()
         self._scratch = 0
         if self.native:
-            from slipstream.storage.codec import groups, pool
+            from slipstream.storage.codec import gather, pool
 
-            self._scratch = groups.scratch_bytes(group, frame_bytes, self.width)
+            self._scratch = gather.scratch_bytes(group, frame_bytes, self.width)
             self._pool = pool.gather_pool()
 
     def encode(self, frames: np.ndarray, first_row: int, codec: int, level: int, sealed: bool) -> np.ndarray:
@@ -56,11 +64,11 @@ class BlockCoder:
         rows, groups_ = len(frames), -(-len(frames) // self.group)
         block = _buffer("block", HEADER_BYTES + 8 * groups_ + frames.size + SPARE + 64)
         if self.native and not codec & ZSTD:
-            from slipstream.storage.codec import groups
+            from slipstream.storage.codec import gather
 
             scratch = _buffer("scratch", self._scratch)
             kind = (self.group, self.frame_bytes, self.width, codec, level)
-            coded = groups.encode_block(
+            coded = gather.encode_block(
                 frames.ctypes.data, rows, *kind, _hc_state(), block.ctypes.data, scratch.ctypes.data
             )
         else:
@@ -156,16 +164,6 @@ class BlockCoder:
             out[request] = frames[inside % self.group]
 
 
-def header_of(data: np.ndarray) -> BlockHeader:
-    """The header of a block in memory, its checksum not looked at again."""
-    from slipstream.storage.codec.frameformat import HEADER, SEALED
-
-    _, codec, width, flags, _, first, rows, group, block_rows, frame_bytes, nbytes, coded, _ = HEADER.unpack(
-        data[: HEADER.size].tobytes()
-    )
-    return BlockHeader(codec, width, bool(flags & SEALED), first, rows, group, block_rows, frame_bytes, nbytes, coded)
-
-
 def damaged(row: int, coder: BlockCoder, why: str) -> CodecError:
     """The error for a group that cannot be trusted."""
     first = row // coder.group * coder.group
@@ -210,4 +208,152 @@ def _hc_state() -> int:
     return kept["hc"][1]
 
 
-__all__ = ["DELTA", "QUICK", "RAW", "BlockCoder", "damaged", "header_of", "read_header"]
+# --- the choice of a codec
+
+SAMPLE_BYTES = 1 << 19
+SAMPLE_GROUPS = 6
+LEAST_GAIN = 0.95  # a codec that saves less than a twentieth is not worth its time
+SAMPLE_FRAMES = 16  # of a group, unless they are small
+
+CANDIDATES = (
+    PALETTE,
+    MASK,
+    LZ4,
+    PALETTE | LZ4,
+    MASK | LZ4,
+    SHUFFLE | LZ4,
+    PALETTE | DELTA | MASK | LZ4,
+    DELTA | MASK | LZ4,
+    DELTA | SHUFFLE | LZ4,
+)
+
+
+def choose(
+    frames: np.ndarray, group: int, width: int, size_of: Callable[[np.ndarray, int], int], weight: float | None = None,
+    candidates: Sequence[int] = CANDIDATES,
+) -> tuple[int, float]:  # fmt: skip
+    """(codec, bytes a raw byte) for `frames`, uint8 [n, frame_bytes] of words of `width` bytes; `size_of(frames, codec)` codes one group.
+
+    With groups of one frame twice the time must save half of the bytes; the larger the group, the more the user has asked for size.
+    `weight` says outright how much time counts against size: as so many powers of it. `candidates`: the codecs to try.
+    """
+    sample = _sample(frames, group)
+    raw = sum(part.size for part in sample)
+    weight = max(0.1, 1 / group**0.8) if weight is None else weight
+    best, best_score, best_ratio = RAW, _open_time(RAW, 1.0, width) ** weight, 1.0
+    for codec in candidates:
+        if (
+            (codec & DELTA and group == 1)
+            or (codec & SHUFFLE and width == 1)
+            or (codec & PALETTE and not _few_values(sample[0], width))
+        ):
+            continue
+        ratio = sum(min(part.size, size_of(part, codec)) for part in sample) / raw
+        if ratio > LEAST_GAIN:
+            continue
+        # LZ4-HC looks at every byte it is given: packed numbers are sealed several times faster
+        seal = (0.1 / (2 * width) if codec & PALETTE else 0.1) if codec & (LZ4 | ZSTD) else 0.0
+        score = ratio * _open_time(codec, ratio, width) ** weight * (1 + seal)
+        if score < best_score:
+            best, best_score, best_ratio = codec, score, ratio
+    return best, best_ratio
+
+
+def _open_time(codec: int, ratio: float, width: int) -> float:
+    """Time to open one frame, in plain copies of it: fitted to benchmarks/replay.py, batches of 512 on one thread."""
+    if codec == RAW:
+        return 1.5
+    time = 0.5
+    if codec & (LZ4 | ZSTD):
+        time += 8 * ratio
+    if codec & PALETTE:
+        time += 0.4 if width >= 4 else 1.6
+    if codec & MASK:
+        time += 0.5
+    if codec & SHUFFLE:
+        time += 2.5
+    if codec & DELTA:
+        time += 1.0
+    return time
+
+
+def _sample(frames: np.ndarray, group: int) -> list[np.ndarray]:
+    """Some groups from all over the block; of groups of many large frames the first frames."""
+    groups = max(1, len(frames) // group)
+    each = group * frames.shape[1]
+    number = int(min(groups, SAMPLE_GROUPS, max(1, SAMPLE_BYTES // each)))
+    length = group if each <= 2 * SAMPLE_BYTES else min(group, SAMPLE_FRAMES)
+    starts = np.linspace(0, groups - 1, number).astype(int) * group
+    return [frames[s : s + length] for s in starts]
+
+
+def _few_values(frames: np.ndarray, width: int) -> bool:
+    """Whether the first numbers of a group leave hope that 256 values are enough."""
+    return width == 1 or np.unique(frames.reshape(-1).view(f"<u{width}")[:4096]).size <= 256
+
+
+CHOOSE_AFTER = (4, 32, 256)  # blocks after which the codec is looked at again; the last one repeats
+
+
+class CodecChoice:
+    """The codec of the next block. `seals`: blocks are coded again in the background, which then also chooses.
+
+    weight, candidates: see `choose`. patience: blocks after which one that came out clearly larger than the sample lets it look again.
+    """
+
+    def __init__(
+        self,
+        codec: str,
+        coder: BlockCoder,
+        level: int,
+        seals: bool,
+        weight: float | None = None,
+        patience: int = CHOOSE_AFTER[0],
+        candidates: Sequence[int] = CANDIDATES,
+    ) -> None:
+        self._coder, self._level, self._seals, self._weight, self._patience = coder, level, seals, weight, patience
+        self._candidates = candidates
+        self._auto = codec == "auto"
+        self._codec: int | None = None if self._auto else parse_codec(codec)
+        self._ratio = 1.0  # of the sample, when it was chosen
+        self._choices, self._until, self._since = 0, 0, 0
+        self._drifted = False  # blocks take clearly more than that
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """`auto` before the first block."""
+        return "auto" if self._codec is None else codec_name(self._codec)
+
+    def pick(self, frames: np.ndarray, slow: bool) -> int:
+        """The codec for a block of these frames, uint8 [n, frame_bytes], coded with the slow setting or the fast one."""
+        if not self._auto or (
+            self._seals and not slow
+        ):  # whoever appends does not try codecs: LZ4 until the background has chosen
+            return LZ4 if self._codec is None else self._codec
+        with self._lock:
+            if self._until <= 0 or (self._drifted and self._since >= self._patience):
+                size_of = functools.partial(self._coder.coded_bytes, level=self._level if slow else QUICK)
+                self._codec, self._ratio = choose(
+                    frames, self._coder.group, self._coder.width, size_of, self._weight, self._candidates
+                )
+                self._until = CHOOSE_AFTER[min(self._choices, len(CHOOSE_AFTER) - 1)]
+                self._choices += 1
+                self._since, self._drifted = 0, False
+            self._until -= 1
+            self._since += 1
+            assert self._codec is not None
+            return self._codec
+
+    def coded(self, ratio: float, slow: bool) -> None:
+        """A block took `ratio` of its raw bytes."""
+        self._drifted |= slow == self._seals and ratio > 1.3 * self._ratio + 0.02
+
+    @property
+    def drifted(self) -> bool:
+        """Whether a block has come out clearly larger than the sample since the codec was chosen."""
+        return self._auto and self._drifted
+
+    def after_fork(self) -> None:
+        """In a child: whoever was choosing is not there."""
+        self._lock = threading.Lock()
