@@ -24,7 +24,7 @@ from slipstream.config.schema import TrainConfig
 from slipstream.monitor import PerformanceMonitor
 from slipstream.rollouts.storage import RolloutStorage
 from slipstream.storage.errors import SaveError
-from slipstream.storage.lock import WriterLock
+from slipstream.storage.files import WriterLock
 from slipstream.tasks.aircombat.league.report import write_league_report
 from slipstream.training.clock import Clock
 from slipstream.training.live_view import LiveView

@@ -20,9 +20,15 @@ from slipstream.checkpoint.reader import SlipFile
 from slipstream.checkpoint.retention import needed_bases, number_of, read_entry
 from slipstream.checkpoint.writer import SlipWriter, make_image
 from slipstream.storage.codec import Workers
-from slipstream.storage.files import FileSystem, atomic_file, point, stale_files, sync_folder
-from slipstream.storage.lock import NAME as LOCK_NAME
-from slipstream.storage.lock import WriterLock
+from slipstream.storage.files import (
+    LOCK_NAME,
+    FileSystem,
+    WriterLock,
+    atomic_file,
+    point_link,
+    stale_files,
+    sync_folder,
+)
 from slipstream.storage.staging import Staging, View
 
 
@@ -232,7 +238,7 @@ def _mend_links(folder: Path, good: list[Path], done: Repairs) -> None:
     if numbered and any(link.name.startswith("latest.") for link in dangling):
         newest = max(numbered, key=lambda path: (number_of(path) or 0, path.stat().st_mtime_ns))
         link = folder / f"latest.pt{newest.suffix if newest.suffix in ('.slip', '.lz4') else ''}"
-        point(link, newest, FileSystem())
+        point_link(link, newest, FileSystem())
         done.linked.append((link, newest))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.format import HEADER, IS_DIFFERENCE, MAGIC, read_index
-from slipstream.storage.files import FileSystem, point, sync_folder
+from slipstream.storage.files import FileSystem, point_link, sync_folder
 
 _NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d+)(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
 
@@ -151,7 +151,7 @@ def _is_difference(path: Path) -> bool:
 
 def _link(saved: Path, name: str, fs: FileSystem) -> None:
     form = saved.suffix if saved.suffix in (".slip", ".lz4") else ""
-    point(saved.with_name(f"{name}.pt{form}"), saved, fs)
+    point_link(saved.with_name(f"{name}.pt{form}"), saved, fs)
     for other in ("", ".slip", ".lz4"):
         stale = saved.with_name(f"{name}.pt{other}")
         if other != form and stale.is_symlink():

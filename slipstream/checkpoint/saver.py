@@ -23,7 +23,7 @@ from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.writer import Base, SlipWriter, make_image
 from slipstream.storage.codec import Workers
 from slipstream.storage.codec.registry import zstandard_module
-from slipstream.storage.files import FileSystem, enter_folder
+from slipstream.storage.files import FileSystem, prepare_folder
 from slipstream.storage.queue import NICE, SaveQueue, close_after, timings
 from slipstream.storage.staging import Buffer, Staging
 
@@ -139,7 +139,7 @@ class AsyncCheckpointSaver:
         self._queue.check()
         folder = os.path.dirname(name)
         if folder not in self._folders:
-            enter_folder(target.parent)
+            prepare_folder(target.parent)
             self._folders.add(folder)
         self._queue.make_room()
         structure, leaves = tree.freeze(checkpoint)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
-from slipstream.storage.staging import Leaves
+from slipstream.storage.serializer import Leaves
 
 MAX_DEPTH = 100
 _PLAIN = frozenset((type(None), bool, int, float, str))

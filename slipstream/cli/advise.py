@@ -25,7 +25,7 @@ from slipstream.config.help import ConfigError, UnknownKeyError
 from slipstream.config.overrides import plain_overrides, value_of
 from slipstream.monitor import Advisor
 from slipstream.monitor.asking import ADVISED, NOT_TRIED, Finding, Report
-from slipstream.storage.atomic import refuse_unwritable, write_whole
+from slipstream.storage.files import check_writable, write_file
 from slipstream.training.console import render
 from slipstream.training.tuning import TrainingProbe, choose_sizes, training_questions
 from slipstream.training.tuning.probe import as_word
@@ -42,7 +42,7 @@ def run(argv: list[str]) -> int:
     if value_of("resume", words):
         raise ConfigError("advice is for a new run: give the run's settings, not resume=RUN")
     if file:
-        refuse_unwritable(Path(file))  # before minutes of measuring
+        check_writable(Path(file))  # before minutes of measuring
     tell: Callable[[str], None] = (lambda text: None) if as_json else print
     try:
         config = load_train(words)
@@ -54,7 +54,7 @@ def run(argv: list[str]) -> int:
         words += [f"{key}={chosen[key]}" for key in config.auto]
     report, where = profile(words, seconds, tell, only)
     if file:
-        write_whole(Path(file), apply_text(report, words).encode())
+        write_file(Path(file), apply_text(report, words).encode())
     if as_json:
         print(json.dumps(report.as_dict()))
         return 0

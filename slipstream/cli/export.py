@@ -38,7 +38,7 @@ from slipstream.config.schema import env_class
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.exploration import ExplorationType, set_exploration_type
-from slipstream.storage.atomic import refuse_unwritable, write_whole
+from slipstream.storage.files import check_writable, write_file
 from slipstream.training.evaluate import STAND_INS, configure
 from slipstream.training.policies import LoadedPolicy
 
@@ -99,13 +99,13 @@ def export_policy(
     if to == "onnx":
         _need("onnx", "onnxscript")
     path = out or _default_path(trained, to)
-    refuse_unwritable(path)  # before seconds of work
+    check_writable(path)  # before seconds of work
     env = _small_env(task, env_config)
     policy = ActingPolicy(trained.build(env.observation_spec, env.action_spec, "cpu")).eval()
     flown = _observations(env, policy)
     about = describe(trained, task, env_config, env, policy)
     program = torch_program(policy, {name: flown[name][:2] for name in policy.keys})
-    write_whole(path, _onnx_bytes(program, policy, about) if to == "onnx" else _pt2_bytes(program, about))
+    write_file(path, _onnx_bytes(program, policy, about) if to == "onnx" else _pt2_bytes(program, about))
     return Exported(path, policy.keys, _difference(path, to, policy, flown))
 
 

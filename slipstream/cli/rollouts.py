@@ -21,7 +21,7 @@ from slipstream.rollouts.reader import RolloutFile
 from slipstream.rollouts.storage import RolloutError, RolloutStorage, iteration_of, rollout_files
 from slipstream.rollouts.tree import wanted
 from slipstream.storage.codec.registry import CodecError, codec_name, read_header
-from slipstream.storage.records import DamagedFileError
+from slipstream.storage.errors import DamagedFileError
 from slipstream.tasks.navigation.figures.flight import COLLISION, SUCCESS, TIMEOUT
 from slipstream.training.rollout_picture import draw_curves, draw_paths, paths_to_goal
 

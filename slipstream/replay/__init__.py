@@ -6,7 +6,7 @@ from slipstream.replay.index.step_index import PrefixSum
 from slipstream.replay.sampling.hindsight import HindsightSampler
 from slipstream.replay.sampling.prioritized import PrioritizedSampler
 from slipstream.replay.sampling.samplers import Sampler, UniformSampler, WithoutReplacementSampler
-from slipstream.storage.records import DamagedFileError
+from slipstream.storage.errors import DamagedFileError
 
 __all__ = [
     "DamagedFileError",

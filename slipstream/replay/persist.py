@@ -32,13 +32,13 @@ from slipstream.replay.snapshot import (
     write_rows,
     write_state,
 )
-from slipstream.storage.atomic import write_whole
-from slipstream.storage.records import DamagedFileError
+from slipstream.storage.errors import DamagedFileError
+from slipstream.storage.files import write_file
 from slipstream.storage.schema import Key
 
 _LIST = "replay.json"
 _NAME = re.compile(r"(rows|state)-([0-9a-f]{32})-(\d+)\.slip")
-_LEFT_OVER = re.compile(r"\.(rows-[0-9a-f]{32}-\d+\.slip|state-[0-9a-f]{32}-\d+\.slip|replay\.json)\.[0-9a-f]{32}\.tmp")
+_LEFT_OVER = re.compile(r"\.(rows-[0-9a-f]{32}-\d+\.slip|state-[0-9a-f]{32}-\d+\.slip|replay\.json)\.[^.]+\.tmp")
 
 
 class Folder:
@@ -64,16 +64,16 @@ class Folder:
         if memory.index.tail > max(self.progress.piece, memory.index.head):
             writer, after, places = write_rows(memory, self.progress, self.identity)
             path = self.path / f"rows-{self.identity}-{number:08d}.slip"
-            write_whole(path, writer.end())
+            write_file(path, writer.end())
             first = max(self.progress.piece, memory.index.head)
             self._files.append({"name": path.name, "first_piece": first, "last_piece": memory.index.tail})
             self.progress = after
         state = f"state-{self.identity}-{number:08d}.slip"
-        write_whole(self.path / state, write_state(memory).end())
+        write_file(self.path / state, write_state(memory).end())
         self._files = [f for f in self._files if f["last_piece"] > memory.index.head]
         body = {"format": 1, "identity": self.identity, "number": number, "files": self._files, "state": state}
         text = json.dumps(body)
-        write_whole(self.path / _LIST, json.dumps({"body": text, "crc32": zlib.crc32(text.encode())}).encode())
+        write_file(self.path / _LIST, json.dumps({"body": text, "crc32": zlib.crc32(text.encode())}).encode())
         self._number = number
         self._sweep({state, *(f["name"] for f in self._files)})
         return path, places

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from slipstream.storage.records import DamagedFileError
+from slipstream.storage.errors import DamagedFileError
 
 OnBroken = str | Callable[[Path, DamagedFileError], None]
 

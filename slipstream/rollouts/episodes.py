@@ -12,7 +12,7 @@ import torch
 from slipstream.rollouts.reader import RolloutFile
 from slipstream.rollouts.storage import RolloutStorage
 from slipstream.rollouts.tree import wanted
-from slipstream.storage.records import DamagedFileError
+from slipstream.storage.errors import DamagedFileError
 from slipstream.storage.schema import Key
 
 

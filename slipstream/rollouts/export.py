@@ -21,8 +21,8 @@ from slipstream.rollouts.episodes import find_episodes, outcome_key, read_episod
 from slipstream.rollouts.reader import RolloutFile
 from slipstream.rollouts.storage import RolloutStorage
 from slipstream.rollouts.tree import wanted
-from slipstream.storage.atomic import refuse_unwritable
-from slipstream.storage.records import DamagedFileError
+from slipstream.storage.errors import DamagedFileError
+from slipstream.storage.files import check_writable
 from slipstream.storage.schema import Key
 
 FORMATS = {"hdf5": ("h5py", ".h5"), "parquet": ("pyarrow", ".parquet"), "minari": ("minari", "")}
@@ -75,7 +75,7 @@ def _is_whole(storage: RolloutStorage, iteration: int, keys: Iterable[Any] | Non
 def _appearing(out: Path) -> Iterator[Path]:
     """A temporary name beside `out`, renamed to it when all went well."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    refuse_unwritable(out)
+    check_writable(out)
     temporary = out.with_name(f".{out.name}.{uuid.uuid4().hex}.tmp")
     try:
         yield temporary

@@ -11,7 +11,7 @@ import torch
 
 from slipstream.rollouts.reader import RolloutFile
 from slipstream.rollouts.tree import put_together, wanted
-from slipstream.storage.records import DamagedFileError
+from slipstream.storage.errors import DamagedFileError
 
 
 class SliceSampler:

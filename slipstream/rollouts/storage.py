@@ -21,11 +21,9 @@ from slipstream.rollouts.reader import RolloutFile
 from slipstream.rollouts.sampling import SliceSampler
 from slipstream.rollouts.tree import lead_of, take_apart
 from slipstream.storage.codec import Workers
-from slipstream.storage.errors import SaveError
-from slipstream.storage.files import FileSystem, enter_folder
-from slipstream.storage.lock import WriterLock
+from slipstream.storage.errors import DamagedFileError, SaveError
+from slipstream.storage.files import FileSystem, WriterLock, prepare_folder
 from slipstream.storage.queue import NICE, SaveQueue, close_after, timings
-from slipstream.storage.records import DamagedFileError
 from slipstream.storage.staging import Buffer, Staging
 
 _NAME = re.compile(r"rollout_(\d{6,})\.slip")
@@ -277,7 +275,7 @@ class RolloutStorage:
         if self._queue is None:
             if self._closed:
                 raise RolloutError("this storage is shut down: make a new one")
-            enter_folder(self.save_dir)
+            prepare_folder(self.save_dir)
             try:
                 self._lock.take()
             except BlockingIOError as error:

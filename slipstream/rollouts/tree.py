@@ -13,7 +13,7 @@ from tensordict import NonTensorStack, TensorDict, is_non_tensor, is_tensor_coll
 from torch import Tensor
 
 from slipstream.storage.schema import Key, as_key, show
-from slipstream.storage.staging import Leaves
+from slipstream.storage.serializer import Leaves
 
 _LEFT_OUT = object()
 _TELLING = ("reward", "done", "terminated")  # one number a step, so their shape is the batch's

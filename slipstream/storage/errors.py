@@ -1,5 +1,17 @@
-"""What savers raise, under one name."""
+"""The errors of saving and loading."""
 
 
 class SaveError(RuntimeError):
-    """What was to be kept on a disk, or read back from it, could not be; the message says what to do, the cause is chained."""
+    """Something could not be saved or read back. The message says what to do; the cause is chained."""
+
+
+class DamagedFileError(SaveError, ValueError):
+    """The file is not what was written: cut short, damaged, forged, or of another kind."""
+
+
+class TooLargeError(SaveError):
+    """Reading the file would take more memory than `max_bytes`."""
+
+
+class UnsafeFolderError(SaveError, OSError):
+    """A folder holds symbolic links that lead out of it, so that writing there would change files elsewhere."""

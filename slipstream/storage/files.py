@@ -1,4 +1,8 @@
-"""Files that appear whole or not at all, and the few calls to the system through which every byte goes."""
+"""Files that appear complete or not at all, one writer per folder, and the system calls behind both.
+
+Every write goes to a temporary name, then fsync, rename and fsync of the folder. The system calls are methods of
+`FileSystem`, so that a test can make any of them fail.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,28 @@ import errno
 import itertools
 import os
 import socket
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from slipstream.storage.atomic import refuse_unwritable
+from slipstream.storage.errors import UnsafeFolderError
 
-_WRITEBACK = 8 << 20
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: there are no locks
+    fcntl = None  # type: ignore[assignment]
+
+LOCK_NAME = ".writer.lock"
+_WRITEBACK_BYTES = 8 << 20
+_LINK_DEPTH = 2  # levels that `refuse_outside_links` looks at: the folder itself and its folders
 _counter = itertools.count()
 _HOST = "".join(c for c in socket.gethostname() if c.isalnum())[:32] or "host"
 
 
 def _load_sync_file_range() -> Any:
     with contextlib.suppress(OSError, AttributeError):
-        function = ctypes.CDLL(None).sync_file_range  # Linux alone has it
+        function = ctypes.CDLL(None).sync_file_range  # Linux only
         function.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
         return function
     return None
@@ -31,27 +43,27 @@ _sync_file_range = _load_sync_file_range()
 
 
 class FileSystem:
-    """The system calls of a save, one method each, so that a test can make any of them fail."""
+    """The system calls of a save, one method each."""
 
     def create(self, path: Path) -> int:
-        """A new file for writing, with the permissions that the umask leaves."""
+        """Create a file for writing, with the permissions that the umask leaves."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
 
     def write(self, fd: int, data: Any) -> int:
-        """Write some of `data`; how many bytes were taken."""
+        """Write some of `data`; return the number of bytes written."""
         return os.write(fd, data)
 
     def start_writeback(self, fd: int, offset: int, length: int) -> None:
-        """Let the disk begin on what was just written, so that `fsync` finds little left to do; only a hint."""
+        """Let the disk begin with these bytes, so that `fsync` has little left to do. Only a hint."""
         if _sync_file_range is not None:
-            _sync_file_range(fd, offset, length, 2)  # SYNC_FILE_RANGE_WRITE: begin, do not wait
+            _sync_file_range(fd, offset, length, 2)  # SYNC_FILE_RANGE_WRITE: start, do not wait
 
     def fsync(self, fd: int) -> None:
-        """Everything written to `fd` is on the disk when this returns."""
+        """Return once everything written to `fd` is on the disk."""
         os.fsync(fd)
 
     def replace(self, source: Path, target: Path) -> None:
-        """Rename over whatever is at `target`, in one step."""
+        """Rename over `target` in one step."""
         os.replace(source, target)
 
     def unlink(self, path: Path) -> None:
@@ -63,20 +75,23 @@ class FileSystem:
         os.symlink(target, link)
 
     def link(self, source: Path, target: Path) -> None:
-        """A second name for `source`."""
+        """Give `source` a second name."""
         os.link(source, target)
 
 
+DISK = FileSystem()
+
+
 class AtomicFile:
-    """A file being written under a temporary name; `commit` puts it in its place, leaving without it removes it."""
+    """A file being written under a temporary name. `commit` moves it into place; without it nothing is left behind."""
 
     def __init__(self, path: Path, fs: FileSystem) -> None:
+        check_writable(path)
         self.path = path
-        self.position = self._begun = 0
+        self.position = self._synced = 0
         self.error: OSError | None = None
         self._fs = fs
-        refuse_unwritable(path)
-        self._temporary = path.with_name(f".{path.name}.{_HOST}-{os.getpid()}-{next(_counter)}.tmp")
+        self._temporary = temporary_name(path)
         self._fd = fs.create(self._temporary)
 
     def write(self, data: Any) -> int:
@@ -90,21 +105,21 @@ class AtomicFile:
             self.error = self.error or error
             raise
         self.position += done
-        if self.position - self._begun >= _WRITEBACK:
-            self._fs.start_writeback(self._fd, self._begun, self.position - self._begun)
-            self._begun = self.position
+        if self.position - self._synced >= _WRITEBACK_BYTES:
+            self._fs.start_writeback(self._fd, self._synced, self.position - self._synced)
+            self._synced = self.position
         return done
 
-    def flush(self) -> None:
-        """Nothing is held back: `torch.save` asks for it."""
-
     def write_at(self, offset: int, data: bytes) -> None:
-        """Write over bytes already there (the header, once the index is known)."""
+        """Overwrite bytes that were written before, such as a header."""
         os.lseek(self._fd, offset, os.SEEK_SET)
         self._fs.write(self._fd, data)
 
+    def flush(self) -> None:
+        """Do nothing: `torch.save` calls it, and no bytes are buffered."""
+
     def commit(self) -> None:
-        """On the disk and under its name when this returns."""
+        """Return once the file is on the disk under its name."""
         self._fs.fsync(self._fd)
         os.close(self._fd)
         self._fd = -1
@@ -112,7 +127,7 @@ class AtomicFile:
         sync_folder(self.path.parent, self._fs)
 
     def abandon(self) -> None:
-        """Leave nothing behind; does nothing after `commit`."""
+        """Remove the temporary file. Does nothing after `commit`."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -121,8 +136,11 @@ class AtomicFile:
 
 
 @contextlib.contextmanager
-def atomic_file(path: Path, fs: FileSystem) -> Iterator[AtomicFile]:
-    """Write a file that appears, complete and durable, at the end of the block; an error leaves what was there before."""
+def atomic_file(path: Path, fs: FileSystem = DISK) -> Iterator[AtomicFile]:
+    """Write a file that appears at the end of the block. After an error the old file is unchanged.
+
+    A symbolic link at `path` is replaced, not followed.
+    """
     file = AtomicFile(path, fs)
     try:
         yield file
@@ -137,7 +155,30 @@ def atomic_file(path: Path, fs: FileSystem) -> Iterator[AtomicFile]:
         file.abandon()
 
 
-def sync_folder(folder: Path, fs: FileSystem) -> None:
+def write_file(path: Path, data: bytes | Iterable[Any], fs: FileSystem = DISK) -> None:
+    """Write `data`, or several buffers, to a path that the user gave: a symbolic link there is kept, its target is replaced."""
+    check_writable(path)
+    with atomic_file(Path(os.path.realpath(path)), fs) as file:
+        for part in (data,) if isinstance(data, bytes) else data:
+            file.write(part)
+
+
+def check_writable(path: Path) -> None:
+    """Raise OSError if no file can be put at `path`: its folder is missing, or something that is not a file is there."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into: make it, or name another")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file in it")
+    if path.exists() and not path.is_file():
+        raise FileExistsError(f"{path} is a device, a pipe or a socket: name another file")
+
+
+def temporary_name(path: Path) -> Path:
+    """The name under which this process writes `path`; `stale_files` recognises it."""
+    return path.with_name(f".{path.name}.{_HOST}-{os.getpid()}-{next(_counter)}.tmp")
+
+
+def sync_folder(folder: Path, fs: FileSystem = DISK) -> None:
     """Make renames and removals in `folder` durable."""
     fd = os.open(folder, os.O_RDONLY)
     try:
@@ -146,9 +187,9 @@ def sync_folder(folder: Path, fs: FileSystem) -> None:
         os.close(fd)
 
 
-def point(link: Path, target: Path, fs: FileSystem) -> None:
-    """Make `link` a symbolic link to `target`, its neighbour, in one step; a hard link where there are no symbolic ones."""
-    temporary = link.with_name(f".{link.name}.{_HOST}-{os.getpid()}-{next(_counter)}.tmp")
+def point_link(link: Path, target: Path, fs: FileSystem = DISK) -> None:
+    """Make `link` a symbolic link to the file `target` beside it, in one step. Uses a hard link where there are no symbolic ones."""
+    temporary = temporary_name(link)
     try:
         try:
             fs.symlink(target.name, temporary)
@@ -163,30 +204,122 @@ def point(link: Path, target: Path, fs: FileSystem) -> None:
 
 
 def stale_files(folder: Path, every_host: bool = False) -> list[Path]:
-    """Temporary files in `folder` whose writer is gone: killed on this machine; with `every_host`, on any."""
+    """Temporary files in `folder` whose process no longer runs; with `every_host` also those of other machines."""
     found = []
     for path in folder.glob(".*.tmp"):
         owner = path.name.removesuffix(".tmp").rpartition(".")[2].split("-")
         if len(owner) != 3 or not owner[1].isdigit():
             continue
-        if owner[0] == _HOST and not _alive(int(owner[1])) or owner[0] != _HOST and every_host:
+        if owner[0] == _HOST and not _is_alive(int(owner[1])) or owner[0] != _HOST and every_host:
             found.append(path)
     return found
 
 
-def enter_folder(folder: Path) -> None:
-    """Make the folder, before the first file goes into it, and clear away what a killed process left half written."""
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make `folder` ready for writing: create it, refuse links that lead out of it, remove files of killed processes."""
     folder.mkdir(parents=True, exist_ok=True)
+    refuse_outside_links(folder)
     for path in stale_files(folder):
         with contextlib.suppress(OSError):
             path.unlink()
 
 
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+def refuse_outside_links(folder: Path) -> None:
+    """Raise UnsafeFolderError if a symbolic link in `folder`, or in one of its folders, leads out of it.
+
+    Links within the folder, such as `latest.pt`, are allowed, and so is a `folder` that is itself a link: the user named it.
+    """
+    root = os.path.realpath(folder)
+    found = [
+        os.path.relpath(link, folder) for link in _links(os.fspath(folder), _LINK_DEPTH) if not _is_inside(link, root)
+    ]
+    if found:
+        names = ", ".join(sorted(found)[:8]) + (" ..." if len(found) > 8 else "")
+        raise UnsafeFolderError(
+            f"{folder} has symbolic links to files elsewhere ({names}): replace them by files, or use another folder"
+        )
+
+
+def _links(folder: str, depth: int) -> Iterator[str]:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                yield entry.path
+            elif depth > 1 and entry.is_dir(follow_symlinks=False):
+                yield from _links(entry.path, depth - 1)
+
+
+def _is_inside(link: str, root: str) -> bool:
+    target = os.path.realpath(link)
+    return target == root or target.startswith(root.rstrip(os.sep) + os.sep)
+
+
+class WriterLock:
+    """A lock on a folder, held from `take` to `release` or for a `with` block. The system releases it when the process dies.
+
+    A second `take`, also in the same process, raises BlockingIOError with the holder's name and `remedy`.
+    """
+
+    def __init__(self, folder: Path, remedy: str = "give every writer its own folder") -> None:
+        self._path, self._remedy = folder / LOCK_NAME, remedy
+        self._fd = -1
+
+    def take(self) -> None:
+        """Take the lock, or raise at once."""
+        if self._fd >= 0 or fcntl is None:
+            return
+        refuse_outside_links(self._path.parent)
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = "".join(c for c in os.read(fd, 200).decode(errors="replace") if c.isprintable())
+            os.close(fd)
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise BlockingIOError(
+                    f"{self._path.parent} is being written by {holder or 'another writer'}: {self._remedy}"
+                ) from None
+            if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):  # a file system without locks
+                return
+            raise
+        with contextlib.suppress(OSError):  # a full disk: the lock is held without the name
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        self._fd = fd
+        _held.add(self)
+
+    def release(self) -> None:
+        """Release the lock. May be called twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> WriterLock:
+        self.take()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+
+_held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+
+
+def _release_in_child() -> None:
+    """Close the copies of a forked child: one that outlives its parent would keep the lock."""
+    for lock in list(_held):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_in_child)

@@ -21,13 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slipstream.storage.errors import DamagedFileError
+
 MAGIC = b"SLIPROW1"
 _RECORD = struct.Struct("<IQI")
 _ARRAY = "array/"
-
-
-class DamagedFileError(ValueError):
-    """A file that is not what was written."""
 
 
 class Record(NamedTuple):

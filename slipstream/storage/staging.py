@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.storage.serializer import Leaves
+
 ALIGN = 16  # bytes; enough for every dtype, and a thousand 4-byte step counters stay small
 SIGNED_MOMENTS = frozenset(("exp_avg", "momentum_buffer", "mu", "exp_avg_diff"))
 SQUARED_MOMENTS = frozenset(("exp_avg_sq", "max_exp_avg_sq", "square_avg", "exp_inf", "nu"))
@@ -23,14 +25,6 @@ WHOLE = -1
 _META = torch.device("meta")
 _QUANTIZED = frozenset((torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4))
 MOMENTS = SIGNED_MOMENTS | SQUARED_MOMENTS
-
-
-class Leaves(NamedTuple):
-    """The tensors and arrays taken out of a tree, in order, and beside each the last key on the way to it."""
-
-    data: list[Any]
-    names: list[Any]
-    arrays: list[int]  # which of them are NumPy's
 
 
 class Storage(NamedTuple):

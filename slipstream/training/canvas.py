@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from slipstream.storage.atomic import write_whole
+from slipstream.storage.files import write_file
 
 GROUND = "#0d1117"
 PANEL = "#121821"
@@ -52,5 +52,5 @@ def save_figure(figure: Any, path: str | Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     png = io.BytesIO()
     figure.savefig(png, format="png", facecolor=figure.get_facecolor())
-    write_whole(path, png.getvalue())
+    write_file(path, png.getvalue())
     return path

@@ -27,7 +27,7 @@ from slipstream.envs.specs import Observation
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.policy import ActorCritic
 from slipstream.sim.devices import resolve_device, set_threads
-from slipstream.storage.atomic import refuse_unwritable
+from slipstream.storage.files import check_writable
 from slipstream.tasks.aircombat.agents import is_checkpoint
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.league.ratings import wilson as wilson_interval
@@ -262,7 +262,7 @@ def run(
         )
     picture = Path(cfg.out) if cfg.out else trained.beside("eval.png")
     if cfg.eval.picture:
-        refuse_unwritable(picture)
+        check_writable(picture)
     env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
     policy = trained.build(env.observation_spec, env.action_spec, device)
     rival = other.build(env.observation_spec, env.action_spec, device) if other else None

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from slipstream.storage.atomic import write_whole
+from slipstream.storage.files import write_file
 from slipstream.training.run_folder import RunFolder
 
 WANDB_MODES = ("online", "offline", "disabled")
@@ -131,7 +131,7 @@ def _drop_rows_after(iteration: int, path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     kept = [row for row in read_metrics(path) if row["iteration"] <= iteration]
-    write_whole(path, "".join(json.dumps(row) + "\n" for row in kept).encode())
+    write_file(path, "".join(json.dumps(row) + "\n" for row in kept).encode())
     return kept
 
 
@@ -169,7 +169,7 @@ def _start_wandb(module: Any, run: RunFolder, mode: str, settings: dict[str, Any
     """Starts, or takes up again, the W&B run `run_id`, by default the one whose id lies in the run folder."""
     id_path = run.path / "wandb.json"
     if not id_path.exists():
-        write_whole(id_path, json.dumps({"id": uuid.uuid4().hex}).encode())
+        write_file(id_path, json.dumps({"id": uuid.uuid4().hex}).encode())
     defaults = {"project": "slipstream", "name": run.path.name, "config": run.config()}
     given = {key: value for key, value in settings.items() if value is not None}
     run_id = given.pop("run_id", None) or json.loads(id_path.read_text())["id"]

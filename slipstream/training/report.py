@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from slipstream.storage.atomic import write_whole
+from slipstream.storage.files import write_file
 
 MEDIA_TYPES = {
     ".png": "image/png",
@@ -67,7 +67,7 @@ def write_report(
     body += [_figure(caption, Path(image)) for caption, image in figures.items()]
     body.append(_facts(facts))
     path = folder / "report.html"
-    write_whole(path, PAGE.format(title=escape(title), style=STYLE, body="\n".join(filter(None, body))).encode())
+    write_file(path, PAGE.format(title=escape(title), style=STYLE, body="\n".join(filter(None, body))).encode())
     return path
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from slipstream.storage.atomic import sync_folder, write_whole
+from slipstream.storage.files import refuse_outside_links, sync_folder, write_file
 from slipstream.training.provenance import provenance
 
 
@@ -46,20 +46,25 @@ class RunFolder:
         )  # before anything is made: it may refuse
         run = cls(_make_unused(Path(root), name))
         run.checkpoints.mkdir()
-        write_whole(run.path / "git.json", json.dumps(provenance(Path.cwd()), indent=2).encode())
-        write_whole(run.path / "config.yaml", config_yaml.encode())  # last: a folder that has it is complete
+        write_file(run.path / "git.json", json.dumps(provenance(Path.cwd()), indent=2).encode())
+        write_file(run.path / "config.yaml", config_yaml.encode())  # last: a folder that has it is complete
         sync_folder(run.path.parent)
         return run
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> RunFolder:
-        """The run at `path`: its folder, or a file or folder inside it, such as a checkpoint."""
+        """The run at `path`: its folder, or a file or folder inside it, such as a checkpoint.
+
+        Raises:
+            UnsafeFolderError: if it has links that lead out of it, through which files elsewhere would be written.
+        """
         path = Path(path).absolute()
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist: give a run folder, or a file inside one")
         folder = path if path.is_dir() else path.parent
         for candidate in (folder, folder.parent):  # a checkpoint lies one folder below
             if (candidate / "config.yaml").is_file():
+                refuse_outside_links(candidate)
                 return cls(candidate)
         raise FileNotFoundError(f"{folder} is not a run folder: config.yaml is missing there and in the folder above")
 

@@ -7,7 +7,7 @@ from checkpoint_states import same, training_state
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.checkpoint.errors import CorruptCheckpointError
 from slipstream.cli.checkpoint import main
-from slipstream.storage.lock import WriterLock
+from slipstream.storage.files import WriterLock
 
 
 @pytest.fixture

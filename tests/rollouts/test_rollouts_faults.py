@@ -19,8 +19,8 @@ from slipstream import RolloutStorage
 from slipstream.rollouts.episodes import find_episodes
 from slipstream.rollouts.reader import RolloutFile
 from slipstream.rollouts.storage import RolloutError
+from slipstream.storage.errors import DamagedFileError
 from slipstream.storage.files import FileSystem
-from slipstream.storage.records import DamagedFileError
 
 HERE = Path(__file__).parent
 counts = pytest.mark.parametrize(

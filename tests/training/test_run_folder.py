@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.storage.atomic import write_whole
-from slipstream.storage.files import FileSystem, atomic_file
+from slipstream.storage.errors import UnsafeFolderError
+from slipstream.storage.files import FileSystem, atomic_file, write_file
 from slipstream.training.provenance import git_state
 from slipstream.training.run_folder import RunFolder
 
@@ -123,14 +123,14 @@ def test_a_machine_without_git_is_no_error(repository, monkeypatch):
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "config.yaml"
-    write_whole(path, b"old")
+    write_file(path, b"old")
 
     def full_disk(_: int) -> None:
         raise OSError("no space left on device")
 
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="no space"):
-        write_whole(path, b"new")
+        write_file(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -146,7 +146,7 @@ def test_what_is_no_file_is_never_written_over(tmp_path):
         ("no/file", "no folder"),
     ):
         with pytest.raises(OSError, match=told):
-            write_whole(tmp_path / name, b"new")
+            write_file(tmp_path / name, b"new")
         with pytest.raises(OSError, match=told), atomic_file(tmp_path / name, FileSystem()):
             pass
     assert (tmp_path / "pipe").is_fifo() and (tmp_path / "folder").is_dir()
@@ -157,7 +157,7 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path):
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "file").write_bytes(b"old")
     (tmp_path / "link").symlink_to("there/file")
-    write_whole(tmp_path / "link", b"new")
+    write_file(tmp_path / "link", b"new")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "there" / "file").read_bytes() == b"new"
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["file"]
 
@@ -178,3 +178,17 @@ def test_a_run_that_ends_well_is_kept(tmp_path):
     with run.kept_if_used():
         pass
     assert run.path.exists()
+
+
+@pytest.mark.parametrize("name", [".writer.lock", "metrics.jsonl", "eval.png", "checkpoints"])
+def test_a_run_with_a_link_that_leads_out_is_refused_by_name(tmp_path, name):
+    run = RunFolder.create(tmp_path, "a", {})
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "precious").write_text("precious")
+    if name == "checkpoints":
+        run.checkpoints.rmdir()
+    (run.path / name).symlink_to(tmp_path / ("elsewhere" if name == "checkpoints" else "precious"))
+    for path in (run.path, run.path / "config.yaml"):
+        with pytest.raises(UnsafeFolderError, match=name):
+            RunFolder.open(path)
+    assert (tmp_path / "precious").read_text() == "precious"

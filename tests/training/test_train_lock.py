@@ -13,7 +13,7 @@ import pytest
 from slipstream import train
 from slipstream.cli import main
 from slipstream.config.compose import load_train
-from slipstream.storage.lock import WriterLock
+from slipstream.storage.files import WriterLock
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import RunFolder
 
@@ -25,7 +25,7 @@ TINY = shlex.split("""
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from slipstream.saving.lock import WriterLock
+from slipstream.storage.files import WriterLock
 with WriterLock(Path(sys.argv[1])):
     if not os.fork():  # as workers are; it outlives its parent
         print(os.getpid(), flush=True)

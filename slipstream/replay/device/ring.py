@@ -21,7 +21,7 @@ from slipstream.replay.index.streams import NOT_KEPT
 from slipstream.replay.sampling.prefetch import Prefetcher
 from slipstream.replay.sampling.prioritized import PrioritizedSampler
 from slipstream.replay.sampling.samplers import Sampler, UniformSampler, sampler_from
-from slipstream.storage.atomic import write_whole
+from slipstream.storage.files import write_file
 from slipstream.storage.records import RecordWriter, array_of, json_of, read_records
 from slipstream.storage.schema import Key, Schema, as_array, flatten, show
 
@@ -360,7 +360,7 @@ class DeviceReplayBuffer(ReplayBuffer):
             if isinstance(value, Tensor):
                 writer.add_array(name, as_array((name,), value)[0])
         Path(folder).mkdir(parents=True, exist_ok=True)
-        write_whole(Path(folder) / "ring.slip", writer.end())
+        write_file(Path(folder) / "ring.slip", writer.end())
 
     def load(self, folder: str | Path, recover: bool = False) -> Self:
         """Takes over what `save` wrote."""

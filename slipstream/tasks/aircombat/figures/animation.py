@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipstream.storage.atomic import write_whole
+from slipstream.storage.files import write_file
 from slipstream.tasks.aircombat.figures.spacetime import (
     ESCAPE,
     GROUND,
@@ -56,7 +56,7 @@ def animate(
     frames += [frames[-1]] * round(HOLD_S * fps)
     path.parent.mkdir(parents=True, exist_ok=True)
     write = {".gif": _gif, ".html": _html, ".mp4": _mp4}[path.suffix]
-    write_whole(path, write(frames, fps))
+    write_file(path, write(frames, fps))
     return path
 
 

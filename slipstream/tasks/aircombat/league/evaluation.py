@@ -13,7 +13,7 @@ from rich.table import Table
 
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvaluateConfig
-from slipstream.storage.atomic import refuse_unwritable
+from slipstream.storage.files import check_writable
 from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, make_agent
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.league.learned import LearnedAgent
@@ -132,8 +132,8 @@ def _film_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
 
     path = Path(cfg.out) if cfg.out else trained.beside("duel.gif")
     if cfg.eval.picture:
-        refuse_unwritable(writable(path))
-        refuse_unwritable(path.with_suffix(".png"))
+        check_writable(writable(path))
+        check_writable(path.with_suffix(".png"))
     return path
 
 

@@ -1,0 +1,294 @@
+"""The one binary file format: a header, sections, an index. docs/checkpoint-format.md describes it for other readers.
+
+    header    64 bytes: magic, version, flags, kind, identity, where the index is, checksums
+    sections  one after the other, each padded with zeros to a multiple of 64 bytes, so that any of them can be mapped
+    index     JSON: the client's head, and the size and the checksum of every section
+
+Every byte of the file is under a checksum: that of the header, of the index, or of a section (padding included).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.storage.errors import DamagedFileError
+from slipstream.storage.reader import Reader
+
+MAGIC = b"\x89SLIP2\r\n"
+VERSION = 2
+# magic, version, flags, kind, identity, index offset, index length, index checksum, 8 zeros, header checksum
+HEADER = struct.Struct("<8sHH4s16sQQI8xI")
+ALIGN = 64
+
+
+class MemoryFile:
+    """A container in memory: for a state dict, or to send."""
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+        self.position = 0
+
+    def write(self, data: Any) -> int:
+        """Append `data`; it is kept, not copied."""
+        view = memoryview(data).cast("B")
+        self.parts.append(view)
+        self.position += len(view)
+        return len(view)
+
+    def write_at(self, offset: int, data: bytes) -> None:
+        """Overwrite the first part, which holds the header."""
+        assert offset == 0 and len(data) == len(self.parts[0])
+        self.parts[0] = memoryview(data)
+
+    def join(self) -> np.ndarray:
+        """Copy everything into one array, uint8 [n]."""
+        out = np.empty(self.position, np.uint8)
+        at = 0
+        for part in self.parts:
+            out[at : at + len(part)] = np.frombuffer(part, np.uint8)
+            at += len(part)
+        return out
+
+
+class ContainerWriter:
+    """Writes a container section by section.
+
+    Args:
+        file: an `AtomicFile` or a `MemoryFile` that nothing was written to.
+        kind: four letters that say what the file holds, such as "ckpt".
+        flags: 16 bits with a meaning for that kind.
+    """
+
+    def __init__(self, file: Any, kind: str, flags: int = 0) -> None:
+        self.identity = os.urandom(16)
+        self._file, self._kind, self._flags = file, kind.encode(), flags
+        self._sizes: list[int] = []
+        self._checksums: list[int] = []
+        self._offsets: list[int] = []
+        self.position = HEADER.size
+        file.write(bytes(HEADER.size))
+
+    def add(self, *parts: Any, checksum: int | None = None) -> int:
+        """Write one section made of one or more buffers; return its number.
+
+        `checksum` is `section_checksum(*parts)` where it was computed before, in another thread.
+        """
+        size = sum(memoryview(part).nbytes for part in parts)
+        self._checksums.append(section_checksum(*parts) if checksum is None else checksum)
+        self._sizes.append(size)
+        self._offsets.append(self.position)
+        for part in parts:
+            self._file.write(part)
+        if size % ALIGN:
+            self._file.write(bytes(-size % ALIGN))
+        self.position += _padded(size)
+        return len(self._sizes) - 1
+
+    def add_array(self, array: np.ndarray) -> list[Any]:
+        """Write an array as a section; return what `Container.array` needs to read it, for the head."""
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return [self.add(flat), array.dtype.str, list(array.shape)]
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Return (offset in the file, bytes) of a section."""
+        return self._offsets[number], self._sizes[number]
+
+    def finish(self, head: Any) -> int:
+        """Write the index, with the client's `head`, and the header; return the size of the file."""
+        index = {"head": head, "sizes": self._sizes, "crc32": self._checksums}
+        body = json.dumps(index, separators=(",", ":"), allow_nan=False).encode()
+        self._file.write(body)
+        fields = (MAGIC, VERSION, self._flags, self._kind, self.identity, self.position, len(body), zlib.crc32(body))
+        start = HEADER.pack(*fields, 0)[:-4]
+        self._file.write_at(0, start + struct.pack("<I", zlib.crc32(start)))
+        return self.position + len(body)
+
+
+class Container:
+    """An open container. Header and index are checked on opening; a section's checksum is tested when it is read."""
+
+    def __init__(self, kind: str, reader: Reader, *, fd: int = -1, data: np.ndarray | None = None) -> None:
+        self.kind, self.reader = kind, reader
+        self._fd, self._data = fd, data
+        self._size = len(data) if data is not None else os.fstat(fd).st_size
+        self._read_index()
+
+    @classmethod
+    def open(cls, path: str | Path, kind: str, *, reader: Reader | None = None, mapped: bool = True) -> Container:
+        """Open a file. With `mapped` its sections are views of a map; without, only `read_into` works.
+
+        Raises:
+            DamagedFileError: (or the reader's own error) if the file is cut short, damaged or of another kind.
+        """
+        reader = reader or Reader(path)
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            size = os.fstat(fd).st_size
+            if size < HEADER.size:
+                reader.fail(f"{size} bytes are too few: the file is cut short")
+            if not mapped:
+                return cls(kind, reader, fd=fd)
+            container = cls(kind, reader, data=np.memmap(path, np.uint8, mode="r"))
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        return container
+
+    @classmethod
+    def from_bytes(cls, data: Any, kind: str, name: str, *, reader: Reader | None = None) -> Container:
+        """Read a container that is in memory: bytes, or an array uint8 [n]."""
+        reader = reader or Reader(name)
+        array = np.frombuffer(data, np.uint8) if not isinstance(data, np.ndarray) else data
+        if array.dtype != np.uint8 or array.ndim != 1 or len(array) < HEADER.size:
+            reader.fail(f"{array.nbytes} bytes are too few: it is cut short")
+        return cls(kind, reader, data=array)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the file has not been closed."""
+        return self._fd >= 0 or self._data is not None
+
+    def close(self) -> None:
+        """Close the file. Views of its sections stay valid."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._data = -1, None
+
+    def __enter__(self) -> Container:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def view(self, number: int) -> np.ndarray:
+        """Return a section, uint8 [n], without testing its checksum: for payloads that have their own."""
+        start, size = self._place(number)
+        assert self._data is not None, "the file was not mapped, or is closed"
+        return self._data[start : start + size]
+
+    def section(self, number: int) -> np.ndarray:
+        """Return a section, uint8 [n], after its checksum was tested."""
+        start, size = self._place(number)
+        assert self._data is not None, "the file was not mapped, or is closed"
+        if zlib.crc32(self._data[start : start + _padded(size)]) != self.checksums[number]:
+            self._fail_checksum(number)
+        return self._data[start : start + size]
+
+    def array(self, reference: Any, what: str = "an array") -> np.ndarray:
+        """Return the array that `ContainerWriter.add_array` wrote, as a view of the file."""
+        if type(reference) is not list or len(reference) != 3:
+            self.reader.fail(f"{what} is malformed")
+        number, dtype, shape = (
+            reference[0],
+            self.reader.dtype(reference[1], what),
+            self.reader.shape(reference[2], what),
+        )
+        if self.reader.product([*shape, dtype.itemsize], what) != self._place(number)[1]:
+            self.reader.fail(f"{what} of {dtype} {list(shape)} does not fit its {self._place(number)[1]} bytes")
+        return self.section(number).view(dtype).reshape(shape) if 0 not in shape else np.empty(shape, dtype)
+
+    def read_into(self, number: int, out: memoryview) -> None:
+        """Read a section with its padding into `out`, and test its checksum."""
+        start, size = self._place(number)
+        if self._data is not None:
+            out[:] = self._data[start : start + _padded(size)].data
+        elif os.preadv(self._fd, [out], start) != _padded(size):
+            self.reader.fail("the file was cut short while it was read")
+        if zlib.crc32(out) != self.checksums[number]:
+            self._fail_checksum(number)
+
+    def damage(self) -> Iterator[tuple[int, str]]:
+        """Test every section; yield the number and the error message of those that are damaged."""
+        for number in range(len(self)):
+            try:
+                self.section(number)
+            except DamagedFileError as error:
+                yield number, str(error)
+
+    def _place(self, number: int) -> tuple[int, int]:
+        if type(number) is not int or not 0 <= number < len(self.sizes):
+            self.reader.integer(number, "the number of a section", 0, len(self.sizes) - 1)
+        return int(self.offsets[number]), int(self.sizes[number])
+
+    def _fail_checksum(self, number: int) -> None:
+        self.reader.fail(f"section {number} (from byte {self.offsets[number]}) has a wrong checksum")
+
+    def _read(self, start: int, size: int) -> bytes:
+        return self._data[start : start + size].tobytes() if self._data is not None else os.pread(self._fd, size, start)
+
+    def _read_index(self) -> None:
+        reader, size = self.reader, self._size
+        head = self._read(0, HEADER.size)
+        if head[: len(MAGIC)] != MAGIC:
+            reader.fail("this is not a Slipstream file (wrong first bytes)")
+        _, version, self.flags, kind, self.identity, start, length, checksum, head_checksum = HEADER.unpack(head)
+        if zlib.crc32(head[:-4]) != head_checksum or any(head[-12:-4]):
+            reader.fail("the header's checksum is wrong")
+        if version != VERSION:
+            reader.fail(f"format version {version}; this Slipstream reads version {VERSION}: update it")
+        if kind != self.kind.encode():
+            reader.fail(
+                f"this file holds {_KINDS.get(kind, 'something unknown')}, not {_KINDS.get(self.kind.encode(), self.kind)}"
+            )
+        if start < HEADER.size or start % ALIGN or start + length != size:
+            reader.fail(
+                f"the index should end at byte {start + length}, the file at {size}: it is cut short or something was added"
+            )
+        reader.claim(length, "the index")
+        body = self._read(start, length)
+        if len(body) != length or zlib.crc32(body) != checksum:
+            reader.fail("the index's checksum is wrong")
+        with reader.parsing("the index"):
+            index = reader.json(body)
+            self.head: Any = index["head"]
+            self.sizes = np.array(reader.integers(index["sizes"], "the size of a section", 0, size), np.int64)
+            self.checksums = reader.integers(index["crc32"], "a checksum", 0, (1 << 32) - 1)
+        if len(self.checksums) != len(self.sizes) or self.sizes.sum(dtype=np.float64) > size:
+            reader.fail("the index lists other sections than the file holds")
+        ends = np.cumsum((self.sizes + ALIGN - 1) // ALIGN * ALIGN) + HEADER.size
+        if (int(ends[-1]) if len(ends) else HEADER.size) != start:
+            reader.fail("the sections do not fill the file between header and index")
+        self.offsets = np.concatenate([[HEADER.size], ends[:-1]]) if len(ends) else ends
+
+
+_KINDS = {b"ckpt": "a checkpoint", b"roll": "a rollout", b"rply": "a replay buffer", b"fram": "compressed frames"}
+
+
+def section_checksum(*parts: Any) -> int:
+    """The CRC-32 of a section with its padding."""
+    checksum = size = 0
+    for part in parts:
+        view = memoryview(part)
+        checksum, size = zlib.crc32(view, checksum), size + view.nbytes
+    return zlib.crc32(bytes(-size % ALIGN), checksum)
+
+
+def read_header(path: Path) -> tuple[str, int, bytes] | None:
+    """(kind, flags, identity) of a file by its first 64 bytes; None if it is not a container."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        head = file.read(HEADER.size)
+        if (
+            len(head) == HEADER.size
+            and head.startswith(MAGIC)
+            and zlib.crc32(head[:-4]) == struct.unpack("<I", head[-4:])[0]
+        ):
+            _, _, flags, kind, identity, *_ = HEADER.unpack(head)
+            return kind.decode("ascii", "replace"), flags, identity
+    return None
+
+
+def _padded(size: int) -> int:
+    return (size + ALIGN - 1) // ALIGN * ALIGN

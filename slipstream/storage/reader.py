@@ -1,0 +1,221 @@
+"""The one guard between a file and memory: a byte budget, and checks of every number, text and size that a file claims.
+
+Files are not trusted. A reader makes one `Reader` per load and asks it before it believes or allocates anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from slipstream.storage.errors import DamagedFileError, SaveError, TooLargeError
+
+MAX_INTEGER = (1 << 63) - 1
+MAX_DIMENSIONS = 64
+MAX_VALUES = 20_000_000  # of one JSON text, and of one nested state
+_MAX_JSON = 256 << 20
+_VALUE_BYTES = 80  # memory of one parsed JSON value, at most
+_BLOCK = 4 << 20
+_WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RuntimeError, struct.error)
+
+
+class Reader:
+    """Limits for reading one file.
+
+    Args:
+        name: the file, as error messages name it.
+        max_bytes: memory that reading may take in all; None for `default_max_bytes()`.
+        error: the class of the errors that are raised, except for TooLargeError.
+    """
+
+    def __init__(
+        self, name: object, *, max_bytes: int | None = None, error: type[DamagedFileError] = DamagedFileError
+    ) -> None:
+        self.name, self.error = str(name), error
+        self.max_bytes = default_max_bytes() if max_bytes is None else max_bytes
+        self.used = 0
+        self._counts: dict[str, int] = {}
+
+    def fail(self, text: str) -> NoReturn:
+        """Raise the error of this reader, with the name of the file."""
+        raise self.error(f"{self.name}: {text}")
+
+    def claim(self, nbytes: int, what: str = "the data") -> int:
+        """Count `nbytes` against the budget; call it before the memory is allocated."""
+        self.used += nbytes
+        if self.used > self.max_bytes:
+            raise TooLargeError(
+                f"{self.name}: {what} would take {self.used / 1e9:.3g} GB of memory, the limit is {self.max_bytes / 1e9:.3g} GB: "
+                "the file is damaged or hostile; if you trust it, set SLIPSTREAM_MAX_BYTES to a larger number of bytes"
+            )
+        return nbytes
+
+    def count(self, number: int, limit: int, what: str) -> None:
+        """Count things of one kind over the complete file; refuse more than `limit`."""
+        self._counts[what] = self._counts.get(what, 0) + number
+        if self._counts[what] > limit:
+            self.fail(f"it has more than {limit} {what}")
+
+    def integer(self, value: Any, what: str, low: int = 0, high: int = MAX_INTEGER) -> int:
+        """Check that `value` is a whole number within [low, high]."""
+        if type(value) is not int or not low <= value <= high:
+            self.fail(f"{what} is {_short(value)}, which is not a whole number from {low} to {high}")
+        return value
+
+    def integers(
+        self, values: Any, what: str, low: int = 0, high: int = MAX_INTEGER, max_count: int = MAX_VALUES
+    ) -> list[int]:
+        """Check a list of whole numbers."""
+        if type(values) not in (list, tuple) or len(values) > max_count:
+            self.fail(f"{what} is {_short(values)}, which is not a list of at most {max_count} numbers")
+        for value in values:
+            if type(value) is not int or not low <= value <= high:
+                self.integer(value, what, low, high)
+        return list(values)
+
+    def shape(self, values: Any, what: str) -> tuple[int, ...]:
+        """Check the sizes of a tensor: no negative one, and a product below 2^63."""
+        sizes = self.integers(values, what, max_count=MAX_DIMENSIONS)
+        self.product(sizes, what)
+        return tuple(sizes)
+
+    def product(self, sizes: Sequence[int], what: str) -> int:
+        """Multiply sizes that were checked; the result is below 2^63, also if one of them is 0."""
+        if math.prod(size for size in sizes if size) > MAX_INTEGER:
+            self.fail(f"{what} is {_short(list(sizes))}, which is too large")
+        return math.prod(sizes)
+
+    def text(self, value: Any, what: str, max_length: int = 4096) -> str:
+        """Check a string."""
+        if type(value) is not str or len(value) > max_length:
+            self.fail(f"{what} is {_short(value)}, which is not a text of at most {max_length} letters")
+        return value
+
+    def dtype(self, value: Any, what: str) -> np.dtype[Any]:
+        """Check the name of a NumPy dtype: numbers, dates or texts of a fixed size, never objects or fields."""
+        name = self.text(value, what, 32)
+        try:
+            dtype = np.dtype(name)
+        except (TypeError, ValueError, SyntaxError):
+            dtype = np.dtype(object)
+        if dtype.hasobject or dtype.names is not None or dtype.shape or dtype.itemsize > 1 << 20:
+            self.fail(f"{what} is {name!r}, which is not a dtype of plain numbers")
+        return dtype
+
+    def json(self, data: Any, what: str = "the index") -> Any:
+        """Parse JSON of bounded size and number of values; its memory is claimed first. Python bounds the depth."""
+        text = bytes(data)
+        values = 1 + text.count(b",") + text.count(b"[") + text.count(b"{") + text.count(b":")
+        if len(text) > _MAX_JSON or values > MAX_VALUES:
+            self.fail(f"{what} has {len(text)} bytes with {values} values, which is too much")
+        self.claim(len(text) + _VALUE_BYTES * values, what)
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            self.fail(f"{what} is malformed JSON ({type(error).__name__})")
+
+    def empty(self, shape: Sequence[int], dtype: Any, what: str) -> np.ndarray:
+        """Allocate an array after its size was checked and claimed."""
+        self.claim(self.product([*shape, np.dtype(dtype).itemsize], what), what)
+        return np.empty(tuple(shape), dtype)
+
+    def check_view(
+        self, shape: Sequence[int], stride: Sequence[int], offset: int, itemsize: int, nbytes: int, what: str
+    ) -> None:
+        """Check that a strided view stays within `nbytes`, and claim what it shows beyond them (a stride of 0 repeats)."""
+        if len(shape) != len(stride):
+            self.fail(f"{what} has {len(shape)} sizes and {len(stride)} strides")
+        last = offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+        if 0 not in shape and (last + 1) * itemsize > nbytes:
+            self.fail(f"{what} of shape {_short(list(shape))} runs past the end of its {nbytes} bytes")
+        shown = self.product([*shape, itemsize], what)
+        if shown > nbytes:
+            self.claim(shown - nbytes, what)
+
+    def lz4(self, path: Path) -> Any:
+        """Decompress an LZ4 frame piece by piece; every piece is claimed before the next one is read."""
+        import io
+
+        import lz4.frame
+
+        out = io.BytesIO()
+        try:
+            with lz4.frame.open(path) as file:
+                while block := file.read(_BLOCK):
+                    self.claim(len(block), "the LZ4 frame")
+                    out.write(block)
+        except (RuntimeError, EOFError) as error:
+            if isinstance(error, TooLargeError):
+                raise
+            raise self.error(f"{self.name}: the LZ4 frame is damaged or cut short: {error}") from error
+        out.seek(0)
+        return out
+
+    @contextlib.contextmanager
+    def parsing(self, what: str) -> Iterator[None]:
+        """Turn the errors of taking a malformed structure apart into the error of this reader."""
+        try:
+            yield
+        except SaveError as error:
+            if isinstance(error, self.error) or not isinstance(error, DamagedFileError):
+                raise
+            raise self.error(str(error)) from error
+        except _WRONG as error:
+            raise self.error(f"{self.name}: {what} is malformed ({type(error).__name__})") from error
+
+
+def default_max_bytes() -> int:
+    """Nine tenths of the memory that is available now, within the limits of the cgroup; or SLIPSTREAM_MAX_BYTES."""
+    if given := os.environ.get("SLIPSTREAM_MAX_BYTES"):
+        return int(float(given))
+    return int(0.9 * min(_available_memory(), _cgroup_room()))
+
+
+def _available_memory() -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return MAX_INTEGER
+
+
+def _cgroup_room() -> int:
+    """Memory that the cgroup of this process and those above it still grant; cached files count as free."""
+    room = MAX_INTEGER
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, name = line.split(":", 2)
+            if controllers and "memory" not in controllers.split(","):
+                continue
+            root = Path("/sys/fs/cgroup/memory" if controllers else "/sys/fs/cgroup")  # version 1 or 2
+            limit, used = (
+                ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
+            )
+            place = root / name.strip("/")
+            for folder in (place, *place.parents):
+                if folder == root or root in folder.parents:
+                    with contextlib.suppress(OSError, ValueError):
+                        left = int((folder / limit).read_text()) - int((folder / used).read_text())
+                        stat = dict(entry.split() for entry in (folder / "memory.stat").read_text().splitlines())
+                        room = min(room, left + int(stat["inactive_file"]) + int(stat["active_file"]))
+    return max(room, 256 << 20)
+
+
+def _short(value: Any) -> str:
+    """A value from a file, shortened and with escape characters shown as text."""
+    text = (
+        ascii(value)
+        if not isinstance(value, (list, tuple, dict))
+        else ascii(value[:8] if isinstance(value, (list, tuple)) else "a mapping")
+    )
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,468 @@
+"""Nested state as data: containers and plain values as JSON, tensors and arrays taken out of them. Never pickle.
+
+`flatten` copies the containers and takes the tensors out, in order; `to_json` and `from_json` write and read the tree that
+remains; `unflatten` puts tensors back in. A tree holds plain values, and a `Node` for everything else.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from slipstream.storage.container import Container, ContainerWriter
+from slipstream.storage.errors import SaveError
+from slipstream.storage.reader import Reader
+
+MAX_DEPTH = 100
+MISSING = object()  # given to `unflatten` in the place of a tensor: its key is left out
+_PLAIN = frozenset((type(None), bool, int, float, str))
+_SAFE_INTEGER = 1 << 53  # beyond it other JSON readers lose digits
+_LEAF_TAGS = frozenset(("tensor", "learning", "ndarray", "parameter"))
+# Keys whose hash a writer can choose make a dict slow (all in one slot), so only so many are allowed in one dict.
+_MAX_CHOSEN_KEYS = 4096
+_SMALL_KEY = 1 << 24
+
+
+class Leaves(NamedTuple):
+    """The tensors and arrays of a state, in order, and for each the last key on the way to it."""
+
+    data: list[Any]
+    names: list[Any]
+    arrays: list[int]  # which of them are NumPy arrays
+
+
+class Node(NamedTuple):
+    """A tagged part of a tree. The meaning of `value` depends on the tag."""
+
+    tag: str
+    value: Any
+
+
+_FIRST_TENSORS = tuple(Node("tensor", i) for i in range(1024))  # made once: they hold nothing of a state
+
+
+class _Refused(Exception):
+    def __init__(self, node: Any, reason: str) -> None:
+        super().__init__(reason)
+        self.node, self.reason = node, reason
+
+
+def flatten(state: Any, *, detach: bool = False, error: type[SaveError] = SaveError) -> tuple[Any, Leaves]:
+    """Return the tree of `state` and its tensors, which are not copied. The same tensor object twice is one leaf.
+
+    Args:
+        detach: keep the numbers only: no gradients, no parameters, and tensors of any subclass as plain ones.
+
+    Raises:
+        TypeError: if something cannot be kept as data; the message names its place.
+        SaveError: (or `error`) if the state is nested too deep, or holds itself.
+    """
+    data: list[Any] = []
+    names: list[Any] = []
+    arrays: list[int] = []
+    seen: dict[int, int] = {}
+    plain, tensor, known, new = _PLAIN, torch.Tensor, seen.setdefault, tuple.__new__
+
+    def leaf(value: Any, name: Any) -> int:
+        index = known(id(value), len(data))
+        if index == len(data):
+            data.append(value)
+            names.append(name)
+        return index
+
+    def walk(node: Any, name: Any, depth: int) -> Any:
+        kind = type(node)
+        if kind in plain:
+            return node
+        if kind is tensor and not (detach and node.requires_grad):
+            return Node("learning" if node.requires_grad else "tensor", leaf(node, name))
+        if detach and isinstance(node, tensor):
+            return Node("tensor", leaf(node.detach().as_subclass(tensor), name))
+        if depth > MAX_DEPTH:
+            raise error(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself, cannot be saved")
+        if kind is dict or kind is OrderedDict:
+            pairs = []
+            for key, value in node.items():  # training waits for this loop: the common case is handled without a call
+                child = type(value)
+                if child is tensor:
+                    count = len(data)
+                    index = known(id(value), count)
+                    if index == count:
+                        data.append(value)
+                        names.append(key)
+                    value = (
+                        _FIRST_TENSORS[index] if index < 1024 and not value.requires_grad else walk(value, key, depth)
+                    )
+                elif child not in plain:
+                    value = walk(value, key, depth + 1)
+                pairs.append((key if type(key) in plain else _flat_key(key), value))
+            if kind is dict:
+                return new(Node, ("dict", pairs))  # a named tuple's own constructor takes twice as long
+            metadata = getattr(node, "_metadata", None)  # state_dict() keeps the versions of modules there
+            return new(Node, ("odict", [pairs, walk(metadata, None, depth + 1)]))
+        if kind is list or kind is tuple:
+            if plain.issuperset(map(type, node)):  # the 625 numbers of a random state, at once
+                return Node(kind.__name__, list(node))
+            return Node(kind.__name__, [walk(v, name, depth + 1) for v in node])
+        if isinstance(node, torch.nn.Parameter):
+            return Node("parameter", [leaf(node, name), node.requires_grad])
+        if isinstance(node, np.ndarray):
+            count = len(data)
+            index = leaf(node, name)
+            arrays.extend(range(count, len(data)))  # it, unless it was there before
+            return Node("ndarray", index)
+        return _flatten_rare(node, walk, name, depth)
+
+    try:
+        return walk(state, None, 0), Leaves(data, names, arrays)
+    except (
+        _Refused
+    ) as refused:  # the place is searched only now: carrying it along would double the time of a good walk
+        raise TypeError(f"state{_place(state, refused.node)} {refused.reason}") from None
+
+
+def _flatten_rare(node: Any, walk: Callable[..., Any], name: Any, depth: int) -> Any:
+    if isinstance(node, (bytes, bytearray)):
+        return Node("bytes" if isinstance(node, bytes) else "bytearray", bytes(node))
+    if type(node) is complex:
+        return Node("complex", node)
+    if isinstance(node, torch.Size):
+        return Node("size", list(node))
+    if isinstance(node, torch.dtype):
+        return Node("dtype", str(node).removeprefix("torch."))
+    if isinstance(node, torch.device):
+        return Node("device", str(node))
+    if isinstance(node, np.generic) and node.dtype.kind in "biufc":
+        return Node("numpy", [node.dtype.str, node.tobytes()])
+    if isinstance(node, dict):  # defaultdict and other kinds: their items are kept, the kind is not
+        return walk(dict(node), name, depth)
+    if type(node) in (set, frozenset):
+        return Node(type(node).__name__, [_flat_key(v) for v in node])
+    if isinstance(node, torch.Tensor):
+        raise _Refused(node, f"is a {type(node).__module__}.{type(node).__qualname__}: save a plain tensor instead")
+    if hasattr(node, "batch_size"):
+        from tensordict import NonTensorStack, is_non_tensor, is_tensor_collection
+
+        if is_non_tensor(node):
+            if isinstance(node, NonTensorStack):
+                return Node("stack", walk(node.tolist(), name, depth + 1))
+            return walk(node.data, name, depth + 1)
+        if is_tensor_collection(node):
+            items = node if hasattr(node, "keys") else node.to_tensordict()
+            pairs = [(key, walk(items.get(key), key, depth + 1)) for key in items.keys()]  # noqa: SIM118
+            return Node("tensordict", [pairs, list(items.batch_size)])
+    reason = f"is a {type(node).__module__}.{type(node).__qualname__}"
+    raise _Refused(node, f"{reason}: save its state_dict(), get_state() or a dict of its fields instead")
+
+
+def _flat_key(key: Any) -> Any:
+    flat, leaves = flatten(key)
+    if leaves.data:
+        raise _Refused(key, "has a tensor as a key or in a set: use its number or name instead")
+    return flat
+
+
+def _place(state: Any, wanted: Any) -> str:
+    """Where in a nested state an object is, written as in Python."""
+    if state is wanted:
+        return ""
+    pairs = state.items() if isinstance(state, dict) else enumerate(state) if isinstance(state, (list, tuple)) else []
+    for key, child in pairs:
+        if child is wanted:
+            return f"[{key!r}]"
+        if isinstance(child, (dict, list, tuple)) and (below := _place(child, wanted)):
+            return f"[{key!r}]{below}"
+    return ""
+
+
+def to_json(node: Any) -> Any:
+    """Return a tree as JSON values: plain ones as they are, everything else as [tag, value]."""
+    if type(node) is not Node:
+        if type(node) is int and not -_SAFE_INTEGER < node < _SAFE_INTEGER:
+            return ["int", hex(node)]
+        if type(node) is float and (node != node or node in (float("inf"), float("-inf"))):
+            return ["float", struct.pack(">d", node).hex()]
+        return node
+    tag, value = node
+    if tag == "dict":
+        return [tag, _pairs_to_json(value)]
+    if tag == "odict":
+        return [tag, [_pairs_to_json(value[0]), to_json(value[1])]]
+    if tag == "tensordict":
+        return [tag, [_pairs_to_json(value[0]), value[1]]]
+    if tag == "stack":
+        return [tag, to_json(value)]
+    if tag in ("list", "tuple", "set", "frozenset"):
+        return [tag, [to_json(v) for v in value]]
+    if tag in ("bytes", "bytearray"):
+        return [tag, value.hex()]
+    if tag == "complex":
+        return [tag, struct.pack(">2d", value.real, value.imag).hex()]
+    if tag == "numpy":
+        return [tag, [value[0], value[1].hex()]]
+    return [tag, value]
+
+
+def _pairs_to_json(pairs: list[tuple[Any, Any]]) -> list[Any]:
+    chosen = sum(1 for key, _ in pairs if _hash_can_be_chosen(key))
+    if chosen > _MAX_CHOSEN_KEYS:
+        raise SaveError(
+            f"a dict with {chosen} keys that are large numbers or tuples cannot be saved: use texts as keys"
+        )
+    return [[to_json(k), to_json(v)] for k, v in pairs]
+
+
+def _hash_can_be_chosen(key: Any) -> bool:
+    return type(key) is not str and not (type(key) is int and -_SMALL_KEY < key < _SMALL_KEY)
+
+
+def from_json(data: Any, leaves: int, reader: Reader) -> Any:
+    """Return the tree that `to_json` wrote; refuse anything else.
+
+    Args:
+        leaves: how many tensors and arrays there are.
+    """
+    with reader.parsing("the structure"):
+        return _from_json(data, leaves, reader, 0)
+
+
+def _from_json(data: Any, leaves: int, reader: Reader, depth: int) -> Any:
+    if type(data) in _PLAIN:
+        return data
+    if depth > MAX_DEPTH + 2 or type(data) is not list or len(data) != 2 or type(data[0]) is not str:
+        reader.fail("the structure is malformed, or nested too deep")
+    tag, value = data
+
+    def child(part: Any) -> Any:
+        return _from_json(part, leaves, reader, depth + 1)
+
+    def pairs(parts: Any) -> list[tuple[Any, Any]]:
+        keys = _keys_from_json([k for k, _ in parts], reader, depth)
+        return [(key, child(part)) for key, (_, part) in zip(keys, parts, strict=True)]
+
+    if tag == "dict":
+        return Node(tag, pairs(value))
+    if tag == "odict":
+        return Node(tag, [pairs(value[0]), child(value[1])])
+    if tag == "tensordict":
+        return Node(tag, [pairs(value[0]), list(reader.shape(value[1], "a batch size"))])
+    if tag in ("set", "frozenset"):
+        return Node(tag, _keys_from_json(value, reader, depth))
+    if tag in ("list", "tuple"):
+        return Node(tag, [child(v) for v in value])
+    if tag == "stack":
+        return Node(tag, child(value))
+    if tag in ("tensor", "learning", "ndarray"):
+        return Node(tag, reader.integer(value, "the number of a tensor", 0, leaves - 1))
+    if tag == "parameter":
+        return Node(tag, [reader.integer(value[0], "the number of a tensor", 0, leaves - 1), bool(value[1])])
+    if tag == "int":
+        return int(value, 16)
+    if tag == "float":
+        return struct.unpack(">d", bytes.fromhex(value))[0]
+    if tag in ("bytes", "bytearray"):
+        return Node(tag, bytes.fromhex(value))
+    if tag == "complex":
+        return Node(tag, complex(*struct.unpack(">2d", bytes.fromhex(value))))
+    if tag == "size":
+        return Node(tag, reader.integers(value, "a size", max_count=64))
+    if tag == "dtype":
+        torch_dtype(value, reader)
+        return Node(tag, value)
+    if tag == "device":
+        try:
+            return Node(tag, str(torch.device(reader.text(value, "a device", 64))))
+        except RuntimeError:
+            reader.fail("the structure names an unknown device")
+    if tag == "numpy":
+        dtype, raw = reader.dtype(value[0], "the dtype of a number"), bytes.fromhex(value[1])
+        if dtype.kind in "biufc" and dtype.itemsize == len(raw):
+            return Node(tag, [value[0], raw])
+    reader.fail("the structure holds an unknown kind of value")
+
+
+def _keys_from_json(data: Any, reader: Reader, depth: int) -> list[Any]:
+    """Keys of a dict, or members of a set: hashable, and few of those whose hash the writer could choose."""
+    keys = [k if type(k) is str else _from_json(k, 0, reader, depth + 1) for k in data]
+    chosen = [key for key in keys if _hash_can_be_chosen(key)]
+    if len(chosen) > _MAX_CHOSEN_KEYS:
+        reader.fail(f"a dict has {len(chosen)} keys that are large numbers or tuples, the limit is {_MAX_CHOSEN_KEYS}")
+    reader.count(len(chosen), 8 * _MAX_CHOSEN_KEYS, "keys that are large numbers or tuples")
+    for key in chosen:
+        hash(unflatten(key, _no_leaf))  # a TypeError for what cannot be a key
+    return keys
+
+
+def _no_leaf(number: int) -> Any:
+    raise TypeError("a tensor as a key")
+
+
+def torch_dtype(name: Any, reader: Reader) -> torch.dtype:
+    """Check the name of a torch dtype from a file."""
+    dtype = getattr(torch, reader.text(name, "a dtype", 32), None)
+    if not isinstance(dtype, torch.dtype):
+        reader.fail(f"{name!r} is not a dtype of tensors")
+    return dtype
+
+
+def unflatten(
+    tree: Any,
+    leaf: Callable[[int], Any],
+    *,
+    values: bool = True,
+    batch_size: Callable[[list[int]], list[int]] | None = None,
+    stack: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Return the state of a tree, with `leaf(i)` in the place of tensor i.
+
+    Args:
+        leaf: may return MISSING: the key is left out then, and None stands for it in a list.
+        values: False leaves out everything that is not a tensor, and the containers that are empty then.
+        batch_size: gives the batch size of a TensorDict, if it is not the saved one.
+        stack: gives the list of a NonTensorStack, if it is not the saved one.
+    """
+
+    def pairs(items: Any) -> Iterator[tuple[Any, Any]]:
+        for key, child in items:
+            made = build(child)
+            if made is not MISSING:
+                yield (key if type(key) is not Node else unflatten(key, _no_leaf)), made
+
+    def build(node: Any) -> Any:
+        if type(node) is not Node:
+            return node if values else MISSING
+        tag, value = node
+        if tag in _LEAF_TAGS:
+            made = leaf(value[0] if tag == "parameter" else value)
+            if made is MISSING or tag in ("tensor", "ndarray"):
+                return made
+            return torch.nn.Parameter(made, requires_grad=value[1]) if tag == "parameter" else made.requires_grad_()
+        if tag in ("dict", "odict", "tensordict"):
+            out: Any = (OrderedDict if tag == "odict" else dict)(pairs(value if tag == "dict" else value[0]))
+            if not values and not out and node is not tree:
+                return MISSING
+            if tag == "odict" and value[1] is not None:
+                out._metadata = unflatten(value[1], _no_leaf)
+            return (
+                out if tag != "tensordict" else _make_tensordict(out, batch_size(value[1]) if batch_size else value[1])
+            )
+        if not values:
+            return MISSING
+        if tag in ("list", "tuple", "set", "frozenset"):
+            made = (build(v) for v in value)
+            return _SEQUENCES[tag](None if v is MISSING else v for v in made)
+        if tag == "stack":
+            from tensordict import NonTensorStack
+
+            return NonTensorStack.from_list(stack(build(value)) if stack else build(value))
+        if tag == "numpy":
+            return np.frombuffer(value[1], np.dtype(value[0]))[0]
+        if tag == "size":
+            return torch.Size(value)
+        if tag == "dtype":
+            return getattr(torch, value)
+        if tag == "device":
+            return torch.device(value)
+        return bytearray(value) if tag == "bytearray" else value
+
+    return build(tree)
+
+
+_SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+def _make_tensordict(items: dict[str, Any], batch_size: list[int]) -> Any:
+    from tensordict import TensorDict, is_tensor_collection
+
+    out = TensorDict({}, batch_size=batch_size)
+    for name, value in items.items():
+        if isinstance(value, torch.Tensor) or is_tensor_collection(value):
+            out.set(name, value)
+        else:
+            out.set_non_tensor(name, value)
+    return out
+
+
+def walk_leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], int]]:
+    """Yield (path, number) of every tensor and array in a tree, in order."""
+    if type(node) is not Node:
+        return
+    tag, value = node
+    if tag in _LEAF_TAGS:
+        yield path, value[0] if tag == "parameter" else value
+    elif tag in ("dict", "odict", "tensordict"):
+        for key, child in value if tag == "dict" else value[0]:
+            yield from walk_leaves(child, (*path, key))
+    elif tag in ("list", "tuple"):
+        for i, child in enumerate(value):
+            yield from walk_leaves(child, (*path, i))
+
+
+def select(tree: Any, keys: list[str]) -> Any:
+    """Return the part of a tree below the dotted `keys`; dicts on the way are kept, other branches left out."""
+    missing = set(keys)
+
+    def walk(child: Any, path: str) -> Any:
+        for key in keys:
+            if path == key or path.startswith(key + "."):
+                missing.discard(key)
+                return child
+        on_the_way = not path or any(key.startswith(path + ".") for key in keys)
+        if type(child) is not Node or child.tag not in ("dict", "odict", "tensordict") or not on_the_way:
+            return MISSING
+        pairs = child.value if child.tag == "dict" else child.value[0]
+        kept = [(k, got) for k, v in pairs if (got := walk(v, f"{path}.{k}" if path else str(k))) is not MISSING]
+        return Node("dict", kept) if child.tag == "dict" else Node(child.tag, [kept, child.value[1]])
+
+    found = walk(tree, "")
+    if missing:
+        top = (
+            ", ".join(str(k) for k, _ in (tree.value if tree.tag == "dict" else [])[:12]) if type(tree) is Node else ""
+        )
+        raise KeyError(f"no {', '.join(sorted(missing))} in this checkpoint; its first keys are: {top}")
+    return found
+
+
+def store_state(writer: ContainerWriter, state: Any) -> Any:
+    """Write every tensor and array of `state` as a section; return JSON for the head, from which `load_state` reads it."""
+    tree, leaves = flatten(state)
+    arrays = []
+    for data in leaves.data:
+        if isinstance(data, np.ndarray):
+            if data.dtype.hasobject or data.dtype.names:
+                raise TypeError(f"an array of dtype {data.dtype} is not plain numbers: save its columns as arrays")
+            arrays.append(writer.add_array(data))
+        else:
+            flat = data.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+            arrays.append([writer.add(flat), f"torch.{str(data.dtype).removeprefix('torch.')}", list(data.shape)])
+    return {"tree": to_json(tree), "arrays": arrays}
+
+
+def load_state(container: Container, data: Any) -> Any:
+    """Return the state that `store_state` wrote. Its arrays and tensors are copies, counted against the reader's budget."""
+    reader = container.reader
+    with reader.parsing("a stored state"):
+        references = list(data["arrays"])
+        tree = from_json(data["tree"], len(references), reader)
+
+    def load(number: int) -> Any:
+        with reader.parsing("a stored array"):
+            section, name, shape = references[number]
+        if not str(name).startswith("torch."):
+            array = container.array(references[number])
+            reader.claim(array.nbytes)
+            return array.copy()
+        dtype = torch_dtype(str(name).removeprefix("torch."), reader)
+        sizes, raw = reader.shape(shape, "a shape"), container.section(section)
+        if reader.product([*sizes, dtype.itemsize], "a shape") != raw.nbytes:
+            reader.fail(f"a tensor of {name} {list(sizes)} does not fit its {raw.nbytes} bytes")
+        reader.claim(raw.nbytes)
+        return torch.from_numpy(raw.copy()).view(dtype).reshape(sizes)
+
+    loaded: dict[int, Any] = {}
+    return unflatten(tree, lambda i: loaded[i] if i in loaded else loaded.setdefault(i, load(i)))

@@ -1,0 +1,150 @@
+"""The one background worker: order, full queues, errors that reach the caller, forks, and the end of the interpreter."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from slipstream.storage.background import BackgroundWorker
+from slipstream.storage.errors import SaveError
+
+
+def held(count, **options):
+    """A worker whose first task waits for an event, with `count` more in the queue."""
+    gate, started, done = threading.Event(), threading.Event(), []
+    worker = BackgroundWorker("test worker", **options)
+    worker.submit(lambda: (started.set(), gate.wait(30)), label="0")
+    assert started.wait(30)
+    for i in range(1, count + 1):
+        worker.make_room()
+        worker.submit(done.append, i, label=str(i), done=lambda i=i: done.append(-i))
+    return worker, gate, done
+
+
+def test_tasks_run_in_order_and_done_follows_each():
+    worker, gate, done = held(3)
+    assert worker.pending() == ["0", "1", "2", "3"] and len(worker) == 4
+    gate.set()
+    worker.wait(30)
+    assert done == [1, -1, 2, -2, 3, -3] and len(worker.durations_ms) == 4
+    assert worker.close() and worker.close()
+
+
+@pytest.mark.parametrize(("policy", "left", "dropped"), [("drop_oldest", [3, 4], 2), ("keep_newest", [3, 4], 2)])
+def test_a_full_queue_drops_what_waits(policy, left, dropped):
+    worker, gate, done = held(4, max_queue_size=2, queue_policy=policy)
+    gate.set()
+    worker.close(30)
+    assert [i for i in done if i > 0] == left and worker.dropped == dropped
+    assert sorted(-i for i in done if i < 0) == [1, 2, 3, 4]
+
+
+def test_a_full_queue_raises_or_blocks():
+    worker, gate, _ = held(1, max_queue_size=1, queue_policy="raise")
+    with pytest.raises(SaveError, match="1 tasks wait for the test worker"):
+        worker.make_room()
+    gate.set()
+    worker.close(30)
+    worker, gate, _ = held(1, max_queue_size=1)
+    waiting = threading.Thread(target=worker.make_room)
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive()
+    gate.set()
+    waiting.join(30)
+    assert not waiting.is_alive()
+    worker.close(30)
+
+
+def test_an_error_is_raised_once_and_work_goes_on():
+    worker = BackgroundWorker("saver")
+    future = worker.submit(lambda: 1 / 0, label="c_1.pt")
+    assert worker.wait_for_error(30) and isinstance(future.exception(), ZeroDivisionError)
+    with pytest.raises(SaveError, match=r"the saver failed at c_1.pt: ZeroDivisionError: .*") as info:
+        worker.check()
+    assert isinstance(info.value.__cause__, ZeroDivisionError) and worker.failed == 1
+    worker.check()
+    assert worker.submit(lambda: 7).result(30) == 7
+    worker.close()
+    with pytest.raises(SaveError, match="shut down"):
+        worker.check()
+    with pytest.raises(SaveError, match="shut down"):
+        worker.submit(print)
+
+
+def test_close_says_when_time_ran_out():
+    worker, gate, _ = held(1)
+    with pytest.raises(SaveError, match="2 tasks of the test worker are unfinished after 0.01 s"):
+        worker.close(0.01)
+    gate.set()
+    assert worker.close(30)
+
+
+def test_map_keeps_the_order_and_bounds_what_is_in_flight():
+    worker, made = BackgroundWorker("mapper", threads=2), []
+
+    def items():
+        for i in range(100):
+            made.append(i)
+            yield i
+
+    for i, result in enumerate(worker.map(lambda x: x * x, items())):
+        assert result == i * i and len(made) - i <= 6
+    with pytest.raises(ZeroDivisionError):
+        list(worker.map(lambda x: 1 // x, [1, 2, 0, 3]))
+    assert not len(worker) and list(worker.map(str, [1])) == ["1"]
+    worker.raise_errors()
+    worker.close()
+
+
+def test_many_threads_submit_to_one_worker():
+    worker, done = BackgroundWorker("busy", threads=3), []
+    threads = [threading.Thread(target=lambda: [worker.submit(done.append, i) for i in range(200)]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    worker.wait(60)
+    assert len(done) == 1600
+    worker.close()
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_forked_child_is_refused_or_starts_again(restart):
+    worker = BackgroundWorker("forked", restart_after_fork=restart)
+    assert worker.submit(lambda: 1).result(30) == 1
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            if restart:
+                code = 0 if worker.submit(lambda: 2).result(30) == 2 else 2
+            else:
+                worker.check()
+        except SaveError as error:
+            code = 0 if "parent process" in str(error) and not worker.close() else 3
+        os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+    worker.close()
+
+
+EXITING = """
+import atexit, sys
+from pathlib import Path
+from slipstream.storage.background import BackgroundWorker
+out = Path(sys.argv[1])
+helper = BackgroundWorker("helper", threads=2)
+worker = BackgroundWorker("saver", on_exit=lambda: worker.close(30))
+for i in range(5):
+    worker.submit(lambda i=i: (out / str(i)).write_text("".join(helper.map(str, range(i)))))
+"""
+
+
+def test_queued_work_is_finished_when_the_interpreter_exits(tmp_path):
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", EXITING, str(tmp_path)], check=True, env=env, timeout=60)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["0", "1", "2", "3", "4"]
+    assert (tmp_path / "4").read_text() == "0123"

@@ -1,0 +1,87 @@
+"""The reader's checks: numbers, texts, views and sizes that a file claims."""
+
+import lz4.frame
+import numpy as np
+import pytest
+
+from slipstream.storage.errors import DamagedFileError, TooLargeError
+from slipstream.storage.reader import Reader, default_max_bytes
+
+
+@pytest.fixture
+def reader():
+    return Reader("file.slip", max_bytes=1 << 20)
+
+
+@pytest.mark.parametrize("value", [-1, 1 << 63, 1.0, True, "1", None, [1]])
+def test_only_whole_numbers_in_range_are_integers(reader, value):
+    with pytest.raises(DamagedFileError, match="file.slip: a count is"):
+        reader.integer(value, "a count")
+
+
+def test_products_do_not_overflow(reader):
+    assert reader.product([3, 0, 5], "a shape") == 0
+    for sizes in ([1 << 32, 1 << 31], [1 << 62, 4, 0]):
+        with pytest.raises(DamagedFileError, match="too large"):
+            reader.product(sizes, "a shape")
+
+
+def test_memory_is_claimed_before_it_is_taken(reader):
+    assert reader.empty([1 << 10], np.float32, "rows").shape == (1 << 10,)
+    with pytest.raises(TooLargeError, match=r"file.slip: rows would take 1.13e\+06 GB"):
+        reader.empty([1 << 50], np.uint8, "rows")
+    reader = Reader("x", max_bytes=100)
+    reader.claim(60)
+    with pytest.raises(TooLargeError):
+        reader.claim(60)
+
+
+@pytest.mark.parametrize("shape,stride,offset", [([4], [1], 1), ([2, 2], [3, 1], 0), ([5], [1], 0), ([2], [1, 1], 0)])
+def test_a_view_past_the_end_is_refused(reader, shape, stride, offset):
+    reader.check_view([4], [1], 0, 4, 16, "a tensor")
+    with pytest.raises(DamagedFileError, match="a tensor"):
+        reader.check_view(shape, stride, offset, 4, 16, "a tensor")
+
+
+def test_a_stride_of_zero_counts_what_it_shows(reader):
+    reader.check_view([1000], [0], 0, 4, 4, "a tensor")
+    with pytest.raises(TooLargeError):
+        reader.check_view([1 << 30], [0], 0, 4, 4, "a tensor")
+
+
+@pytest.mark.parametrize("text", [b"[" * 100_000, b"{", b"\xff", b"[1,", b""])
+def test_malformed_json_is_refused(text):
+    with pytest.raises(DamagedFileError, match="file.slip: the index is malformed"):
+        Reader("file.slip").json(text)
+
+
+def test_json_of_many_small_values_counts_as_the_memory_it_takes(reader):
+    with pytest.raises(TooLargeError):
+        reader.json(b"[" + b"[]," * 100_000 + b"[]]")
+
+
+def test_a_text_from_a_file_is_shown_escaped_and_short(reader):
+    with pytest.raises(DamagedFileError) as info:
+        reader.integer("\x1b[31m" + "a" * 1000, "a count")
+    assert "\x1b" not in str(info.value) and len(str(info.value)) < 200
+
+
+def test_an_lz4_bomb_stops_at_the_budget(tmp_path):
+    path = tmp_path / "bomb.lz4"
+    with lz4.frame.open(path, "wb") as file:
+        for _ in range(64):
+            file.write(bytes(1 << 20))
+    assert path.stat().st_size < 1 << 20
+    reader = Reader(path, max_bytes=8 << 20)
+    with pytest.raises(TooLargeError, match="bomb.lz4"):
+        reader.lz4(path)
+    assert reader.used <= 16 << 20
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(DamagedFileError, match="cut short"):
+        Reader(path).lz4(path)
+
+
+def test_the_default_budget_can_be_set(monkeypatch):
+    assert 1 << 20 < default_max_bytes() < 1 << 50
+    monkeypatch.setenv("SLIPSTREAM_MAX_BYTES", "2e9")
+    assert Reader("x").max_bytes == 2_000_000_000

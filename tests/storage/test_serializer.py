@@ -1,0 +1,119 @@
+"""Nested states as a tree and tensors: TensorDicts, missing tensors, parts, and what is refused."""
+
+import json
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+from tensordict import NonTensorData, NonTensorStack, TensorDict
+
+from slipstream.storage.errors import DamagedFileError, SaveError
+from slipstream.storage.reader import Reader
+from slipstream.storage.serializer import MISSING, flatten, from_json, select, to_json, unflatten, walk_leaves
+
+
+def through_json(state, **options):
+    tree, leaves = flatten(state, **options)
+    again = from_json(json.loads(json.dumps(to_json(tree))), len(leaves.data), Reader("test"))
+    return again, leaves
+
+
+def round_trip(state, **options):
+    tree, leaves = through_json(state)
+    return unflatten(tree, leaves.data.__getitem__, **options)
+
+
+def test_plain_values_come_back_as_they_were():
+    state = {
+        "a": [1, -(1 << 70), 2.5, float("inf"), None, True, "x", 3 + 4j, b"\x00", bytearray(b"b")],
+        (1, "k"): ({1, 2}, frozenset("z")),
+        3: OrderedDict(b=torch.Size([2, 3]), a=torch.float16),
+        "n": [np.float32(1.5), torch.device("cpu")],
+    }
+    again = round_trip(state)
+    assert again == state and list(again) == list(state) and type(again["a"][9]) is bytearray
+    assert type(again[3]) is OrderedDict and type(again["n"][0]) is np.float32
+
+
+def test_a_tensordict_comes_back_with_its_values():
+    data = TensorDict({"a": torch.ones(2, 3), "nested": {"b": torch.zeros(2)}}, batch_size=[2])
+    data["text"] = NonTensorData("hello", batch_size=[2])
+    data["stack"] = NonTensorStack.from_list(["x", "y"])
+    again = round_trip({"batch": data})["batch"]
+    assert again.batch_size == data.batch_size and again["nested"].batch_size == data["nested"].batch_size
+    assert torch.equal(again["a"], data["a"]) and again["text"] == "hello"
+    assert again.get("stack").tolist() == ["x", "y"]
+    tree, leaves = through_json(data)
+    half = unflatten(tree, lambda i: leaves.data[i][:1], batch_size=lambda size: [1], stack=lambda items: items[:1])
+    assert half.batch_size == torch.Size([1]) and half.get("stack").tolist() == ["x"]
+
+
+def test_values_can_be_left_out():
+    state = {"a": torch.ones(1), "b": 3, "c": {"d": "x"}, "e": {"f": torch.zeros(1), "g": 1}}
+    assert list(round_trip(state, values=False)) == ["a", "e"] and list(round_trip(state, values=False)["e"]) == ["f"]
+
+
+def test_missing_tensors_leave_their_keys_out():
+    tree, leaves = through_json({"a": torch.ones(1), "b": torch.zeros(1), "c": [torch.ones(1), 2]})
+    state = unflatten(tree, lambda i: MISSING if i != 1 else leaves.data[i])
+    assert list(state) == ["b", "c"] and state["c"] == [None, 2]
+
+
+def test_detached_tensors_are_plain():
+    weight = torch.nn.Parameter(torch.ones(2))
+    tree, leaves = through_json({"p": weight, "x": torch.ones(1, requires_grad=True)}, detach=True)
+    state = unflatten(tree, leaves.data.__getitem__)
+    assert type(state["p"]) is torch.Tensor and not state["p"].requires_grad and not state["x"].requires_grad
+
+
+def test_paths_and_parts():
+    state = {"model": OrderedDict({"0.weight": torch.ones(1)}), "list": [torch.zeros(1)], "n": 1}
+    tree, leaves = flatten(state)
+    assert list(walk_leaves(tree)) == [(("model", "0.weight"), 0), (("list", 0), 1)]
+    assert unflatten(select(tree, ["n", "model.0.weight"]), leaves.data.__getitem__) == {
+        "model": {"0.weight": leaves.data[0]},
+        "n": 1,
+    }
+    with pytest.raises(KeyError, match="no modle in"):
+        select(tree, ["modle"])
+
+
+def test_a_state_that_holds_itself_is_refused():
+    state = {}
+    state["self"] = state
+    with pytest.raises(SaveError, match="holds itself"):
+        flatten(state)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ["tensor", 5],
+        ["tensor", -1],
+        ["tensor", True],
+        ["parameter", []],
+        ["dict", [[["list", []], 1]]],
+        ["dict", [[["tensor", 0], 1]]],
+        ["dict", 3],
+        ["dict", [1]],
+        ["odict", [[]]],
+        ["int", "zz"],
+        ["int", 3],
+        ["float", "00"],
+        ["bytes", "0"],
+        ["numpy", ["O", "00"]],
+        ["numpy", ["<f4", "00"]],
+        ["dtype", "load"],
+        ["device", "nowhere"],
+        ["size", [-1]],
+        ["tensordict", [[], [1 << 63]]],
+        ["unknown", 1],
+        [1, 2, 3],
+        {"a": 1},
+    ],
+)
+def test_a_malformed_tree_is_refused(data):
+    with pytest.raises(DamagedFileError, match="^test: "):
+        tree = from_json(data, 1, Reader("test"))
+        unflatten(tree, lambda i: torch.ones(1))
