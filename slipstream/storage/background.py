@@ -73,6 +73,7 @@ class BackgroundWorker:
         self._restart_after_fork, self._on_exit = restart_after_fork, on_exit
         self._in_child = self._closing = False
         self._errors: list[tuple[str, BaseException]] = []
+        self._threads: list[threading.Thread] = []
         self._reset()
         _live.add(self)
         if on_exit is not None:
@@ -258,10 +259,10 @@ class BackgroundWorker:
     def _reset(self) -> None:
         self._tasks: deque[_Task] = deque()
         self._running: list[_Task] = []
-        self._threads: list[threading.Thread] = []
+        self._threads = []
         lock = threading.Lock()
-        self._ready = threading.Condition(lock)  # the threads wait for tasks
-        self._changed = threading.Condition(lock)  # callers wait for room, or for the end
+        self._ready: threading.Condition = threading.Condition(lock)  # the threads wait for tasks
+        self._changed: threading.Condition = threading.Condition(lock)  # callers wait for room, or for the end
 
     def _after_fork(self) -> None:
         """A child has no threads, and the lock may have been held: start again, or refuse."""

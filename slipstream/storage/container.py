@@ -183,7 +183,7 @@ class Container:
         """Return a section, uint8 [n], after its checksum was tested."""
         start, size = self._place(number)
         assert self._data is not None, "the file was not mapped, or is closed"
-        if zlib.crc32(self._data[start : start + _padded(size)]) != self.checksums[number]:
+        if zlib.crc32(self._data[start : start + _padded(size)].data) != self.checksums[number]:
             self._fail_checksum(number)
         return self._data[start : start + size]
 
