@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from slipstream.replay.index.episodes import DONE
-from slipstream.replay.index.step_index import FINAL, NO_LINK, STARTS
+from slipstream.replay.index.step_index import FINAL, NO_LINK, STARTS, check_pieces
 from slipstream.replay.index.streams import Streams
 from slipstream.replay.memory import Memory
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec.registry import BlockHeader, read_header
 from slipstream.storage.columns import RawColumn
 from slipstream.storage.records import DamagedFileError, RecordWriter, array_of, json_of, read_records
-from slipstream.storage.schema import Key, KeySpec
+from slipstream.storage.schema import Key, KeySpec, show
 
 
 @dataclass
@@ -144,6 +144,19 @@ def restore(
     state: dict[str, Any] | None,
     keep: Callable[[Key, int, np.ndarray], None],
 ) -> Progress:
+    """`_restore`; whatever malformed contents cause is raised as DamagedFileError."""
+    try:
+        return _restore(memory, files, state, keep)
+    except (IndexError, KeyError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+        raise DamagedFileError(f"what was saved is malformed: {type(error).__name__}: {error}") from error
+
+
+def _restore(
+    memory: Memory,
+    files: Iterable[RowsFile],
+    state: dict[str, Any] | None,
+    keep: Callable[[Key, int, np.ndarray], None],
+) -> Progress:
     """Fills an empty memory from files that follow one another; without `state` (after a crash) what it held is worked out anew.
 
     `keep(key, first_row, block)` is told of each full block that was taken over.
@@ -153,9 +166,14 @@ def restore(
     last = None
     for file in files:
         memory.schema.restore(file.head["schema"])
-        memory.index.restore(file.head["first_piece"], file.pieces)
+        before = memory.ends.tail
         for data in file.ends:
             memory.ends.add_block(data)
+        first_row = before if last is not None else memory.ends.head
+        check_pieces(file.head["first_piece"], file.pieces, memory.ends.tail - first_row)
+        if file.pieces["row0"][0] != first_row:
+            raise ValueError(f"{file.what}: its rows begin at {first_row}, its pieces at {file.pieces['row0'][0]}")
+        memory.index.restore(file.head["first_piece"], file.pieces)
         raw = set(range(len(memory.schema.specs))) - set(file.head["blocks"])
         for i, data in file.blocks:
             row = RawColumn.first_row_of(data) if i in raw else read_header(data).first_row
@@ -170,19 +188,28 @@ def restore(
     tails = {column.tail for column in (*memory.columns.values(), memory.ends)}
     if tails != {memory.index.tail_row}:
         raise DamagedFileError(f"{last.what}: the keys end at different rows ({sorted(tails)})")
+    if any(column.head > memory.index.head_row for column in memory.columns.values()):
+        raise DamagedFileError(f"{last.what}: a key begins after the first row")
     memory.pending = {specs[i].key: array for i, array in last.pending.items()}
     for s in last.head["streams"]:
         memory.writers[s["name"]] = Streams(
-            s["first"], np.array(s["last_piece"]), np.array(s["first_piece"]), np.array(s["done"], bool)
+            s["first"],
+            np.array(s["last_piece"], np.int64),
+            np.array(s["first_piece"], np.int64),
+            np.array(s["done"], bool),
         )
+    _check_streams(memory)
     progress.piece = memory.index.tail
     if state is None:
         memory.whole.restore(_whole_episodes(memory))
         memory.sampler.added(memory.index.head_step, memory.index.tail_step, memory.index.head_step)
     else:
+        if type(state["head"]) is not int or not memory.index.head <= state["head"] <= memory.index.tail:
+            raise DamagedFileError(f"the oldest piece is {state['head']}, which is not among those saved")
         memory.evict(state["head"])
-        memory.whole.restore(state["whole"])
+        memory.whole.restore(_checked_whole(memory, state["whole"]))
         memory.sampler.load_state_dict(state["sampler"])
+        memory.sampler.check(memory.index.head_step, memory.index.tail_step)
     for column in (*memory.columns.values(), memory.ends):
         column.evict(memory.index.head_row)
     return progress
@@ -206,6 +233,39 @@ def _fill_column(memory: Memory, spec: KeySpec, as_blocks: bool, blocks: dict[in
             done = row + header.rows
             keep(spec.key, row, blocks[row])
     return done
+
+
+def _check_streams(memory: Memory) -> None:
+    """Raises where streams or pending observations are not what a writer leaves."""
+    index, number = memory.index, 0
+    has_steps = np.diff(index.export(index.head)["step0"]) > 0
+    for s in memory.writers.values():
+        if s.first != number or not len(s.last_piece) == len(s.first_piece) == len(s.done) or s.last_piece.ndim != 1:
+            raise DamagedFileError("the streams of the writers do not follow one another")
+        number += len(s.done)
+        pieces = np.concatenate([s.first_piece, s.last_piece])
+        held = s.first_piece[s.first_piece >= index.head]
+        if ((pieces < -1) | (pieces >= index.tail)).any() or not has_steps[held - index.head].all():
+            raise DamagedFileError("a stream goes on from a piece that does not exist")
+        if ((s.first_piece > s.last_piece) | ((s.first_piece < 0) & (s.last_piece >= 0))).any():
+            raise DamagedFileError("a stream's episode begins after its last piece")
+    index.check_links(number)
+    for key, spec in memory.schema.specs.items():
+        array = memory.pending.pop(key, None)
+        if number and spec.next_key is not None:
+            if array is None or (array.shape, array.dtype) != ((number, *spec.shape), spec.dtype):
+                raise DamagedFileError(f"the pending observations {show(key)} do not fit {number} streams")
+            memory.pending[key] = array
+
+
+def _checked_whole(memory: Memory, pieces: np.ndarray) -> np.ndarray:
+    """First pieces of complete episodes: among those held, and with steps."""
+    index = memory.index
+    if pieces.dtype != np.int64 or pieces.ndim != 1 or ((pieces < index.head) | (pieces >= index.tail)).any():
+        raise DamagedFileError("the list of complete episodes names a piece that does not exist")
+    if not (np.diff(index.export(index.head)["step0"]) > 0)[pieces - index.head].all():
+        raise DamagedFileError("the list of complete episodes names a piece without steps")
+    return pieces
 
 
 def _streams(memory: Memory) -> list[dict[str, Any]]:

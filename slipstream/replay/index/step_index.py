@@ -246,7 +246,21 @@ class StepIndex:
             self._bucket_base = self._bucket_tail = -(-int(pieces["step0"][0]) // BUCKET)
         if first != self.tail:
             raise ValueError(f"pieces from {first} on were given where {self.tail} comes next")
+        if (pieces["step0"][0], pieces["row0"][0]) != (self.tail_step, self.tail_row):
+            raise ValueError(f"the steps or rows of pieces from {first} on do not continue the ones before")
         self.append(np.diff(pieces["step0"]), np.diff(pieces["row0"]), pieces["back"], pieces["link"], pieces["flags"])
+
+    def check_links(self, streams: int) -> None:
+        """Raises ValueError where a link leads anywhere but to a later piece that leads back, or to one of `streams` streams."""
+        count = self.tail - self._base
+        link, back = self._link[:count], self._back[:count]
+        own = np.arange(count)
+        joined = np.flatnonzero(link >= 0)
+        later = link[joined] - self._base
+        if (later <= joined).any() or (later >= count).any() or (back[later] - self._base != joined).any():
+            raise ValueError("an episode's pieces do not link to one another in order")
+        if (back >= self._base + own).any() or (link < -1 - streams).any():
+            raise ValueError("a piece links to a piece or stream that does not exist")
 
     # memory
 
@@ -280,6 +294,31 @@ class StepIndex:
         found = np.searchsorted(self._step0[lo:hi], wanted, side="right") - 1 + first
         self._buckets[self._bucket_tail - self._bucket_base : end - self._bucket_base] = found
         self._bucket_tail = end
+
+
+def check_pieces(first: int, pieces: dict[str, np.ndarray], rows: int) -> None:
+    """Raises ValueError unless `pieces`, read from a file, are what `export(first)` can give for `rows` rows.
+
+    The native loops follow these arrays without looking, so nothing else may reach them.
+    """
+    n = pieces["flags"].size
+    for name, array in pieces.items():
+        expected = (np.uint8 if name == "flags" else np.int64, (n + 1 if name in ("step0", "row0") else n,))
+        if (array.dtype, array.shape) != expected:
+            raise ValueError(
+                f"{name} is {array.dtype} {list(array.shape)}, not {np.dtype(expected[0])} {list(expected[1])}"
+            )
+    if not 0 <= first < 2**62 or n < 1:
+        raise ValueError(f"{n} pieces from {first} on are not possible")
+    step0, row0, link, back, flags = (pieces[name] for name in ("step0", "row0", "link", "back", "flags"))
+    if min(step0[0], row0[0]) < 0 or max(step0[-1], row0[-1]) >= 2**62 or row0[-1] - row0[0] != rows:
+        raise ValueError(f"pieces of rows {row0[0]} to {row0[-1]} do not fit the {rows} rows that are there")
+    steps, own_rows = np.diff(step0), np.diff(row0)
+    final = (flags & FINAL) != 0
+    if (steps < 0).any() or (own_rows < 1).any() or (own_rows - steps != final).any() or (flags >= 8).any():
+        raise ValueError("the steps and rows of a piece do not fit each other")
+    if (back < NO_LINK).any() or (back >= first + np.arange(n)).any() or (link >= first + n).any():
+        raise ValueError("a piece links to one that does not come before or after it")
 
 
 class PrefixSum:

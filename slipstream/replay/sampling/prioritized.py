@@ -87,10 +87,29 @@ class PrioritizedSampler(Sampler):
         super().load_state_dict(state)
         self.alpha, self.beta, self.eps = state["alpha"], state["beta"], state["eps"]
         self._largest, self._head = state["largest"], state["head"]
-        priorities = np.asarray(state["priorities"], np.float64)
+        numbers = (self.alpha, self.beta, self.eps, self._largest)
+        if any(type(x) not in (int, float) or not np.isfinite(x) for x in numbers) or min(self.alpha, self.eps) < 0:
+            raise ValueError(f"alpha, beta, eps and the largest priority are {numbers}: they must be finite numbers")
+        priorities = state["priorities"]
+        if (
+            priorities.dtype != np.float64
+            or priorities.ndim != 1
+            or not ((priorities >= 0) & (priorities <= np.finfo(np.float32).max)).all()
+        ):
+            raise ValueError("a saved priority is negative, NaN or too large")
+        size = max(1024, len(priorities))
+        if type(state["size"]) is not int or type(self._head) is not int or not 0 < state["size"] <= 2 * size + 2**24:
+            raise ValueError(f"a tree of {state['size']} leaves does not fit {len(priorities)} priorities")
         self._tail = self._head + len(priorities)
-        self._tree = SumTree(max(int(state["size"]), len(priorities)))
+        self._tree = SumTree(max(state["size"], len(priorities)))
         self._place(priorities, self._head)
+
+    def check(self, head: int, tail: int) -> None:
+        """See `Sampler`."""
+        if (self._head, self._tail) != (head, tail) or (tail > head and not self._tree.total > 0):
+            raise ValueError(
+                f"the priorities are of steps {self._head} to {self._tail}, the buffer holds {head} to {tail}"
+            )
 
     def _grow(self, head: int, tail: int, needed: int) -> None:
         kept = self._tree[np.arange(head, tail) % self._tree.size]

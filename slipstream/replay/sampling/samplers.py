@@ -64,6 +64,9 @@ class Sampler:
             )
         self.rng.bit_generator.state = state["rng"]
 
+    def check(self, head: int, tail: int) -> None:
+        """Raises ValueError where a loaded state does not fit a buffer that holds steps [head, tail)."""
+
 
 class UniformSampler(Sampler):
     """Every step with the same probability, each draw on its own."""
@@ -113,7 +116,18 @@ class WithoutReplacementSampler(Sampler):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """See `Sampler`."""
         super().load_state_dict(state)
+        if len(state["round"]) != 4 or any(type(n) is not int for n in state["round"]):
+            raise ValueError(f"a round is four integers, not {state['round']}")
         self._head, self._size, self._position, self._key = state["round"]
+
+    def check(self, head: int, tail: int) -> None:
+        """See `Sampler`."""
+        if not (0 <= self._head <= self._head + self._size <= tail and self._position >= 0 and 0 <= self._key < 2**63):
+            raise ValueError(
+                f"the saved round of steps {self._head} to {self._head + self._size} does not fit the buffer"
+            )
+        if self._size > 65536 + 4096 * (tail - head):  # almost all of it has left: searching for the rest would not end
+            self._position = self._size
 
 
 def sampler_from(sampler: str | Sampler) -> Sampler:

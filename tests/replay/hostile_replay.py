@@ -1,0 +1,199 @@
+"""Saves replay buffers whose index arrays were changed, loads them and draws. Run as a script: one line per case.
+
+The arrays are changed on their way into the save, so every checksum holds. A crash or a hang ends the script early.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from replay_worlds import Worlds
+
+from slipstream.replay import ReplayBuffer
+from slipstream.replay.index.step_index import StepIndex
+from slipstream.replay.index.whole import WholeEpisodes
+
+HUGE = 2**61
+PIECES = ("step0", "row0", "link", "back", "flags")
+SAMPLERS = ("uniform", "prioritized", "without_replacement")
+
+
+def filled(sampler: str = "uniform") -> ReplayBuffer:
+    """Several environments, several episodes, an added one, an evicted beginning."""
+    worlds, buffer = Worlds(3, seed=1, end=0.15), ReplayBuffer(150, sampler=sampler)
+    for length in (7, 1, 12, 30, 20):
+        buffer.extend(worlds.batch(length))
+    buffer.sample(8)
+    return buffer
+
+
+def draw_everything(buffer: ReplayBuffer) -> None:
+    """Every kind of draw, every step, and one more batch."""
+    steps = buffer.stats()["steps_ever"]
+    for _ in range(20):
+        buffer.sample(32)
+        buffer.sample(32, n_step=5)
+        buffer.sample_slices(16, 8, burn_in=8)
+        if buffer.stats()["whole_episodes"]:
+            buffer.sample_episodes(8)
+    buffer.get(np.arange(steps - len(buffer), steps))
+    buffer.extend(Worlds(3, seed=2).batch(5))
+    buffer.sample(32)
+
+
+def array_changes(array: np.ndarray, pieces: tuple[int, int]) -> Iterator[tuple[str, np.ndarray]]:
+    """The array with wrong values, of a wrong dtype and of wrong shapes."""
+    n = len(array)
+    for at in sorted({0, n // 2, n - 1}):
+        for value in (-1, -HUGE, HUGE, 2**63 - 1, -(2**63), pieces[0], pieces[1], array[at] + 1, array[at] - 1):
+            changed = array.copy()
+            with np.errstate(over="ignore"):
+                changed[at] = np.array(value).astype(array.dtype)
+            yield f"[{at}] = {value}", changed
+    yield "reversed", array[::-1].copy()
+    yield "all alike", np.full_like(array, array[n // 2])
+    yield "float64", array.astype(np.float64)
+    yield "int32", array.astype(np.int32)
+    yield "objects of 16 bytes", array.astype(np.complex128)
+    yield "one shorter", array[:-1]
+    yield "one longer", np.append(array, array[-1:])
+    yield "empty", array[:0]
+    yield "two axes", array.reshape(-1, 1)
+    yield "no axis", np.array(array[0])
+
+
+def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
+    """(name, sampler, change(buffer, patch)) of each case; patch(owner, method, change) changes what a method returns."""
+
+    def piece_change(name: str, array: np.ndarray) -> Any:
+        return lambda buffer, patch: patch(StepIndex, "export", lambda pieces: {**pieces, name: array})
+
+    def whole_change(array: np.ndarray) -> Any:
+        return lambda buffer, patch: patch(WholeEpisodes, "export", lambda _: array)
+
+    def sampler_change(name: str, value: Any) -> Any:
+        return lambda buffer, patch: patch(type(buffer.sampler), "state_dict", lambda state: {**state, name: value})
+
+    source = filled()
+    index = source._memory.index
+    held = (index.head, index.tail)
+    pieces = index.export(index.head)
+    for name in PIECES:
+        for what, array in array_changes(pieces[name], held):
+            yield f"{name} {what}", "uniform", piece_change(name, array)
+    open_ = np.flatnonzero(pieces["link"] >= 0)
+    for what, target in (("itself", open_[0]), ("a circle", open_[0]), ("back to the first", 0)):
+        link, back = pieces["link"].copy(), pieces["back"].copy()
+        at = open_[0] if what != "back to the first" else open_[-1]
+        link[at], back[target] = held[0] + target, held[0] + at
+        if what == "a circle":
+            other = pieces["link"][at] - held[0]
+            link[other], back[other], link[at], back[at] = held[0] + at, held[0] + at, held[0] + other, held[0] + other
+        both = {"link": link, "back": back}
+        yield (
+            f"links: {what}",
+            "uniform",
+            lambda buffer, patch, both=both: patch(StepIndex, "export", lambda pieces: {**pieces, **both}),
+        )
+    for what, array in array_changes(source._memory.whole.export(index.head), held):
+        yield f"whole {what}", "uniform", whole_change(array)
+    for name in ("last_piece", "first_piece"):
+        for value in (-2, -HUGE, HUGE, held[1]):
+
+            def stream_change(buffer: ReplayBuffer, patch: Any, name: str = name, value: int = value) -> None:
+                getattr(buffer._memory.writers[0], name)[1] = value
+
+            yield f"stream {name} = {value}", "uniform", stream_change
+    for number in (0, 1, 2, 50):
+
+        def pending_change(buffer: ReplayBuffer, patch: Any, number: int = number) -> None:
+            memory = buffer._memory
+            memory.pending = {key: np.resize(a, (number, *a.shape[1:])) for key, a in memory.pending.items()}
+
+        yield f"pending of {number}", "uniform", pending_change
+    yield (
+        "pending float16",
+        "uniform",
+        lambda buffer, patch: setattr(
+            buffer._memory, "pending", {k: a.astype(np.float16) for k, a in buffer._memory.pending.items()}
+        ),
+    )
+    yield "no pending", "uniform", lambda buffer, patch: setattr(buffer._memory, "pending", {})
+    yield "stream numbers", "uniform", lambda buffer, patch: setattr(buffer._memory.writers[0], "first", 7)
+    priorities = filled("prioritized").sampler.state_dict()["priorities"]
+    for what, array in array_changes(priorities, held):
+        if (
+            "float64" not in what
+            and "all alike" not in what
+            and "int32" not in what
+            and "reversed" not in what
+            and " + 1" not in what
+        ):
+            yield f"priorities {what}", "prioritized", sampler_change("priorities", array)
+    yield "priorities NaN", "prioritized", sampler_change("priorities", np.full_like(priorities, np.nan))
+    yield "priorities 0", "prioritized", sampler_change("priorities", np.zeros_like(priorities))
+    for value in (-1, 0, HUGE, 1.5, True, "5"):
+        yield f"priorities' size = {value!r}", "prioritized", sampler_change("size", value)
+    for value in (-1, HUGE, 0.5, "5"):
+        yield f"priorities' head = {value!r}", "prioritized", sampler_change("head", value)
+    for name in ("alpha", "beta", "eps", "largest"):
+        yield f"{name} NaN", "prioritized", sampler_change(name, float("nan"))
+    for value in (
+        [-HUGE, HUGE + 100, 0, 1],
+        [0, HUGE, 0, 1],
+        [0, -5, 0, 1],
+        [0, 10, -5, 1],
+        [0, 10, 0, -1],
+        [0, 10],
+        "abcd",
+    ):
+        yield f"round = {value}", "without_replacement", sampler_change("round", value)
+    for value in ({}, {"bit_generator": "MT19937"}, 5):
+        yield f"rng = {value}", "uniform", sampler_change("rng", value)
+
+
+def run(change: Callable[[ReplayBuffer, Any], None], sampler: str, through_folder: bool) -> str:
+    """refused, or loaded and drawn from."""
+    buffer, patched = filled(sampler), []
+
+    def patch(owner: type, name: str, change: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name)
+        patched.append((owner, name, owner.__dict__.get(name)))
+        setattr(owner, name, lambda self, *args: change(original(self, *args)))
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            change(buffer, patch)
+            state = buffer.save(Path(folder)) if through_folder else buffer.state_dict()
+        except (IndexError, TypeError):
+            return "refused"  # the writer itself cannot use it
+        finally:
+            for owner, name, method in patched:
+                setattr(owner, name, method) if method is not None else delattr(owner, name)
+        fresh = ReplayBuffer(150, sampler=sampler)
+        try:
+            fresh.load(folder) if through_folder else fresh.load_state_dict(state)
+        except ValueError:
+            assert len(fresh) == 0
+            return "refused"
+        draw_everything(fresh)
+        return "drawn"
+
+
+if __name__ == "__main__":
+    for name, sampler, change in cases():
+        for through_folder in (False, True):
+            label = f"{name} ({'folder' if through_folder else 'state'})"
+            print("begin", label, flush=True)
+            try:
+                outcome = run(change, sampler, through_folder)
+            except Exception as error:
+                outcome = f"{type(error).__name__}: {error}"
+            print(f"end {label}\t{outcome}", flush=True)
+    print("finished", flush=True)
+    sys.exit(0)

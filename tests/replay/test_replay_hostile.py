@@ -1,0 +1,47 @@
+"""Replay state with changed index arrays is refused or harmless: it never crashes or hangs the process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("hostile_replay.py")
+REFUSED = (
+    "float",
+    "int32",
+    "16 bytes",
+    "shorter",
+    "longer",
+    "axes",
+    "axis",
+    "itself",
+    "circle",
+    "NaN",
+    "stream",
+    "round",
+)
+MAY_LOAD = ("link [", "back [", "flags [", "whole", "priorities [", "all alike")
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """{case: refused, drawn or an error}, of all cases in one process of their own."""
+    done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=300)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[-1] == "finished", f"it ended with {done.returncode} at {lines[-1:]}"
+    return dict(line.removeprefix("end ").split("\t") for line in lines if line.startswith("end "))
+
+
+def test_no_changed_array_crashes_or_hangs(outcomes):
+    assert len(outcomes) > 400
+    assert set(outcomes.values()) == {"refused", "drawn"}
+
+
+def test_changed_arrays_are_refused(outcomes):
+    loaded = [name for name, outcome in outcomes.items() if outcome == "drawn"]
+    assert [name for name in loaded if not name.startswith(MAY_LOAD) and "all alike" not in name] == []
+    assert [name for name in loaded if not name.startswith("whole") and any(word in name for word in REFUSED)] == []
+    assert sum(outcome == "refused" for outcome in outcomes.values()) > 350
