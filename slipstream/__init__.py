@@ -39,9 +39,9 @@ if TYPE_CHECKING:
         decompress_image,
         decompress_image_seq,
     )
-    from slipstream.tasks.aircombat.agents import BaseAgent, PlaceholderAgent
+    from slipstream.tasks.aircombat.agents import BaseAgent, PlaceholderAgent, create_agent
     from slipstream.tasks.aircombat.env import AirCombatEnv
-    from slipstream.tasks.aircombat.rewards import BaseReward, ZeroReward
+    from slipstream.tasks.aircombat.rewards import BaseReward, ZeroReward, create_reward
     from slipstream.tasks.navigation.env import NavigationEnv
 
 __all__ = [
@@ -72,6 +72,8 @@ __all__ = [
     "ZeroReward",
     "compress_image",
     "compress_image_seq",
+    "create_agent",
+    "create_reward",
     "decompress_image",
     "decompress_image_seq",
     "format_checkpoint_name",
@@ -101,11 +103,11 @@ _HOMES = {
         "PipelinedDataCollector",
         "SyncDataCollector",
     ),
-    "tasks.aircombat.agents": ("BaseAgent", "PlaceholderAgent"),
+    "tasks.aircombat.agents": ("BaseAgent", "PlaceholderAgent", "create_agent"),
     "tasks.aircombat.env": ("AirCombatEnv",),
     "envs.base": ("TensorEnv",),
     "tasks.navigation.env": ("NavigationEnv",),
-    "tasks.aircombat.rewards": ("BaseReward", "ZeroReward"),
+    "tasks.aircombat.rewards": ("BaseReward", "ZeroReward", "create_reward"),
     "models.exploration": ("ExplorationType", "set_exploration_type"),
     "monitor": ("Advisor", "PerformanceMonitor"),
     "replay": (

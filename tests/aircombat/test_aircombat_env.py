@@ -8,7 +8,8 @@ from duel_envs import Counting, make, pursuit, random_actions
 
 from slipstream.collectors import SyncDataCollector
 from slipstream.config.compose import load_train
-from slipstream.tasks.aircombat.env import OBSERVED, AirCombatConfig, AirCombatEnv
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
+from slipstream.tasks.aircombat.observation import OBSERVED
 
 GOLDEN_STARTS = [[46_562.3, 10_549.7, 3_437.7, 39_450.3], [37_669.9, 41_175.1, 12_330.1, 8_824.9]]
 

@@ -7,7 +7,11 @@ import math
 import pytest
 import torch
 
-from slipstream.tasks.aircombat.env import OBSERVED, AirCombatConfig, AirCombatEnv
+import slipstream
+from slipstream.tasks.aircombat.agents import AGENTS, as_action
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
+from slipstream.tasks.aircombat.observation import GROUPS, OBSERVED, to_grouped, to_named
+from slipstream.tasks.aircombat.rewards import REWARDS
 
 
 def make(num=3, **config):
@@ -117,3 +121,89 @@ def test_a_duel_as_plain_numbers():
     )
     with pytest.raises(IndexError, match="0 to 1"):
         env.get_render_state(2)
+
+
+def play_midrangerl_loop(agent_name, reward_name, steps=30, **config):
+    """Play the training loop of midrangeRL's train.py; yields each step's reward by the loop and by the env."""
+    num, time_scale = 4, 8.0
+    settings = AirCombatConfig(sides=2, start="random", time_scale=time_scale, reward=reward_name, **config)
+    env = AirCombatEnv(num, "cpu", 5, settings).classic()
+    agent, opponent = slipstream.create_agent(agent_name, num), slipstream.create_agent("pursuit", num)
+    reward = slipstream.create_reward(reward_name)
+    obs = env.reset()
+    agent.reset(), opponent.reset(), reward.reset()
+    for _ in range(steps):
+        action, theirs = agent.act(obs["p1"]), opponent.act(obs["p2"])
+        full_action = {f"p1_{name}": action[name] for name in ("rudder", "throttle", "fire")}
+        full_action |= {f"p2_{name}": theirs[name] for name in ("rudder", "throttle", "fire")}
+        before = {name: {k: v.clone() for k, v in seen.items()} for name, seen in obs.items()}
+        obs, rewards, dones, infos = env.step(full_action, dt=(1.0 / 60.0) * time_scale)
+        custom = reward.compute(obs_before=before["p1"], obs_after=obs["p1"], action=action, done=dones, info=infos)
+        other = reward.compute(before["p2"], obs["p2"], theirs, dones, infos["p2"])
+        yield action, custom, other, rewards
+        if dones.any():
+            obs = env.reset(env_mask=dones)
+            agent.reset(env_mask=dones), opponent.reset(env_mask=dones)
+    env.close()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_midrangerl_loop_runs_with_every_agent(agent):
+    for action, *_ in play_midrangerl_loop(agent, "outcome"):
+        assert set(action) == {"rudder", "throttle", "fire"} and all(x.shape == (4,) for x in action.values())
+        assert action["fire"].dtype == torch.bool
+
+
+@pytest.mark.parametrize("reward", REWARDS)
+def test_midrangerl_loop_computes_every_reward_as_the_env(reward):
+    seen = 0.0
+    for _, custom, other, rewards in play_midrangerl_loop("crank", reward, steps=60, episode_s=4.0):
+        assert torch.equal(custom, rewards["p1"]) and torch.equal(other, rewards["p2"])
+        seen += custom.abs().sum().item()
+    assert (seen > 0) == (reward != "zero")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_acts_alike_on_named_and_grouped_observations(name):
+    env = make(3, sides=2, start="random", time_scale=60.0)
+    env.step(torch.tensor([[[0.5, 1.0, 1.0]] * 3, [[-0.5, 1.0, 1.0]] * 3]))
+    grouped, named = slipstream.create_agent(name, 3), slipstream.create_agent(name, 3)
+    expected = grouped.act(env.views()[0])
+    action = named.act(env.classic().get_observations()["p1"])
+    assert torch.equal(as_action(action), expected)
+
+
+def test_named_observations_are_grouped_back():
+    view = make(3, sides=2, start="random").views()[1]
+    again = to_grouped(to_named(view))
+    assert set(again) == set(GROUPS) and all(torch.equal(again[name], view[name]) for name in GROUPS)
+    assert torch.equal(again["reach"], view["reach"])
+    with pytest.raises(ValueError, match="no 'own_y'"):
+        to_grouped({"own_x": torch.zeros(1)})
+
+
+def test_states_hold_every_body():
+    env = make(2, sides=2, time_scale=60.0)
+    env.classic().step(actions(2, fire=1.0) | {"p2_fire": torch.zeros(2)})
+    states, duels = env.classic().states, env.engine.duels
+    assert {x.shape for x in states.values()} == {(2, 14)}
+    assert torch.equal(states["x"][:, :2], duels.pos[..., 0]) and torch.equal(
+        states["y"][:, 2:], duels.missile_pos[..., 1]
+    )
+    assert states["alive"][0].tolist() == [True, True, True, True, *[False] * 10] and states["is_missile"][0, 2:4].all()
+    assert states["missile_count"][0, :3].tolist() == [4, 6, 0] and states["target_idx"][0, :5].tolist() == [
+        -1,
+        -1,
+        1,
+        1,
+        -1,
+    ]
+    assert states["is_player1"][0].tolist() == [True, False, *[True] * 6, *[False] * 6]
+    states["x"].zero_()
+    assert (duels.pos[..., 0] != 0).all()
+
+
+def test_render_state_has_midrangerls_names_too():
+    env = make(1, sides=2)
+    state = env.classic().get_render_state(0)
+    assert state["aircraft1"]["x"] == 10_000.0 and state["aircraft2"] == state["aircraft"][1] and not state["game_over"]

@@ -8,7 +8,7 @@ import torch
 from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.config.compose import load_train, to_dict
 from slipstream.models import ModelConfig, build_policy
-from slipstream.tasks.aircombat.agents import BaseAgent, PursuitAgent, make_agent
+from slipstream.tasks.aircombat.agents import BaseAgent, PursuitAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league import LearnedAgent
 from slipstream.tasks.aircombat.league.matches import Match
@@ -106,7 +106,7 @@ def test_the_pass_traces_as_one_graph_for_compiled_rollouts():
     opponent = SeatedOpponent(["pursuit", "crank"], pool, 2, 8, sampled=False)
     opponent.seat(["crank", 0])
     view = {name: x.clone() for name, x in views(8).items()}
-    from slipstream.tasks.aircombat.env import SideView
+    from slipstream.tasks.aircombat.observation import SideView
 
     act = torch.compile(lambda seen: opponent.act(SideView(seen)), backend="eager", fullgraph=True)
     torch.testing.assert_close(act(view), opponent.act(SideView(view)))
@@ -124,25 +124,27 @@ class SideTeller(BaseAgent):
 
 def test_red_flies_side_1_in_half_of_the_games_and_is_counted_on_both():
     env = AirCombatEnv(10, config=AirCombatConfig(sides=2, start="head_on", time_scale=30, reward="zero"))
-    games = Match(env, SideTeller(), make_agent("placeholder", 10)).play()
+    games = Match(env, SideTeller(), create_agent("placeholder", 10)).play()
     assert games.score().won == 5 and games.score().draw == 5 and games.score().lost == 0  # straight at it: side 1 hits
     assert torch.equal(games.won, ~games.swapped) and games.range_m.tolist() == pytest.approx([30_000.0] * 10)
-    other = Match(env, make_agent("placeholder", 10), SideTeller()).play()
+    other = Match(env, create_agent("placeholder", 10), SideTeller()).play()
     assert other.score().lost == 5 and torch.equal(other.lost, other.swapped)
 
 
 def test_a_match_can_be_played_again_and_in_an_env_that_was_used():
     env = AirCombatEnv(8, seed=1, config=AirCombatConfig(sides=2, start="random", time_scale=60, reward="zero"))
-    match = Match(env, make_agent("crank", 8), make_agent("pursuit", 8))
+    match = Match(env, create_agent("crank", 8), create_agent("pursuit", 8))
     first, second = match.play(), match.play()
     assert torch.equal(first.won, second.won) and torch.equal(first.elapsed_s, second.elapsed_s)
-    assert Match(env, make_agent("pursuit", 8), make_agent("evade", 8)).play().score().lost == 0  # nobody fires at it
+    assert (
+        Match(env, create_agent("pursuit", 8), create_agent("evade", 8)).play().score().lost == 0
+    )  # nobody fires at it
 
 
 def test_a_recorded_game_goes_from_its_start_to_its_end():
     env = AirCombatEnv(8, config=AirCombatConfig(sides=2, start="head_on", time_scale=60, reward="zero"))
     recorder = Recorder(env, 4)
-    games = Match(env, SideTeller(), make_agent("placeholder", 8)).play(watch=recorder)
+    games = Match(env, SideTeller(), create_agent("placeholder", 8)).play(watch=recorder)
     index = recorder.choose(games)
     states = recorder.game(index)
     assert index == 0 and states[0].clock.item() == 0 and states[0].pos[0, :, 0].tolist() == [10_000.0, 40_000.0]
@@ -157,7 +159,7 @@ def test_a_learned_agent_flies_a_checkpoint_and_says_how_often_it_decided(tmp_pa
     policy = make_policy(5)
     with AsyncCheckpointSaver() as saver:
         saver.save_async({"config": to_dict(cfg), "policy": policy.state_dict()}, tmp_path / "a.pt", compress=False)
-    agent = make_agent(str(tmp_path / "a.pt"), 4)
+    agent = create_agent(str(tmp_path / "a.pt"), 4)
     assert isinstance(agent, LearnedAgent) and agent.time_scale == 12
     view = views(4)
     torch.testing.assert_close(agent.act(view), LearnedAgent(policy=policy).act(view))
@@ -168,7 +170,7 @@ def test_a_learned_agent_flies_a_checkpoint_and_says_how_often_it_decided(tmp_pa
 
 def test_the_agent_that_ships_flies_and_is_small():
     assert SHIPPED["aircombat"].stat().st_size <= 2**20
-    agent = make_agent("learned", 4)
+    agent = create_agent("learned", 4)
     env = AirCombatEnv(4, config=AirCombatConfig(opponent="learned", start="random", time_scale=agent.time_scale))
     for _ in range(3):
         env.step(torch.tensor([0.0, 1.0, 0.0]).expand(4, 3))

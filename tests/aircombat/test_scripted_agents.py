@@ -18,11 +18,11 @@ from slipstream.tasks.aircombat.agents import (
     PlaceholderAgent,
     PursuitAgent,
     agent_class,
-    make_agent,
+    create_agent,
 )
-from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv, SideView
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.matches import Match
-from slipstream.tasks.aircombat.physics.duel_view import ABSENT
+from slipstream.tasks.aircombat.observation import ABSENT, SideView
 
 LEFT_90, AHEAD, RIGHT_90, BEHIND = (math.radians(x) for x in (90, 0, -90, 180))
 
@@ -138,7 +138,7 @@ def test_an_unknown_agent_is_told_with_the_ones_there_are():
 
 @pytest.mark.parametrize("name", ["pursuit", "crank", "evade"])
 def test_agents_by_name_are_of_the_registry(name):
-    assert type(make_agent(name, 4)) is AGENTS[name]
+    assert type(create_agent(name, 4)) is AGENTS[name]
 
 
 def test_learned_is_a_name_without_the_league_having_been_imported():
@@ -172,7 +172,7 @@ class Giving(BaseAgent):
             {"rudder": torch.zeros(4), "throttle": torch.zeros(4), "fire": torch.zeros(1)},
             r"must be \[N\] each, not \[4\], \[4\], \[1\]",
         ),
-        (None, r"gives a tensor \[N, 3\] or a mapping of rudder, throttle, fire, not NoneType"),
+        (None, r"must return a tensor \[N, 3\] or a mapping of rudder, throttle, fire, not NoneType"),
     ],
 )
 def test_what_an_agent_gives_must_be_one_action_a_duel(given, message):
@@ -206,4 +206,4 @@ class Alone(BaseAgent):
 
 def test_an_agent_that_cannot_be_built_is_told_what_it_must_take():
     with pytest.raises(ValueError, match="Alone is built with num_envs, device .*: let its __init__ take them"):
-        make_agent(f"{__name__}:Alone", 4)
+        create_agent(f"{__name__}:Alone", 4)

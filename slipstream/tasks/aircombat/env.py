@@ -11,17 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipstream.config.registry import built, named_class
 from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
 from slipstream.envs.specs import Box, Hybrid, Observation
-from slipstream.tasks.aircombat.agents import BaseAgent, action_of, agent_class, make_agent
+from slipstream.tasks.aircombat.agents import BaseAgent, action_of, agent_class, create_agent
+from slipstream.tasks.aircombat.observation import GROUPS, REACH_NAMES, SideView
 from slipstream.tasks.aircombat.physics.duel_engine import FACTS, DuelConfig, make_engine
 from slipstream.tasks.aircombat.physics.duel_picture import describe_duel
 from slipstream.tasks.aircombat.physics.duel_starts import StartConfig
-from slipstream.tasks.aircombat.physics.duel_view import ENEMY_NAMES, GROUPS, INCOMING, INCOMING_NAMES, OWN_NAMES
-from slipstream.tasks.aircombat.reach.reach_table import ReachTable
-from slipstream.tasks.aircombat.reach.reach_view import REACH_NAMES, reach_of_view
-from slipstream.tasks.aircombat.rewards import REWARDS, BaseReward
+from slipstream.tasks.aircombat.rewards import BaseReward, create_reward, reward_class
 
 ACTION_SPEC = Hybrid((-1.0, 0.0), (1.0, 1.0), switches=1, mask="can_fire", names=("rudder", "throttle", "fire"))
 
@@ -50,42 +47,12 @@ class AirCombatConfig:
         if self.sides not in (1, 2):
             raise ValueError(f"env.sides must be 1 (against env.opponent) or 2 (both sides act), not {self.sides}")
         agent_class(self.opponent)
-        named_class(self.reward, REWARDS, BaseReward, "reward")
+        reward_class(self.reward)
         self.duel()
 
     def duel(self) -> DuelConfig:
         """The part that the simulation needs."""
         return DuelConfig(self.time_scale, self.coarse_dt, self.episode_s, self.start, self.starts)
-
-
-_NAMED: dict[str, tuple[str, Any]] = {  # the group of each number, and its place there
-    **{name: ("own", (..., i)) for i, name in enumerate(OWN_NAMES)},
-    **{name: ("enemy", (..., i)) for i, name in enumerate(ENEMY_NAMES)},
-    **{
-        f"incoming_{k + 1}_{name}": ("incoming", (..., k, i))
-        for k in range(INCOMING)
-        for i, name in enumerate(INCOMING_NAMES)
-    },
-}
-OBSERVED = (*_NAMED, "can_fire")  # every single number by name
-_NAMED |= {name: ("reach", (..., i)) for i, name in enumerate(REACH_NAMES)}
-
-
-class SideView(dict[str, Tensor]):
-    """What one side sees: groups ('own', 'enemy', 'incoming', 'can_fire'), and each number of them by its own name.
-
-    `view["enemy"]` is [N, 9]; `view["enemy_range"]` is its first column, [N]. The group 'reach' follows from these: it is among the
-    observations with `reach_features=true`, and without it is worked out when somebody asks, such as a policy that learned with it.
-    """
-
-    table: ReachTable | None = None
-
-    def __missing__(self, name: str) -> Tensor:
-        if name == "reach" and self.table is not None:
-            self["reach"] = reach_of_view(self["own"], self["enemy"], self.table)
-            return self["reach"]
-        group, place = _NAMED[name]
-        return self[group][place]
 
 
 class AirCombatEnv(TensorEnv):
@@ -109,10 +76,8 @@ class AirCombatEnv(TensorEnv):
         if opponent is not None and self.sides == 2:
             raise ValueError("with env.sides=2 both sides are yours: leave the opponent out, or use env.sides=1")
         self.engine = make_engine(n, config.duel(), seed, device, config.backend)
-        self.opponent = opponent or (make_agent(config.opponent, n, device) if self.sides == 1 else None)
-        self.reward: BaseReward = reward or built(
-            named_class(config.reward, REWARDS, BaseReward, "reward"), device=device
-        )
+        self.opponent = opponent or (create_agent(config.opponent, n, device) if self.sides == 1 else None)
+        self.reward = reward or create_reward(config.reward, device)
         self.returns = torch.zeros(self.batch_shape, device=device)  # of the running duels
         self._before = torch.zeros_like(self.engine.view) if self.reward.needs_before else self.engine.view
         self._command = torch.zeros(2, n, 3, device=device)
@@ -146,7 +111,7 @@ class AirCombatEnv(TensorEnv):
         """What the last step brought each side, by name, [2, N] each."""
         return dict(zip(FACTS, self.engine.facts.unbind(0), strict=True))
 
-    def worth(self, facts: Tensor, over: Tensor) -> Tensor:
+    def compute_reward(self, facts: Tensor, over: Tensor) -> Tensor:
         """The reward [N] (or [2, N]) of the last step had it brought `facts` [facts, 2, N] and ended the duels of `over` [N]."""
         facts = facts if self.sides == 2 else facts[:, 0]
         info = dict(zip(FACTS, facts.unbind(0), strict=True))
@@ -233,7 +198,7 @@ class AirCombatEnv(TensorEnv):
 
     def _outcome(self) -> Outcome:
         over = self.engine.duels.winner >= 0
-        reward = self.worth(self.engine.facts, over)
+        reward = self.compute_reward(self.engine.facts, over)
         info = {name: x if self.sides == 2 else x[0] for name, x in self.named_facts().items()}
         info["episode_return"] = self.returns.add_(reward).masked_fill_(self._resetting, 0.0)
         return Outcome(reward, over, self._never, info)

@@ -8,8 +8,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from slipstream.config.registry import built, named_class
 from slipstream.envs.specs import Observation
-from slipstream.tasks.aircombat.physics.duel_view import TIME_SCALE_S
+from slipstream.tasks.aircombat.observation import TIME_SCALE_S
 
 
 class BaseReward(ABC):
@@ -115,3 +116,14 @@ class ShapedReward(BaseReward):
 
 
 REWARDS: dict[str, type[BaseReward]] = {"zero": ZeroReward, "outcome": OutcomeReward, "shaped": ShapedReward}
+
+
+def create_reward(name: str, device: torch.device | str = "cpu") -> BaseReward:
+    """Build a reward: a name of REWARDS, or `package.module:Class` of your own."""
+    reward: BaseReward = built(reward_class(name), device=device)
+    return reward
+
+
+def reward_class(name: str) -> type[BaseReward]:
+    """Return the class of a reward's name."""
+    return named_class(name, REWARDS, BaseReward, "reward")

@@ -14,7 +14,7 @@ from rich.table import Table
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvaluateConfig
 from slipstream.storage.files import check_writable
-from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, make_agent
+from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.league.learned import LearnedAgent
 from slipstream.tasks.aircombat.league.matches import Games, Match
@@ -138,7 +138,7 @@ def _film_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
 
 
 def _open(name: str, cfg: EvaluateConfig, device: torch.device, tell: Callable[[str], None]) -> BaseAgent:
-    agent = make_agent(name, cfg.games, device).eval()
+    agent = create_agent(name, cfg.games, device).eval()
     if isinstance(agent, LearnedAgent) and agent.time_scale not in (None, cfg.env.time_scale):
         tell(
             f"{name} was trained with env.time_scale={agent.time_scale:g}; here it decides with {cfg.env.time_scale:g}"

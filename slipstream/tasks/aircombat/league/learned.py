@@ -10,7 +10,7 @@ from torch import Tensor
 
 from slipstream.envs.specs import Observation
 from slipstream.models.policy import ActorCritic
-from slipstream.tasks.aircombat.agents import BaseAgent
+from slipstream.tasks.aircombat.agents import BaseAgent, accepts_named
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.training.policies import load_policy
 
@@ -35,6 +35,7 @@ class LearnedAgent(BaseAgent):
         self.time_scale: float | None = None
         self.policy = policy or self._open(checkpoint)
 
+    @accepts_named
     @torch.no_grad()
     def act(self, observation: Observation) -> Tensor:
         """The policy's action [N, 3]."""

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from slipstream.algorithms.execution.graphs import Captured, HostSynchronisation
 from slipstream.tasks.aircombat.agents import BaseAgent, action_of
-from slipstream.tasks.aircombat.env import AirCombatEnv, SideView
+from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.league.ratings import Score
-from slipstream.tasks.aircombat.physics.duel_view import RANGE_SCALE_M
+from slipstream.tasks.aircombat.observation import RANGE_SCALE_M, SideView
 
 LOOK_EVERY = 32  # decisions between two looks whether all games are over
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from slipstream.envs.specs import Observation
-from slipstream.tasks.aircombat.agents import BaseAgent, action_of, make_agent
+from slipstream.tasks.aircombat.agents import BaseAgent, action_of, create_agent
 from slipstream.tasks.aircombat.league.pool import PolicyPool, SeatedPolicies
 
 Seat = str | int  # a scripted agent by its name, a member of the pool by its number
@@ -30,7 +30,7 @@ class SeatedOpponent(BaseAgent):
         self.names = tuple(names)
         self.sampled = sampled
         self.seats: list[Seat] = [self.names[0]] * seats
-        self._scripted = [make_agent(name, num_envs, self.device) for name in names]
+        self._scripted = [create_agent(name, num_envs, self.device) for name in names]
         self._policies = SeatedPolicies(pool, seats)
         self._kind = torch.zeros(
             seats, dtype=torch.int64, device=self.device

@@ -14,10 +14,11 @@ from torch import Tensor
 from slipstream.sim.backend import pick_backend
 from slipstream.sim.random import CounterRandom
 from slipstream.sim.seeding import derive_seed
+from slipstream.tasks.aircombat.observation import WIDTH
 from slipstream.tasks.aircombat.physics.airframe import PHYSICS_DT_S
 from slipstream.tasks.aircombat.physics.duel import GOING_ON, SIDES, Duels, Rules, fly
 from slipstream.tasks.aircombat.physics.duel_starts import NUMBERS, StartConfig, drawn, head_on
-from slipstream.tasks.aircombat.physics.duel_view import WIDTH, view_of_sides
+from slipstream.tasks.aircombat.physics.duel_view import view_of_sides
 from slipstream.tasks.aircombat.reach.reach_table import ReachTable
 
 COMMAND_BOUNDS = ((-1.0, 1.0), (0.0, 1.0), (0.0, 1.0))  # rudder, throttle, fire (yes above 0.5)

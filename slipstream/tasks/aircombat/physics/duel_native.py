@@ -14,11 +14,7 @@ import torch
 from torch import Tensor
 
 from slipstream.sim.random import LANE_STEP
-from slipstream.tasks.aircombat.physics.airframe import FIGHTER, LEAST_SPEED_MPS, MISSILE
-from slipstream.tasks.aircombat.physics.duel import CARRIED, FIELD_M
-from slipstream.tasks.aircombat.physics.duel_engine import COMMAND_BOUNDS, COMMAND_SLACK, DuelConfig, DuelEngine
-from slipstream.tasks.aircombat.physics.duel_starts import HEAD_ON_MPS, HEAD_ON_X_M, NUMBERS
-from slipstream.tasks.aircombat.physics.duel_view import (
+from slipstream.tasks.aircombat.observation import (
     ABSENT,
     CLOSING_SCALE_MPS,
     INCOMING,
@@ -27,6 +23,10 @@ from slipstream.tasks.aircombat.physics.duel_view import (
     SPEED_SCALE_MPS,
     TIME_SCALE_S,
 )
+from slipstream.tasks.aircombat.physics.airframe import FIGHTER, LEAST_SPEED_MPS, MISSILE
+from slipstream.tasks.aircombat.physics.duel import CARRIED, FIELD_M
+from slipstream.tasks.aircombat.physics.duel_engine import COMMAND_BOUNDS, COMMAND_SLACK, DuelConfig, DuelEngine
+from slipstream.tasks.aircombat.physics.duel_starts import HEAD_ON_MPS, HEAD_ON_X_M, NUMBERS
 from slipstream.tasks.aircombat.physics.guidance import (
     HIT_RADIUS_M,
     LAUNCH_AHEAD_M,

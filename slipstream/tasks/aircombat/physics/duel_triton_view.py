@@ -8,9 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from slipstream.tasks.aircombat.physics.airframe import LEAST_SPEED_MPS
-from slipstream.tasks.aircombat.physics.duel import CARRIED
-from slipstream.tasks.aircombat.physics.duel_view import (
+from slipstream.tasks.aircombat.observation import (
     ABSENT,
     CLOSING_SCALE_MPS,
     POSITION_SCALE_M,
@@ -19,6 +17,8 @@ from slipstream.tasks.aircombat.physics.duel_view import (
     TIME_SCALE_S,
     WIDTH,
 )
+from slipstream.tasks.aircombat.physics.airframe import LEAST_SPEED_MPS
+from slipstream.tasks.aircombat.physics.duel import CARRIED
 from slipstream.tasks.aircombat.reach.reach_table import SPEED_LIMITS_MPS
 
 LEAST = tl.constexpr(LEAST_SPEED_MPS)

@@ -1,57 +1,22 @@
-"""What each side of a duel knows: named numbers of order one, packed into one tensor [2, N, WIDTH].
-
-Bearings are off one's own nose, positive to the left; aspects are one's own bearing off the other's nose.
-"""
+"""The observation of both sides of all duels, in plain tensors: one packed tensor [2, N, WIDTH]; `observation` names its columns."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from slipstream.tasks.aircombat.observation import (
+    ABSENT,
+    CLOSING_SCALE_MPS,
+    INCOMING,
+    POSITION_SCALE_M,
+    RANGE_SCALE_M,
+    SPEED_SCALE_MPS,
+    TIME_SCALE_S,
+)
 from slipstream.tasks.aircombat.physics.airframe import speed_of
-from slipstream.tasks.aircombat.physics.duel import CARRIED, FIELD_M, GONE, SIDES, Duels, Rules, can_fire, targets_of
+from slipstream.tasks.aircombat.physics.duel import CARRIED, GONE, SIDES, Duels, Rules, can_fire, targets_of
 from slipstream.tasks.aircombat.reach.reach_table import ReachTable, pseudo_angle
-
-RANGE_SCALE_M = FIELD_M
-POSITION_SCALE_M = FIELD_M / 2  # from the middle of the field
-SPEED_SCALE_MPS = 500.0
-CLOSING_SCALE_MPS = 1000.0
-TIME_SCALE_S = 60.0
-INCOMING = 2  # missiles in the observation, the nearest first
-
-OWN_NAMES = (
-    "own_x",
-    "own_y",
-    "own_heading_sin",
-    "own_heading_cos",
-    "own_speed",
-    "missiles_left",
-    "missiles_in_flight",
-    "cooldown",
-    "own_rudder",
-    "time_left",
-    "own_alive",
-)
-ENEMY_NAMES = (
-    "enemy_range",
-    "enemy_bearing_sin",
-    "enemy_bearing_cos",
-    "enemy_aspect_sin",
-    "enemy_aspect_cos",
-    "enemy_closing",
-    "enemy_speed",
-    "enemy_r_max",
-    "enemy_alive",
-)
-INCOMING_NAMES = ("range", "bearing_sin", "bearing_cos", "closing", "time_to_go", "engine_on", "present")
-ABSENT = (2.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0)  # of a missile that is not there: far away, late
-GROUPS: dict[str, tuple[int, ...]] = {  # the observations, in the order in which they are packed, and their shapes
-    "own": (len(OWN_NAMES),),
-    "enemy": (len(ENEMY_NAMES),),
-    "incoming": (INCOMING, len(INCOMING_NAMES)),
-    "can_fire": (1,),
-}
-WIDTH = len(OWN_NAMES) + len(ENEMY_NAMES) + INCOMING * len(INCOMING_NAMES) + 1
 
 
 def view_of_sides(duels: Duels, rules: Rules, table: ReachTable) -> Tensor:

@@ -1,0 +1,127 @@
+"""What one side of a duel observes: the names, scales and groups of its numbers, and access to each number by name.
+
+Bearings are relative to the own nose, positive to the left; an aspect is the own bearing relative to the other's nose.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slipstream.tasks.aircombat.physics.duel import FIELD_M
+from slipstream.tasks.aircombat.reach.reach_table import CHANNELS, ReachTable, pseudo_angle, time_between
+
+RANGE_SCALE_M = FIELD_M
+POSITION_SCALE_M = FIELD_M / 2  # from the centre of the field
+SPEED_SCALE_MPS = 500.0
+CLOSING_SCALE_MPS = 1000.0
+TIME_SCALE_S = 60.0
+RATIO_LIMIT = 2.0  # of the reach features
+
+OWN_NAMES = (
+    *("own_x", "own_y", "own_heading_sin", "own_heading_cos", "own_speed"),
+    *("missiles_left", "missiles_in_flight", "cooldown", "own_rudder", "time_left", "own_alive"),
+)
+ENEMY_NAMES = (
+    *("enemy_range", "enemy_bearing_sin", "enemy_bearing_cos", "enemy_aspect_sin", "enemy_aspect_cos"),
+    *("enemy_closing", "enemy_speed", "enemy_r_max", "enemy_alive"),
+)
+INCOMING = 2  # missiles observed, the nearest first
+INCOMING_NAMES = ("range", "bearing_sin", "bearing_cos", "closing", "time_to_go", "engine_on", "present")
+ABSENT = (2.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0)  # the row of a missile that does not exist: far away, late
+REACH_NAMES = (
+    *("shot_r_max", "shot_r_min", "shot_r_ne", "shot_time"),  # of the own missile against the enemy, launched now
+    *("threat_r_max", "threat_r_min", "threat_r_ne", "threat_time"),  # of the enemy's missile against this side
+)
+GROUPS: dict[str, tuple[int, ...]] = {  # the observation keys in packing order, and the shape of each
+    "own": (len(OWN_NAMES),),
+    "enemy": (len(ENEMY_NAMES),),
+    "incoming": (INCOMING, len(INCOMING_NAMES)),
+    "can_fire": (1,),
+}
+WIDTH = len(OWN_NAMES) + len(ENEMY_NAMES) + INCOMING * len(INCOMING_NAMES) + 1
+
+_MEMBERS: dict[str, tuple[str, ...]] = {  # the names of a group's numbers, flattened in order
+    "own": OWN_NAMES,
+    "enemy": ENEMY_NAMES,
+    "incoming": tuple(f"incoming_{k + 1}_{name}" for k in range(INCOMING) for name in INCOMING_NAMES),
+}
+OBSERVED = (*(name for members in _MEMBERS.values() for name in members), "can_fire")  # every number by name
+_PLACES: dict[str, tuple[str, Any]] = {  # the group of each name, and its index in that group
+    **{name: ("own", (..., i)) for i, name in enumerate(OWN_NAMES)},
+    **{name: ("enemy", (..., i)) for i, name in enumerate(ENEMY_NAMES)},
+    **{name: ("incoming", (..., *divmod(i, len(INCOMING_NAMES)))) for i, name in enumerate(_MEMBERS["incoming"])},
+    **{name: ("reach", (..., i)) for i, name in enumerate(REACH_NAMES)},
+}
+
+
+class SideView(dict[str, Tensor]):
+    """The observation of one side: the groups 'own', 'enemy', 'incoming', 'can_fire', and each number by its own name.
+
+    `view["enemy"]` is [N, 9]; `view["enemy_range"]` is its first column, [N]. The group 'reach' is computed from the others
+    on first access, for example by a policy that was trained with `reach_features=true`.
+    """
+
+    table: ReachTable | None = None
+
+    def __missing__(self, name: str) -> Tensor:
+        if name == "reach":
+            own, enemy = self["own"], self["enemy"]
+            self["reach"] = reach_features(own, enemy, self.table or _shipped_table(own.device))
+            return self["reach"]
+        group, place = _PLACES[name]
+        return self[group][place]
+
+
+@functools.cache
+def _shipped_table(device: torch.device) -> ReachTable:
+    return ReachTable.load(device=device)
+
+
+def to_named(view: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies of all numbers of a grouped observation by name, [N] each: the form of midrangeRL's loop."""
+    return {name: (view[name].squeeze(-1) if name == "can_fire" else view[name]).clone() for name in OBSERVED}
+
+
+def to_grouped(observation: Mapping[str, Tensor]) -> SideView:
+    """Return the grouped observation of the named form, [N] each. The inverse of `to_named`."""
+    missing = [name for name in OBSERVED if name not in observation]
+    if missing:
+        raise ValueError(
+            f"the observation has no {missing[0]!r}; it needs the groups {', '.join(GROUPS)}, or the names that "
+            "env.classic().get_observations() gives"
+        )
+    view = SideView(can_fire=observation["can_fire"].unsqueeze(-1))
+    for group, members in _MEMBERS.items():
+        view[group] = torch.stack([observation[name] for name in members], -1).unflatten(-1, GROUPS[group])
+    return view
+
+
+def reach_features(own: Tensor, enemy: Tensor, table: ReachTable) -> Tensor:
+    """Compute the reach [..., 8] of both sides' missiles from the groups 'own' and 'enemy', in the order of REACH_NAMES.
+
+    For r_max and r_ne the number is range / reach (below 1: inside), for r_min it is r_min / range (above 1: too near). Ratios are
+    at most RATIO_LIMIT, which also means "there is none" for r_max and r_ne. Times are flight times in minutes against a target that
+    keeps its velocity.
+    """
+    seen = lambda name: enemy[..., ENEMY_NAMES.index(name)]  # noqa: E731
+    distance = (seen("enemy_range") * RANGE_SCALE_M)[..., None]
+    speeds = torch.stack((own[..., OWN_NAMES.index("own_speed")], seen("enemy_speed")), -1) * SPEED_SCALE_MPS
+    bearing = pseudo_angle(seen("enemy_bearing_cos"), seen("enemy_bearing_sin"))
+    aspect = pseudo_angle(seen("enemy_aspect_cos"), seen("enemy_aspect_sin"))
+    angles = torch.stack((bearing, aspect), -1)
+    # For the enemy's missile the two are swapped: its bearing to us is our aspect. [..., 2 shooters, channels]
+    found = table.lookup_all(speeds, speeds.flip(-1), angles, angles.flip(-1))
+    r_max, r_min, r_ne = (found[..., CHANNELS.index(name)] for name in ("r_max", "r_min", "r_ne"))
+    ratio = lambda over, under: (over / under.clamp(min=1.0)).clamp(max=RATIO_LIMIT)  # noqa: E731
+    numbers = (
+        ratio(distance, r_max),
+        ratio(r_min, distance),
+        ratio(distance, r_ne),
+        time_between(found, distance) / TIME_SCALE_S,
+    )
+    return torch.stack(numbers, -1).flatten(-2)
