@@ -1,0 +1,270 @@
+"""Checkpoints: saved beside the program, complete or not at all, every value back, differences, retention, damage, the command line."""
+
+from __future__ import annotations
+
+import collections
+import os
+
+import numpy as np
+import pytest
+import torch
+from cli_runner import contents, flip_byte, run_cli
+
+from slipstream import AsyncCheckpointSaver, format_checkpoint_name, get_model_size, load_checkpoint, print_model_info
+
+DTYPES = [
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.bool),
+    *(torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.float8_e4m3fn, torch.float8_e5m2),
+]
+FORMS = {True: ".slip", "lz4": ".lz4", False: ""}
+
+
+def trained(steps: int = 3) -> dict:
+    """A model and its optimiser after some steps."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.randn(16, 32)).square().mean().backward()
+        optimizer.step()
+    return {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "rng": torch.get_rng_state(),
+        "iteration": steps,
+    }
+
+
+def everything() -> dict:
+    shared = torch.arange(12.0)
+    return {
+        "dtypes": {str(dtype): (torch.rand(3, 5) * 4 - 2).to(dtype) for dtype in DTYPES},
+        "shapes": [
+            torch.tensor(3.5),
+            torch.zeros(0, 4),
+            torch.ones(1),
+            torch.randn(4, 6).t(),
+            torch.randn(5, 6)[:, ::2],
+        ],
+        "odd": torch.tensor([torch.nan, torch.inf, -torch.inf, -0.0]),
+        "shared": {"a": shared, "b": shared.view(3, 4)},
+        "array": np.arange(6, dtype=np.uint16).reshape(2, 3),
+        "plain": {"int": 2**70, "float": 0.1, "text": "Grüße", "bytes": b"\x00\xff", "none": None, "flag": True},
+        "nested": [1, (2.5, ["x", {"deep": (torch.tensor([1, 2]),)}])],
+        7: "a number as key",
+        "empty": {"dict": {}, "list": [], "tuple": ()},
+    }
+
+
+@pytest.mark.parametrize("compress", FORMS)
+def test_training_state_comes_back_bit_for_bit(tmp_path, compress):
+    state = trained()
+    with AsyncCheckpointSaver() as saver:
+        written = saver.save_async(state, tmp_path / "c.pt", compress=compress)
+        saver.wait()
+        assert written == tmp_path / f"c.pt{FORMS[compress]}" and written.exists()
+    for path in (tmp_path / "c.pt", written, str(written)):
+        back = load_checkpoint(path)
+        assert contents(back) == contents(state) and back["iteration"] == 3
+    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
+    model.load_state_dict(load_checkpoint(tmp_path / "c.pt", keys=["model"])["model"])
+    assert set(load_checkpoint(tmp_path / "c.pt", keys=["model"])) == {"model"}
+    assert torch.equal(model[2].weight, state["model"]["2.weight"])
+
+
+def test_every_dtype_shape_and_plain_value(tmp_path):
+    state = everything()
+    with AsyncCheckpointSaver() as saver:
+        saver.save_async(state, tmp_path / "all.pt")
+    back = load_checkpoint(tmp_path / "all.pt")
+    assert contents(back) == contents(state) and list(back) == list(state)
+    assert back["plain"] == state["plain"] and isinstance(back["plain"]["flag"], bool)
+    assert back["array"].dtype == np.uint16 and np.array_equal(back["array"], state["array"])
+    assert (
+        back["nested"][1][0] == 2.5
+        and isinstance(back["nested"][1], tuple)
+        and isinstance(back["nested"][1][1][1]["deep"], tuple)
+    )
+    assert back["empty"] == {"dict": {}, "list": [], "tuple": ()} and isinstance(back["empty"]["tuple"], tuple)
+    back["shared"]["a"][0] = 99.0
+    assert back["shared"]["b"][0, 0] == 99.0  # tensors that shared memory share it again
+
+
+def test_the_state_at_the_call_is_saved_not_a_later_one(tmp_path):
+    tensor = torch.zeros(200_000)
+    with AsyncCheckpointSaver() as saver:
+        for i in range(3):
+            tensor.fill_(i)
+            saver.save_async({"x": tensor}, tmp_path / f"c_{i}.pt", step=i)
+        tensor.fill_(9)
+    for i in range(3):
+        assert (load_checkpoint(tmp_path / f"c_{i}.pt")["x"] == i).all()
+    stats = saver.get_stats()
+    assert stats["queue_size"] == 0 and 3 in [value for value in stats.values() if isinstance(value, int)]
+
+
+def test_a_plain_file_is_torchs_own_and_torchs_own_is_read(tmp_path):
+    state = trained()
+    with AsyncCheckpointSaver() as saver:
+        saver.save_async(state, tmp_path / "plain.pt", compress=False)
+    assert contents(torch.load(tmp_path / "plain.pt", weights_only=True)) == contents(state)
+    torch.save(state, tmp_path / "theirs.pt")
+    assert contents(load_checkpoint(tmp_path / "theirs.pt")) == contents(state)
+
+
+def test_a_file_that_wants_to_run_code_is_refused(tmp_path):
+    torch.save({"x": collections.deque([print])}, tmp_path / "unsafe.pt")
+    with pytest.raises(Exception, match="unsafe.pt") as caught:
+        load_checkpoint(tmp_path / "unsafe.pt")
+    assert type(caught.value).__module__.startswith("slipstream")
+
+
+def test_what_is_no_data_is_refused_at_the_call(tmp_path):
+    with AsyncCheckpointSaver() as saver, pytest.raises((TypeError, ValueError), match="model"):
+        saver.save_async({"model": torch.nn.Linear(2, 2)}, tmp_path / "c.pt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_differences_are_smaller_and_load_as_the_whole(tmp_path):
+    torch.manual_seed(1)
+    weights, states = torch.randn(100, 1000), []
+    with AsyncCheckpointSaver(full_every=3) as saver:
+        for i in range(5):
+            weights[i] += 1.0
+            states.append(weights.clone())
+            saver.save_async({"w": weights, "i": i}, tmp_path / f"c_{i}.pt", step=i)
+    for i, wanted in enumerate(states):
+        back = load_checkpoint(tmp_path / f"c_{i}.pt")
+        assert back["i"] == i and torch.equal(back["w"], wanted)
+    size = [(tmp_path / f"c_{i}.pt.slip").stat().st_size for i in range(5)]
+    assert max(size[1], size[2], size[4]) < 0.2 * min(size[0], size[3])
+    (tmp_path / "c_1.pt.slip").unlink()  # a difference needs its whole file, never a chain
+    assert torch.equal(load_checkpoint(tmp_path / "c_2.pt")["w"], states[2])
+    assert run_cli("ckpt", "squash", tmp_path / "c_2.pt").code == 0
+    (tmp_path / "c_0.pt.slip").unlink()
+    assert torch.equal(load_checkpoint(tmp_path / "c_2.pt")["w"], states[2])
+
+
+def test_retention_keeps_the_newest_the_best_and_the_multiples(tmp_path):
+    other = tmp_path / "mine.txt"
+    other.write_text("not theirs")
+    scores = [0.1, 0.9, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+    with AsyncCheckpointSaver(keep_last=2, keep_every=4, best_metric="success", links=True) as saver:
+        for step, score in enumerate(scores, 1):
+            saver.save_async(
+                {"step": step, "x": torch.ones(3)}, tmp_path / f"c_{step}.pt", metrics={"success": score}, step=step
+            )
+            saver.wait()
+    assert sorted(path.name for path in tmp_path.glob("c_*")) == [f"c_{step}.pt.slip" for step in (2, 4, 7, 8)]
+    assert load_checkpoint(tmp_path / "latest.pt")["step"] == load_checkpoint(tmp_path)["step"] == 8
+    assert load_checkpoint(tmp_path / "best.pt")["step"] == 2
+    assert (tmp_path / "latest.pt.slip").is_symlink() and os.path.basename(
+        os.readlink(tmp_path / "latest.pt.slip")
+    ) == "c_8.pt.slip"
+    assert other.read_text() == "not theirs"
+
+
+@pytest.mark.parametrize("compress", FORMS)
+def test_a_truncated_file_is_a_clear_error(tmp_path, compress):
+    with AsyncCheckpointSaver() as saver:
+        path = saver.save_async(trained(), tmp_path / "c.pt", compress=compress)
+    whole = path.read_bytes()
+    for length in (0, 10, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(Exception) as caught:
+            load_checkpoint(tmp_path / "c.pt")
+        if compress:
+            assert type(caught.value).__module__.startswith("slipstream") and path.name in str(caught.value), length
+
+
+def test_a_flipped_byte_never_goes_unnoticed(tmp_path):
+    state = trained()
+    with AsyncCheckpointSaver() as saver:
+        path = saver.save_async(state, tmp_path / "c.pt")
+    whole = path.read_bytes()
+    for at in np.linspace(0, len(whole) - 1, 60).astype(int):
+        flip_byte(path, at)
+        try:
+            back = load_checkpoint(path)
+        except Exception as error:
+            assert type(error).__module__.startswith("slipstream") and path.name in str(error)
+        else:
+            assert contents(back) == contents(state)
+        path.write_bytes(whole)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(Exception, match="nowhere.pt"):
+        load_checkpoint(tmp_path / "nowhere.pt")
+
+
+def test_an_error_in_the_background_reaches_the_caller(tmp_path):
+    (tmp_path / "file").write_text("")
+    saver = AsyncCheckpointSaver()
+    with pytest.raises(Exception) as caught:
+        saver.save_async({"x": torch.ones(2)}, tmp_path / "file" / "c.pt")
+        saver.wait()
+    assert not isinstance(caught.value, AssertionError)
+    saver.save_async({"x": torch.ones(2)}, tmp_path / "good.pt")  # it goes on working
+    saver.shutdown()
+    assert torch.equal(load_checkpoint(tmp_path / "good.pt")["x"], torch.ones(2))
+
+
+def test_names_and_sizes(capsys):
+    assert format_checkpoint_name(1000) == "checkpoint_1000.pt"
+    assert format_checkpoint_name("final", prefix="nav", suffix=".ckpt", directory="runs") == os.path.join(
+        "runs", "nav_final.ckpt"
+    )
+    model = torch.nn.Linear(10, 4)
+    size = get_model_size(model)
+    assert 44 in size.values() and isinstance(size, dict)
+    print_model_info(model, name="Drone")
+    shown = capsys.readouterr().out
+    assert "Drone" in shown and "44" in shown
+
+
+# -- the command line ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with AsyncCheckpointSaver(links=True) as saver:
+        for i in (1, 2):
+            saver.save_async(trained(i), tmp_path / f"c_{i}.pt", step=i, metrics={"success": 0.5 * i})
+            saver.wait()
+    return tmp_path
+
+
+def test_info_verify_and_diff(folder):
+    listed = run_cli("ckpt", "info", folder)
+    assert listed.code == 0 and "c_1.pt.slip" in listed.out and "c_2.pt.slip" in listed.out and "success" in listed.out
+    one = run_cli("ckpt", "info", folder / "c_2.pt", "--tensors")
+    assert one.code == 0 and "0.weight" in one.out
+    assert run_cli("ckpt", "verify", folder).code == 0
+    assert run_cli("ckpt", "diff", folder / "c_1.pt", folder / "c_1.pt").code == 0
+    differ = run_cli("ckpt", "diff", folder / "c_1.pt", folder / "c_2.pt")
+    assert differ.code == 1 and "0.weight" in differ.out
+    assert run_cli("ckpt", "info", folder / "nowhere.pt").code == 2
+
+
+def test_verify_and_repair_of_a_broken_file(folder):
+    path = folder / "c_2.pt.slip"
+    flip_byte(path, path.stat().st_size // 2)
+    broken = run_cli("ckpt", "verify", folder)
+    assert broken.code == 1 and "c_2.pt.slip" in broken.out + broken.err and "Traceback" not in broken.out + broken.err
+    run_cli("ckpt", "repair", folder)
+    assert not path.exists() and run_cli("ckpt", "verify", folder).code == 0
+    assert load_checkpoint(folder / "latest.pt")["iteration"] == 1
+
+
+def test_export_for_torch_and_safetensors(folder):
+    out = folder / "plain.pt"
+    assert run_cli("ckpt", "export", folder / "c_2.pt", "--to", "pt", "--out", out).code == 0
+    assert contents(torch.load(out, weights_only=True)) == contents(load_checkpoint(folder / "c_2.pt"))
+    safetensors = pytest.importorskip("safetensors.torch")
+    out = folder / "c.safetensors"
+    assert run_cli("ckpt", "export", folder / "c_2.pt", "--to", "safetensors", "--out", out).code == 0
+    tensors = safetensors.load_file(out)
+    wanted = load_checkpoint(folder / "c_2.pt")["model"]["0.weight"]
+    assert [name for name, tensor in tensors.items() if name.endswith("0.weight") and torch.equal(tensor, wanted)]

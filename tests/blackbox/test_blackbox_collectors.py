@@ -1,0 +1,241 @@
+"""Collectors: the batch and its keys, the frames that only reset, `next` as the row after, pipelined and compressed ones beside the plain."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_worlds import CounterEnv, act, small_navigation
+from tensordict import TensorDict
+
+from slipstream import (
+    PPO,
+    CompressedDataCollector,
+    CompressedLidarTransform,
+    ExplorationType,
+    PipelinedDataCollector,
+    SyncDataCollector,
+    set_exploration_type,
+)
+from slipstream.models import build_policy
+
+OBSERVATIONS = {"state": (8,), "lidar": (1, 36, 4), "direction": (1, 3), "dynamic_obstacle": (1, 5, 10)}
+
+
+def policy_for(env):
+    torch.manual_seed(0)
+    return build_policy(env.observation_spec, env.action_spec)
+
+
+def same(a, b) -> None:
+    keys = set(a.keys(True, True)) - {"policy_version"}
+    assert keys == set(b.keys(True, True)) - {"policy_version"}
+    for key in keys:
+        assert torch.equal(a[key], b[key]), key
+
+
+def test_keys_and_shapes_of_a_batch():
+    env = small_navigation(4)
+    batch = SyncDataCollector(env, policy_for(env), 4 * 6).rollout()
+    assert isinstance(batch, TensorDict) and batch.batch_size == torch.Size([4, 6])
+    for name, shape in OBSERVATIONS.items():
+        assert batch["observation", name].shape == batch["next", "observation", name].shape == (4, 6, *shape)
+        assert torch.equal(batch["next", "observation", name][:, :-1], batch["observation", name][:, 1:])
+    assert batch["action"].shape == (4, 6, 3) and batch["reward"].shape == (4, 6)
+    for name in ("log_prob", "value", "reward"):
+        assert batch[name].shape == (4, 6) and batch[name].dtype == torch.float32
+    assert torch.equal(batch["next", "value"][:, :-1], batch["value"][:, 1:])
+    for name in ("terminated", "truncated", "done", "valid"):
+        assert batch[name].shape == (4, 6) and batch[name].dtype == torch.bool
+    assert batch["info", "success"].shape == (4, 6)
+
+
+def test_the_frames_of_a_batch_are_those_of_the_env():
+    collector = SyncDataCollector(CounterEnv(3), act, 3 * 8, total_frames=72)
+    batch = collector.rollout()
+    # env 0 has episodes of 2 steps, 1 of 3, 2 of 4; the step after an end only resets
+    assert batch["valid"].tolist() == [
+        [True, True, False, True, True, False, True, True],
+        [True, True, True, False, True, True, True, False],
+        [True, True, True, True, False, True, True, True],
+    ]
+    assert batch["terminated"][0].nonzero().flatten().tolist() == [1, 4, 7] and batch["truncated"][
+        1
+    ].nonzero().flatten().tolist() == [2, 6]
+    assert torch.equal(batch["done"], batch["terminated"] | batch["truncated"])
+    assert batch["observation", "count"][0, :, 2].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert batch["next", "observation", "count"][0, :, 2].tolist() == [1, 2, 0, 1, 2, 0, 1, 2]
+    assert batch["reward"][2].tolist() == [21, 22, 23, 24, 0, 21, 22, 23]
+    assert batch["value"][1].tolist() == [0.5, 1.5, 2.5, 3.5, 0.5, 1.5, 2.5, 3.5]
+    assert batch["next", "value"][1].tolist() == [1.5, 2.5, 3.5, 0.5, 1.5, 2.5, 3.5, 0.5]
+    assert batch["info", "score"][2, 3] == 204
+    found = collector.episodes.pop()
+    assert found["count"] == 6 and found["length"] == pytest.approx((3 * 2 + 2 * 3 + 4) / 6)
+    assert found["return"] == pytest.approx((3 * (1 + 2) + 2 * (11 + 12 + 13) + (21 + 22 + 23 + 24)) / 6)
+    assert collector.frames == 24 and len(list(collector)) == 2 and collector.frames == 72
+    assert collector.episodes.pop()["count"] > 0 and collector.episodes.pop() == {"count": 0.0}
+
+
+def test_a_batch_is_the_callers_own_unless_told_to_share():
+    collector = SyncDataCollector(CounterEnv(2), act, 2 * 3)
+    first = collector.rollout()
+    kept = first.clone()
+    collector.rollout()
+    collector.rollout()
+    same(first, kept)
+    shared = SyncDataCollector(CounterEnv(2), act, 2 * 3, return_same_td=True)
+    gone = shared.rollout()
+    shared.rollout()
+    shared.rollout()
+    with pytest.raises(Exception) as caught:
+        gone["reward"]
+    assert type(caught.value).__name__ == "OverwrittenBatchError"
+
+
+def test_trajectories_are_cut_at_episode_ends():
+    batch = SyncDataCollector(CounterEnv(2), act, 2 * 8, split_trajs=True).rollout()
+    lengths = batch["mask"].sum(1).tolist()
+    assert sorted(lengths) == [2, 2, 2, 3, 3] and batch["mask"].shape == (5, 3)
+    for row, mask in zip(batch["observation", "count"], batch["mask"], strict=True):
+        assert row[mask][:, 2].tolist() == list(range(int(mask.sum()))) and (row[~mask] == 0).all()
+
+
+def test_actions_that_are_no_numbers_are_named_after_the_batch():
+    def broken(observation):
+        action = torch.zeros(3, 1)
+        action[1] = torch.nan
+        return action
+
+    collector = SyncDataCollector(CounterEnv(3), broken, 3 * 2)
+    with pytest.raises(ValueError) as caught:
+        collector.rollout()
+    assert type(caught.value).__name__ == "BadActionError" and "1" in str(caught.value)
+
+
+def test_saved_and_restored_it_collects_the_same():
+    a, b = (SyncDataCollector(CounterEnv(3), act, 3 * 5) for _ in range(2))
+    a.rollout()
+    state = a.state_dict()
+    wanted = a.rollout()
+    b.load_state_dict(state)
+    same(b.rollout(), wanted)
+    assert b.frames == a.frames == 30
+
+
+def test_the_mean_is_without_chance_and_random_is_not():
+    env = small_navigation(4)
+    policy, observation = policy_for(env), env.reset()
+    with torch.no_grad():
+        with set_exploration_type(ExplorationType.MEAN):
+            assert torch.equal(policy(observation)["action"], policy(observation)["action"])
+        with set_exploration_type(ExplorationType.RANDOM):
+            assert not torch.equal(policy(observation)["action"], policy(observation)["action"])
+    torch.manual_seed(1)
+    a = SyncDataCollector(small_navigation(4), policy, 8, exploration_type=ExplorationType.MEAN).rollout()
+    torch.manual_seed(2)
+    b = SyncDataCollector(small_navigation(4), policy, 8, exploration_type=ExplorationType.MEAN).rollout()
+    same(a, b)
+
+
+def test_pipelined_on_policy_is_the_plain_loop():
+    def train(pipelined: bool):
+        policy = torch.nn.Linear(3, 1)
+        torch.nn.init.constant_(policy.weight, 0.01)
+        torch.nn.init.constant_(policy.bias, 0.0)
+
+        class Policy(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = policy
+
+            def forward(self, observation):
+                return {"action": self.layer(observation["count"]).tanh()}
+
+        module = Policy()
+        base = SyncDataCollector(CounterEnv(3), module, 3 * 4, total_frames=3 * 4 * 5)
+        collector = PipelinedDataCollector(base, on_policy=True) if pipelined else base
+        batches = []
+        with collector:
+            for batch in collector:
+                batches.append(batch.clone())
+                with torch.no_grad():
+                    policy.weight.add_(0.02)
+                if pipelined:
+                    collector.publish()
+        return batches
+
+    plain, beside = train(False), train(True)
+    assert len(plain) == len(beside) == 5
+    for number, (a, b) in enumerate(zip(plain, beside, strict=True)):
+        same(a, b)
+        assert (b["policy_version"] == number).all()
+
+
+def test_pipelined_data_are_one_update_old():
+    policy = policy_for(env := small_navigation(4))
+    seen = []
+    with PipelinedDataCollector(SyncDataCollector(env, policy, 4 * 4, total_frames=4 * 4 * 5), seed=0) as collector:
+        for batch in collector:
+            seen.append(int(batch["policy_version"].unique().item()))
+            assert {"value_mean", "value_std"} <= set(batch.keys())
+    assert seen == [0, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("keys", [None, ["lidar"]])
+def test_a_compressed_batch_decodes_to_the_plain_one(keys):
+    env = small_navigation(4)
+    policy = policy_for(env)
+    torch.manual_seed(3)
+    plain = SyncDataCollector(small_navigation(4), policy, 4 * 8).rollout()
+    torch.manual_seed(3)
+    compressed = CompressedDataCollector(
+        SyncDataCollector(env, policy, 4 * 8), compression_level=1, keys=keys
+    ).rollout()
+    decoded = compressed.decode()
+    for key in plain.keys(True, True):
+        assert torch.equal(decoded[key], plain[key]), key
+    assert compressed.nbytes < compressed.raw_nbytes and compressed.ratio > 1
+    rows = torch.tensor([0, 9, 31, 5])
+    part = compressed.minibatch(rows)
+    flat = plain.reshape(-1)
+    for name in OBSERVATIONS:
+        assert torch.equal(part["observation", name], flat["observation", name][rows])
+    assert torch.equal(part["action"], flat["action"][rows])
+
+
+def test_the_lidar_transform_and_back():
+    env = small_navigation(4)
+    batch = SyncDataCollector(env, policy_for(env), 4 * 4).rollout()
+    wanted = batch["observation", "lidar"].clone()
+    transform = CompressedLidarTransform(compression_level=1)
+    assert transform(batch) is batch and ("observation", "lidar") not in batch.keys(True, True)
+    transform.inverse(batch)
+    assert torch.equal(batch["observation", "lidar"], wanted)
+
+
+def test_ppo_learns_from_plain_and_compressed_batches_alike():
+    def update(compress: bool):
+        env = CounterEnv(8)
+        policy = policy_for(env)
+        torch.manual_seed(5)
+        collector = SyncDataCollector(env, policy, 8 * 8)
+        algo = PPO(policy)
+        losses = algo.update(CompressedDataCollector(collector).rollout() if compress else collector.rollout())
+        return {name: float(value) for name, value in losses.items()}, [p.clone() for p in policy.parameters()]
+
+    (losses, weights), (losses_too, weights_too) = update(False), update(True)
+    assert {"loss/policy", "loss/value", "loss/entropy", "kl"} <= set(losses)
+    assert losses == losses_too and all(torch.equal(a, b) for a, b in zip(weights, weights_too, strict=True))
+
+
+def test_ppo_restored_from_its_state_goes_on_as_it_would_have():
+    env = CounterEnv(8)
+    policy, other = policy_for(env), policy_for(env)
+    batch = SyncDataCollector(env, policy, 8 * 8).rollout()
+    algo, copy = PPO(policy), PPO(other)
+    algo.update(batch)
+    copy.load_state_dict(algo.state_dict())
+    torch.manual_seed(1)
+    algo.update(batch)
+    torch.manual_seed(1)
+    copy.update(batch)
+    assert all(torch.equal(a, b) for a, b in zip(policy.parameters(), other.parameters(), strict=True))

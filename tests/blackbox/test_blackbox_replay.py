@@ -1,0 +1,373 @@
+"""The replay buffer: what goes in comes out, by transitions, n steps, slices, episodes, priorities, goals, files and spilled blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from cli_runner import flip_byte
+from small_worlds import CounterEnv, act
+from tensordict import TensorDict
+
+from slipstream import (
+    DictReplayBuffer,
+    HindsightSampler,
+    PrefixSum,
+    PrioritizedSampler,
+    ReplayBuffer,
+    SyncDataCollector,
+    compress_image,
+    compress_image_seq,
+    decompress_image,
+    decompress_image_seq,
+    sample_batch,
+)
+
+
+def episode(first: int, length: int, terminated: bool = True) -> dict[str, np.ndarray]:
+    """Step k has observation first + k, action 10 (first + k), reward 100 (first + k)."""
+    count = np.arange(first, first + length)
+    end = np.zeros(length, bool)
+    end[-1] = True
+    return {
+        "observation": np.arange(first, first + length + 1, dtype=np.float32).reshape(-1, 1),
+        "action": 10 * count,
+        "reward": (100 * count).astype(np.float32),
+        "terminated": end & terminated,
+        "truncated": end & (not terminated),
+    }
+
+
+def filled(*args, **kwargs) -> ReplayBuffer:
+    """Three episodes: observations 0..3 (terminated), 10..12 (truncated), 20..24 (terminated): nine steps."""
+    buffer = ReplayBuffer(*(args or (100,)), **kwargs)
+    for part in (episode(0, 3), episode(10, 2, terminated=False), episode(20, 4)):
+        buffer.add(part)
+    return buffer
+
+
+FIRST = {0, 1, 2, 10, 11, 20, 21, 22, 23}  # the observations of steps
+
+
+def check_transitions(drawn: TensorDict) -> None:
+    seen = drawn["observation"].squeeze(-1)
+    assert set(seen.tolist()) <= FIRST
+    assert torch.equal(drawn["next", "observation"].squeeze(-1), seen + 1)
+    assert torch.equal(drawn["action"], (10 * seen).long()) and torch.equal(drawn["reward"], 100 * seen)
+
+
+def test_a_transition_holds_what_was_added():
+    buffer = filled(seed=3)
+    assert len(buffer) == 9
+    drawn = buffer.sample(400)
+    assert isinstance(drawn, TensorDict) and drawn.batch_size == torch.Size([400])
+    check_transitions(drawn)
+    seen = drawn["observation"].squeeze(-1)
+    assert set(seen.tolist()) == FIRST
+    ends = (seen == 2) | (seen == 23)
+    assert torch.equal(drawn["terminated"], ends) and torch.equal(drawn["truncated"], seen == 11)
+    torch.testing.assert_close(drawn["discount"], torch.where(ends, 0.0, 0.99))
+    again = buffer.get(drawn["index"])
+    assert torch.equal(again["observation"], drawn["observation"]) and torch.equal(again["reward"], drawn["reward"])
+
+
+def test_n_steps_sum_discounted_rewards_and_stop_at_the_end_of_an_episode():
+    buffer = filled()
+    drawn = buffer.sample(400, n_step=3, gamma=0.5)
+    for seen, later, reward, discount in zip(
+        drawn["observation"].flatten().tolist(),
+        drawn["next", "observation"].flatten().tolist(),
+        drawn["reward"].tolist(),
+        drawn["discount"].tolist(),
+        strict=True,
+    ):
+        end = {0: 3, 1: 12, 2: 24}[int(seen // 10)]
+        steps = int(min(3, end - seen))
+        assert later == seen + steps
+        assert reward == pytest.approx(sum(0.5**k * 100 * (seen + k) for k in range(steps)))
+        ended_for_good = later in (3, 24)
+        assert discount == pytest.approx(0.0 if ended_for_good else 0.5**steps)
+
+
+def test_the_same_seed_draws_the_same():
+    a, b, c = (filled(seed=seed).sample(50)["index"] for seed in (7, 7, 8))
+    assert torch.equal(a, b) and not torch.equal(a, c)
+
+
+def test_slices_stay_in_one_episode():
+    drawn = filled().sample_slices(200, 3, burn_in=1)
+    assert drawn["observation"].shape[:2] == (200, 4) and drawn["mask"].shape == (200, 4)
+    for seen, mask in zip(drawn["observation"].squeeze(-1).tolist(), drawn["mask"].tolist(), strict=True):
+        assert mask[1] and seen[1] in FIRST
+        for column in range(4):
+            wanted = seen[1] + column - 1
+            inside = wanted in FIRST and wanted // 10 == seen[1] // 10
+            assert mask[column] == inside and seen[column] == (wanted if inside else 0)
+
+
+def test_episodes_come_whole_and_padded():
+    drawn = filled().sample_episodes(60)
+    lengths = drawn["mask"].sum(1)
+    assert drawn["mask"].shape[0] == 60 and set(lengths.tolist()) == {2, 3, 4}
+    starts = {2: 10.0, 3: 0.0, 4: 20.0}
+    for row, length in zip(drawn["observation"].squeeze(-1), lengths.tolist(), strict=True):
+        assert row[:length].tolist() == [starts[length] + k for k in range(length)] and (row[length:] == 0).all()
+
+
+def test_the_oldest_episode_leaves_first():
+    buffer = ReplayBuffer(7)
+    for first in (0, 10, 20):
+        buffer.add(episode(first, 3))
+    assert len(buffer) == 6 and set(buffer.sample(200)["observation"].flatten().tolist()) == {10, 11, 12, 20, 21, 22}
+
+
+def test_data_of_another_shape_are_refused_with_the_keys_name():
+    buffer = filled()
+    with pytest.raises(ValueError, match="action"):
+        buffer.add(episode(0, 3) | {"action": np.zeros((3, 2), np.int64)})
+    assert len(buffer) == 9
+
+
+def test_without_replacement_every_step_comes_once_a_round():
+    buffer = filled(sampler="without_replacement")
+    drawn = torch.cat([buffer.sample(3)["observation"].flatten() for _ in range(3)])
+    assert sorted(drawn.tolist()) == sorted(FIRST)
+
+
+def test_priorities_decide_what_is_drawn():
+    buffer = filled(sampler=PrioritizedSampler(1.0, 1.0), seed=1)
+    every = buffer.sample(200)
+    assert set(every["observation"].flatten().tolist()) == FIRST
+    index, where = np.unique(every["index"].numpy(), return_index=True)
+    seen = every["observation"].flatten().numpy()[where]
+    buffer.update_priority(
+        torch.from_numpy(index), torch.from_numpy(np.where(seen == 21, 3.0, np.where(seen == 0, 1.0, 0.0)))
+    )
+    drawn = buffer.sample(2000)
+    obs = drawn["observation"].flatten()
+    assert ((obs == 21) | (obs == 0)).float().mean() > 0.99
+    assert (obs == 21).float().mean() == pytest.approx(0.75, abs=0.05)
+    weight = drawn["weight"]
+    assert weight.max() <= 1.0 + 1e-6
+    assert float(weight[obs == 0][0] / weight[obs == 21][0]) == pytest.approx(3.0, rel=1e-3)
+
+
+def test_hindsight_gives_goals_that_were_reached_later():
+    def reward(achieved: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        return np.where((achieved == goal).all(-1), 0.0, -1.0).astype(np.float32)
+
+    buffer = ReplayBuffer(100, sampler=HindsightSampler(reward, strategy="final", k=4), seed=2)
+    reached = np.arange(6, dtype=np.float32).reshape(-1, 1)
+    buffer.add(
+        {
+            "observation": {"achieved_goal": reached, "desired_goal": np.full((6, 1), 99.0, np.float32)},
+            "action": np.zeros(5, np.int64),
+            "reward": np.full(5, -1.0, np.float32),
+            "terminated": np.zeros(5, bool),
+            "truncated": np.arange(5) == 4,
+        }
+    )
+    drawn = buffer.sample(500)
+    goal, achieved = (
+        drawn["observation", "desired_goal"].flatten(),
+        drawn["next", "observation", "achieved_goal"].flatten(),
+    )
+    assert set(goal.tolist()) == {99.0, 5.0}
+    assert (goal == 5.0).float().mean() == pytest.approx(0.8, abs=0.07)  # k of k + 1
+    assert torch.equal(drawn["next", "observation", "desired_goal"].flatten(), goal)
+    assert torch.equal(drawn["reward"], torch.where(achieved == goal, 0.0, -1.0))
+
+
+def collected(batches: int = 3) -> tuple[ReplayBuffer, list[TensorDict]]:
+    buffer, kept = ReplayBuffer(1000, seed=0), []
+    collector = SyncDataCollector(CounterEnv(3), act, 3 * 4)
+    for _ in range(batches):
+        kept.append(collector.rollout())
+        buffer.extend(kept[-1])
+    return buffer, kept
+
+
+def test_batches_of_a_collector_go_in_and_invalid_frames_stay_out():
+    buffer, kept = collected()
+    assert len(buffer) == sum(int(batch["valid"].sum()) for batch in kept)
+    drawn = buffer.sample(500)
+    count, later = drawn["observation", "count"], drawn["next", "observation", "count"]
+    assert torch.equal(later[:, :2], count[:, :2]) and torch.equal(later[:, 2], count[:, 2] + 1)
+    assert torch.equal(drawn["reward"], 10 * count[:, 0] + later[:, 2])
+    over = later[:, 2] == count[:, 0] + 2
+    assert torch.equal(drawn["terminated"], over & (count[:, 0] % 2 == 0)) and torch.equal(
+        drawn["truncated"], over & (count[:, 0] % 2 == 1)
+    )
+    in_two = buffer.sample(500, n_step=2, gamma=1.0)
+    start, end = in_two["observation", "count"], in_two["next", "observation", "count"]
+    assert (
+        (end[:, 0] == start[:, 0]).all()
+        and (end[:, 1] == start[:, 1]).all()
+        and set((end[:, 2] - start[:, 2]).tolist()) <= {1.0, 2.0}
+    )
+
+
+def test_a_saved_folder_gives_the_same_draws(tmp_path):
+    buffer = filled(seed=5)
+    buffer.sample(10)
+    buffer.save(tmp_path / "replay")
+    other = ReplayBuffer(100).load(tmp_path / "replay")
+    assert len(other) == 9
+    for _ in range(3):
+        a, b = buffer.sample(20), other.sample(20)
+        assert (
+            torch.equal(a["index"], b["index"])
+            and torch.equal(a["observation"], b["observation"])
+            and torch.equal(a["reward"], b["reward"])
+        )
+    buffer.add(episode(30, 3))
+    buffer.save(tmp_path / "replay")  # what the earlier save lacks
+    assert len(ReplayBuffer(100).load(tmp_path / "replay")) == 12
+
+
+def test_a_saved_folder_with_a_flipped_byte_is_refused(tmp_path):
+    images = np.random.default_rng(0).integers(0, 255, (41, 16, 16), dtype=np.uint8)
+    buffer = ReplayBuffer(100)
+    buffer.add({"observation": images, "action": np.zeros(40, np.int64), "reward": np.zeros(40, np.float32)})
+    buffer.save(tmp_path / "replay")
+    largest = max(
+        (path for path in (tmp_path / "replay").rglob("*") if path.is_file()), key=lambda path: path.stat().st_size
+    )
+    flip_byte(largest, largest.stat().st_size // 2)
+    with pytest.raises(Exception, match=largest.name) as caught:
+        ReplayBuffer(100).load(tmp_path / "replay")
+    assert type(caught.value).__module__.startswith("slipstream")
+
+
+def test_a_state_dict_gives_the_same_draws():
+    buffer = filled(sampler="prioritized", seed=5)
+    buffer.update_priority(buffer.sample(5)["index"], torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]))
+    state = buffer.state_dict()
+    assert all(isinstance(value, torch.Tensor) for value in state.values())
+    other = ReplayBuffer(100, sampler="prioritized", seed=99)
+    other.load_state_dict(state)
+    for _ in range(3):
+        a, b = buffer.sample(20), other.sample(20)
+        assert torch.equal(a["index"], b["index"]) and torch.equal(a["weight"], b["weight"])
+        check_transitions(b)
+
+
+def test_past_its_budget_a_buffer_spills_and_still_gives_every_frame(tmp_path):
+    rng = np.random.default_rng(1)
+    buffer = ReplayBuffer(10_000, seed=0, spill_dir=tmp_path / "spill", memory_budget=300_000)
+    episodes = []
+    for _ in range(12):
+        episodes.append(rng.integers(0, 256, (51, 32, 32), dtype=np.uint8))
+        number = np.full(50, len(episodes) - 1)
+        buffer.add(
+            {
+                "observation": episodes[-1],
+                "action": np.arange(50),
+                "episode": number,
+                "reward": np.zeros(50, np.float32),
+            }
+        )
+    for _ in range(20):
+        drawn = buffer.sample(64)
+        for i in range(0, 64, 8):
+            frames, step = episodes[int(drawn["episode"][i])], int(drawn["action"][i])
+            assert np.array_equal(drawn["observation"][i].numpy(), frames[step])
+            assert np.array_equal(drawn["next", "observation"][i].numpy(), frames[step + 1])
+    assert buffer.stats()["spilled_files"] > 0
+    buffer.close()
+
+
+@pytest.mark.parametrize("group", [1, 4, 16])
+def test_frames_are_kept_bit_for_bit_at_every_group(group):
+    frames = np.random.default_rng(group).integers(0, 4, (41, 20, 20), dtype=np.uint8)
+    buffer = ReplayBuffer(1000, group=group)
+    buffer.add({"observation": frames, "action": np.arange(40), "reward": np.ones(40, np.float32)})
+    drawn = buffer.sample(100)
+    step = drawn["action"].numpy()
+    assert np.array_equal(drawn["observation"].numpy(), frames[step]) and np.array_equal(
+        drawn["next", "observation"].numpy(), frames[step + 1]
+    )
+
+
+def test_prefetching_gives_batches_of_the_same_kind():
+    buffer = filled()
+    ahead = iter(buffer.prefetch(16, depth=2))
+    for _ in range(4):
+        batch = next(ahead)
+        assert batch.batch_size == torch.Size([16])
+        check_transitions(batch)
+    buffer.close()
+
+
+# -- the documents' names --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("img_compressed", "compress_epi"), [(False, False), (True, False), (False, True)])
+def test_dict_replay_buffer_and_sample_batch(img_compressed, compress_epi):
+    buffer = DictReplayBuffer(100, None, "cpu", img_compressed, compress_epi)
+    lengths, frames = PrefixSum(100), {}
+    for first, length in ((0, 5), (50, 7)):
+        image = np.random.default_rng(first).integers(0, 9, (length, 6, 6), dtype=np.uint8)
+        frames |= {first + k: image[k] for k in range(length)}
+        buffer.add({"image": image, "step": np.arange(first, first + length), "reward": np.ones(length, np.float32)})
+        lengths.add(length)
+    assert len(buffer) == 12
+    for drawn in (buffer.sample(64), sample_batch(buffer, 64, lengths, "cpu"), sample_batch(buffer, 64)):
+        assert drawn["image"].shape == (64, 6, 6) and drawn["image"].dtype == torch.uint8
+        for step, image in zip(drawn["step"].tolist(), drawn["image"].numpy(), strict=True):
+            assert np.array_equal(image, frames[step])
+    assert set(sample_batch(buffer, 8, keys=["step"])) >= {"step"}
+    buffer.close()
+
+
+def test_dict_replay_buffer_drops_whole_episodes():
+    buffer = DictReplayBuffer(10)
+    for first in (0, 10, 20):
+        buffer.add({"step": np.arange(first, first + 4)})
+    assert len(buffer) == 8 and set(buffer.sample(100)["step"].tolist()) == {10, 11, 12, 13, 20, 21, 22, 23}
+    buffer.close()
+
+
+def test_prefix_sum_finds_episode_and_place():
+    lengths = PrefixSum(100)
+    for value in (3, 5, 2):
+        lengths.add(value)
+    index = np.array([0, 2, 3, 7, 8, 9])
+    which = lengths.get_range_idx(index)
+    assert np.asarray(which).tolist() == [0, 0, 1, 1, 2, 2]
+    assert np.asarray(lengths.get_range_relative_idx(index, which)).tolist() == [0, 2, 0, 4, 0, 1]
+    assert int(lengths.get_range_idx(4)) == 1
+    assert np.asarray(lengths.ar).tolist() == [3, 5, 2] and np.asarray(lengths.prefix_sum).tolist()[-3:] == [3, 8, 10]
+    short = PrefixSum(8)  # holds eight frames: the oldest episodes leave
+    for value in (3, 5, 2):
+        short.add(value)
+    assert np.asarray(short.get_range_idx(np.array([0, 4, 5, 6]))).tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("level", [0, 1, 9])
+def test_images_come_back_bit_for_bit(dtype, level):
+    images = (np.random.default_rng(0).integers(0, 5, (6, 12, 10)) * 3).astype(dtype)
+    one = compress_image(images[0], level)
+    assert isinstance(one, bytes) and np.array_equal(decompress_image(one, (12, 10), dtype), images[0])
+    several = compress_image_seq(images, level=level)
+    back = decompress_image_seq(several, (12, 10), 6, dtype)
+    assert isinstance(several, bytes) and back.dtype == dtype and np.array_equal(back, images)
+    assert np.array_equal(decompress_image_seq(compress_image_seq(list(images)), (12, 10), 6, dtype), images)
+
+
+def test_compressed_images_are_lz4_frames_as_in_the_documents():
+    import lz4.frame
+
+    image = np.zeros((64, 64), np.uint8)
+    assert lz4.frame.decompress(compress_image(image)) == image.tobytes() and len(compress_image(image)) < 400
+    theirs = lz4.frame.compress(np.stack([image, image + 1]).tobytes(), compression_level=9)
+    assert np.array_equal(decompress_image_seq(theirs, (64, 64), 2), np.stack([image, image + 1]))
+
+
+def test_data_that_are_cut_or_of_another_size_are_refused():
+    data = compress_image(np.arange(100, dtype=np.uint8))
+    with pytest.raises(Exception):  # noqa: B017
+        decompress_image(data[:-10], (100,))
+    with pytest.raises(ValueError):
+        decompress_image(data, (99,))

@@ -1,0 +1,187 @@
+"""Rollout files: every value back bit for bit, in whole or in part, and damage is found."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from cli_runner import flip_byte, run_cli
+from small_worlds import CounterEnv, act
+from tensordict import TensorDict
+
+from slipstream import RolloutStorage, SyncDataCollector
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A folder with the batches 0, 2 and 4 of a collector, and the batches."""
+    batches = {}
+    collector = SyncDataCollector(CounterEnv(3), act, 3 * 8)
+    with RolloutStorage(tmp_path / "rollouts", compression_level=9) as storage:
+        for i in (0, 2, 4):
+            batches[i] = collector.rollout()
+            path = storage.save(batches[i], iteration=i)
+            assert path.parent == tmp_path / "rollouts" and path.name.startswith(f"rollout_{i:06d}")
+        storage.wait()
+        assert path.exists()
+    return tmp_path / "rollouts", batches
+
+
+def same(a, b) -> None:
+    assert set(a.keys(True, True)) == set(b.keys(True, True))
+    for key in b.keys(True, True):
+        assert a[key].dtype == b[key].dtype and torch.equal(a[key], b[key]), key
+
+
+def test_batches_come_back_as_they_were(saved):
+    folder, batches = saved
+    storage = RolloutStorage(folder)
+    assert storage.iterations() == [0, 2, 4]
+    for i, batch in batches.items():
+        loaded = storage.load(i)
+        assert isinstance(loaded, TensorDict) and loaded.batch_size == torch.Size([3, 8])
+        same(loaded, batch)
+    assert [i for i, _ in storage] == [0, 2, 4]
+    for i, batch in storage:
+        same(batch, batches[i])
+
+
+def test_a_part_can_be_loaded_alone(saved):
+    folder, batches = saved
+    storage = RolloutStorage(folder)
+    part = storage.load_slice(2, envs=[0, 2], steps=slice(1, 5), keys=["observation", "action"])
+    assert set(part.keys(True, True)) == {("observation", "count"), ("observation", "trace"), "action"}
+    assert torch.equal(part["observation", "count"], batches[2]["observation", "count"][[0, 2], 1:5])
+    assert torch.equal(part["action"], batches[2]["action"][[0, 2], 1:5])
+    only = storage.load(4, keys=["reward"])
+    assert list(only.keys(True, True)) == ["reward"] and torch.equal(only["reward"], batches[4]["reward"])
+
+
+def test_slices_are_drawn_from_all_batches(saved):
+    folder, batches = saved
+    runs = RolloutStorage(folder).slices(length=4, keys=["observation.count", "reward"], seed=0)
+    data = runs.sample(64)
+    count = data["observation", "count"]
+    assert count.shape == (64, 4, 3) and data["reward"].shape == (64, 4)
+    wanted = {
+        tuple(batch["observation", "count"][n, t : t + 4].flatten().tolist())
+        for batch in batches.values()
+        for n in range(3)
+        for t in range(5)
+    }
+    drawn = {tuple(row.flatten().tolist()) for row in count}
+    assert drawn <= wanted and len(drawn) > 10
+    again = RolloutStorage(folder).slices(length=4, keys=["observation.count", "reward"], seed=0).sample(64)
+    assert torch.equal(again["observation", "count"], count)
+
+
+def test_every_dtype_nesting_and_plain_value_is_kept(tmp_path):
+    floats = torch.randn(2, 3, 4)
+    data = {
+        "reward": torch.randn(2, 3),
+        "nested": {"deep": {"half": floats.half(), "bf16": floats.bfloat16(), "double": floats.double()}},
+        "flags": floats > 0,
+        "small": torch.arange(6, dtype=torch.int8).view(2, 3),
+        "byte": torch.arange(6, dtype=torch.uint8).view(2, 3),
+        "long": torch.arange(6).view(2, 3) * 2**40,
+        "complex": torch.randn(2, 3, dtype=torch.complex64),
+        "nan": torch.full((2, 3), torch.nan),
+        "array": np.arange(6, dtype=np.int16).reshape(2, 3),
+        "note": "hello",
+        "number": 3,
+        "list": [1, 2.5, "x"],
+    }
+    with RolloutStorage(tmp_path) as storage:
+        storage.save(data, 7)
+        back = storage.load(7)
+    for name in ("reward", "flags", "small", "byte", "long", "complex"):
+        assert back[name].dtype == data[name].dtype and torch.equal(back[name], data[name])
+    for name, tensor in data["nested"]["deep"].items():
+        assert back["nested"]["deep"][name].dtype == tensor.dtype and torch.equal(back["nested"]["deep"][name], tensor)
+    assert back["nan"].isnan().all() and np.array_equal(np.asarray(back["array"]), data["array"])
+    assert (back["note"], back["number"], list(back["list"])) == ("hello", 3, [1, 2.5, "x"])
+
+
+@pytest.mark.parametrize("level", [0, 1, 9, 12])
+def test_every_level_keeps_every_bit(tmp_path, level):
+    batch = TensorDict({"x": torch.randn(4, 16, 8).round(decimals=1), "done": torch.rand(4, 16) > 0.9}, [4, 16])
+    with RolloutStorage(tmp_path, compression_level=level) as storage:
+        storage.save(batch, 1)
+        same(storage.load(1), batch)
+
+
+def test_what_would_need_pickle_is_refused(tmp_path):
+    with RolloutStorage(tmp_path) as storage, pytest.raises((TypeError, ValueError)):
+        storage.save({"reward": torch.zeros(2, 3), "model": torch.nn.Linear(2, 2)}, 0)
+
+
+def test_a_flipped_byte_anywhere_is_detected(saved):
+    folder, batches = saved
+    path = next(folder.glob("rollout_000002*"))
+    whole = path.read_bytes()
+    for at in np.linspace(0, len(whole) - 1, 40).astype(int):
+        flip_byte(path, at)
+        # either the load fails and names the file, or (padding) every value is still right
+        try:
+            loaded = RolloutStorage(folder).load(2)
+        except Exception as error:
+            assert type(error).__module__.startswith("slipstream") and path.name in str(error)
+        else:
+            same(loaded, batches[2])
+        path.write_bytes(whole)
+    flip_byte(path, len(whole) // 3)
+    with pytest.raises(Exception, match=path.name):
+        RolloutStorage(folder).load(2)
+    same(RolloutStorage(folder).load(4), batches[4])  # the others can still be read
+
+
+def test_a_file_cut_short_is_named_and_can_be_skipped(saved):
+    folder, batches = saved
+    path = next(folder.glob("rollout_000002*"))
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(Exception, match=path.name):
+        RolloutStorage(folder).load(2)
+    with pytest.warns(Warning, match=path.name):
+        assert [i for i, _ in RolloutStorage(folder, on_broken="skip")] == [0, 4]
+
+
+def test_the_command_line_lists_shows_and_verifies(saved):
+    folder, _ = saved
+    listed = run_cli("rollouts", "ls", folder)
+    assert listed.code == 0 and re.search(r"\b0\b.*\b2\b.*\b4\b", listed.out, re.DOTALL)
+    shown = run_cli("rollouts", "show", folder, 2)
+    assert shown.code == 0 and "reward" in shown.out and "trace" in shown.out and "bool" in shown.out
+    assert run_cli("rollouts", "verify", folder).code == 0
+    path = next(folder.glob("rollout_000004*"))
+    flip_byte(path, path.stat().st_size // 3)
+    broken = run_cli("rollouts", "verify", folder)
+    assert broken.code == 1 and path.name in broken.out + broken.err and "Traceback" not in broken.out + broken.err
+    nowhere = run_cli("rollouts", "ls", folder / "nowhere")
+    assert nowhere.code == 2 and "nowhere" in nowhere.out + nowhere.err
+
+
+@pytest.mark.parametrize("form", ["hdf5", "parquet"])
+def test_the_command_line_exports(saved, tmp_path, form):
+    folder, batches = saved
+    out = tmp_path / {"hdf5": "all.h5", "parquet": "all.parquet"}[form]
+    done = run_cli("rollouts", "export", folder, "--to", form, "--out", out)
+    assert done.code == 0 and out.exists()
+    if form == "hdf5":
+        h5py = pytest.importorskip("h5py")
+        found = {}
+        with h5py.File(out) as file:
+            file.visititems(
+                lambda name, item: found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
+            )
+        rewards = [value for name, value in sorted(found.items()) if name.endswith("reward")]
+        assert len(rewards) == 3 and all(
+            np.array_equal(a, b["reward"].numpy()) for a, b in zip(rewards, batches.values(), strict=True)
+        )
+    else:
+        table = pytest.importorskip("pyarrow.parquet").read_table(out)
+        assert table.num_rows == 3 * 24
+        assert sorted(table["reward"].to_pylist()) == sorted(
+            torch.cat([b["reward"].flatten() for b in batches.values()]).tolist()
+        )

@@ -1,0 +1,426 @@
+"""`slipstream train`, `eval` and `export`: the run folder, resuming bit for bit, every algorithm and task, a user's own env."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from cli_runner import contents, flip_byte, metrics, run_cli, run_process, untimed
+
+from slipstream import RolloutStorage, load_checkpoint
+
+COMMON = shlex.split("device=cpu threads=1 quiet=true wandb.mode=disabled model.part=8 model.trunk=[16]")
+WORLD = shlex.split("""
+    env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
+    model.encoder=dict eval.map_seeds=[1] eval.max_steps=240 eval.num_drones=2
+""")
+# 12 iterations of 8 x 8 frames; many episodes end
+NAVIGATION = shlex.split("""
+    env.num_envs=8 algo.training_frame_num=8 algo.minibatches=4 algo.epochs=2
+    total_frames=768 save_interval=2 eval_interval=3 rollout_save_interval=4
+""")
+OFF_POLICY = shlex.split("""
+    env.num_envs=4 algo.training_frame_num=8 algo.updates=3 algo.batch_size=16 algo.warmup=60 algo.buffer_size=300
+    total_frames=192 save_interval=2 eval_interval=3 eval.num_drones=2
+""")
+RUNS = {
+    "dqn": [*OFF_POLICY, *WORLD, "algo=dqn", "env.actions=discrete", "algo.n_step=3", "algo.prioritised=true"],
+    "sac": [*OFF_POLICY, "task=gym", "env.id=Pendulum-v1", "algo=sac", "env.max_episode_steps=15", "eval.max_steps=10"],
+    "td3": [*OFF_POLICY, "task=gym", "env.id=Pendulum-v1", "algo=td3", "env.max_episode_steps=15", "eval.max_steps=10"],
+    "pipelined": [*NAVIGATION, *WORLD, "collect.pipeline=on", "total_frames=384", "rollout_save_interval=0"],
+    "compressed": [*NAVIGATION, *WORLD, "collect.compress=lidar", "total_frames=384", "rollout_save_interval=0"],
+    "aircombat": shlex.split("""
+        task=aircombat opponent=crank reward=shaped env.num_envs=8 env.time_scale=20 env.episode_s=4 algo.training_frame_num=8
+        algo.minibatches=2 algo.epochs=1 total_frames=384 save_interval=2 eval_interval=3 eval.num_drones=4
+    """),
+}
+
+
+def train(root, name, *words):
+    """The folder of a run that went well."""
+    done = run_cli("train", *COMMON, *words, f"root={root}", f"name={name}")
+    assert done.code == 0, done.err
+    assert str(root / name) in done.out
+    return root / name
+
+
+def same_run(a, b) -> None:
+    assert untimed(a) == untimed(b)
+    assert contents(load_checkpoint(a / "checkpoints")) == contents(load_checkpoint(b / "checkpoints"))
+
+
+def rewound(run, folder, iteration):
+    """A copy of a run that lost every checkpoint after `iteration`."""
+    copy = shutil.copytree(run, folder / f"{run.name}_{iteration}", symlinks=True)
+    for path in (copy / "checkpoints").iterdir():
+        if path.name != f"ckpt_{iteration:06d}.pt.slip":
+            path.unlink()
+    return copy
+
+
+@pytest.fixture(scope="module")
+def navigation(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("runs"), "nav", *NAVIGATION, *WORLD)
+
+
+# -- the run folder --------------------------------------------------------------------------------------------------
+
+
+def test_a_run_folder_holds_what_the_docs_list(navigation):
+    assert {
+        "config.yaml",
+        "git.json",
+        "metrics.jsonl",
+        "tensorboard",
+        "checkpoints",
+        "best.pt",
+        "learning.png",
+        "rollouts",
+    } <= {path.name for path in navigation.iterdir()}
+    names = sorted(path.name for path in (navigation / "checkpoints").iterdir())
+    assert names == [*(f"ckpt_{i:06d}.pt.slip" for i in (4, 6, 8, 10, 12)), "latest.pt.slip"]  # the last five
+    assert (navigation / "learning.png").read_bytes().startswith(b"\x89PNG")
+    assert list((navigation / "tensorboard").iterdir())
+    assert "commit" in json.loads((navigation / "git.json").read_text())
+
+
+def test_the_configuration_is_kept(navigation):
+    config = yaml.safe_load((navigation / "config.yaml").read_text())
+    assert config["task"] == "navigation" and config["total_frames"] == 768 and config["save_interval"] == 2
+    assert config["env"]["num_envs"] == 8 and config["env"]["dyn"]["num_obstacles"] == 8
+    assert config["algo"]["minibatches"] == 4 and config["model"]["trunk"] == [16]
+    for key in (
+        "compress_checkpoint",
+        "async_checkpoint_queue_size",
+        "save_compression_level",
+        "seed",
+        "eval_interval",
+    ):
+        assert key in config
+
+
+def test_the_log_has_a_row_an_iteration(navigation):
+    rows = metrics(navigation)
+    assert [row["iteration"] for row in rows] == list(range(1, 13))
+    assert [row["frames"] for row in rows] == [64 * i for i in range(1, 13)]
+    for row in rows:
+        assert {"loss/policy", "loss/value", "loss/entropy", "kl", "lr", "fps", "time_s", "episode/count"} <= set(row)
+        assert {"perf/collect", "perf/learn"} <= set(row)
+    assert rows[-1]["lr"] == pytest.approx(0.0005)
+    assert ["eval/success" in row for row in rows] == [row["iteration"] % 3 == 0 for row in rows]
+    assert {"episode/return", "episode/length", "episode/success", "episode/collision", "episode/timeout"} <= set(
+        rows[-1]
+    )
+    assert any(row["episode/count"] > 0 for row in rows)
+
+
+def test_checkpoints_hold_where_the_run_stood(navigation):
+    state = load_checkpoint(navigation / "checkpoints" / "latest.pt")
+    assert state["iteration"] == 12 and state["frames"] == 768 and state["config"]["env"]["num_envs"] == 8
+    assert any(isinstance(value, tuple) and value[0] == torch.float32 for value in contents(state).values())
+    best = torch.load(navigation / "best.pt", weights_only=True)
+    assert set(best) >= {"config", "policy"} and all(
+        isinstance(value, torch.Tensor) for value in best["policy"].values()
+    )
+    assert contents(load_checkpoint(navigation / "best.pt")) == contents(best)
+
+
+def test_saved_batches_are_numbered_as_the_log(navigation):
+    storage = RolloutStorage(navigation / "rollouts")
+    assert storage.iterations() == [4, 8, 12]
+    batch = storage.load(8)
+    assert batch.batch_size == torch.Size([8, 8]) and batch["observation", "lidar"].shape == (8, 8, 1, 36, 4)
+    assert {"action", "log_prob", "value", "reward", "terminated", "truncated", "done", "valid"} <= set(batch.keys())
+    assert run_cli("rollouts", "verify", navigation).code == 0 and run_cli("ckpt", "verify", navigation).code == 0
+    assert run_cli("rollouts", "ls", navigation).code == 0 and run_cli("rollouts", "show", navigation, 8).code == 0
+
+
+# -- the same run ----------------------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not(navigation, tmp_path):
+    again = train(tmp_path, "again", *NAVIGATION, *WORLD, "total_frames=384")
+    assert untimed(again) == untimed(navigation)[:6]
+    sixth = [contents(load_checkpoint(run / "checkpoints" / "ckpt_000006.pt")) for run in (navigation, again)]
+    assert sixth[0] == sixth[1]
+    other = train(tmp_path, "other", *NAVIGATION, *WORLD, "total_frames=64", "seed=1")
+    assert untimed(other)[0]["loss/policy"] != untimed(navigation)[0]["loss/policy"]
+    done = run_cli("train", f"resume={again}", "total_frames=512")  # longer than it was meant to be
+    assert done.code == 0, done.err
+    assert untimed(again)[6] == untimed(navigation)[6] and len(metrics(again)) == 8
+
+
+def test_a_resumed_run_is_the_run_that_never_stopped(navigation, tmp_path):
+    run = rewound(navigation, tmp_path, 6)
+    done = run_cli("train", f"resume={run}")
+    assert done.code == 0, done.err
+    same_run(navigation, run)
+    assert RolloutStorage(run / "rollouts").iterations() == [4, 8, 12]
+
+
+def test_a_broken_checkpoint_is_passed_over(navigation, tmp_path):
+    run = shutil.copytree(navigation, tmp_path / "broken", symlinks=True)
+    newest = run / "checkpoints" / "ckpt_000012.pt.slip"
+    flip_byte(newest, newest.stat().st_size // 2)
+    done = run_cli("train", f"resume={run}")
+    assert done.code == 0 and newest.name in done.out + done.err
+    same_run(navigation, run)
+
+
+def test_init_starts_from_the_weights_of_another_run(navigation, tmp_path):
+    words = [*NAVIGATION, *WORLD, "total_frames=64", "algo.learning_rate=1e-30", f"init={navigation}"]
+    run = train(tmp_path, "init", *words)
+    wanted = torch.load(navigation / "best.pt", weights_only=True)["policy"]
+    found = torch.load(run / "best.pt", weights_only=True)["policy"]
+    weights = [name for name in wanted if name.endswith("weight")]
+    assert weights and all(torch.allclose(found[name], wanted[name], atol=1e-6) for name in weights)
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_every_algorithm_task_and_collector_trains_and_resumes_bit_for_bit(kind, tmp_path):
+    if kind in ("sac", "td3"):
+        pytest.importorskip("gymnasium")
+    whole = train(tmp_path, "whole", *RUNS[kind])
+    rows = metrics(whole)
+    assert len(rows) == 6 and all(np.isfinite(v) for row in rows for v in row.values() if isinstance(v, float))
+    assert "eval/return" in rows[-1] or "eval/success" in rows[-1]
+    assert {path.name for path in (whole / "checkpoints").iterdir()} >= {f"ckpt_{i:06d}.pt.slip" for i in (2, 4, 6)}
+    half = rewound(whole, tmp_path, 2)
+    done = run_cli("train", f"resume={half}")
+    assert done.code == 0, done.err
+    same_run(whole, half)
+    assert (whole / "best.pt").exists()
+
+
+def test_a_league_trains_and_reports(tmp_path):
+    words = [word for word in RUNS["aircombat"] if not word.startswith("opponent=")]
+    words += ["league.enabled=true", "league.games=2", "league.seats=2"]
+    run = train(tmp_path, "league", *words)
+    rows = metrics(run)
+    evaluated = [row for row in rows if "league/elo" in row]
+    assert [row["iteration"] for row in evaluated] == [3, 6] and {
+        "league/stage",
+        "league/pursuit/won",
+        "league/crank/lost",
+    } <= set(evaluated[0])
+
+
+def test_presets_and_files_of_keys_set_what_they_say(tmp_path):
+    (tmp_path / "more.txt").write_text("env.num_envs=4\nsave_interval=3\n")
+    words = [
+        *NAVIGATION,
+        *WORLD,
+        "preset=debug",
+        f"@{tmp_path / 'more.txt'}",
+        "total_frames=64",
+        "rollout_save_interval=0",
+    ]
+    run = train(tmp_path, "preset", *words)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["env"]["num_envs"] == 4 and config["save_interval"] == 3
+
+
+def test_midrangerls_flags_are_the_same_words(tmp_path):
+    flags = shlex.split("--task aircombat --opponent crank --reward shaped --num-envs 8 --time-scale 20 --device cpu")
+    rest = [
+        word
+        for word in RUNS["aircombat"]
+        if not word.startswith(("task=", "opponent=", "reward=", "env.num_envs", "env.time_scale"))
+    ]
+    rest += ["total_frames=64", "eval_interval=0"]
+    done = run_cli("train", *flags, *COMMON, *rest, f"root={tmp_path}", "name=flags")
+    assert done.code == 0, done.err
+    config = yaml.safe_load((tmp_path / "flags" / "config.yaml").read_text())
+    assert (config["task"], config["env"]["num_envs"], config["env"]["time_scale"]) == ("aircombat", 8, 20.0)
+    assert (config["env"]["opponent"], config["env"]["reward"]) == ("crank", "shaped")
+
+
+# -- judging and exporting -------------------------------------------------------------------------------------------
+
+
+def test_eval_of_a_run_gives_one_json_object(navigation, tmp_path):
+    words = [
+        "eval.num_drones=3",
+        "eval.map_seeds=[11,12]",
+        "eval.max_steps=60",
+        "eval.bootstrap=50",
+        "device=cpu",
+        "json=true",
+    ]
+    first = run_cli("eval", f"checkpoint={navigation}", *words, "out=paths.png", cwd=tmp_path)
+    assert first.code == 0, first.err
+    result = first.json
+    assert {
+        "success",
+        "success_low",
+        "success_high",
+        "collision",
+        "timeout",
+        "success_strict",
+        "drones",
+        "maps",
+    } <= set(result)
+    assert result["drones"] == 6 and [row["map_seed"] for row in result["maps"]] == [11, 12]
+    assert result["success"] + result["collision"] + result["timeout"] == pytest.approx(1.0)
+    assert (tmp_path / "paths.png").read_bytes().startswith(b"\x89PNG")
+    compared = run_cli(
+        "eval", f"checkpoint={navigation}", f"compare={navigation}", *words, "eval.picture=false", cwd=tmp_path
+    )
+    assert compared.code == 0 and compared.json["compare"]["difference"] == 0
+
+
+def test_export_writes_onnx_that_acts_as_the_policy(navigation, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    done = run_cli(
+        "export", f"checkpoint={navigation}", "--to", "onnx", f"out={tmp_path / 'policy.onnx'}", cwd=tmp_path
+    )
+    assert done.code == 0, done.err
+    session = runtime.InferenceSession(tmp_path / "policy.onnx")
+    assert {put.name for put in session.get_inputs()} == {"state", "lidar", "direction", "dynamic_obstacle"}
+    about = session.get_modelmeta().custom_metadata_map
+    assert about["task"] == "navigation" and json.loads(about["env"])["num_obstacles"] == 3
+    assert {"observations", "action", "policy", "slipstream"} <= set(about)
+    shapes = {"state": (5, 8), "lidar": (5, 1, 36, 4), "direction": (5, 1, 3), "dynamic_obstacle": (5, 1, 5, 10)}
+    zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    (action,) = session.run(["action"], zeros)
+    assert action.shape == (5, 3) and np.abs(action).max() <= 2.0 and np.array_equal(action[0], action[4])
+
+
+def test_export_writes_a_torch_program(navigation, tmp_path):
+    out = tmp_path / "policy.pt2"
+    assert run_cli("export", f"checkpoint={navigation}", "--to", "pt2", f"out={out}").code == 0
+    about = {"task": "", "observations": "", "action": ""}
+    program = torch.export.load(out, extra_files=about)
+    assert about["task"] == "navigation" and json.loads(about["observations"])
+    assert program.module() is not None
+
+
+# -- a user's own env ------------------------------------------------------------------------------------------------
+
+OWN = """
+from dataclasses import dataclass
+import torch
+from slipstream import NavigationEnv
+from slipstream.envs.base import Outcome, TensorEnv
+
+Box = type(NavigationEnv(1, config=NavigationEnv.Config(map_half_m=2.0, num_obstacles=0)).action_spec)
+
+@dataclass
+class Config:
+    num_envs: int = 4
+    push: float = 0.1  # of an action
+
+class Slope(TensorEnv):
+    Config = Config
+    observation_spec = {"x": Box((1,))}
+    action_spec = Box((1,), -1.0, 1.0)
+    state_names = ("x", "age")
+
+    def __init__(self, num_envs, device="cpu", seed=0, config=None):
+        super().__init__(num_envs, device, seed)
+        self.config = config or Config()
+        self.x = torch.zeros(num_envs, 1, device=device)
+        self.age = torch.zeros(num_envs, device=device)
+
+    def _reset(self, mask):
+        self.x.copy_(torch.where(mask[:, None], torch.randn_like(self.x), self.x))
+        self.age.mul_(~mask)
+
+    def _advance(self, action):
+        self.x.add_(self.config.push * action)
+        self.age.add_(1)
+
+    def _observe(self):
+        return {"x": self.x.clone()}
+
+    def _outcome(self):
+        over, high = self.age >= 5, self.x[:, 0] > 1
+        return Outcome(self.x[:, 0].clone(), over & high, over & ~high, {"height": self.x[:, 0].clone()})
+"""
+OWN_RUN = shlex.split("""
+    task=blackbox_slope:Slope env.num_envs=6 env.push=0.2 algo.training_frame_num=4 algo.minibatches=2
+    total_frames=192 save_interval=100 eval_interval=3 eval.num_drones=3 eval.max_steps=8
+""")
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    (tmp_path / "blackbox_slope.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_env_of_ones_own_trains_resumes_and_is_judged(own):
+    whole = train(own, "whole", *OWN_RUN)
+    rows = metrics(whole)
+    assert len(rows) == 8 and "eval/height" in rows[2] and "episode/height" in rows[7] and (whole / "best.pt").exists()
+    half = train(own, "half", *OWN_RUN, "total_frames=72")  # ends where the other one is judged too
+    assert run_cli("train", f"resume={half}", "total_frames=192").code == 0
+    same_run(whole, half)
+    first = run_cli("eval", f"checkpoint={whole}", "eval.num_drones=5", "json=true")
+    again = run_cli("eval", f"checkpoint={whole}", "eval.num_drones=5", "json=true")
+    assert first.code == 0 and first.json == again.json
+    assert first.json["episodes"] == 5 and first.json["length"] == 5.0 and np.isfinite(first.json["return"])
+    other = run_cli("eval", f"checkpoint={whole}", "eval.num_drones=5", "env.push=0.0", "json=true")
+    assert other.json["return"] != first.json["return"]
+
+
+def test_the_keys_of_ones_own_env_are_checked_and_listed(own):
+    wrong = run_cli("train", *OWN_RUN, "env.pusch=1", "root=runs")
+    assert wrong.code == 2 and "env.push" in wrong.err and not (own / "runs").exists()
+    listed = run_cli("train", "task=blackbox_slope:Slope", "--help")
+    assert listed.code == 0 and "env.push=0.1" in listed.out and "env.num_obstacles" not in listed.out
+
+
+def test_a_process_of_its_own_does_the_same(own):
+    here = train(own, "here", *OWN_RUN, "total_frames=48")
+    done = run_process("train", *COMMON, *OWN_RUN, "total_frames=48", "name=there", cwd=own)
+    assert done.code == 0, done.err
+    same_run(here, own / "runs" / "there")
+
+
+def test_an_env_that_gives_other_shapes_ends_with_a_sentence(own):
+    (own / "blackbox_mistaken.py").write_text(OWN.replace('{"x": self.x.clone()}', '{"x": self.x[:, :0].clone()}'))
+    done = run_cli("train", *COMMON, *OWN_RUN, "task=blackbox_mistaken:Slope", "root=runs", "name=wrong")
+    assert done.code == 2 and "'x'" in done.err and "Traceback" not in done.err
+    assert not (own / "runs" / "wrong").exists()
+
+
+# -- the policies that ship ------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_drone_arrives_and_repeats():
+    words = [
+        "eval.num_drones=16",
+        "eval.map_seeds=[401]",
+        "eval.picture=false",
+        "eval.bootstrap=50",
+        "json=true",
+        "device=cpu",
+    ]
+    first, again = run_cli("eval", *words), run_cli("eval", *words)
+    assert first.code == 0, first.err
+    (one,), (two,) = first.json["maps"], again.json["maps"]
+    assert one == two and one["drones"] == 16 and round(one["success"] * 16) >= 14
+
+
+def test_the_shipped_duellist_wins_and_repeats():
+    words = [
+        "task=aircombat",
+        "red=learned",
+        "blue=pursuit",
+        "games=16",
+        "eval.picture=false",
+        "json=true",
+        "device=cpu",
+    ]
+    first, again = run_cli("eval", *words), run_cli("eval", *words)
+    assert first.code == 0, first.err
+    (one,), (two,) = first.json["pairs"], again.json["pairs"]
+    assert one == two and one["games"] == 16 and one["won"] >= 12 and one["won"] + one["draw"] + one["lost"] == 16
