@@ -82,9 +82,9 @@ def test_native_shots_end_as_plain_ones():
 KERNEL_RUN = """
 import torch
 from test_shots import agree, head_on
-from slipstream.sim.guidance import launch
-from slipstream.sim.shots import time_of_hit
-from slipstream.sim.shots_triton import time_of_hit as kernel
+from slipstream.tasks.aircombat.physics.guidance import launch
+from slipstream.tasks.aircombat.reach.shots import time_of_hit
+from slipstream.tasks.aircombat.reach.shots_triton import time_of_hit as kernel
 shots = [torch.cat(x) for x in zip(head_on(4_000), head_on(5_000, 1.0, 2.0), head_on(300, 1.0, -3.0))]
 agree(kernel(*launch(*shots[:2]), *shots[2:]), time_of_hit(*shots, "native"))
 print("same")

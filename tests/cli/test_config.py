@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from slipstream.config import compose as config
+from slipstream.config.compose import compose as config
 from slipstream.config.compose import from_dict, load_evaluate, load_train, to_dict
 from slipstream.config.help import ConfigError, settable
 from slipstream.config.schema import SET_BY_EVAL, EvaluateConfig, TrainConfig
@@ -217,7 +217,7 @@ OWN = """
 from dataclasses import dataclass, field
 import torch
 from slipstream.envs.base import Outcome, TensorEnv
-from slipstream.specs import Box
+from slipstream.envs.specs import Box
 
 @dataclass
 class Inner:

@@ -204,7 +204,7 @@ def test_the_interpreter_leaves_without_a_word_whatever_is_being_collected(how):
 import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})
 import torch
 from conftest import CounterEnv, act
-from slipstream.collect import PipelinedDataCollector, SyncDataCollector
+from slipstream.collectors import PipelinedDataCollector, SyncDataCollector
 collector = PipelinedDataCollector(SyncDataCollector(CounterEnv(64), act, 64 * 200))
 collector.rollout()
 {how}

@@ -11,7 +11,7 @@ pytest.importorskip("triton")
 
 CHECK = """
 import sys, torch
-from slipstream.algo.gae_kernel import discounted_sums
+from slipstream.algorithms.gae_kernel import discounted_sums
 from slipstream.models.beta_kernels import beta_evaluate
 from slipstream.models.heads import BetaHead, Head
 

@@ -6,7 +6,7 @@ STARTING = """
 import torch
 torch.set_num_threads(2)
 torch.get_num_threads()  # only then numba finds something to change
-from slipstream.devices import set_threads
+from slipstream.sim.devices import set_threads
 set_threads(1)
 import numba
 import numpy as np
@@ -25,7 +25,7 @@ BESIDE = """
 import threading
 import numba
 import torch
-from slipstream.devices import set_threads, threads_here
+from slipstream.sim.devices import set_threads, threads_here
 set_threads(1)
 give = threads_here()
 

@@ -26,7 +26,7 @@ import os
 from dataclasses import dataclass
 import torch
 from slipstream.envs.base import Outcome, TensorEnv
-from slipstream.specs import Box
+from slipstream.envs.specs import Box
 
 @dataclass
 class Config:
