@@ -78,7 +78,7 @@ class TensorEnv(ABC):
         self.num_envs = num_envs
         self.device = torch.device(device)
         self.seed = seed
-        self.looks_are_free = self.device.type == "cpu"  # elsewhere reading a value back waits for the device
+        self.sync_is_cheap = self.device.type == "cpu"  # elsewhere reading a value back waits for the device
         self._pending = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # ended at the last step
         self._bad_action = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # sticky until `check`
         self._observation_checked = False  # against the spec: once, at the first reset
@@ -144,7 +144,7 @@ class TensorEnv(ABC):
         return self._bad_action
 
     @property
-    def can_go_back(self) -> bool:
+    def supports_state_restore(self) -> bool:
         """Whether putting `state_tensors()` back takes back a step: an env that names tensors as its state names all of them."""
         return len(self.state_tensors()) > 2  # those of every env
 
@@ -194,7 +194,7 @@ class TensorEnv(ABC):
     def _transition(self, action: Tensor, resetting: Tensor) -> None:
         """One step of every environment; those of `resetting` [N] begin a new episode instead."""
         self._advance(action)
-        if not self.looks_are_free or bool(resetting.any()):
+        if not self.sync_is_cheap or bool(resetting.any()):
             self._reset(resetting)
 
     def _safe_action(self, action: Tensor) -> Tensor:

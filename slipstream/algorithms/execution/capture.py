@@ -107,7 +107,7 @@ def capture_training(
 
 def _compile_step(step: Step, env: Env, tell: Callable[[str], None]) -> Step:
     """`step`, compiled where it can be compared with the plain one: all that it changes must be named by the env."""
-    if not env.can_go_back:
+    if not env.supports_state_restore:
         tell(
             "the env's step is not compiled: not all of its state is in tensors that it names (state_names), so it could not be checked"
         )

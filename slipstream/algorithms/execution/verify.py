@@ -55,7 +55,7 @@ class Env(Protocol):
     device: torch.device
 
     @property
-    def can_go_back(self) -> bool:
+    def supports_state_restore(self) -> bool:
         """Whether putting `state_tensors()` back takes back a step."""
 
     def state_tensors(self) -> dict[str, Tensor]:

@@ -123,7 +123,7 @@ class GymEnv(TensorEnv):
     # -- state -----------------------------------------------------------------------------------------------------------
 
     @property
-    def can_go_back(self) -> bool:
+    def supports_state_restore(self) -> bool:
         """Never: the envs keep their state to themselves."""
         return False
 

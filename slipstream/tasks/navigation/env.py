@@ -105,7 +105,7 @@ class NavigationEnv(TensorEnv):
             config.dyn, self.world_seeds, config.dt_s, config.map_half_m, device, config.backend
         )
         self.lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
-        self.looks_are_free &= self.lidar.backend == "native"  # the plain form takes every step in full, as on a GPU
+        self.sync_is_cheap &= self.lidar.backend == "native"  # the plain form takes every step in full, as on a GPU
         self.drone = DYNAMICS[config.dynamics](n, config.dt_s, device)
         self.disturbance = Disturbance(config.disturbance, n, 3, seed, device)
         self._random = CounterRandom([derive_seed(seed, "starts and goals")], n, device)
