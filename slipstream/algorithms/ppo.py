@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from slipstream.algorithms.execution.compiled import compiled
+from slipstream.algorithms.execution.compile import compile_gradients
 from slipstream.algorithms.returns import gae
 from slipstream.config.validation import must
 from slipstream.models.policy import ActorCritic
@@ -93,7 +93,7 @@ class PPO:
 
     def compile(self, tell: Callable[[str], None] = print) -> None:
         """Fuses the kernels of the loss, its gradient and the clipping. The first update takes most of a minute then."""
-        self.gradients = compiled(self.gradients, self.policy, tell)  # type: ignore[method-assign, assignment]
+        self.gradients = compile_gradients(self.gradients, self.policy, tell)  # type: ignore[method-assign, assignment]
 
     def set_progress(self, progress: float) -> None:
         """Puts the learning rate where the schedule has it after `progress` (0 to 1) of the run."""

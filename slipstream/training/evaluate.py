@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.algorithms.execution.graphs import Captured
+from slipstream.algorithms.execution.graphs import GraphedFunction
 from slipstream.config.compose import load_evaluate
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import plain_overrides, value_of
@@ -110,7 +110,7 @@ def fly(
     decisions = -(-config.max_episode_steps // config.decision_interval)
     every = max(1, PATH_EVERY // config.decision_interval)
     capturable = env.device.type == "cuda" and isinstance(policy, ActorCritic)  # others may wait for the device
-    step = Captured(crossing.step, "evaluation") if capturable else crossing.step
+    step = GraphedFunction(crossing.step, "evaluation") if capturable else crossing.step
     paths, movers = [], []
     with set_exploration_type(ExplorationType.MEAN):
         for i in range(decisions):

@@ -292,7 +292,7 @@ def test_a_collector_gathers_duels_and_their_ends():
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 @pytest.mark.parametrize("sides", [1, 2])
 def test_steps_captured_as_a_cuda_graph_are_the_steps(sides, backend):
-    from slipstream.algorithms.execution.graphs import Captured
+    from slipstream.algorithms.execution.graphs import GraphedFunction
 
     config = AirCombatConfig(sides=sides, start="random", time_scale=4.0, episode_s=2.0, backend=backend)
     env, twin = (AirCombatEnv(300, "cuda", 3, config) for _ in range(2))
@@ -302,7 +302,7 @@ def test_steps_captured_as_a_cuda_graph_are_the_steps(sides, backend):
     def run() -> torch.Tensor:
         return torch.stack([env.step(action).reward for action in actions])
 
-    captured = Captured(run, "the steps", told.append)
+    captured = GraphedFunction(run, "the steps", told.append)
     for _ in range(12):
         expected = torch.stack([twin.step(action).reward for action in actions])
         torch.testing.assert_close(captured(), expected)

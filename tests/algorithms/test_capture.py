@@ -1,5 +1,6 @@
-"""Captured training against plain training. On a CPU the graphs are replaced by plain calls, all else is the same code."""
+"""GraphedFunction training against plain training. On a CPU the graphs are replaced by plain calls, all else is the same code."""
 
+import gc
 import math
 import warnings
 
@@ -8,9 +9,8 @@ import torch
 
 from slipstream import train
 from slipstream.algorithms.execution.capture import capture_training
-from slipstream.algorithms.execution.graphs import Captured, HostSynchronisation
-from slipstream.algorithms.execution.sync import waiting_allowed, waiting_refused
-from slipstream.algorithms.execution.verify import first_line
+from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction, allow_sync, forbid_sync
+from slipstream.algorithms.execution.verify import summarise_error
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.collectors import SyncDataCollector
 from slipstream.config.compose import load_train
@@ -178,11 +178,11 @@ def test_a_captured_function_has_a_stream_of_its_own_and_gives_it_back(monkeypat
     monkeypatch.setattr(torch.cuda, "Stream", lambda: made.append(object()) or made[-1])
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 99)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    first, second = Captured(lambda: None, "a"), Captured(lambda: None, "b")
+    first, second = GraphedFunction(lambda: None, "a"), GraphedFunction(lambda: None, "b")
     assert first._stream is not second._stream
     stream = first._stream
     del first
-    third = Captured(lambda: None, "c")
+    third = GraphedFunction(lambda: None, "c")
     assert third._stream is stream and len(made) == 2
     assert third._stream is not second._stream
 
@@ -196,7 +196,7 @@ def test_torchs_remark_on_its_watch_for_waits_is_not_passed_on(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: modes[-1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError), waiting_refused(), waiting_allowed(torch.device("cuda")):
+        with pytest.raises(ValueError), forbid_sync(), allow_sync(torch.device("cuda")):
             raise ValueError
     assert modes == [0, "error", "default", "error", 0]
 
@@ -213,8 +213,8 @@ def test_a_first_call_that_fails_does_not_count(monkeypatch):
             raise RuntimeError("does not compile")
         return 7
 
-    captured = Captured(fn, "a step")
-    monkeypatch.setattr(captured, "_rehearse", lambda: calls.append("watched"))
+    captured = GraphedFunction(fn, "a step")
+    monkeypatch.setattr(captured, "_warm_up", lambda: calls.append("watched"))
     for _ in range(2):
         with pytest.raises(RuntimeError, match="does not compile"):
             captured()
@@ -235,7 +235,7 @@ def test_a_first_call_that_fails_does_not_count(monkeypatch):
     ],
 )
 def test_what_failed_in_a_compiler_is_told_in_a_line(text, told):
-    assert told in first_line(ValueError(text)) and "\n" not in first_line(ValueError(text))
+    assert told in summarise_error(ValueError(text)) and "\n" not in summarise_error(ValueError(text))
 
 
 # -- on a GPU ----------------------------------------------------------------------------------------------------------
@@ -247,13 +247,62 @@ def test_capturing_again_and_again_keeps_no_memory():
     weight = torch.randn(256, 256, device="cuda")
     held = []
     for _ in range(6):
-        captured = Captured(lambda: weight @ weight, "a product")
+        captured = GraphedFunction(lambda: weight @ weight, "a product")
         for _ in range(5):
             captured()
         del captured
         torch.cuda.synchronize()
         held.append(torch.cuda.memory_allocated())
     assert held[1] == held[-1]
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_garbage_of_earlier_captures_does_not_disturb_a_capture():
+    weight = torch.randn(256, 256, device="cuda")
+    for _ in range(4):  # graphs, events and pinned memory that only the garbage collector frees
+        cycle = {"event": torch.cuda.Event(enable_timing=True), "pinned": torch.zeros(1 << 16).pin_memory()}
+        captured = cycle["captured"] = GraphedFunction(lambda cycle=cycle: weight @ weight, "a product")
+        for _ in range(5):
+            captured()
+        cycle["event"].record()
+        weight[:, 0].copy_(cycle["pinned"][:256], non_blocking=True)
+        del cycle, captured
+
+    def fn():
+        product = weight @ weight
+        kept = [[i] for i in range(100_000)]  # enough for many full collections, were they allowed
+        return product + len(kept)
+
+    logged, before = [], gc.get_threshold()
+    gc.set_threshold(100, 1, 1)
+    try:
+        captured = GraphedFunction(fn, "a sum", logged.append)
+        results = [captured().clone() for _ in range(6)]
+    finally:
+        gc.set_threshold(*before)
+    assert not logged and not captured.eager and gc.isenabled()
+    torch.testing.assert_close(results[-1], results[0])
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_many_trainings_are_compiled_and_captured_in_one_process():
+    """More than the compiler's limit for one piece of code, all of them alive; the last is as good as the first."""
+    logged, alive, compiles = [], [], []
+    for i in range(5):
+        env = Drifting(32 + 32 * i, torch.device("cuda"))
+        policy = build_policy(env.observation_spec, env.action_spec).cuda()
+        algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, training_frame_num=4))
+        collector = SyncDataCollector(env, policy, env.num_envs * 4, return_same_td=True, ring_size=1)
+        torch._dynamo.utils.counters.clear()
+        with torch._dynamo.config.patch(recompile_limit=3):
+            losses = iterate(capture_training(collector, algo, "compiled", logged.append), 5)
+        compiles.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+        assert all(math.isfinite(value) for value in losses.values())
+        alive.append(collector)
+    assert not [line for line in logged if "cannot" in line], logged
+    assert compiles == compiles[:1] * 5 and compiles[0] >= 2  # the step and the update, every time
 
 
 @pytest.mark.gpu
@@ -289,8 +338,8 @@ def test_an_iteration_never_waits_for_the_device(form, pipeline):
     assert job.metrics(numbers, names)["kl"] >= 0
 
 
-class Peeking(TensorEnv):
-    """Looks at a tensor in every step."""
+class Drifting(TensorEnv):
+    """Moves points by their actions."""
 
     observation_spec = {"x": Box((1,))}
     action_spec = Box((1,), -1.0, 1.0)
@@ -305,8 +354,6 @@ class Peeking(TensorEnv):
 
     def _advance(self, action):
         self.x.add_(0.1 * action)
-        if self.x.max().item() > 1e9:
-            raise AssertionError
 
     def _observe(self):
         return {"x": self.x.clone()}
@@ -314,6 +361,15 @@ class Peeking(TensorEnv):
     def _outcome(self):
         never = torch.zeros_like(self._pending)
         return Outcome(self.x[:, 0].clone(), never, never, {})
+
+
+class Peeking(Drifting):
+    """Looks at a tensor in every step."""
+
+    def _advance(self, action):
+        super()._advance(action)
+        if self.x.max().item() > 1e9:
+            raise AssertionError
 
 
 @pytest.mark.gpu
@@ -339,7 +395,7 @@ def test_an_update_that_waits_for_the_device_is_made_again_plainly():
         def call():
             calls.append(name)
             if calls.count("the update") == 1 and name == "the update":
-                raise HostSynchronisation("item")
+                raise CaptureFailed("item")
             return fn()
 
         return call

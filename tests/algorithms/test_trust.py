@@ -5,7 +5,7 @@ import torch
 
 from slipstream import train
 from slipstream.algorithms.execution.capture import capture_training
-from slipstream.algorithms.execution.verify import Miscompiled, TrustedGradients, compare_gradients, compare_rows
+from slipstream.algorithms.execution.verify import MiscompiledError, VerifiedGradients, compare_gradients, compare_rows
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.collectors import SyncDataCollector
 from slipstream.collectors.batch import write
@@ -137,6 +137,28 @@ def test_an_env_that_names_no_state_is_not_compiled(monkeypatch):
     assert len(told) == 2 and "state_names" in told[1]
 
 
+def test_earlier_trainings_do_not_use_up_the_compilers_limit(monkeypatch):
+    """Dynamo counts programs per piece of code, and runs the code eagerly past a limit."""
+    real, graphs = torch.compile, []
+
+    def compile(step, **settings):
+        return real(step, dynamic=False, backend=lambda graph, inputs: graphs.append(graph) or graph)
+
+    monkeypatch.setattr(torch, "compile", compile)
+    counts = []
+    for _ in range(2):
+        _, collector, algo = build()
+        algo.compile = lambda log: None
+        log = []
+        collect, _ = capture_training(collector, algo, "compiled", log.append, lambda fn, name, log: fn)
+        graphs.clear()
+        with torch._dynamo.config.patch(recompile_limit=1):
+            collect()
+        counts.append(len(graphs))
+        assert len(log) == 1
+    assert counts[0] > 0 and counts[1] == counts[0]
+
+
 def rows_of(x):
     return [([("reward",)], [x])]
 
@@ -148,7 +170,7 @@ def test_few_environments_beside_and_rounding_are_no_mistake():
         if not wrong:
             compare_rows(rows_of(made), [once], [once])
         else:
-            with pytest.raises(Miscompiled, match="'reward' is another one in 21 of 1,000 environments"):
+            with pytest.raises(MiscompiledError, match="'reward' differs in 21 of 1,000 environments"):
                 compare_rows(rows_of(made), [once], [once])
 
 
@@ -156,14 +178,14 @@ def test_what_random_numbers_change_anyway_may_change_as_much():
     once, again = torch.zeros(1000), torch.zeros(1000)
     again[:30] = 1.0
     compare_rows(rows_of(again.roll(500)), [once], [again])
-    with pytest.raises(Miscompiled, match="is another one in 130"):
+    with pytest.raises(MiscompiledError, match="differs in 130"):
         compare_rows(rows_of(torch.cat((torch.ones(130), torch.zeros(870)))), [once], [again])
 
 
 def test_what_is_not_a_number_in_one_place_only_is_a_mistake():
     once, made = torch.ones(1000), torch.ones(1000)
     made[3] = float("nan")
-    with pytest.raises(Miscompiled, match="not a number"):
+    with pytest.raises(MiscompiledError, match="is NaN"):
         compare_rows(rows_of(made), [once], [once])
     compare_rows(rows_of(made), [made.clone()], [once])  # the env's own
 
@@ -247,7 +269,7 @@ def test_an_update_that_goes_wrong_only_later_is_found_out(monkeypatch, part):
     algo.compile(told.append)
     assert updated(algo, mine) == pytest.approx(updated(plain, theirs), rel=1e-4)
     updated(algo, mine)
-    assert len(told) == 2 and all(("is off by" if part == "gradients" else "fact 0") in text for text in told)
+    assert len(told) == 2 and all(("is off by" if part == "gradients" else "diagnostic 0") in text for text in told)
 
 
 def test_what_is_captured_is_not_compared_and_comparisons_become_rare(monkeypatch):
@@ -257,8 +279,8 @@ def test_what_is_captured_is_not_compared_and_comparisons_become_rare(monkeypatc
         plainly.append(rows["x"].sum())
         return [rows["x"]], rows["x"]
 
-    checked = TrustedGradients(plain, iter([lambda rows: ([rows["x"]], rows["x"])]), print)
-    monkeypatch.setattr("slipstream.algorithms.execution.verify._capturing", lambda: capturing[0])
+    checked = VerifiedGradients(plain, iter([lambda rows: ([rows["x"]], rows["x"])]), print)
+    monkeypatch.setattr("slipstream.algorithms.execution.verify._is_capturing", lambda: capturing[0])
     for _ in range(100):
         checked({"x": torch.ones(1)})
     assert len(plainly) == 7  # calls 1, 2, 4, 8, 16, 32, 64
@@ -276,7 +298,7 @@ def test_whatever_fails_at_compiling_the_plain_update_runs(monkeypatch, fails):
         raise TypeError("missing 1 required positional argument")
 
     if fails == "the trace":
-        monkeypatch.setattr("slipstream.algorithms.execution.compiled.make_fx", no)
+        monkeypatch.setattr("slipstream.algorithms.execution.compile.make_fx", no)
     monkeypatch.setattr(torch, "compile", no if fails == "the compiler" else lambda traced, **settings: no)
     told = []
     algo.compile(told.append)
@@ -309,15 +331,15 @@ def test_the_compiler_is_given_no_lists_of_tensors(monkeypatch):
 def test_gradients_may_differ_by_rounding_and_no_more():
     gradient = torch.randn(1000)
     compare_gradients([gradient * 1.01, None, torch.tensor(1e-9)], [gradient, None, torch.tensor(0.0)])
-    with pytest.raises(Miscompiled, match="gradient 1 of 2"):
+    with pytest.raises(MiscompiledError, match="gradient 1 of 2"):
         compare_gradients([gradient, gradient.roll(1)], [gradient, gradient])
-    with pytest.raises(Miscompiled, match="gradient 1 of 2"):  # Adam makes as long a step of it as of any other
+    with pytest.raises(MiscompiledError, match="gradient 1 of 2"):  # Adam makes as long a step of it as of any other
         compare_gradients([gradient, torch.zeros(1000)], [gradient, gradient / 100])
     for mine, theirs in ((None, gradient), (gradient, None)):
-        with pytest.raises(Miscompiled, match="gradient 0 of 1"):
+        with pytest.raises(MiscompiledError, match="gradient 0 of 1"):
             compare_gradients([mine], [theirs])
     nothing = torch.full((3,), float("nan"))
-    with pytest.raises(Miscompiled):
+    with pytest.raises(MiscompiledError):
         compare_gradients([nothing], [torch.ones(3)])
     compare_gradients([nothing], [nothing])  # of bad observations: not the compiler's fault
 

@@ -1,6 +1,6 @@
-"""How a training iteration is made fast: kernels compiled, the rollout one CUDA graph, the whole update another.
+"""Make a training iteration fast: compile its kernels, capture the rollout as one CUDA graph and the update as another.
 
-All of it is wrapped around collector and algorithm here, from outside: what users read in collect/ and algo/ stays plain PyTorch.
+All of it wraps the collector and the algorithm from outside; collectors/ and algorithms/ stay plain PyTorch.
 """
 
 from __future__ import annotations
@@ -13,103 +13,99 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from slipstream.algorithms.execution.compiled import TRIES
-from slipstream.algorithms.execution.graphs import Captured, HostSynchronisation
-from slipstream.algorithms.execution.verify import Env, TrustedStep
+from slipstream.algorithms.execution.compile import compile_step
+from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction
+from slipstream.algorithms.execution.verify import Env
 from slipstream.algorithms.ppo import PPO
 from slipstream.envs.specs import Step
 from slipstream.models.rollout_copy import RolloutCopy
 
 Collect = Callable[[], TensorDictBase]
 Learn = Callable[[TensorDictBase, float], dict[str, Tensor]]
-Capture = Callable[
-    [Callable[[], Any], str, Callable[[str], None]], Callable[[], Any]
-]  # a function, its name, whom to tell
+Log = Callable[[str], None]
+Capture = Callable[[Callable[[], Any], str, Log], Callable[[], Any]]  # function, its name, log
 
-FORMS = ("plain", "graphs", "compiled")
+EXECUTION_MODES = ("plain", "graphs", "compiled")
 
 
 class Collector(Protocol):
-    """What capture needs of a collector: `SyncDataCollector` has it."""
+    """What capturing needs of a collector: `SyncDataCollector` and `PipelinedDataCollector` have it."""
 
     @property
     def acting(self) -> Any:
-        """The policy whose weights act: the one that learns, or its copy."""
+        """The policy that acts: the one that learns, or its copy."""
 
     def act_with(self, policy: Any) -> None:
-        """Lets `policy`, another form of `acting`, act."""
+        """Act with `policy`, another form of `acting`."""
 
     def rollout(self, check: bool = True) -> TensorDictBase:
-        """The next batch."""
+        """Return the next batch."""
 
     def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
-        """Lets `capture` wrap the device's work of a rollout."""
+        """Wrap the device work of a rollout with `capture`."""
 
     def compile_with(self, compile: Callable[[Step, Env], Step]) -> None:
-        """Lets `compile` wrap the device's work of a step of an env."""
+        """Wrap the device work of one step with `compile`."""
 
 
 def capture_training(
-    collector: Collector, algo: PPO, form: str, tell: Callable[[str], None], capture: Capture | None = None
+    collector: Collector, algo: PPO, mode: str, log: Log, capture: Capture | None = None
 ) -> tuple[Collect, Learn]:
-    """`collect()` and `learn(batch, progress)`: plain, as CUDA graphs, or as CUDA graphs of compiled kernels.
+    """Return `collect()` and `learn(batch, progress)`, run as `mode` says.
 
-    The collector must write every batch to the same memory (`return_same_td=True, ring_size=1`), from which the update reads.
-    One that collects beside the update (`PipelinedDataCollector`) needs an algorithm with a generator of its own (`algo.generator`).
-    Where there is no GPU, `compiled` compiles the update and captures nothing, unless `capture` says how.
+    Args:
+        collector: must write every batch to the same memory (`return_same_td=True, ring_size=1`), which the captured update reads.
+        algo: needs a generator of its own (`algo.generator`) if the collector collects beside the update.
+        mode: "plain", "graphs" (CUDA graphs) or "compiled" (CUDA graphs of compiled kernels). Without a GPU, "compiled" compiles the
+            update and captures nothing, unless `capture` is given.
+        log: receives one line per part that cannot be compiled or captured.
+        capture: replaces `GraphedFunction`, for tests.
     """
-    if form not in FORMS:
-        raise ValueError(f"unknown form '{form}': use one of {', '.join(FORMS)}")
-    if form == "compiled":
-        tell("compiling kernels: about a minute before the first iterations, less when they were compiled before")
-        algo.compile(tell)
+    if mode not in EXECUTION_MODES:
+        raise ValueError(f"unknown execution mode '{mode}': use one of {', '.join(EXECUTION_MODES)}")
+    if mode == "compiled":
+        log("compiling kernels: about a minute before the first iterations, less when they were compiled before")
+        # Dynamo caches programs per code object, for the lifetime of the process. Those of earlier trainings would count against its
+        # recompile limit, past which it silently runs eagerly, and be guarded in every step.
+        torch.compiler.reset()
+        algo.compile(log)
 
     def collect() -> TensorDictBase:
         return collector.rollout(check=False)
 
-    if form == "plain" or (algo.device.type != "cuda" and capture is None):
+    if mode == "plain" or (algo.device.type != "cuda" and capture is None):
         return collect, algo.update
-    captured_update = capture or partial(Captured, generator=algo.generator)
-    capture = capture or Captured
+    captured_update = capture or partial(GraphedFunction, generator=algo.generator)
+    capture = capture or GraphedFunction
     acting = RolloutCopy(collector.acting)
     collector.act_with(acting)
-    if form == "compiled":
-        collector.compile_with(partial(_compile_step, tell=tell))
+    if mode == "compiled":
+        collector.compile_with(partial(compile_step, log=log))
 
-    def with_present_weights(fill: Callable[[], None]) -> Callable[[], None]:
+    def refresh_first(fill: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:
             acting.refresh()
             fill()
 
         return run
 
-    collector.capture_with(lambda fill: capture(with_present_weights(fill), "the rollout", tell))
+    collector.capture_with(lambda fill: capture(refresh_first(fill), "the rollout", log))
     current: dict[str, Any] = {}
-    update = captured_update(lambda: algo.learn(algo.prepare(current["batch"])), "the update", tell)
+    update = captured_update(lambda: algo.learn(algo.prepare(current["batch"])), "the update", log)
 
     def collect_again() -> TensorDictBase:
-        while True:  # a rollout that is broken off half way begins anew: the collector resets the env
+        while True:  # an interrupted rollout starts again: the collector resets the env
             try:
                 return collect()
-            except HostSynchronisation:
-                continue  # captured no more from here on
+            except CaptureFailed:
+                continue  # it runs eagerly from now on
 
     def learn(batch: TensorDictBase, progress: float) -> dict[str, Tensor]:
         algo.set_progress(progress)
         current["batch"] = batch
         try:
             return update()
-        except HostSynchronisation:  # broken off half way: the batch is learned from once more, plainly
+        except CaptureFailed:  # an interrupted update repeats the batch, eagerly
             return update()
 
     return collect_again, learn
-
-
-def _compile_step(step: Step, env: Env, tell: Callable[[str], None]) -> Step:
-    """`step`, compiled where it can be compared with the plain one: all that it changes must be named by the env."""
-    if not env.supports_state_restore:
-        tell(
-            "the env's step is not compiled: not all of its state is in tensors that it names (state_names), so it could not be checked"
-        )
-        return step
-    return TrustedStep(step, (torch.compile(step, dynamic=False, options=options) for options in TRIES), env, tell)

@@ -1,122 +1,171 @@
-"""CUDA graph capture, in one place: a function of fixed tensors is run plainly a few times, then captured once and replayed.
+"""Capture functions as CUDA graphs.
 
-The code that is captured stays plain PyTorch and knows nothing of it. A function can be captured if it reads and writes only
-tensors that live on (in place), never waits for the device, and takes the same path every time. What it returns is overwritten
-by the next call.
+A function can be captured if it reads and writes only tensors that keep their memory, never waits for the device and takes the same path
+every time. It runs eagerly a few times, then it is captured once and replayed. Each call overwrites the tensors that the last one returned.
 """
 
 from __future__ import annotations
 
+import gc
 import traceback
+import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from slipstream.algorithms.execution.sync import waiting_refused
+WARM_UP = 2  # eager calls on the side stream before the capture: libraries initialise themselves in them
 
-WARM_UP = 2  # plain calls before the capture: libraries set themselves up in them
-
-# Side streams, by device, whose last owner is gone. cuBLAS keeps a workspace (66 MB on an H200) for every stream it has ever seen, and a
-# graph goes on using that of the stream it was captured on: two living graphs must not share a stream, and new streams must be rare.
+# Side streams by device that no GraphedFunction uses any more. cuBLAS keeps a workspace (66 MB on an H200) for every stream it has seen, and a
+# graph keeps using the workspace of its capture stream: two live graphs must not share a stream, and new streams must be rare.
 _free_streams: dict[int, list[Any]] = {}
 
 
-class Captured:
-    """`fn`, captured as a CUDA graph after its first calls; called plainly for good where that cannot be."""
+class CaptureFailed(RuntimeError):
+    """A warm-up call or the capture stopped half way: the caller must repeat the call, which then runs eagerly."""
+
+
+class GraphedFunction:
+    """Call `fn` through a CUDA graph that is captured after the first calls; call it eagerly if it cannot be captured.
+
+    Args:
+        fn: the function to capture.
+        name: how messages name it.
+        log: receives one line if the function cannot be captured.
+        generator: the generator that `fn` draws from, if not the global one. Graphs that run side by side need one each: a replay
+            writes its state.
+    """
 
     def __init__(
         self,
         fn: Callable[[], Any],
         name: str,
-        tell: Callable[[str], None] = print,
+        log: Callable[[str], None] = print,
         generator: torch.Generator | None = None,
     ) -> None:
-        """`generator`: one of its own that `fn` draws from. Graphs that run side by side must not share one: replays write its state."""
         self._fn = fn
         self._name = name
-        self._tell = tell
+        self._log = log
         self._generator = generator
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._result: Any = None
-        self._stream = self._own_stream()
-        self.plain = False  # given up
+        self._stream = self._reserve_stream()
+        self.eager = False  # capturing failed
 
     def __call__(self) -> Any:
-        """What `fn()` gives."""
+        """Return what `fn()` returns.
+
+        Raises:
+            CaptureFailed: once, if `fn` cannot be captured.
+        """
         if self._graph is not None:
             self._graph.replay()
             return self._result
-        if self.plain:
+        if self.eager:
             return self._fn()
-        result = self._first_call()
-        self._calls += 1  # one that raises is made again
+        # The first call may compile, allocate and read back.
+        result = self._fn() if self._calls == 0 else self._warm_up() if self._calls <= WARM_UP else self._capture()
+        self._calls += 1  # a call that raised does not count
         return result
 
-    def _first_call(self) -> Any:
-        """One of the calls before the graph is there. The very first may compile, allocate and read back: it is not watched."""
-        if self._calls == 0:
-            return self._fn()
-        return self._rehearse() if self._calls <= WARM_UP else self._capture()
-
-    def _own_stream(self) -> Any:
-        """A stream that no other living object has; given back when this one goes."""
+    def _reserve_stream(self) -> Any:
+        """Take a stream that no other live object uses; it is returned when this object is deleted."""
         free = _free_streams.setdefault(torch.cuda.current_device(), [])
         if free:
-            torch.cuda.synchronize()  # its last owner's graph may still be running, with the stream's workspace
+            torch.cuda.synchronize()  # the last owner's graph may still run, with the stream's workspace
         stream = free.pop() if free else torch.cuda.Stream()
         weakref.finalize(self, free.append, stream).atexit = False
         return stream
 
-    def _rehearse(self) -> Any:
-        """A plain call on a side stream, as capture needs it, that refuses to wait for the device."""
+    def _warm_up(self) -> Any:
+        """Call eagerly on the side stream, as capturing requires, and fail if the call waits for the device."""
         self._stream.wait_stream(torch.cuda.current_stream())
         try:
-            with waiting_refused(), torch.cuda.stream(self._stream):
-                result = self._fn()
+            with forbid_sync(), torch.cuda.stream(self._stream):
+                return self._fn()
         except RuntimeError as error:
             if "synchroniz" not in str(error):
                 raise
-            self._give_up(error)
-            raise HostSynchronisation(str(error)) from error
+            self._give_up(error, "waits for the device")
+            raise CaptureFailed(str(error)) from error
         finally:
             torch.cuda.current_stream().wait_stream(self._stream)
-        return result
 
     def _capture(self) -> Any:
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         if self._generator is not None:
             graph.register_generator_state(self._generator)
-        try:  # other threads (that write checkpoints) may go on meanwhile
-            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+        try:  # thread_local: other threads, such as the checkpoint writer, may use CUDA meanwhile
+            with (
+                _garbage_collection_paused(),
+                torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"),
+            ):
                 self._result = self._fn()
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
             torch.cuda.synchronize()
             self._give_up(error, f"({str(error).splitlines()[0]})")
-            raise HostSynchronisation(str(error)) from error
+            raise CaptureFailed(str(error)) from error
         self._graph = graph
-        self._graph.replay()  # capture records, it does not run
+        self._graph.replay()  # the capture only recorded
         return self._result
 
-    def _give_up(self, error: BaseException, why: str = "waits for the device") -> None:
-        self.plain = True
-        self._tell(
-            f"{self._name} cannot be captured as a CUDA graph: {culprit(error)} {why}. It runs step by step, which is slower."
+    def _give_up(self, error: BaseException, reason: str) -> None:
+        self.eager = True
+        self._log(
+            f"{self._name} cannot be captured as a CUDA graph: {_source_line(error)} {reason}. It runs eagerly, which is slower."
         )
 
 
-class HostSynchronisation(RuntimeError):
-    """The rehearsal, or the capture, was broken off half way: the caller must begin that call anew."""
+def forbid_sync() -> AbstractContextManager[None]:
+    """Raise a RuntimeError with 'synchroniz' in its text for every wait for a CUDA device inside the block."""
+    return _sync_debug_mode("error")
 
 
-def culprit(error: BaseException) -> str:
-    """The line outside of torch that an error came from, as `file:line (code)`."""
+def allow_sync(device: torch.device) -> AbstractContextManager[None]:
+    """Allow reading back from `device` inside the block, even within `forbid_sync`."""
+    return _sync_debug_mode("default") if device.type == "cuda" else nullcontext()
+
+
+@contextmanager
+def _sync_debug_mode(mode: str) -> Iterator[None]:
+    before = torch.cuda.get_sync_debug_mode()
+    _set_sync_debug_mode(mode)
+    try:
+        yield
+    finally:
+        _set_sync_debug_mode(before)
+
+
+def _set_sync_debug_mode(mode: str | int) -> None:
+    with warnings.catch_warnings():  # torch warns that it may miss some waits: a user cannot act on it
+        warnings.filterwarnings("ignore", "Synchronization debug mode", UserWarning)
+        torch.cuda.set_sync_debug_mode(mode)
+
+
+@contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """Keep Python from freeing the graphs, events and pinned memory of earlier trainings inside a capture, which CUDA may refuse.
+
+    Collectors and trainings hold reference cycles, so only the garbage collector frees them.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _source_line(error: BaseException) -> str:
+    """Return the last line outside of torch in an error's traceback, as `file:line (code)`."""
     frames = traceback.extract_tb(error.__traceback__)
     torch_home = str(Path(torch.__file__).parent)
     own = [f for f in frames if not f.filename.startswith(torch_home)]

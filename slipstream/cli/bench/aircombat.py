@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from slipstream.algorithms.execution.graphs import Captured
+from slipstream.algorithms.execution.graphs import GraphedFunction
 from slipstream.cli.bench.env import REPEATS, seconds_per_call
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 
@@ -96,7 +96,7 @@ def stepper(env: AirCombatEnv, device: torch.device) -> Callable[[], None]:
             for action in actions:
                 env.step(action)
 
-        captured = Captured(run, "the steps")
+        captured = GraphedFunction(run, "the steps")
         for _ in range(4):  # the plain calls, the capture
             captured()
         return captured

@@ -26,7 +26,7 @@ import torch
 from rich.table import Table
 
 from slipstream import train
-from slipstream.algorithms.execution.capture import FORMS, capture_training
+from slipstream.algorithms.execution.capture import EXECUTION_MODES, capture_training
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
@@ -73,10 +73,10 @@ def run(argv: list[str]) -> int:
     sizes = (
         [_number(text) for text in own["sizes"].split(",")] if own["sizes"] else list(GPU_SIZES if cuda else CPU_SIZES)
     )
-    forms = own["forms"].split(",") if own["forms"] else [f for f in (*FORMS, "torchrl") if cuda or f != "graphs"]
+    forms = own["forms"].split(",") if own["forms"] else [f for f in (*EXECUTION_MODES, "torchrl") if cuda or f != "graphs"]
     for form in forms:
-        if form not in (*FORMS, "torchrl"):
-            raise ConfigError(f"unknown form '{form}': use {', '.join((*FORMS, 'torchrl'))}")
+        if form not in (*EXECUTION_MODES, "torchrl"):
+            raise ConfigError(f"unknown form '{form}': use {', '.join((*EXECUTION_MODES, 'torchrl'))}")
     results = list(measured(cfg, device, sizes, forms))
     print(render(_table(results, device, cfg), 140))
     if own["out"]:

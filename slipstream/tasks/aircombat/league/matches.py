@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slipstream.algorithms.execution.graphs import Captured, HostSynchronisation
+from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction
 from slipstream.tasks.aircombat.agents import BaseAgent, action_of
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.league.ratings import Score
@@ -49,7 +49,7 @@ class Match:
         self._winner = torch.full((n,), -1.0, device=device)
         self._elapsed_s = torch.zeros(n, device=device)
         self._step: Callable[[], None] = (
-            Captured(self._decide, "a match") if capture and device.type == "cuda" else self._decide
+            GraphedFunction(self._decide, "a match") if capture and device.type == "cuda" else self._decide
         )
 
     @torch.no_grad()
@@ -57,7 +57,7 @@ class Match:
         """Plays all games to their ends; `watch` is called before every decision and after the last."""
         try:
             return self._play(progress, watch)
-        except HostSynchronisation:  # an agent waits for the device: from the start, and plainly this time
+        except CaptureFailed:  # an agent waits for the device: from the start, and plainly this time
             return self._play(progress, watch)
 
     def _play(self, progress: Callable[[float], None] | None, watch: Callable[[], None] | None) -> Games:

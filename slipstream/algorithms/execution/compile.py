@@ -1,0 +1,85 @@
+"""Compile gradients and env steps with torch.compile; each program is verified before it is used (`verify.py`).
+
+`torch.compile` alone compiles the forward and the backward pass separately and leaves the clipping to eager kernels. `compile_gradients`
+traces all operations between the minibatch and the optimiser into one graph first, so that kernels fuse across them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves
+
+from slipstream.algorithms.execution.verify import Env, VerifiedGradients, VerifiedStep
+from slipstream.envs.specs import Step
+
+# Combo kernels share launches between many small independent kernels (casts of weights, sums of biases): an update becomes a third faster.
+# Inductor does not compile them correctly for every graph, so the second attempt disables them.
+COMPILE_OPTIONS: tuple[dict[str, Any], ...] = ({"combo_kernels": True}, {})
+# Lists of tensors are processed one by one: in torch 2.11's kernel for a complete list one block reads the gradients' norm while another
+# still writes it (the critic's gradient was then multiplied with stale memory).
+_DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten._foreach_mul.Tensor: lambda tensors, factor: [x * factor for x in tensors],
+    torch.ops.aten._foreach_norm.Scalar: lambda tensors, order=2: [torch.linalg.vector_norm(x, order) for x in tensors],
+}
+
+
+def compile_gradients(
+    fn: Callable[[Any], Any], module: nn.Module, log: Callable[[str], None] = print
+) -> Callable[[Any], Any]:
+    """Compile `fn(rows)`, which takes gradients of `module.parameters()`, once per set of input shapes.
+
+    Args:
+        fn: returns the gradients and a tensor of diagnostics. It must not change any state, because a failed compilation is repeated.
+        module: the module that owns the parameters.
+        log: receives one line per failed compilation. If all fail, `fn` runs eagerly.
+    """
+    holder = _Holder(fn, module)
+    names = [f"module.{name}" for name, _ in module.named_parameters()]
+    programs: dict[tuple[Any, ...], VerifiedGradients] = {}
+
+    def with_parameters(parameters: list[Tensor], rows: Any) -> Any:
+        return functional_call(holder, dict(zip(names, parameters, strict=True)), (rows,))
+
+    def candidates(rows: Any) -> Iterator[Callable[[Any], Any]]:
+        leaves = [p.detach().requires_grad_() for p in module.parameters()]
+        traced = make_fx(with_parameters, decomposition_table=_DECOMPOSITIONS)(leaves, rows)
+        del leaves, rows  # the generator may stay suspended for the rest of the run
+        for options in COMPILE_OPTIONS:
+            program = torch.compile(traced, dynamic=False, options=options)
+            yield torch.no_grad()(lambda rows, program=program: program(list(module.parameters()), rows))
+
+    def call(rows: Any) -> Any:
+        shapes = tuple((x.shape, x.dtype) for x in tree_leaves(rows))
+        if shapes not in programs:
+            programs[shapes] = VerifiedGradients(fn, candidates(rows), log)
+        return programs[shapes](rows)
+
+    return call
+
+
+class _Holder(nn.Module):
+    """Let `functional_call` replace the parameters of `module` while `fn` runs."""
+
+    def __init__(self, fn: Callable[[Any], Any], module: nn.Module) -> None:
+        super().__init__()
+        self.fn, self.module = fn, module
+
+    def forward(self, rows: Any) -> Any:
+        return self.fn(rows)
+
+
+def compile_step(step: Step, env: Env, log: Callable[[str], None]) -> Step:
+    """Compile a step of `env` if it can be verified: the env must name all tensors that a step changes."""
+    if not env.supports_state_restore:
+        log(
+            "the env's step is not compiled: state_names does not name all of its state, so the result could not be verified"
+        )
+        return step
+    programs = (torch.compile(step, dynamic=False, options=options) for options in COMPILE_OPTIONS)
+    return VerifiedStep(step, programs, env, log)
