@@ -31,7 +31,12 @@ RENAMED_KEYS: dict[str, str] = {}  # configuration
 RENAMED_METRICS: dict[str, str | None] = {}  # metrics.jsonl, and the JSON of `slipstream eval`
 RENAMED_STATE: dict[str, str | None] = {}  # entries of checkpoints, by prefix
 IGNORED_METRICS = ("time_s", "fps", "perf/", "memory", "gpu/")  # measured, not computed; by prefix
-IGNORED_STATE = ("config", "trained_s", "algo/replay", "learner/replay")  # settings, a time, and the buffer's own bytes; by prefix
+IGNORED_STATE = (
+    "config",
+    "trained_s",
+    "algo/replay",
+    "learner/replay",
+)  # settings, a time, and the buffer's own bytes; by prefix
 IGNORED_RESULTS = ("checkpoint", "picture", "animation", "recording")  # paths in the JSON of `slipstream eval`
 
 # -- in a worker: cases, each gives {part: (arrays, facts)} -----------------------------------------------------------------------------
@@ -39,20 +44,53 @@ IGNORED_RESULTS = ("checkpoint", "picture", "animation", "recording")  # paths i
 Part = tuple[dict[str, np.ndarray], dict[str, Any]]
 Parts = dict[str, Part]
 
-COMMON = "device=cpu threads=1 quiet=true wandb.mode=disabled root=runs".split()
-SMALL = "model.encoder=dict model.part=8 model.trunk=[16]".split()
-NAVIGATION = "env.num_envs=32 env.num_obstacles=100 env.dyn.num_obstacles=16 env.map_half_m=10 algo.training_frame_num=8".split()
-CROSSING = "eval_interval=3 eval.map_seeds=[301,302] eval.num_drones=16 eval.max_steps=300 eval.picture=false eval.bootstrap=100".split()
-PPO = "algo.epochs=2 algo.minibatches=4 save_interval=3".split()
-OFF_POLICY = "algo.training_frame_num=8 algo.updates=4 algo.batch_size=32 eval.num_drones=8 eval.max_steps=200 save_interval=4".split()
+COMMON = ["device=cpu", "threads=1", "quiet=true", "wandb.mode=disabled", "root=runs"]
+SMALL = ["model.encoder=dict", "model.part=8", "model.trunk=[16]"]
+NAVIGATION = [
+    "env.num_envs=32",
+    "env.num_obstacles=100",
+    "env.dyn.num_obstacles=16",
+    "env.map_half_m=10",
+    "algo.training_frame_num=8",
+]
+CROSSING = [
+    "eval_interval=3",
+    "eval.map_seeds=[301,302]",
+    "eval.num_drones=16",
+    "eval.max_steps=300",
+    "eval.picture=false",
+    "eval.bootstrap=100",
+]
+PPO = ["algo.epochs=2", "algo.minibatches=4", "save_interval=3"]
+OFF_POLICY = [
+    "algo.training_frame_num=8",
+    "algo.updates=4",
+    "algo.batch_size=32",
+    "eval.num_drones=8",
+    "eval.max_steps=200",
+    "save_interval=4",
+]
 DISTURBANCE = {
     **{"lidar_noise_m": 0.02, "lidar_dropout": 0.05, "velocity_noise_mps": 0.05, "latency_steps": 2},
     **{"wind_mps2": 0.5, "mass_range": 0.1, "gain_range": 0.1},
 }
-LEAGUE = (
-    "preset=aircombat env.num_envs=16 league.seats=4 league.patience=1 league.games=4 league.snapshot_every=1 league.pool=4 "
-    "model.trunk=[16] algo.training_frame_num=8 algo.epochs=2 algo.minibatches=2 algo.schedule=constant eval_interval=1 save_interval=3 max_time_s=0"
-).split()
+LEAGUE = [
+    "preset=aircombat",
+    "env.num_envs=16",
+    "league.seats=4",
+    "league.patience=1",
+    "league.games=4",
+    "league.snapshot_every=1",
+    "league.pool=4",
+    "model.trunk=[16]",
+    "algo.training_frame_num=8",
+    "algo.epochs=2",
+    "algo.minibatches=2",
+    "algo.schedule=constant",
+    "eval_interval=1",
+    "save_interval=3",
+    "max_time_s=0",
+]
 
 
 def train(role: str, name: str, words: Sequence[str], frames: int, resume: Path | None = None) -> Path:
@@ -67,6 +105,10 @@ def train(role: str, name: str, words: Sequence[str], frames: int, resume: Path 
 def seed(role: str, number: int) -> int:
     """The seed of a case; `--plant` gives the new tree another one."""
     return number + (role == "planted")
+
+
+def empty() -> Part:
+    return {}, {}
 
 
 def flatten(value: Any, name: str, part: Part) -> None:
@@ -96,7 +138,7 @@ def read_run(run: Path) -> Part:
     """All that a run left: the last checkpoint, the other policies in the folder, the metrics."""
     from slipstream import load_checkpoint
 
-    part: Part = ({}, {})
+    part = empty()
     flatten(load_checkpoint(run / "checkpoints" / "latest.pt"), "", part)
     for path in sorted(run.glob("*.pt*")):
         name = path.name.partition(".")[0]
@@ -126,7 +168,7 @@ def rollouts(role: str) -> Parts:
     from slipstream import RolloutStorage
 
     run = train(role, "rollouts", [*NAVIGATION, *SMALL, *PPO, "eval_interval=0", "rollout_save_interval=2"], 256 * 4)
-    part: Part = ({}, {})
+    part = empty()
     storage = RolloutStorage(run / "rollouts")
     part[1]["iterations"] = [int(k) for k in storage.iterations()]
     for iteration in storage.iterations():
@@ -151,7 +193,7 @@ def replay(role: str) -> Parts:
     for sampler in ("uniform", "without_replacement", "prioritized"):
         chosen: Any = PrioritizedSampler(alpha=0.6, beta=0.4) if sampler == "prioritized" else sampler
         buffer = ReplayBuffer(500, sampler=chosen, seed=3, group=4)
-        parts[sampler] = part = ({}, {})
+        parts[sampler] = part = empty()
         for k, batch in enumerate(batches):
             buffer.extend(batch)
             drawn = buffer.sample(64, n_step=1 + k % 3, gamma=0.98)
@@ -161,7 +203,9 @@ def replay(role: str) -> Parts:
         flatten(buffer.sample_slices(16, 5, burn_in=2), "slices", part)
         flatten(buffer.sample_episodes(4), "episodes", part)
         buffer.save(f"replay-{sampler}")
-        loaded = ReplayBuffer(500, sampler=PrioritizedSampler(alpha=0.6, beta=0.4) if sampler == "prioritized" else sampler)
+        loaded = ReplayBuffer(
+            500, sampler=PrioritizedSampler(alpha=0.6, beta=0.4) if sampler == "prioritized" else sampler
+        )
         loaded.load(f"replay-{sampler}")
         part[1]["length"] = [len(buffer), len(loaded)]
         for name, one in (("saved", buffer), ("loaded", loaded)):
@@ -169,13 +213,13 @@ def replay(role: str) -> Parts:
             flatten(one.sample_slices(8, 4), f"{name} slices", part)
             one.close()
     rng = np.random.default_rng(seed(role, 1))
-    for name, sampler in (
+    for name, chosen in (
         ("frames", "uniform"),
         ("future", HindsightSampler(_near, "future", k=4)),
         ("final", HindsightSampler(_near, "final", k=2)),
     ):
-        buffer = ReplayBuffer(600, sampler=sampler, seed=4, group=8)
-        parts[f"episodes, {name}"] = part = ({}, {})
+        buffer = ReplayBuffer(600, sampler=chosen, seed=4, group=8)
+        parts[f"episodes, {name}"] = part = empty()
         for _ in range(30):
             buffer.add(_episode(rng, int(rng.integers(10, 60)), frames=name == "frames"))
         for k in range(3):
@@ -197,7 +241,11 @@ def _episode(rng: np.random.Generator, steps: int, frames: bool) -> dict[str, An
         return {"observation": picture, "reward": rng.random(steps, np.float32), **facts}
     walk = rng.normal(0, 0.3, (steps + 1, 3)).cumsum(0).astype(np.float32)
     goal = np.repeat(rng.normal(0, 1, (1, 3)).astype(np.float32), steps + 1, 0)
-    return {"observation": {"x": walk, "achieved_goal": walk, "desired_goal": goal}, "reward": _near(walk[1:], goal[1:]), **facts}
+    return {
+        "observation": {"x": walk, "achieved_goal": walk, "desired_goal": goal},
+        "reward": _near(walk[1:], goal[1:]),
+        **facts,
+    }
 
 
 def collectors(role: str) -> Parts:
@@ -214,7 +262,7 @@ def collectors(role: str) -> Parts:
         policy = build_policy(env.observation_spec, env.action_spec)
         collector: Any = SyncDataCollector(env, policy, 8 * 16, 8 * 16 * 3)
         collector = wrap(collector) if wrap else collector
-        parts[name] = part = ({}, {})
+        parts[name] = part = empty()
         with collector:
             for k, batch in enumerate(collector):
                 flatten(batch.decode() if hasattr(batch, "decode") else batch, f"batch {k}", part)
@@ -229,9 +277,20 @@ def evaluated(*words: str, map_seed: int | None = None) -> Callable[[str], Parts
 
     def case(role: str) -> Parts:
         maps = [f"eval.map_seeds=[{seed(role, map_seed)},302]"] if map_seed else []
-        output = command(["eval", f"seed={seed(role, 0)}", "device=cpu", "threads=1", "json=true", "eval.picture=false", *words, *maps])
+        output = command(
+            [
+                "eval",
+                f"seed={seed(role, 0)}",
+                "device=cpu",
+                "threads=1",
+                "json=true",
+                "eval.picture=false",
+                *words,
+                *maps,
+            ]
+        )
         result = json.loads(next(line for line in reversed(output.splitlines()) if line.startswith("{")))
-        part: Part = ({}, {})
+        part = empty()
         flatten({key: value for key, value in result.items() if key not in IGNORED_RESULTS}, "", part)
         return {"result": part}
 
@@ -247,16 +306,26 @@ def drone_by_drone(role: str) -> Parts:
     from slipstream.models import build_policy
 
     parts: Parts = {}
-    for task, make in (("navigation", NavigationEnv), ("aircombat", AirCombatEnv)):
-        files = [path for path in Path(slipstream.__file__).parent.rglob("*.pt*") if task in str(path.relative_to(Path(slipstream.__file__).parent))]
+    tasks: tuple[tuple[str, Any], ...] = (("navigation", NavigationEnv), ("aircombat", AirCombatEnv))
+    package = Path(slipstream.__file__).parent
+    for task, make in tasks:
+        files = [path for path in package.rglob("*.pt*") if task in str(path.relative_to(package))]
         state = load_checkpoint(min(files))
         torch.manual_seed(0)
-        settings = {"decision_interval": 4, "num_worlds": 2} if task == "navigation" else {"opponent": "crank", "time_scale": 20.0, "start": "random"}
-        env: Any = make(64, "cpu", seed(role, 11), make.Config(**settings))
-        model = {key: state["config"]["model"][key] for key in ("encoder", "trunk", "part") if key in state["config"]["model"]}
+        settings = (
+            {"decision_interval": 4, "num_worlds": 2}
+            if task == "navigation"
+            else {"opponent": "crank", "time_scale": 20.0, "start": "random"}
+        )
+        env = make(64, "cpu", seed(role, 11), make.Config(**settings))
+        model = {
+            key: state["config"]["model"][key]
+            for key in ("encoder", "trunk", "part")
+            if key in state["config"]["model"]
+        }
         policy = build_policy(env.observation_spec, env.action_spec, _model_config(env, build_policy, model))
         policy.load_state_dict(state["policy"])
-        parts[task] = part = ({}, {})
+        parts[task] = part = empty()
         flatten(state["policy"], "policy", part)
         observation, seen = env.reset(), []
         with torch.no_grad(), set_exploration_type(ExplorationType.MEAN):
@@ -279,22 +348,83 @@ CASES: dict[str, Callable[[str], Parts]] = {
     "navigation": plain("navigation", [*NAVIGATION, *CROSSING, *PPO, "eval.static_too=true"], 256 * 4),
     "quadrotor": plain(
         "quadrotor",
-        [*NAVIGATION, *SMALL, *CROSSING, *PPO, "env.dynamics=quadrotor", *(f"env.disturbance.{k}={v}" for k, v in DISTURBANCE.items())],
+        [
+            *NAVIGATION,
+            *SMALL,
+            *CROSSING,
+            *PPO,
+            "env.dynamics=quadrotor",
+            *(f"env.disturbance.{k}={v}" for k, v in DISTURBANCE.items()),
+        ],
         256 * 6,
     ),
-    "worlds": plain("worlds", [*NAVIGATION, *SMALL, *CROSSING, *PPO, "env.num_worlds=4", "algo.schedule=adaptive", "env.actions=discrete"], 256 * 6),
+    "worlds": plain(
+        "worlds",
+        [*NAVIGATION, *SMALL, *CROSSING, *PPO, "env.num_worlds=4", "algo.schedule=adaptive", "env.actions=discrete"],
+        256 * 6,
+    ),
     "league": resumed("league", LEAGUE, 128 * 8, 128 * 5),
     "sac": resumed(
         "sac",
-        [*NAVIGATION, *SMALL, *OFF_POLICY, "eval_interval=0", "algo=sac", "algo.warmup=256", "algo.n_step=3", "algo.prioritised=true", "algo.importance_exponent=1"],
+        [
+            *NAVIGATION,
+            *SMALL,
+            *OFF_POLICY,
+            "eval_interval=0",
+            "algo=sac",
+            "algo.warmup=256",
+            "algo.n_step=3",
+            "algo.prioritised=true",
+            "algo.importance_exponent=1",
+        ],
         *(256 * 8, 256 * 5),
     ),
-    "dqn": plain("dqn", [*SMALL, *OFF_POLICY, "task=gym", "env.id=CartPole-v1", "algo=dqn", "env.num_envs=4", "algo.warmup=64", "eval_interval=6"], 32 * 12),
-    "td3": plain("td3", [*SMALL, *OFF_POLICY, "task=gym", "env.id=Pendulum-v1", "algo=td3", "env.num_envs=4", "algo.warmup=64", "eval_interval=6"], 32 * 12),
-    "pipelined": resumed("pipelined", [*NAVIGATION, *SMALL, *CROSSING, *PPO, "collect.pipeline=on", "collect.threads=1"], 256 * 8, 256 * 5),
-    "pipelined on_policy": plain("on_policy", [*NAVIGATION, *SMALL, *CROSSING, *PPO, "collect.pipeline=on_policy", "collect.threads=1"], 256 * 5),
-    "compressed": plain("compressed", [*NAVIGATION, *SMALL, *CROSSING, *PPO, "collect.compress=all", "collect.pieces=2"], 256 * 5),
-    "resumed": resumed("resumed", [*NAVIGATION, *SMALL, *CROSSING, *PPO, "save_interval=1", "checkpoint_full_every=3"], 256 * 8, 256 * 5),
+    "dqn": plain(
+        "dqn",
+        [
+            *SMALL,
+            *OFF_POLICY,
+            "task=gym",
+            "env.id=CartPole-v1",
+            "algo=dqn",
+            "env.num_envs=4",
+            "algo.warmup=64",
+            "eval_interval=6",
+        ],
+        32 * 12,
+    ),
+    "td3": plain(
+        "td3",
+        [
+            *SMALL,
+            *OFF_POLICY,
+            "task=gym",
+            "env.id=Pendulum-v1",
+            "algo=td3",
+            "env.num_envs=4",
+            "algo.warmup=64",
+            "eval_interval=6",
+        ],
+        32 * 12,
+    ),
+    "pipelined": resumed(
+        "pipelined",
+        [*NAVIGATION, *SMALL, *CROSSING, *PPO, "collect.pipeline=on", "collect.threads=1"],
+        256 * 8,
+        256 * 5,
+    ),
+    "pipelined on_policy": plain(
+        "on_policy", [*NAVIGATION, *SMALL, *CROSSING, *PPO, "collect.pipeline=on_policy", "collect.threads=1"], 256 * 5
+    ),
+    "compressed": plain(
+        "compressed", [*NAVIGATION, *SMALL, *CROSSING, *PPO, "collect.compress=all", "collect.pieces=2"], 256 * 5
+    ),
+    "resumed": resumed(
+        "resumed",
+        [*NAVIGATION, *SMALL, *CROSSING, *PPO, "save_interval=1", "checkpoint_full_every=3"],
+        256 * 8,
+        256 * 5,
+    ),
     "rollouts": rollouts,
     "collectors": collectors,
     "replay": replay,
@@ -310,7 +440,7 @@ def run_case(role: str, name: str) -> list[str]:
     folder = Path("parts", name)
     folder.mkdir(parents=True)
     for k, (arrays, facts) in enumerate(parts.values()):
-        np.savez(folder / f"{k}.npz", **{f"{i}": array for i, array in enumerate(arrays.values())})
+        np.savez(folder / f"{k}.npz", *arrays.values())  # arr_0, arr_1, ...: names may hold slashes
         (folder / f"{k}.json").write_text(json.dumps({"names": list(arrays), "facts": facts}))
     return list(parts)
 
@@ -322,7 +452,7 @@ def load_part(folder: Path, name: str, k: int) -> Part:
     """A part as a worker left it."""
     told = json.loads((folder / "parts" / name / f"{k}.json").read_text())
     with np.load(folder / "parts" / name / f"{k}.npz") as file:
-        return {array: file[f"{i}"] for i, array in enumerate(told["names"])}, told["facts"]
+        return {array: file[f"arr_{i}"] for i, array in enumerate(told["names"])}, told["facts"]
 
 
 def starts_with(name: str, prefixes: Iterable[str]) -> bool:
@@ -377,8 +507,13 @@ def compare_parts(base: Part, new: Part, across: bool) -> tuple[str | None, int,
     names, metrics = (RENAMED_STATE, RENAMED_METRICS) if across else ({}, {})
     found = compare_metrics(base[1].get("metrics", []), new[1].get("metrics", []), metrics)
     mine, theirs = ({**arrays, **{k: v for k, v in facts.items() if k != "metrics"}} for arrays, facts in (base, new))
-    mine, theirs = ({name: value for name, value in entries.items() if not starts_with(name, IGNORED_STATE)} for entries in (mine, theirs))
-    count, missing, notes = 0, [], []
+    mine, theirs = (
+        {name: value for name, value in entries.items() if not starts_with(name, IGNORED_STATE)}
+        for entries in (mine, theirs)
+    )
+    count = 0
+    missing: list[str] = []
+    notes: list[str] = []
     for name, value in mine.items():
         other = renamed(name, names)
         if other is None:
@@ -398,12 +533,15 @@ def compare_parts(base: Part, new: Part, across: bool) -> tuple[str | None, int,
     return found, count, notes
 
 
-def compare_case(name: str, base: Worker, new: Worker, parts: tuple[list[str], list[str]]) -> tuple[str | None, int, list[str]]:
+def compare_case(
+    name: str, base: Worker, new: Worker, parts: tuple[list[str], list[str]]
+) -> tuple[str | None, int, list[str]]:
     """The first difference of a case, the entries compared, the notes."""
     if parts[0] != parts[1]:
         return f"parts {parts[0]} and {parts[1]}", 0, []
     loaded = [{part: load_part(worker.folder, name, k) for k, part in enumerate(parts[0])} for worker in (base, new)]
-    total, notes = 0, []
+    total = 0
+    notes: list[str] = []
     for part in parts[0]:
         found, count, more = compare_parts(loaded[0][part], loaded[1][part], across=True)
         total, notes = total + count, notes + more
@@ -425,19 +563,29 @@ def main() -> int:
     parser.add_argument("--new", default=str(HERE), help="the tree to judge; this script's own by default")
     parser.add_argument("--only", help="cases, joined by commas: " + ", ".join(CASES))
     parser.add_argument("--keep", help="a new folder for runs, dumps and logs; a temporary one by default")
-    parser.add_argument("--plant", action="store_true", help="give the new tree another seed: every case must then be found different")
-    parser.add_argument("--verbose", action="store_true", help="list entries found under another name or only in the new tree")
+    parser.add_argument(
+        "--plant", action="store_true", help="give the new tree another seed: every case must then be found different"
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="list entries found under another name or only in the new tree"
+    )
     args = parser.parse_args()
     if not (args.base or args.worktree):
         parser.error("give --base COMMIT or --worktree PATH")
     names = selected(list(CASES), args.only)
     began, failed = time.monotonic(), 0
-    with base_tree(args.base, args.worktree) as tree, tempfile.TemporaryDirectory(prefix="slipstream-compare-") as temporary:
+    with (
+        base_tree(args.base, args.worktree) as tree,
+        tempfile.TemporaryDirectory(prefix="slipstream-compare-") as temporary,
+    ):
         folder = Path(args.keep or temporary).resolve()
         trees = ((tree, "base"), (Path(args.new), "planted" if args.plant else "new"))
         env = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         workers = [Worker(__file__, path, role, folder / role, env) for path, role in trees]
-        print(f"base {describe(tree)}, new {describe(Path(args.new))}\n\n| case | entries | seconds | result |\n|---|---|---|---|", flush=True)
+        print(
+            f"base {describe(tree)}, new {describe(Path(args.new))}\n\n| case | entries | seconds | result |\n|---|---|---|---|",
+            flush=True,
+        )
         try:
             with ThreadPoolExecutor(2) as pool:
                 for name in names:
@@ -445,7 +593,10 @@ def main() -> int:
                     found, count, notes = _run_and_compare(name, workers, pool)
                     failed += found is not None
                     note = f"; {len(notes)} under another name or new" if notes else ""
-                    print(f"| {name} | {count} | {time.monotonic() - start:.0f} | {f'DIFFERENT: {found}' if found else 'equal'}{note} |", flush=True)
+                    print(
+                        f"| {name} | {count} | {time.monotonic() - start:.0f} | {f'DIFFERENT: {found}' if found else 'equal'}{note} |",
+                        flush=True,
+                    )
                     if args.verbose:
                         print("".join(f"    {line}\n" for line in notes), end="", flush=True)
         finally:

@@ -61,7 +61,9 @@ class Worker:
         if not line:
             code = process.wait()
             self._process = None
-            raise WorkerError(f"the worker of {self.tree} ended with status {code} in {case}; its output is in {self.log}")
+            raise WorkerError(
+                f"the worker of {self.tree} ended with status {code} in {case}; its output is in {self.log}"
+            )
         answer = json.loads(line)
         if "error" in answer:
             raise WorkerError(answer["error"])
