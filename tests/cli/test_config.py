@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from slipstream.config.compose import compose as config
+from slipstream.config import compose as config
 from slipstream.config.compose import from_dict, load_evaluate, load_train, to_dict
 from slipstream.config.help import ConfigError, settable
 from slipstream.config.schema import SET_BY_EVAL, EvaluateConfig, TrainConfig
