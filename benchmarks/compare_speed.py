@@ -33,6 +33,8 @@ from compare_trees import HERE, SERVE, Worker, WorkerError, base_tree, command, 
 ENOUGH = 0.93
 SECONDS = 1.0  # of one measurement, about
 DEMO_S = 10.0
+# Fixed, since glibc adapts these in each process: loading a checkpoint then takes 30 or 50 ms, by chance.
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(2 << 30)}
 CPU_TIME = os.environ.get("COMPARE_CPU_TIME") == "1"  # set by --cpu-time
 
 # -- in a worker: cases, each sets up and returns what measures -------------------------------------------------------------------------
@@ -468,7 +470,7 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="slipstream-speed-") as temporary,
     ):
         trees = ((tree, "base"), (Path(args.new), "new"))
-        env = {"CUDA_VISIBLE_DEVICES": ""}
+        env = {"CUDA_VISIBLE_DEVICES": "", **MALLOC}
         if args.cpu_time:
             env |= {"COMPARE_CPU_TIME": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
         base, new = (Worker(__file__, path, role, Path(temporary) / role, env) for path, role in trees)
