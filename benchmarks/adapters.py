@@ -20,7 +20,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from slipstream.envs.adapters import GymnasiumEnv, GymnasiumVectorEnv, PettingZooEnv, SB3VecEnv, TorchRLEnv
-from slipstream.envs.adapters.registration import TASKS, build
+from slipstream.envs.adapters.gymnasium_env import TASKS, build
 from slipstream.envs.adapters.spaces import to_action
 
 SETTINGS = {"slipstream/Navigation-v0": {"decision_interval": 4}, "slipstream/AirCombat-v0": {"time_scale": 4.0}}

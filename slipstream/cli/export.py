@@ -258,7 +258,7 @@ def _default_path(trained: LoadedPolicy, to: str) -> Path:
 def _gymnasium_name(kind: type[TensorEnv]) -> str | None:
     """What Gymnasium calls the task, where it is one of ours and Gymnasium is there."""
     try:
-        from slipstream.envs.adapters.registration import TASKS
+        from slipstream.envs.adapters.gymnasium_env import TASKS
     except ImportError:
         return None
     return next((name for name, (path, _) in TASKS.items() if path == f"{kind.__module__}:{kind.__name__}"), None)

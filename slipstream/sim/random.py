@@ -1,11 +1,12 @@
-"""Counter-based random numbers: a pure function of (seed, index, counter, lane).
+"""Seeds, and counter-based random numbers: a pure function of (seed, index, counter, lane).
 
-The same on every device and for any number of environments, nothing to store but the counter, and nothing that a CUDA
-graph or a compiler has to know about. The mixing function is a 32-bit integer hash with full avalanche, carried in int64.
+They are equal on every device and for any number of environments, need no state but the counter, and are plain arithmetic for CUDA
+graphs and compilers. The mixing function is a 32-bit integer hash with full avalanche, computed in int64.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 
 import torch
@@ -51,3 +52,9 @@ class CounterRandom:
         radius = torch.sqrt(-2 * torch.log1p(-u[:, :half]))
         angle = 2 * math.pi * u[:, half:]
         return torch.cat((radius * torch.cos(angle), radius * torch.sin(angle)), 1)[:, :width]
+
+
+def derive_seed(root: int, component: str, rank: int = 0) -> int:
+    """A 63-bit seed for `component` on process `rank`; equal inputs give equal seeds on every machine."""
+    digest = hashlib.blake2b(f"{root}/{component}/{rank}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1

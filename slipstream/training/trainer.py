@@ -20,7 +20,7 @@ from slipstream.envs.base import TensorEnv
 from slipstream.models.policy import ActorCritic
 from slipstream.monitor import PerformanceMonitor
 from slipstream.sim.devices import resolve_device, set_threads
-from slipstream.sim.seeding import derive_seed
+from slipstream.sim.random import derive_seed
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.league import League
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv

@@ -7,9 +7,19 @@ import math
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.airframe import FIGHTER, MISSILE, PHYSICS_DT_S, advance, speed_of
-from slipstream.tasks.aircombat.physics.guidance import HIT_RADIUS_M, SELF_DESTRUCT_MPS, launch, miss_distance, pronav
-from slipstream.tasks.aircombat.reach.shots import BURN_TICKS, LONGEST_TICKS
+from slipstream.tasks.aircombat.physics.flight import (
+    FIGHTER,
+    HIT_RADIUS_M,
+    MISSILE,
+    PHYSICS_DT_S,
+    SELF_DESTRUCT_MPS,
+    advance,
+    launch,
+    miss_distance,
+    pronav,
+    speed_of,
+)
+from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, LONGEST_TICKS
 
 
 class Weaving:

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from slipstream.tasks.aircombat.physics.airframe import FIGHTER, MISSILE, PHYSICS_DT_S, advance, g_load, mach
+from slipstream.tasks.aircombat.physics.flight import FIGHTER, MISSILE, PHYSICS_DT_S, advance, g_load, mach
 
 
 def fly(body, seconds, speed, rudder=0.0, thrust=0.0, dt_s=PHYSICS_DT_S, dtype=torch.float64):

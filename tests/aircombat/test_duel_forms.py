@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from slipstream.tasks.aircombat.physics.duel_engine import DuelConfig, DuelEngine, make_engine
-from slipstream.tasks.aircombat.reach.reach_table import ReachTable, angle_of, pseudo_angle
+from slipstream.tasks.aircombat.physics.engine import DuelConfig, DuelEngine, make_engine
+from slipstream.tasks.aircombat.reach.table import ReachTable, angle_of, pseudo_angle
 
 
 def commands(num: int, generator: torch.Generator) -> torch.Tensor:
@@ -81,8 +81,8 @@ def test_the_native_form_does_what_the_plain_form_does(start, scale):
 
 KERNEL_RUN = """
 from test_duel_forms import compare
-from slipstream.tasks.aircombat.physics.duel_engine import DuelConfig
-from slipstream.tasks.aircombat.physics.duel_triton import TritonEngine
+from slipstream.tasks.aircombat.physics.engine import DuelConfig
+from slipstream.tasks.aircombat.physics.engine_triton import TritonEngine
 for start, decisions in (("random", 6), ("head_on", 2)):
     compare(TritonEngine(7, DuelConfig(start=start, time_scale=2.5), 7, "cpu"), decisions, metres=0.5)
 print("same")

@@ -10,7 +10,7 @@ import torch
 from duel_reference import Duel
 
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GONE, Duels, Rules, begin, fly
-from slipstream.tasks.aircombat.physics.duel_engine import DuelConfig, make_engine
+from slipstream.tasks.aircombat.physics.engine import DuelConfig, make_engine
 
 FAR = (400_000.0, 25_000.0, 0.0, 250.0)
 PLANE = (10_000.0, 25_000.0, 300.0, 0.0)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GONE, begin
-from slipstream.tasks.aircombat.physics.duel_engine import FACTS, DuelConfig, make_engine
+from slipstream.tasks.aircombat.physics.engine import FACTS, DuelConfig, make_engine
 
 HOLD = (0.0, 1.0, 0.0)
 FIRE = (0.0, 1.0, 1.0)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstream.tasks.aircombat.physics.guidance import launch, line_of_sight_turn, miss_distance, pronav
+from slipstream.tasks.aircombat.physics.flight import launch, line_of_sight_turn, miss_distance, pronav
 
 place = st.floats(-60_000, 60_000)
 pace = st.floats(-1500, 1500)

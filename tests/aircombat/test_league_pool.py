@@ -11,10 +11,8 @@ from slipstream.models import ModelConfig, build_policy
 from slipstream.tasks.aircombat.agents import BaseAgent, PursuitAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league import LearnedAgent
-from slipstream.tasks.aircombat.league.matches import Match
-from slipstream.tasks.aircombat.league.opponents import SeatedOpponent
-from slipstream.tasks.aircombat.league.pool import PolicyPool, SeatedPolicies
-from slipstream.tasks.aircombat.league.recording import Recorder
+from slipstream.tasks.aircombat.league.matches import Match, Recorder
+from slipstream.tasks.aircombat.league.policies import PolicyPool, SeatedOpponent, SeatedPolicies
 from slipstream.training.policies import SHIPPED
 
 SPECS = AirCombatEnv(1)

@@ -8,16 +8,9 @@ import pytest
 import torch
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
-from slipstream.tasks.aircombat.reach.reach import Geometry, envelope, make_table
-from slipstream.tasks.aircombat.reach.reach_table import (
-    CHANNELS,
-    SHIPPED,
-    ReachTable,
-    angle_of,
-    pseudo_angle,
-    time_between,
-)
-from slipstream.tasks.aircombat.reach.shots import HOLD, LONGEST_S, time_of_hit
+from slipstream.tasks.aircombat.reach.envelope import Geometry, envelope, make_table
+from slipstream.tasks.aircombat.reach.flights import HOLD, LONGEST_S, time_of_hit
+from slipstream.tasks.aircombat.reach.table import CHANNELS, SHIPPED, ReachTable, angle_of, pseudo_angle, time_between
 
 
 def drawn(count, seed=0):

@@ -9,10 +9,9 @@ import pytest
 import torch
 from matplotlib.path import Path
 
-from slipstream.tasks.aircombat.physics.airframe import FIGHTER, MISSILE, PHYSICS_DT_S, SOUND_MPS, advance, speed_of
-from slipstream.tasks.aircombat.reach.paths import NEVER, Steering, chases, paths
+from slipstream.tasks.aircombat.physics.flight import FIGHTER, MISSILE, PHYSICS_DT_S, SOUND_MPS, advance, speed_of
+from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, NEVER, Steering, chases, paths
 from slipstream.tasks.aircombat.reach.reachable import reachable
-from slipstream.tasks.aircombat.reach.shots import BURN_TICKS
 
 
 def wandering(speed, count, seconds, seed=0):

@@ -10,10 +10,10 @@ import sys
 import pytest
 import torch
 
-from slipstream.tasks.aircombat.physics.airframe import FIGHTER, PHYSICS_DT_S
 from slipstream.tasks.aircombat.physics.duel import Rules, begin, fly
-from slipstream.tasks.aircombat.reach.reach import Geometry
-from slipstream.tasks.aircombat.reach.shots import HOLD, LONGEST_S, time_of_hit, turn_rudder
+from slipstream.tasks.aircombat.physics.flight import FIGHTER, PHYSICS_DT_S
+from slipstream.tasks.aircombat.reach.envelope import Geometry
+from slipstream.tasks.aircombat.reach.flights import HOLD, LONGEST_S, time_of_hit, turn_rudder
 
 
 def drawn(count, seed=0):
@@ -82,9 +82,9 @@ def test_native_shots_end_as_plain_ones():
 KERNEL_RUN = """
 import torch
 from test_shots import agree, head_on
-from slipstream.tasks.aircombat.physics.guidance import launch
-from slipstream.tasks.aircombat.reach.shots import time_of_hit
-from slipstream.tasks.aircombat.reach.shots_triton import time_of_hit as kernel
+from slipstream.tasks.aircombat.physics.flight import launch
+from slipstream.tasks.aircombat.reach.flights import time_of_hit
+from slipstream.tasks.aircombat.reach.flights_triton import time_of_hit as kernel
 shots = [torch.cat(x) for x in zip(head_on(4_000), head_on(5_000, 1.0, 2.0), head_on(300, 1.0, -3.0))]
 agree(kernel(*launch(*shots[:2]), *shots[2:]), time_of_hit(*shots, "native"))
 print("same")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import slipstream.envs.adapters  # noqa: F401  (registers the tasks with Gymnasium)
-from slipstream.envs.adapters.registration import TASKS as REGISTERED
-from slipstream.envs.adapters.registration import build
+from slipstream.envs.adapters.gymnasium_env import TASKS as REGISTERED
+from slipstream.envs.adapters.gymnasium_env import build
 from slipstream.envs.base import TensorEnv
 
 

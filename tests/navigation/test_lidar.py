@@ -184,14 +184,14 @@ INTERPRETED = """
 import sys
 import torch
 from test_lidar import SCENES
-from slipstream.sim import triton_kernels
+from slipstream.tasks.navigation.physics import sensors_triton
 import numpy as np
 scans = {}
 for name, make in SCENES.items():
     scene = make(np.random.default_rng(11))
-    scans[name] = triton_kernels.LidarScan(scene.lidar("torch"))(scene.pos, scene.yaw)
+    scans[name] = sensors_triton.LidarScan(scene.lidar("torch"))(scene.pos, scene.yaw)
 pos, world_of, movers = torch.load(sys.argv[1])
-scans["nearest"] = triton_kernels.nearest(pos, world_of, movers, 5)
+scans["nearest"] = sensors_triton.nearest(pos, world_of, movers, 5)
 torch.save(scans, sys.argv[2])
 """
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from slipstream.tasks.navigation.rewards import NavigationReward
+from slipstream.tasks.navigation.env import NavigationReward
 
 LOG_4 = math.log(4)
 START_V = 0.016 * 2.2 * 2  # m/s after one step with a command of 2 m/s, from rest

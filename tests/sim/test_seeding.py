@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstream.sim.seeding import derive_seed
+from slipstream.sim.random import derive_seed
 
 
 def test_a_derived_seed_is_the_same_on_every_machine_and_for_ever():

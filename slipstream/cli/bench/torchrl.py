@@ -13,7 +13,7 @@ from torch.distributions import Beta, Independent
 
 from slipstream.config.schema import TrainConfig, env_class
 from slipstream.models.policy import ActorCritic, build_policy
-from slipstream.sim.seeding import derive_seed
+from slipstream.sim.random import derive_seed
 
 
 class ScaledBeta(Independent):

@@ -5,8 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slipstream.envs.adapters.gym_env import GymnasiumEnv
-    from slipstream.envs.adapters.gym_vector import GymnasiumVectorEnv
+    from slipstream.envs.adapters.gymnasium_env import GymnasiumEnv, GymnasiumVectorEnv
     from slipstream.envs.adapters.sb3 import SB3VecEnv
     from slipstream.envs.adapters.torchrl_env import TorchRLEnv
     from slipstream.envs.adapters.zoo import PettingZooEnv
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "PettingZooEnv", "SB3VecEnv", "TorchRLEnv"]
 
 _HOMES = {  # name: (module of ours, package it needs)
-    "GymnasiumEnv": ("gym_env", "gymnasium"),
-    "GymnasiumVectorEnv": ("gym_vector", "gymnasium"),
+    "GymnasiumEnv": ("gymnasium_env", "gymnasium"),
+    "GymnasiumVectorEnv": ("gymnasium_env", "gymnasium"),
     "PettingZooEnv": ("zoo", "pettingzoo"),
     "SB3VecEnv": ("sb3", "stable_baselines3"),
     "TorchRLEnv": ("torchrl_env", "torchrl"),
@@ -38,6 +37,6 @@ def __dir__() -> list[str]:
 
 
 if find_spec("gymnasium") is not None:
-    from slipstream.envs.adapters.registration import register
+    from slipstream.envs.adapters.gymnasium_env import register
 
     register()

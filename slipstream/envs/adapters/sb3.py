@@ -9,8 +9,16 @@ import gymnasium
 import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
-from slipstream.envs.adapters.episodes import reseeded, step_and_reset
-from slipstream.envs.adapters.spaces import observation_space, one_sided, to_action, to_array, to_arrays, to_space
+from slipstream.envs.adapters.spaces import (
+    observation_space,
+    one_sided,
+    reseeded,
+    step_and_reset,
+    to_action,
+    to_array,
+    to_arrays,
+    to_space,
+)
 from slipstream.envs.base import TensorEnv
 
 Arrays = dict[str, np.ndarray]

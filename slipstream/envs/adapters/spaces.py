@@ -1,7 +1,9 @@
-"""Our specs as Gymnasium's spaces, and actions from outside as tensors: checked before anything moves."""
+"""Parts that all adapters share: specs as Gymnasium spaces, checked actions, new seeds, and resets in the same step."""
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -11,7 +13,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from slipstream.envs.base import BadActionError, TensorEnv
+from slipstream.envs.base import BadActionError, StepRecord, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Hybrid, Observation, Spec
 
 ROUNDING = (
@@ -109,3 +111,46 @@ def _shown(low: np.ndarray, high: np.ndarray) -> str:
     """The bounds in few words: [-1, 1], or [-1, 1] x [0, 1] x ... where components differ."""
     pairs = list(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
     return " x ".join(f"[{a:g}, {b:g}]" for a, b in (pairs[:1] if len(set(pairs)) == 1 else pairs))
+
+
+def reseeded(env: TensorEnv, seed: int) -> TensorEnv:
+    """The env built anew with another seed: its worlds, starts and disturbances are those of a new env with that seed.
+
+    Other arguments of its constructor (an opponent) are taken from its attributes of the same names.
+    """
+    given: dict[str, Any] = {"num_envs": env.num_envs, "device": env.device, "seed": seed}
+    kept = [name for name in inspect.signature(type(env)).parameters if name not in given]
+    missing = [name for name in kept if not hasattr(env, name)]
+    if missing:
+        raise TypeError(
+            f"{type(env).__name__} cannot be built anew with another seed: let it keep its {missing[0]} as self.{missing[0]}"
+        )
+    return type(env)(**given, **{name: getattr(env, name) for name in kept})
+
+
+@dataclass
+class SameStep:
+    """A step after which the environments that ended already stand at their new starts."""
+
+    record: StepRecord  # with the final observations of those that ended
+    observation: Observation  # what the policy sees next
+    done: Tensor  # [N] bool
+
+
+def step_and_reset(env: TensorEnv, action: Tensor) -> SameStep:
+    """One step, and at once the reset of whatever it ended. A step that ends something costs a second observation of everyone."""
+    record = env.step(action)
+    done = record.terminated | record.truncated
+    if not bool(done.any()):
+        return SameStep(record, record.observation, done)
+    record.info = {name: fact.clone() for name, fact in record.info.items()}  # the reset may write where they lie
+    final = {name: tensor.clone() for name, tensor in record.observation.items()}
+    fresh = env.reset(done)
+    observation = {name: torch.where(_like(done, tensor), tensor, final[name]) for name, tensor in fresh.items()}
+    record.observation = final
+    return SameStep(record, observation, done)
+
+
+def _like(mask: Tensor, tensor: Tensor) -> Tensor:
+    """The mask [N] with as many dimensions as the tensor [N, ...]."""
+    return mask.view(-1, *(1,) * (tensor.dim() - 1))

@@ -10,8 +10,7 @@ from torch import Tensor
 from torchrl.data import Binary, Bounded, Categorical, Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
-from slipstream.envs.adapters.episodes import reseeded
-from slipstream.envs.adapters.spaces import bounds_of, one_sided, switched
+from slipstream.envs.adapters.spaces import bounds_of, one_sided, reseeded, switched
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Discrete, Observation, Spec
 

@@ -237,7 +237,7 @@ AGENTS: dict[str, type[BaseAgent] | str] = {
     "pursuit": PursuitAgent,
     "crank": CrankAgent,
     "evade": EvadeAgent,
-    "learned": "slipstream.tasks.aircombat.league.learned:LearnedAgent",  # by path: it imports the env, which imports us
+    "learned": "slipstream.tasks.aircombat.league.policies:LearnedAgent",  # by path: it imports the env, which imports us
 }
 
 

@@ -12,8 +12,8 @@ from slipstream.envs.base import StepRecord
 from slipstream.tasks.aircombat.agents import COMMANDS
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.observation import to_named
-from slipstream.tasks.aircombat.physics.airframe import speed_of
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GONE, guide
+from slipstream.tasks.aircombat.physics.flight import speed_of
 
 PLAYERS = ("p1", "p2")
 Players = dict[str, dict[str, Tensor]]

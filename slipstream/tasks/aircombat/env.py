@@ -15,9 +15,8 @@ from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
 from slipstream.envs.specs import Box, Hybrid, Observation
 from slipstream.tasks.aircombat.agents import BaseAgent, action_of, agent_class, create_agent
 from slipstream.tasks.aircombat.observation import GROUPS, REACH_NAMES, SideView
-from slipstream.tasks.aircombat.physics.duel_engine import FACTS, DuelConfig, make_engine
-from slipstream.tasks.aircombat.physics.duel_picture import describe_duel
-from slipstream.tasks.aircombat.physics.duel_starts import StartConfig
+from slipstream.tasks.aircombat.physics.duel import StartConfig, describe_duel
+from slipstream.tasks.aircombat.physics.engine import FACTS, DuelConfig, make_engine
 from slipstream.tasks.aircombat.rewards import BaseReward, create_reward, reward_class
 
 ACTION_SPEC = Hybrid((-1.0, 0.0), (1.0, 1.0), switches=1, mask="can_fire", names=("rudder", "throttle", "fire"))

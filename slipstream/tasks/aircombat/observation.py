@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.duel import FIELD_M
-from slipstream.tasks.aircombat.reach.reach_table import CHANNELS, ReachTable, pseudo_angle, time_between
+from slipstream.tasks.aircombat.reach.table import CHANNELS, ReachTable, pseudo_angle, time_between
 
 RANGE_SCALE_M = FIELD_M
 POSITION_SCALE_M = FIELD_M / 2  # from the centre of the field

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Observation, Spec
-from slipstream.sim.seeding import derive_seed
+from slipstream.sim.random import derive_seed
 
 try:
     import gymnasium

@@ -1,6 +1,6 @@
-"""NavigationEnv: drones cross a field of standing and moving obstacles to a goal, steering with velocities from LiDAR.
+"""NavigationEnv: drones cross a field of static and moving obstacles to a goal, with velocity commands from LiDAR.
 
-NavRL's task (arXiv 2409.15634) in plain tensors: its world, observations, reward and ends are the defaults.
+NavRL's task (arXiv 2409.15634) in plain tensors: its world, observations, reward and episode ends are the defaults.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from torch import Tensor
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Observation
 from slipstream.sim.frames import heading_of, to_goal_frame, to_world
-from slipstream.sim.random import CounterRandom
-from slipstream.sim.seeding import derive_seed
+from slipstream.sim.random import CounterRandom, derive_seed
 from slipstream.tasks.navigation.physics.disturbance import Disturbance, DisturbanceConfig
 from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig
 from slipstream.tasks.navigation.physics.obstacles import SEEN_COLUMNS, MovingObstacles, MovingObstaclesConfig
 from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS
 from slipstream.tasks.navigation.physics.world import WorldGrid
-from slipstream.tasks.navigation.rewards import NavigationReward
 
 NEAREST = 5  # moving obstacles in the observation
 GOAL_RADIUS_M = 0.5
@@ -31,6 +29,42 @@ HEIGHT_LIMITS_M = (0.2, 4.0)
 HEIGHT_SLACK_M = 0.2
 START_MARGIN_M = 4.0  # starts and goals lie this far outside the map
 START_HEIGHTS_M = (0.5, 2.5)
+
+
+@dataclass
+class NavigationReward:
+    """The weight of each term, and how they add up."""
+
+    speed: float = 1.0  # velocity towards the goal, m/s
+    alive: float = 1.0
+    static_clearance: float = 1.0  # mean log distance of all beams
+    moving_clearance: float = 1.0  # mean log distance to the nearest moving obstacles
+    smoothness: float = 0.1  # cost of |v − v_previous|
+    height: float = 8.0  # cost of (height beyond 0.2 m outside the band between start and goal)²
+    collision: float = 0.0  # cost of ending by a collision
+    goal: float = 0.0  # paid when the goal is first reached
+
+    def __call__(
+        self,
+        *,
+        goal_speed: Tensor,  # [N] m/s
+        static_log_distance: Tensor,  # [N] mean over all beams of the logarithm of the distance in m
+        moving_distance: Tensor | None,  # [N, k] m; None where there are no moving obstacles
+        vel_change: Tensor,  # [N] m/s
+        height_excess: Tensor,  # [N] m
+        collided: Tensor,  # [N] bool
+        reached_now: Tensor,  # [N] bool
+        range_m: float,
+    ) -> Tensor:
+        """The reward [N] of one step."""
+        reward = self.speed * goal_speed + self.alive
+        reward = reward + self.static_clearance * static_log_distance
+        if moving_distance is not None:
+            reward = reward + self.moving_clearance * moving_distance.clamp(1e-6, range_m).log().mean(1)
+        reward = reward - self.smoothness * vel_change - self.height * height_excess.square()
+        if self.collision or self.goal:
+            reward = reward - self.collision * collided.to(torch.float32) + self.goal * reached_now.to(torch.float32)
+        return reward
 
 
 @dataclass

@@ -21,13 +21,18 @@ from slipstream.tasks.aircombat.figures.spacetime import (
     THREAT,
     Scene,
     draw_scene,
+    spacetime,
 )
+from slipstream.tasks.aircombat.reach.scene import scenes_of_game
 
 FORMS = (".gif", ".html", ".mp4")
 WIDTH_IN = 12.0  # of the spacetime diagram
 COLOURS = 128  # of a GIF
 PLAY_S, HOLD_S = 6.0, 2.0  # how long a whole game takes, and how long its end stays
 SLOWEST, FASTEST = 2.0, 8.0  # frames a second, where nobody asks for others
+
+
+FRAME_S = 1.5  # game time between two frames
 
 
 def animate(
@@ -160,6 +165,24 @@ def _jpegs(frames: Iterable[Any]) -> Iterable[str]:
         buffer = io.BytesIO()
         frame.save(buffer, format="JPEG", quality=82)
         yield "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def draw_game(
+    states: list[dict[str, Any]], side: int, path: Path, title: str, progress: Callable[[float], None]
+) -> dict[str, str]:
+    """Writes a game as `side` sees it: the spacetime diagram at its busiest moment as a PNG, and all of it as an animation.
+
+    `path` names the animation (.gif, .html or .mp4); the PNG lies beside it.
+    """
+    shown = [states[0]]
+    for state in states[1:]:
+        if state["time"] - shown[-1]["time"] >= FRAME_S - 1e-6 or state is states[-1]:
+            shown.append(state)
+    scenes = scenes_of_game(shown, side)
+    busiest = max(range(len(shown)), key=lambda k: len(shown[k]["missiles"]))
+    picture = spacetime(path.with_suffix(".png"), scenes[busiest], title)
+    film = animate(path, scenes, title, progress=lambda count: progress(count / len(scenes)))
+    return {"picture": str(picture), "animation": str(film)}
 
 
 PAGE = """<!doctype html>

@@ -16,10 +16,10 @@ from slipstream.config.schema import EvaluateConfig
 from slipstream.storage.files import check_writable
 from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatEnv
-from slipstream.tasks.aircombat.league.learned import LearnedAgent
-from slipstream.tasks.aircombat.league.matches import Games, Match
+from slipstream.tasks.aircombat.figures.animation import draw_game
+from slipstream.tasks.aircombat.league.matches import Games, Match, Recorder
+from slipstream.tasks.aircombat.league.policies import LearnedAgent
 from slipstream.tasks.aircombat.league.ratings import Score, rate, wilson
-from slipstream.tasks.aircombat.league.recording import Recorder, draw_game
 from slipstream.training.console import progress_bar, render
 from slipstream.training.policies import SHIPPED, LoadedPolicy
 

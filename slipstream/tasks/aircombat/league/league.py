@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from slipstream.models.policy import ActorCritic
-from slipstream.sim.seeding import derive_seed
+from slipstream.sim.random import derive_seed
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.league.curriculum import Curriculum, LeagueConfig, priorities, seating
-from slipstream.tasks.aircombat.league.learned import LearnedAgent
 from slipstream.tasks.aircombat.league.matches import Match
-from slipstream.tasks.aircombat.league.opponents import Seat, SeatedOpponent
-from slipstream.tasks.aircombat.league.pool import PolicyPool
+from slipstream.tasks.aircombat.league.policies import LearnedAgent, PolicyPool, Seat, SeatedOpponent
 from slipstream.tasks.aircombat.league.ratings import Score, rate, total
 
 NOW = "now"  # the learner as it is

@@ -1,10 +1,11 @@
-"""Games between two agents, both colours alike, and how they ended."""
+"""Games between two agents, with sides swapped in half of them, their results, and recordings of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from slipstream.tasks.aircombat.agents import BaseAgent, action_of
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.league.ratings import Score
 from slipstream.tasks.aircombat.observation import RANGE_SCALE_M, SideView
+from slipstream.tasks.aircombat.physics.duel import GOING_ON, Duels, describe_duel
 
 LOOK_EVERY = 32  # decisions between two looks whether all games are over
 
@@ -102,3 +104,37 @@ class Match:
         for name, x in plain.items():
             view[name] = torch.where(self.swapped.view(-1, *[1] * (x.dim() - 1)), swapped[name], x)
         return view
+
+
+class Recorder:
+    """The first `count` games of a match; hand it over as `watch`. It reads back at every decision: for a few games only."""
+
+    def __init__(self, env: AirCombatEnv, count: int = 16) -> None:
+        self.env = env
+        self.count = min(count, env.num_envs)
+        self._seen: list[dict[str, Tensor]] = []
+
+    def __call__(self) -> None:
+        """Keeps the state as it is."""
+        self._seen.append(
+            {name: x[: self.count].to("cpu", copy=True) for name, x in self.env.engine.duels.tensors().items()}
+        )
+
+    def game(self, index: int) -> list[Duels]:
+        """The states of one game, a single duel each, from its start to its end."""
+        states = []
+        for seen in self._seen:
+            states.append(Duels(**{name: x[index : index + 1] for name, x in seen.items()}))
+            if int(states[-1].winner[0]) != GOING_ON:
+                break
+        return states
+
+    def states(self, index: int) -> list[dict[str, Any]]:
+        """The same as plain numbers (`env.get_render_state`)."""
+        return [describe_duel(duels, self.env.engine.rules, 0) for duels in self.game(index)]
+
+    def choose(self, games: Games) -> int:
+        """A game worth looking at: the first that red won as side 1, else one that it won at all, else the first that was decided."""
+        won, lost, swapped = (x[: self.count] for x in (games.won, games.lost, games.swapped))
+        worth = 4 * (won & ~swapped).int() + 2 * won.int() + lost.int()
+        return int(torch.argmax(worth))

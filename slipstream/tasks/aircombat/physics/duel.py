@@ -1,25 +1,33 @@
-"""N duels of two fighters with missiles: their state, and the rules of one physics sub-step, in plain tensors.
+"""N duels of two fighters with missiles in plain tensors: state, starts, and the rules of one physics sub-step.
 
-This is the form that all others are held to: native code (`duel_native`) and the GPU's kernel (`duel_triton`) do the same.
-Every time is a whole number of sub-steps ("ticks"), so that nothing depends on how sums of float32 seconds round.
+This is the reference form. Native code (`engine_native`) and the GPU kernel (`engine_triton`) compute the same. All times are integer
+numbers of sub-steps ("ticks"), so that nothing depends on how sums of float32 seconds round.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.airframe import FIGHTER, MISSILE, PHYSICS_DT_S, advance, speed_of
-from slipstream.tasks.aircombat.physics.guidance import (
+from slipstream.tasks.aircombat.physics.flight import (
     BURN_S,
+    FIGHTER,
     HIT_RADIUS_M,
+    MISSILE,
+    PHYSICS_DT_S,
     SELF_DESTRUCT_MPS,
+    Body,
+    advance,
+    g_load,
     launch,
+    mach,
     miss_distance,
     pronav,
+    speed_of,
 )
 
 SIDES = 2
@@ -231,3 +239,94 @@ def _judge(duels: Duels, rules: Rules) -> Duels:
             "hits": duels.hits + kills.to(torch.int32),
         }
     )
+
+
+NUMBERS = 8  # uniform random numbers that one start takes
+HEAD_ON_X_M = (0.2 * FIELD_M, 0.8 * FIELD_M)
+HEAD_ON_MPS = 300.0
+
+
+@dataclass
+class StartConfig:
+    """The settings of `env.starts.*`, for start=random: what is drawn, evenly, for each duel (and each side)."""
+
+    range_m: tuple[float, float] = (15_000.0, 60_000.0)
+    speed_mps: tuple[float, float] = (250.0, 400.0)
+    missiles: tuple[int, int] = (1, CARRIED)
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in {
+            "range_m": self.range_m,
+            "speed_mps": self.speed_mps,
+            "missiles": self.missiles,
+        }.items():
+            if not 0 < low <= high:
+                raise ValueError(
+                    f"env.starts.{name} must be two positive numbers, the lower one first, not {low}, {high}"
+                )
+        if self.missiles[1] > CARRIED:
+            raise ValueError(f"an aircraft carries at most {CARRIED} missiles, not {self.missiles[1]}")
+
+
+def head_on(num: int, device: torch.device | str = "cpu") -> Duels:
+    """Both on the middle line of the field, 30 km apart, nose to nose, with all missiles."""
+    x = torch.tensor(HEAD_ON_X_M, device=device)
+    pos = torch.stack((x, torch.full_like(x, FIELD_M / 2)), -1)
+    vel = torch.tensor([[HEAD_ON_MPS, 0.0], [-HEAD_ON_MPS, 0.0]], device=device)
+    missiles = torch.full((num, 2), CARRIED, dtype=torch.int32, device=device)
+    return begin(pos.expand(num, 2, 2).clone(), vel.expand(num, 2, 2).clone(), missiles)
+
+
+def drawn(u: Tensor, config: StartConfig) -> Duels:
+    """Duels around the middle of the field from uniform numbers [N, NUMBERS]: any bearing, any headings."""
+    pick = lambda limits, x: limits[0] + (limits[1] - limits[0]) * x  # noqa: E731
+    half = pick(config.range_m, u[:, 0]) / 2
+    line = 2 * math.pi * u[:, 1]  # the bearing of side 2 from side 1
+    offset = half[:, None] * torch.stack((torch.cos(line), torch.sin(line)), -1)
+    pos = FIELD_M / 2 + torch.stack((-offset, offset), 1)
+    heading = 2 * math.pi * u[:, 2:4]
+    speed = pick(config.speed_mps, u[:, 4:6])
+    vel = speed[..., None] * torch.stack((torch.cos(heading), torch.sin(heading)), -1)
+    fewest, most = config.missiles
+    missiles = fewest + (u[:, 6:8] * (most - fewest + 1)).to(torch.int32)
+    return begin(pos, vel, missiles)
+
+
+def describe_duel(duels: Duels, rules: Rules, index: int) -> dict[str, Any]:
+    """`time` (s), `winner` (None, 0 a draw, 1, 2), the `aircraft` of both sides and the `missiles` in flight; reads back."""
+    one = Duels(**{name: x[index : index + 1].cpu() for name, x in duels.tensors().items()})
+    winner = int(one.winner[0])
+    aircraft = [
+        _body(FIGHTER, one.pos[0, side], one.vel[0, side], one.rudder[0, side])
+        | {"alive": bool(one.alive[0, side]), "missiles": int(one.left[0, side])}
+        for side in range(SIDES)
+    ]
+    rudder, age = guide(one, rules.dt_s)[0], one.missile_age[0].tolist()
+    missiles = []
+    for slot in range(SLOTS):
+        if age[slot] == GONE:
+            continue
+        side = slot // CARRIED + 1
+        body = _body(MISSILE, one.missile_pos[0, slot], one.missile_vel[0, slot], rudder[slot])
+        flight = {"engine_on": age[slot] < rules.burn, "age_s": age[slot] * rules.dt_s}
+        missiles.append(body | {"alive": True, "side": side, "target": SIDES + 1 - side} | flight)
+    return {
+        "time": int(one.clock[0]) * rules.dt_s,
+        "winner": None if winner == GOING_ON else winner,
+        "aircraft": aircraft,
+        "missiles": missiles,
+    }
+
+
+def _body(body: Body, pos: Tensor, vel: Tensor, rudder: Tensor) -> dict[str, Any]:
+    (x, y), (vx, vy) = pos.tolist(), vel.tolist()
+    return {
+        "x": x,
+        "y": y,
+        "vx": vx,
+        "vy": vy,
+        "speed": float(speed_of(vel)),
+        "angle": float(torch.atan2(vel[1], vel[0])),  # rad, counter-clockwise from the x axis
+        "mach": float(mach(vel)),
+        "g_load": float(g_load(body, vel, rudder)),
+    }

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.airframe import MISSILE, PHYSICS_DT_S, SOUND_MPS
-from slipstream.tasks.aircombat.physics.guidance import LAUNCH_AHEAD_M
-from slipstream.tasks.aircombat.reach.paths import Steering, paths
-from slipstream.tasks.aircombat.reach.shots import BURN_TICKS, HARD
+from slipstream.tasks.aircombat.physics.flight import LAUNCH_AHEAD_M, MISSILE, PHYSICS_DT_S, SOUND_MPS
+from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, HARD, Steering, paths
 
 TIMES_S = (5.0, 10.0, 15.0, 20.0)
 GAINS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.6, 3.0, HARD)  # rudder per rad still to be turned

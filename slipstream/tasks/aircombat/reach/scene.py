@@ -15,13 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.airframe import FIGHTER, GRAVITY_MPS2, MISSILE, PHYSICS_DT_S, SOUND_MPS
-from slipstream.tasks.aircombat.physics.guidance import BURN_S
-from slipstream.tasks.aircombat.reach.paths import NEVER, Steering, chases, paths
-from slipstream.tasks.aircombat.reach.reach import Geometry, envelope
-from slipstream.tasks.aircombat.reach.reach_table import CHANNELS, ReachTable, pseudo_angle
+from slipstream.tasks.aircombat.physics.flight import BURN_S, FIGHTER, GRAVITY_MPS2, MISSILE, PHYSICS_DT_S, SOUND_MPS
+from slipstream.tasks.aircombat.reach.envelope import Geometry, envelope
+from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, NEVER, Steering, chases, paths
 from slipstream.tasks.aircombat.reach.reachable import TIMES_S, reachable
-from slipstream.tasks.aircombat.reach.shots import BURN_TICKS
+from slipstream.tasks.aircombat.reach.table import CHANNELS, ReachTable, pseudo_angle
 
 FUTURE_S = 20.0
 EVERY = 15  # ticks between two points of a path: a quarter of a second

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slipstream.sim.random import CounterRandom
-from slipstream.sim.seeding import derive_seed
+from slipstream.sim.random import CounterRandom, derive_seed
 from slipstream.tasks.navigation.physics.quadrotor import Variation
 
 

@@ -1,7 +1,7 @@
 """LiDAR by analysis: the distance along fixed beams to boxes, the ground, and (optionally) moving boxes and pillars.
 
-Three forms of one function. `scan_torch` is the plain one, for any device, and says what is computed; on a CPU `native.py` does
-the same in one parallel loop over drones, on CUDA `triton_kernels.py` in one kernel. `Lidar.scan` picks. A slow ray caster in
+Three forms of one function. `scan_torch` is the plain one, for any device, and says what is computed; on a CPU `sensors_native.py` does
+the same in one parallel loop over drones, on CUDA `sensors_triton.py` in one kernel. `Lidar.scan` picks. A slow ray caster in
 tests/ is the oracle for all three.
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from slipstream.sim.backend import pick_backend
+from slipstream.sim.devices import pick_backend
 from slipstream.tasks.navigation.physics.world import WorldGrid
 
 FAR_M = 1e4  # farther than any beam
@@ -68,13 +68,13 @@ class Lidar:
         self.cos_el = [math.cos(math.radians(e)) for e in config.elevations_deg]
         self.backend = pick_backend(device, backend)
         if self.backend == "native":
-            from slipstream.tasks.navigation.physics import native
+            from slipstream.tasks.navigation.physics import sensors_native
 
-            self._native = native.LidarScan(self)
+            self._native = sensors_native.LidarScan(self)
         elif self.backend == "triton":
-            from slipstream.tasks.navigation.physics import triton_kernels
+            from slipstream.tasks.navigation.physics import sensors_triton
 
-            self._triton = triton_kernels.LidarScan(self)
+            self._triton = sensors_triton.LidarScan(self)
 
     def scan(self, pos: Tensor, yaw: Tensor) -> Tensor:
         """Distances [N, azimuths, elevations] to the static world and the ground, at most the range."""

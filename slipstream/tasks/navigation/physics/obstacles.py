@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.sim.backend import pick_backend
-from slipstream.sim.random import CounterRandom
-from slipstream.sim.seeding import derive_seed
+from slipstream.sim.devices import pick_backend
+from slipstream.sim.random import CounterRandom, derive_seed
 from slipstream.tasks.navigation.physics.lidar import Movers
 
 WIDTHS_M = (0.25, 0.5, 0.75, 1.0)  # in equal shares; the index is the width class a drone observes
@@ -161,10 +160,10 @@ class MovingObstacles:
     ) -> SeenObstacles:
         """The k nearest obstacles by horizontal distance, seen by drones at `pos` [N, 3] in the frame of `heading` [N, 2]."""
         if self._backend == "native":
-            from slipstream.tasks.navigation.physics import native
+            from slipstream.tasks.navigation.physics import sensors_native
 
             return SeenObstacles(
-                *native.sense(pos, heading, world_of, self.properties(), self.count, k, range_m, margin_m)
+                *sensors_native.sense(pos, heading, world_of, self.properties(), self.count, k, range_m, margin_m)
             )
         index, across = self.nearest(pos, world_of, min(k, self.count))
         place = self.properties().index_select(0, (index + world_of[:, None] * self.count).flatten())
@@ -189,9 +188,9 @@ class MovingObstacles:
     def nearest(self, pos: Tensor, world_of: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Indices and horizontal distances [N, k] of the k obstacles nearest to each drone, nearest first."""
         if self._backend == "triton":
-            from slipstream.tasks.navigation.physics import triton_kernels
+            from slipstream.tasks.navigation.physics import sensors_triton
 
-            return triton_kernels.nearest(pos, world_of, self.pos, k)
+            return sensors_triton.nearest(pos, world_of, self.pos, k)
         return self.nearest_torch(pos, world_of, k)
 
     def nearest_torch(self, pos: Tensor, world_of: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
-"""The engine of N duels: state, starts, what the sides see, and one decision of all of them, in the form that fits the device.
+"""DuelEngine: one decision of all duels (commands, sub-steps, new starts, observation, facts), in plain tensors.
 
-`DuelEngine` is the plain PyTorch form; `native` (CPU) and `triton` (CUDA) do a whole decision in one pass.
+`engine_native` and `engine_triton` are the same engine for a CPU and for a GPU; `make_engine` selects one.
 """
 
 from __future__ import annotations
@@ -11,15 +11,35 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from slipstream.sim.backend import pick_backend
-from slipstream.sim.random import CounterRandom
-from slipstream.sim.seeding import derive_seed
-from slipstream.tasks.aircombat.observation import WIDTH
-from slipstream.tasks.aircombat.physics.airframe import PHYSICS_DT_S
-from slipstream.tasks.aircombat.physics.duel import GOING_ON, SIDES, Duels, Rules, fly
-from slipstream.tasks.aircombat.physics.duel_starts import NUMBERS, StartConfig, drawn, head_on
-from slipstream.tasks.aircombat.physics.duel_view import view_of_sides
-from slipstream.tasks.aircombat.reach.reach_table import ReachTable
+from slipstream.sim.devices import pick_backend
+from slipstream.sim.random import CounterRandom, derive_seed
+from slipstream.tasks.aircombat.observation import (
+    ABSENT,
+    CLOSING_SCALE_MPS,
+    INCOMING,
+    POSITION_SCALE_M,
+    RANGE_SCALE_M,
+    SPEED_SCALE_MPS,
+    TIME_SCALE_S,
+    WIDTH,
+)
+from slipstream.tasks.aircombat.physics.duel import (
+    CARRIED,
+    GOING_ON,
+    GONE,
+    NUMBERS,
+    SIDES,
+    Duels,
+    Rules,
+    StartConfig,
+    can_fire,
+    drawn,
+    fly,
+    head_on,
+    targets_of,
+)
+from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S, speed_of
+from slipstream.tasks.aircombat.reach.table import ReachTable, pseudo_angle
 
 COMMAND_BOUNDS = ((-1.0, 1.0), (0.0, 1.0), (0.0, 1.0))  # rudder, throttle, fire (yes above 0.5)
 COMMAND_SLACK = 1e-3  # of their span: rounding is no offence
@@ -146,11 +166,93 @@ def make_engine(
     """The engine in the fastest form that the device allows, or in the one that is asked for."""
     form = pick_backend(torch.device(device), backend)
     if form == "native":
-        from slipstream.tasks.aircombat.physics.duel_native import NativeEngine
+        from slipstream.tasks.aircombat.physics.engine_native import NativeEngine
 
         return NativeEngine(num, config, seed, device)
     if form == "triton":
-        from slipstream.tasks.aircombat.physics.duel_triton import TritonEngine
+        from slipstream.tasks.aircombat.physics.engine_triton import TritonEngine
 
         return TritonEngine(num, config, seed, device)
     return DuelEngine(num, config, seed, device)
+
+
+def view_of_sides(duels: Duels, rules: Rules, table: ReachTable) -> Tensor:
+    """What both sides see [2, N, WIDTH]."""
+    heading = duels.vel / speed_of(duels.vel)[..., None]  # [N, 2, 2]
+    parts = (_own(duels, rules, heading), _enemy(duels, heading, table), _incoming(duels, rules, heading))
+    return torch.cat((*parts, can_fire(duels).to(heading.dtype)[..., None]), -1).transpose(0, 1)
+
+
+def _own(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
+    dtype = heading.dtype
+    place = duels.pos / POSITION_SCALE_M - 1
+    time_left = (rules.limit - duels.clock).to(dtype) * (rules.dt_s / TIME_SCALE_S)
+    flying = (duels.missile_age != GONE).reshape(-1, SIDES, CARRIED).sum(-1)
+    columns = (
+        place[..., 0],
+        place[..., 1],
+        heading[..., 1],
+        heading[..., 0],
+        speed_of(duels.vel) / SPEED_SCALE_MPS,
+        duels.left.to(dtype) / CARRIED,
+        flying.to(dtype) / CARRIED,
+        duels.cooldown.to(dtype) / rules.cooldown,
+        duels.rudder,
+        time_left[:, None].expand(-1, SIDES),
+        duels.alive.to(dtype),
+    )
+    return torch.stack(columns, -1)
+
+
+def _enemy(duels: Duels, heading: Tensor, table: ReachTable) -> Tensor:
+    speed = speed_of(duels.vel)
+    distance, line = _towards(duels.pos.flip(1) - duels.pos)
+    bearing = _off(heading, line)
+    aspect = _off(heading.flip(1), -line)
+    closing = ((duels.vel - duels.vel.flip(1)) * line).sum(-1)
+    r_max = table.lookup(speed, speed.flip(1), pseudo_angle(bearing[1], bearing[0]), pseudo_angle(aspect[1], aspect[0]))
+    columns = (
+        distance / RANGE_SCALE_M,
+        *bearing,
+        *aspect,
+        closing / CLOSING_SCALE_MPS,
+        speed.flip(1) / SPEED_SCALE_MPS,
+        r_max / RANGE_SCALE_M,
+        duels.alive.flip(1).to(heading.dtype),
+    )
+    return torch.stack(columns, -1)
+
+
+def _incoming(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
+    """The nearest missiles that come for each side [N, 2, INCOMING * columns]."""
+    num, dtype = len(heading), heading.dtype
+    distance, line = _towards(duels.missile_pos - targets_of(duels.pos))  # from the target to the missile [N, 12]
+    flies = duels.missile_age != GONE
+    bearing = _off(targets_of(heading), line)
+    closing = ((targets_of(duels.vel) - duels.missile_vel) * line).sum(-1)
+    time_to_go = torch.where(closing > 0, distance / closing.clamp(min=1e-3) / TIME_SCALE_S, 1.0).clamp(max=1.0)
+    engine_on = (duels.missile_age < rules.burn).to(dtype)
+    there = (
+        distance / RANGE_SCALE_M,
+        *bearing,
+        closing / CLOSING_SCALE_MPS,
+        time_to_go,
+        engine_on,
+        torch.ones_like(distance),
+    )
+    rows = torch.stack([torch.where(flies, x, absent) for x, absent in zip(there, ABSENT, strict=True)], -1)
+    rows = rows.reshape(num, SIDES, CARRIED, -1).flip(1)  # those that side 2 launched come for side 1
+    order = torch.where(flies, distance, float("inf")).reshape(num, SIDES, CARRIED).flip(1)
+    nearest = order.topk(INCOMING, -1, largest=False).indices[..., None].expand(-1, -1, -1, rows.shape[-1])
+    return rows.gather(2, nearest).flatten(2)
+
+
+def _towards(offset: Tensor) -> tuple[Tensor, Tensor]:
+    """Length [...] and unit vector [..., 2] of an offset."""
+    distance = offset.square().sum(-1).sqrt()
+    return distance, offset / distance.clamp(min=1e-3)[..., None]
+
+
+def _off(heading: Tensor, line: Tensor) -> tuple[Tensor, Tensor]:
+    """Sine and cosine of the angle from `heading` to `line`."""
+    return heading[..., 0] * line[..., 1] - heading[..., 1] * line[..., 0], (heading * line).sum(-1)

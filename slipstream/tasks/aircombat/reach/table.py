@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.reach.shots import LONGEST_S
+from slipstream.tasks.aircombat.reach.flights import LONGEST_S
 
 CHANNELS = (
     "r_max",

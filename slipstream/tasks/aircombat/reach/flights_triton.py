@@ -7,8 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.airframe import PHYSICS_DT_S
-from slipstream.tasks.aircombat.physics.duel_triton import (
+from slipstream.tasks.aircombat.physics.engine_triton import (
     F_DRAG,
     F_RADIUS,
     F_THRUST,
@@ -21,9 +20,10 @@ from slipstream.tasks.aircombat.physics.duel_triton import (
     _advance,
     _met,
     _pronav,
+    speed_of,
 )
-from slipstream.tasks.aircombat.physics.duel_triton_view import speed_of
-from slipstream.tasks.aircombat.reach.shots import BURN_TICKS, LONGEST_TICKS
+from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
+from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, LONGEST_TICKS
 
 BLOCK, WARPS = (
     32,

@@ -21,9 +21,9 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.guidance import HIT_RADIUS_M
-from slipstream.tasks.aircombat.reach.reach_table import CHANNELS, TIMED_SHARES, ReachTable
-from slipstream.tasks.aircombat.reach.shots import HOLD, time_of_hit
+from slipstream.tasks.aircombat.physics.flight import HIT_RADIUS_M
+from slipstream.tasks.aircombat.reach.flights import HOLD, time_of_hit
+from slipstream.tasks.aircombat.reach.table import CHANNELS, TIMED_SHARES, ReachTable
 
 FARTHEST_M = 95_000.0  # two at 550 m/s, nose to nose, are hit from 90 km
 ESCAPES = 25  # turns off the present heading, each 15 degrees to either side

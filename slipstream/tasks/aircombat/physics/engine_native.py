@@ -23,17 +23,18 @@ from slipstream.tasks.aircombat.observation import (
     SPEED_SCALE_MPS,
     TIME_SCALE_S,
 )
-from slipstream.tasks.aircombat.physics.airframe import FIGHTER, LEAST_SPEED_MPS, MISSILE
-from slipstream.tasks.aircombat.physics.duel import CARRIED, FIELD_M
-from slipstream.tasks.aircombat.physics.duel_engine import COMMAND_BOUNDS, COMMAND_SLACK, DuelConfig, DuelEngine
-from slipstream.tasks.aircombat.physics.duel_starts import HEAD_ON_MPS, HEAD_ON_X_M, NUMBERS
-from slipstream.tasks.aircombat.physics.guidance import (
+from slipstream.tasks.aircombat.physics.duel import CARRIED, FIELD_M, HEAD_ON_MPS, HEAD_ON_X_M, NUMBERS
+from slipstream.tasks.aircombat.physics.engine import COMMAND_BOUNDS, COMMAND_SLACK, DuelConfig, DuelEngine
+from slipstream.tasks.aircombat.physics.flight import (
+    FIGHTER,
     HIT_RADIUS_M,
     LAUNCH_AHEAD_M,
+    LEAST_SPEED_MPS,
+    MISSILE,
     NAVIGATION_GAIN_S,
     SELF_DESTRUCT_MPS,
 )
-from slipstream.tasks.aircombat.reach.reach_table import SPEED_LIMITS_MPS
+from slipstream.tasks.aircombat.reach.table import SPEED_LIMITS_MPS
 
 # No 'nnan': bad commands must still be seen. Nothing that lets the compiler reorder sums: a duel must not depend on how many
 # sub-steps a decision takes.

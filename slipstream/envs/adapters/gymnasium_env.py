@@ -1,0 +1,212 @@
+"""Gymnasium: one environment as `gymnasium.Env`, N as `VectorEnv`, and our tasks in its registry."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from slipstream.config.help import nearest
+from slipstream.envs.adapters.spaces import (
+    observation_space,
+    one_sided,
+    reseeded,
+    step_and_reset,
+    to_action,
+    to_array,
+    to_arrays,
+    to_space,
+)
+from slipstream.envs.base import StepRecord, TensorEnv
+from slipstream.envs.specs import Observation
+
+
+class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
+    """A TensorEnv of one environment, with Gymnasium's calls. Observations are a Dict, by name; infos are floats, by name.
+
+    `reset(seed=s)` builds the env anew with seed s (worlds included); `reset()` begins the next episode.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    def __init__(self, env: TensorEnv) -> None:
+        if env.num_envs != 1:
+            raise ValueError(
+                f"GymnasiumEnv flies one environment, not {env.num_envs}: use GymnasiumVectorEnv, or build it with num_envs=1"
+            )
+        self.env = one_sided(env, "GymnasiumEnv")
+        self.observation_space: gymnasium.Space[Any] = observation_space(env)
+        self.action_space = to_space(env.action_spec)
+        self._flying = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The first observation of a new episode."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self.env = reseeded(self.env, seed)
+        self._flying = True
+        return self._of_one(self.env.reset()), {}
+
+    def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
+        """Observation, reward, terminated, truncated, info."""
+        if not self._flying:
+            raise ResetNeeded("this episode is over, or none was begun: call reset() before step()")
+        record = self.env.step(to_action(self.env, np.asarray(action)[None]))
+        terminated, truncated = bool(record.terminated), bool(record.truncated)
+        self._flying = not (terminated or truncated)
+        info = {name: float(value) for name, value in record.info.items()}
+        return self._of_one(record.observation), float(record.reward), terminated, truncated, info
+
+    @staticmethod
+    def _of_one(observation: Observation) -> dict[str, np.ndarray]:
+        """The observation without its batch dimension, in arrays of its own."""
+        return {name: to_array(tensor, copy=True)[0, ...] for name, tensor in observation.items()}
+
+
+Arrays = dict[str, np.ndarray]
+
+
+class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
+    """A TensorEnv with Gymnasium's vector calls.
+
+    Gymnasium's default, a reset on the step after the end, is what a TensorEnv does; `AutoresetMode.SAME_STEP` resets at once,
+    with the last observation as `final_obs` in the infos. With `copy=False` arrays are views of the env's tensors (on a CPU),
+    which hold until the next call.
+    """
+
+    def __init__(
+        self, env: TensorEnv, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, copy: bool = True
+    ) -> None:
+        self.env = one_sided(env, "GymnasiumVectorEnv")
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        if self.autoreset_mode is AutoresetMode.DISABLED:
+            raise ValueError("a TensorEnv always resets what has ended: use AutoresetMode.NEXT_STEP or SAME_STEP")
+        self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
+        self.copy = copy
+        self.num_envs = env.num_envs
+        self.single_observation_space = observation_space(env)
+        self.single_action_space = to_space(env.action_spec)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
+        """First observations. One seed serves all environments; `options={"reset_mask": [N] bool}` resets only some."""
+        if seed is not None and not isinstance(seed, int):
+            raise ValueError(f"all environments of a TensorEnv follow from one seed: give an integer, not {seed!r}")
+        super().reset(seed=seed)
+        if seed is not None:
+            self.env = reseeded(self.env, seed)
+        mask = (options or {}).get("reset_mask")
+        chosen = None if mask is None else torch.as_tensor(np.asarray(mask), device=self.env.device)
+        return to_arrays(self.env.reset(chosen), self.copy), {}
+
+    def step(self, actions: Any) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Observations, rewards, terminations, truncations, infos."""
+        action = to_action(self.env, actions)
+        if self.autoreset_mode is AutoresetMode.NEXT_STEP:
+            record = self.env.step(action)
+            return self._told(record, to_arrays(record.observation, self.copy), self._facts(record))
+        step = step_and_reset(self.env, action)
+        infos = self._facts(step.record)
+        done = to_array(step.done)
+        if done.any():
+            infos |= self._final(to_arrays(step.record.observation, copy=False), infos, done)
+        return self._told(step.record, to_arrays(step.observation, self.copy), infos)
+
+    def _told(
+        self, record: StepRecord, observation: Arrays, infos: dict[str, Any]
+    ) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        ends = to_array(record.terminated, self.copy), to_array(record.truncated, self.copy)
+        return observation, to_array(record.reward, self.copy), *ends, infos
+
+    def _facts(self, record: StepRecord) -> dict[str, Any]:
+        """The infos as Gymnasium keeps them: an array a name, and under `_name` where it says something."""
+        valid = to_array(record.valid, self.copy)
+        facts = {name: to_array(value, self.copy) for name, value in record.info.items()}
+        return facts | {f"_{name}": valid for name in facts}
+
+    def _final(self, observation: Arrays, infos: dict[str, Any], done: np.ndarray) -> dict[str, Any]:
+        """The last observations, one a cell, and the facts of the episodes that ended."""
+        final = np.full(self.num_envs, None, object)
+        for i in np.flatnonzero(done):
+            final[i] = {name: array[i, ...].copy() for name, array in observation.items()}
+        facts = {name: value if name.startswith("_") else np.where(done, value, 0) for name, value in infos.items()}
+        facts |= {name: done for name in facts if name.startswith("_")}
+        return {"final_obs": final, "_final_obs": done, "final_info": facts, "_final_info": done}
+
+
+# What is different by default from the task's own settings: an episode begins at its beginning, and no two begin alike.
+TASKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "slipstream/Navigation-v0": ("slipstream.tasks.navigation.env:NavigationEnv", {"random_clock": False}),
+    "slipstream/AirCombat-v0": ("slipstream.tasks.aircombat.env:AirCombatEnv", {"start": "random"}),
+}
+
+
+def register() -> None:
+    """Makes the tasks known to Gymnasium; a second call changes nothing."""
+    here = "slipstream.envs.adapters.gymnasium_env"
+    for name, (env, _) in TASKS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                name, f"{here}:make_env", kwargs={"env": env}, vector_entry_point=f"{here}:make_vector_env"
+            )
+
+
+def make_env(
+    env: str, seed: int | None = None, device: str = "cpu", config: dict[str, Any] | None = None, **settings: Any
+) -> GymnasiumEnv:
+    """One environment of the class `module:Class`. `config` and `settings` are keys of its Config, nested ones as dicts.
+
+    Gymnasium keeps `max_episode_steps` for a limit of its own; the env's goes into `config`.
+    """
+    return GymnasiumEnv(build(env, 1, seed, device, (config or {}) | settings))
+
+
+def make_vector_env(
+    env: str,
+    num_envs: int = 1,
+    seed: int | None = None,
+    device: str = "cpu",
+    autoreset_mode: Any = "NextStep",
+    copy: bool = True,
+    config: dict[str, Any] | None = None,
+    **settings: Any,
+) -> GymnasiumVectorEnv:
+    """N environments of the class `module:Class`, stepped at once."""
+    return GymnasiumVectorEnv(build(env, num_envs, seed, device, (config or {}) | settings), autoreset_mode, copy)
+
+
+def build(env: str, num_envs: int, seed: int | None, device: str, settings: dict[str, Any]) -> TensorEnv:
+    """The TensorEnv itself; without a seed it draws one, as Gymnasium's environments do."""
+    module, _, name = env.partition(":")
+    kind = getattr(import_module(module), name)
+    defaults = next((changed for path, changed in TASKS.values() if path == env), {})
+    config = with_settings(kind.Config(), defaults | settings | {"num_envs": num_envs})
+    if seed is None:
+        seed = int(np.random.default_rng().integers(2**62))
+    return kind(num_envs, device, seed, config)
+
+
+def with_settings(config: Any, settings: dict[str, Any], prefix: str = "") -> Any:
+    """The settings of `config` (a dataclass) with some changed; a dict changes a nested one."""
+    known = {f.name for f in fields(config)}
+    changed: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name not in known:
+            raise ValueError(f"{type(config).__name__} has no setting '{prefix}{name}'{nearest(name, known)}")
+        held = getattr(config, name)
+        if is_dataclass(held) and isinstance(value, dict):
+            value = with_settings(held, value, f"{prefix}{name}.")
+        elif isinstance(held, tuple) and isinstance(value, list):
+            value = tuple(value)  # JSON has no tuples
+        changed[name] = value
+    return replace(config, **changed)

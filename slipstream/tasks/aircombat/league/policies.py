@@ -1,0 +1,217 @@
+"""Trained policies as agents: one policy, a pool of past policies, and an opponent that mixes them with scripted agents."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from slipstream.envs.specs import Observation
+from slipstream.models.policy import ActorCritic
+from slipstream.tasks.aircombat.agents import BaseAgent, accepts_named, action_of, create_agent
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
+from slipstream.training.policies import load_policy
+
+
+class LearnedAgent(BaseAgent):
+    """Flies as a policy does: one that is given, or that of a checkpoint or run folder (by default the one that ships with us).
+
+    `sampled` draws its actions, as in training; otherwise it takes the mean, as an evaluation does. A policy decides as often as
+    it did in its training: `time_scale` says how often that was, where it is known.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        device: torch.device | str = "cpu",
+        checkpoint: str | Path | None = None,
+        policy: ActorCritic | None = None,
+        sampled: bool = False,
+    ) -> None:
+        super().__init__(num_envs, device)
+        self.sampled = sampled
+        self.time_scale: float | None = None
+        self.policy = policy or self._open(checkpoint)
+
+    @accepts_named
+    @torch.no_grad()
+    def act(self, observation: Observation) -> Tensor:
+        """The policy's action [N, 3]."""
+        policy = self.policy
+        parameters = policy.distribution(policy.features(observation), observation)
+        return policy.actor.sample(parameters) if self.sampled else policy.actor.mean(parameters)
+
+    def to(self, device: torch.device | str) -> Self:
+        """Moves the policy."""
+        self.policy.to(device)
+        return super().to(device)
+
+    def train(self) -> Self:
+        """Draws its actions from here on."""
+        self.sampled = True
+        return self
+
+    def eval(self) -> Self:
+        """Takes its mean actions from here on."""
+        self.sampled = False
+        return self
+
+    def _open(self, path: str | Path | None) -> ActorCritic:
+        loaded = load_policy(path, "aircombat")
+        if loaded.task != "aircombat" or loaded.trained_env is None:
+            raise ValueError(f"{loaded.path} was trained for task={loaded.task}: it cannot fly a duel")
+        self.time_scale = loaded.trained_env["time_scale"]
+        features = AirCombatConfig(num_envs=1, reach_features=loaded.trained_env["reach_features"])
+        env = AirCombatEnv(1, "cpu", config=features)  # only for its specs
+        policy = loaded.build(env.observation_spec, env.action_spec, self.device)
+        if not isinstance(policy, ActorCritic):
+            raise ValueError(
+                f"{loaded.path} holds a policy of algo={loaded.state['config']['algo']['name']}; agents are made of algo=ppo's"
+            )
+        return policy.requires_grad_(False)
+
+
+ACTING = ("encoder.", "actor.")  # the parts of a policy that act; its critic is left out
+
+Weights = dict[str, Tensor]
+
+
+class PolicyPool:
+    """`capacity` sets of weights of one network: each tensor is [capacity, ...]."""
+
+    def __init__(self, template: ActorCritic, capacity: int) -> None:
+        self.network = copy.deepcopy(template).requires_grad_(False).eval()
+        self.network.bf16 = False
+        weights = {name: x for name, x in self.network.state_dict().items() if name.startswith(ACTING)}
+        self.members = {name: x.new_zeros(capacity, *x.shape) for name, x in weights.items()}
+        self.capacity = capacity
+        self.device = next(iter(weights.values())).device
+
+    @torch.no_grad()
+    def put(self, member: int, policy: nn.Module) -> None:
+        """Keeps a copy of the policy's weights as `member`."""
+        state = policy.state_dict()
+        for name, mine in self.members.items():
+            mine[member].copy_(state[name])
+
+    def state_dict(self) -> Weights:
+        """The members, as copies."""
+        return {name: x.clone() for name, x in self.members.items()}
+
+    def load_state_dict(self, state: Weights) -> None:
+        """Takes over `state`, in place."""
+        for name, mine in self.members.items():
+            if mine.shape != state[name].shape:
+                raise ValueError(
+                    f"the saved pool holds {len(state[name])} policies, this one {self.capacity}: keep league.* as it was"
+                )
+            mine.copy_(state[name])
+
+
+class SeatedPolicies:
+    """Members of a pool who fly: the duels are cut into `seats` runs of equal length, each flown by one member.
+
+    One pass of matrix products over stacked weights, whoever the members are. Who sits where changes by copying in place, so
+    that a captured step follows.
+    """
+
+    def __init__(self, pool: PolicyPool, seats: int) -> None:
+        self.pool = pool
+        self.seats = seats
+        self._network = _Distribution(pool.network)
+        self._seated = {name: x.new_zeros(seats, *x.shape[1:]) for name, x in pool.members.items()}
+
+    @torch.no_grad()
+    def seat(self, members: Sequence[int]) -> None:
+        """Lets these members fly as they are now, one a seat."""
+        index = torch.tensor(list(members), device=self.pool.device)
+        for name, mine in self._seated.items():
+            mine.copy_(self.pool.members[name].index_select(0, index))
+
+    @torch.no_grad()
+    def act(self, observation: Observation, sampled: bool) -> Tensor:
+        """The actions [N, dims] of those who sit: the first N / seats duels are the first seat's, and so on."""
+        actor = self.pool.network.actor
+        runs = {name: observation[name].unflatten(0, (self.seats, -1)) for name in self.pool.network.keys}
+        weights = {f"policy.{name}": x for name, x in self._seated.items()}
+        parameters = vmap(lambda w, seen: functional_call(self._network, w, (seen,)))(weights, runs)
+        parameters = tuple(x.flatten(0, 1) for x in parameters)
+        return actor.sample(parameters) if sampled else actor.mean(parameters)
+
+
+class _Distribution(nn.Module):
+    """A policy as a function of observations to the parameters of its actions' distribution."""
+
+    def __init__(self, policy: ActorCritic) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, observation: Observation) -> tuple[Tensor, ...]:
+        return self.policy.distribution(self.policy.features(observation), observation)
+
+
+Seat = str | int  # a scripted agent by its name, a member of the pool by its number
+
+
+class SeatedOpponent(BaseAgent):
+    """Flies N duels with the agents of its seats, N / seats duels each.
+
+    Every scripted agent and the pool act on all duels, and each duel takes what its seat says: fixed shapes, whoever sits there.
+    """
+
+    def __init__(self, names: Sequence[str], pool: PolicyPool, seats: int, num_envs: int, sampled: bool) -> None:
+        super().__init__(num_envs, pool.device)
+        if num_envs % seats:
+            raise ValueError(
+                f"{num_envs} duels do not divide among league.seats={seats}: choose a divisor of env.num_envs"
+            )
+        self.names = tuple(names)
+        self.sampled = sampled
+        self.seats: list[Seat] = [self.names[0]] * seats
+        self._scripted = [create_agent(name, num_envs, self.device) for name in names]
+        self._policies = SeatedPolicies(pool, seats)
+        self._kind = torch.zeros(
+            seats, dtype=torch.int64, device=self.device
+        )  # which scripted agent, or, beyond them, the pool
+        self._asks_pool = self.device.type != "cpu"  # a captured step does the same whoever sits; on a CPU it need not
+
+    def seat(self, who: Sequence[Seat]) -> None:
+        """One agent a seat, the pool's members as they are now."""
+        if len(who) != len(self.seats):
+            raise ValueError(f"{len(who)} agents for {len(self.seats)} seats")
+        self.seats = list(who)
+        self._kind.copy_(
+            torch.tensor([self.names.index(name) if isinstance(name, str) else len(self.names) for name in who])
+        )
+        self._policies.seat([0 if isinstance(name, str) else name for name in who])
+        self._asks_pool = self.device.type != "cpu" or any(not isinstance(name, str) for name in who)
+
+    def act(self, observation: Observation) -> Tensor:
+        """The action of each duel [N, 3] by the agent of its seat."""
+        actions = [action_of(agent, observation) for agent in self._scripted]
+        if self._asks_pool:
+            actions.append(self._policies.act(observation, self.sampled))
+        duels, width = actions[0].shape
+        kind = self._kind[:, None].expand(-1, duels // len(self._kind)).reshape(1, duels, 1)
+        return torch.stack(actions).gather(0, kind.expand(-1, -1, width))[0]
+
+    def reset(self, env_mask: Tensor | None = None) -> None:
+        """New duels begin there, whoever flies them."""
+        for agent in self._scripted:
+            agent.reset(env_mask)
+
+    def to(self, device: torch.device | str) -> Self:
+        """Stays where its pool is."""
+        if torch.device(device) != self.device:
+            raise ValueError("the opponents of a league live where their pool does: build them on that device")
+        return self
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """What the scripted agents remember."""
+        agents = zip(self.names, self._scripted, strict=True)
+        return {f"{name}.{key}": x for name, agent in agents for key, x in agent.state_tensors().items()}
