@@ -1,4 +1,4 @@
-"""The saver as a callback of Stable-Baselines3 and of Lightning: take the class you need into your own code.
+"""AsyncCheckpointSaver as a callback of Stable-Baselines3 and of Lightning: copy the class you need.
 
 python examples/checkpoint_callback.py      # trains SB3's PPO on CartPole for a moment, if SB3 is installed
 """
@@ -23,11 +23,7 @@ with contextlib.suppress(ImportError):
 
         def _on_rollout_end(self):
             policy = self.model.policy
-            state = {
-                "policy": policy.state_dict(),
-                "optimizer": policy.optimizer.state_dict(),
-                "steps": self.num_timesteps,
-            }
+            state = {"policy": policy.state_dict(), "optimizer": policy.optimizer.state_dict()}
             self.saver.save_async(state, self.folder / f"checkpoint_{self.num_timesteps}.pt", step=self.num_timesteps)
 
         def _on_training_end(self):
@@ -46,9 +42,8 @@ with contextlib.suppress(ImportError):
         def on_train_epoch_end(self, trainer, module):
             optimizers = [o.state_dict() for o in trainer.optimizers]
             state = {"state_dict": module.state_dict(), "optimizers": optimizers, "epoch": trainer.current_epoch}
-            self.saver.save_async(
-                state, self.folder / f"checkpoint_{trainer.current_epoch}.pt", step=trainer.current_epoch
-            )
+            epoch = trainer.current_epoch
+            self.saver.save_async(state, self.folder / f"checkpoint_{epoch}.pt", step=epoch)
 
         def on_fit_end(self, trainer, module):
             self.saver.shutdown()

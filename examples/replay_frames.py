@@ -1,4 +1,4 @@
-"""Image episodes in compressed replay: added whole, drawn as n-step transitions by priority, saved and taken up again.
+"""Image episodes in a compressed replay buffer: add, sample n-step transitions by priority, save, load.
 
 python examples/replay_frames.py --folder replay
 """
@@ -13,7 +13,7 @@ from slipstream import PrioritizedSampler, ReplayBuffer
 
 
 def episode(rng: np.random.Generator, length: int) -> dict:
-    """A bright square that moves over a fixed background; what comes after each frame stands one row on."""
+    """A bright square that moves over a fixed background; the next observation is the following row."""
     background = np.kron(rng.integers(0, 8, (12, 12)), np.ones((7, 7))).astype(np.uint8) * 20
     frames = np.repeat(background[None], length + 1, axis=0)
     for t, frame in enumerate(frames):
@@ -21,12 +21,8 @@ def episode(rng: np.random.Generator, length: int) -> dict:
         frame[x : x + 10, y : y + 10] = 255
     ended = np.arange(length) == length - 1
     reward = rng.normal(size=length).astype(np.float32)
-    return {
-        "observation": {"frame": frames},
-        "action": rng.integers(0, 4, length),
-        "reward": reward,
-        "terminated": ended,
-    }
+    action = rng.integers(0, 4, length)
+    return {"observation": {"frame": frames}, "action": action, "reward": reward, "terminated": ended}
 
 
 def main() -> None:
@@ -54,9 +50,8 @@ def main() -> None:
         print(f"{len(buffer)} steps; frames take {stats['nbytes'] / stats['raw_bytes']:.2f} of their raw size")
 
     with ReplayBuffer(20_000, sampler=PrioritizedSampler()).load(folder) as again:
-        print(
-            f"{len(again)} steps loaded; a slice of 10: {tuple(again.sample_slices(4, 10)['observation', 'frame'].shape)}"
-        )
+        shape = tuple(again.sample_slices(4, 10)["observation", "frame"].shape)
+        print(f"{len(again)} steps loaded; a slice of 10: {shape}")
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ def test_success_over_time_names_the_series_that_is_wrong(tmp_path):
 def test_importing_loads_no_matplotlib_and_drawing_changes_no_global(tmp_path):
     program = f"""
 import sys
-import slipstream.training as runs
+import slipstream.training.plots as runs
 assert "matplotlib" not in sys.modules, "imported too early"
 runs.success_bars({str(tmp_path / "a.png")!r}, [{{"name": "a", "success": 0.5}}])
 assert "matplotlib.pyplot" not in sys.modules
