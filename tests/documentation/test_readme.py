@@ -24,7 +24,7 @@ def test_every_file_and_link_it_names_exists():
     assert not missing
     tree = README.split("## Layout")[1]
     named = set(re.findall(r"[\w]+\.py", tree))
-    there = {path.name for path in (ROOT / "slipstream").rglob("*.py")}
+    there = {path.name for folder in ("slipstream", "benchmarks") for path in (ROOT / folder).rglob("*.py")}
     assert named <= there
 
 
@@ -38,3 +38,16 @@ def test_every_command_it_shows_is_known():
     ).stdout
     for command in re.findall(r"^slipstream (\w+)", README, re.MULTILINE):
         assert f"\n  {command} " in help_text
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) <= 130
+    assert not [line for line in README.splitlines() if len(line) > 200 and not line.startswith("|")]
+
+
+def test_the_layout_names_every_folder():
+    tree = README.split("## Layout")[1]
+    folders = {path.name for path in (ROOT / "slipstream").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == {name for name in re.findall(r"(\w+)/", tree.split("```")[1])} - {
+        *("slipstream", "tests", "benchmarks", "examples", "docs")
+    }
