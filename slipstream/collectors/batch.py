@@ -1,27 +1,28 @@
-"""The memory of one rollout, time-major, and the [num_envs, T] batches that are views of it."""
+"""The memory of a rollout, the batches that are views of it, and copies of batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from slipstream.envs.specs import Key, Observation, Rows
 
-Frame = dict[Key, Tensor]  # what one step of all N environments adds, each [N, ...]
+Frame = dict[Key, Tensor]  # one step of all N environments, each [N, ...]
+
+_MAX_UNUSED = 2  # a storage more than this many times larger than the part a batch uses is not copied as a unit
 
 
 class OverwrittenBatchError(RuntimeError):
-    """A zero-copy batch was read after a later rollout had been written into its memory."""
+    """A zero-copy batch was read after a later rollout had been written to its memory."""
 
 
 class RolloutMemory:
-    """T + 1 rows of every observation and value, T of everything else; each row [N, ...] and contiguous.
+    """Hold T + 1 rows of every observation and value and T rows of everything else; each row is [N, ...] and contiguous.
 
-    Row t + 1 of an observation is the next observation of step t, so `next` costs no memory, and a step writes whole rows.
+    Row t + 1 of an observation is the next observation of step t, so `next` needs no memory of its own.
     """
 
     def __init__(self, steps: int, observation: Observation) -> None:
@@ -37,57 +38,60 @@ class RolloutMemory:
 
     @property
     def complete(self) -> bool:
-        """Whether there is room for all keys of a frame, not for observations only."""
+        """Whether all keys of a frame are allocated, not only the observations."""
         return bool(self._rows)
 
-    def complete_like(self, frame: Frame) -> None:
-        """Makes room for the keys of `frame`, the first one collected."""
+    def allocate(self, frame: Frame) -> None:
+        """Allocate the remaining keys of `frame`, the first one collected."""
         for key, row in frame.items():
             if key not in self.tensors:
                 self._add(key, row, self.steps + 1 if key == ("value",) else self.steps)
         self._add(("done",), frame["terminated",], self.steps)
-        kinds: dict[torch.dtype, list[Key]] = {}
+        by_dtype: dict[torch.dtype, list[Key]] = {}
         for key, row in frame.items():
-            kinds.setdefault(row.dtype, []).append(key)
+            by_dtype.setdefault(row.dtype, []).append(key)
         for t in range(self.steps):
             self._rows.append(
-                [(keys, [self.tensors[key][t + (key[0] == "observation")] for key in keys]) for keys in kinds.values()]
+                [
+                    (keys, [self.tensors[key][t + (key[0] == "observation")] for key in keys])
+                    for keys in by_dtype.values()
+                ]
             )
 
     def rows(self, t: int) -> Rows:
-        """Where step t is written: the observation it leads to goes into row t + 1, all else into row t."""
+        """Return the memory of step t: row t + 1 of the observations, row t of everything else."""
         return self._rows[t]
 
     def copy_(self, other: RolloutMemory) -> None:
-        """Takes over the contents of `other`, from whichever device."""
+        """Copy the contents of `other`, from any device."""
         for key, tensor in self.tensors.items():
             tensor.copy_(other.tensors[key])
 
     def copy(self, device: torch.device) -> RolloutMemory:
-        """A copy to keep, on `device`; it can be read, not collected into."""
+        """Return a copy on `device` that can be read but not collected into."""
         twin = object.__new__(RolloutMemory)
         twin.steps, twin._rows, twin.observations = self.steps, [], []
         twin.tensors = {key: tensor.to(device, copy=True) for key, tensor in self.tensors.items()}
         return twin
 
     def batch(self) -> TensorDict:
-        """A new [N, T] TensorDict of views: `next` is the same memory one row on."""
+        """Return a new TensorDict [N, T] of views; `next` is the same memory, one row later."""
         tree: dict[str, Any] = {"observation": {}, "info": {}, "next": {"observation": {}}}
         for key, tensor in self.tensors.items():
-            _put(tree, key, tensor[: self.steps].transpose(0, 1))
+            _set_nested(tree, key, tensor[: self.steps].transpose(0, 1))
             if len(tensor) > self.steps:
-                _put(tree["next"], key, tensor[1:].transpose(0, 1))
+                _set_nested(tree["next"], key, tensor[1:].transpose(0, 1))
         done = self.tensors["done",]
-        return _tensordict(tree, [done.shape[1], self.steps], done.device)
+        return _to_tensordict(tree, torch.Size([done.shape[1], self.steps]), done.device)
 
     def _add(self, key: Key, row: Tensor, rows: int) -> None:
         self.tensors[key] = torch.zeros((rows, *row.shape), dtype=row.dtype, device=row.device)
 
 
 def write(rows: Rows, frame: Frame) -> None:
-    """Copies a frame to its rows, all keys of a dtype at once: on a GPU that is one kernel, whatever their number.
+    """Copy a frame to its rows, all keys of a dtype at once: one kernel on a GPU.
 
-    A compiler joins copies to what they are of by itself, and torch 2.11's joins those of lists wrongly.
+    A compiler fuses single copies with the code that computes them; torch 2.11 fuses copies of lists incorrectly.
     """
     for keys, targets in rows:
         if torch.compiler.is_compiling():
@@ -97,24 +101,43 @@ def write(rows: Rows, frame: Frame) -> None:
             torch._foreach_copy_(targets, [frame[key] for key in keys])
 
 
-def shells(batch: TensorDict) -> list[TensorDict]:
-    """`batch` and the TensorDicts nested in it: noted when it is lent, since the borrower may add others of their own."""
-    return [batch, *(shell for inner in batch.values() if isinstance(inner, TensorDict) for shell in shells(inner))]
+def _set_nested(tree: dict[str, Any], key: Key, value: Tensor) -> None:
+    for name in key[:-1]:
+        tree = tree[name]
+    tree[key[-1]] = value
 
 
-def invalidate(lent: list[TensorDict]) -> None:
-    """From now on, any use of these TensorDicts raises `OverwrittenBatchError`."""
-    for shell in lent:
-        shell.__dict__.clear()
-        # Another class rather than a check on each read: a live batch is a plain TensorDict and pays nothing.
-        shell.__class__ = _OverwrittenBatch
+def _to_tensordict(tree: dict[str, Any], size: torch.Size, device: torch.device) -> TensorDict:
+    """Turn nested dicts into nested TensorDicts of one batch size and device."""
+    inner = {
+        key: _to_tensordict(value, size, device) if isinstance(value, dict) else value for key, value in tree.items()
+    }
+    return TensorDict(inner, batch_size=size, device=device)
+
+
+# -- batches whose memory is overwritten ---------------------------------------------------------------------------------
+
+
+def nested_batches(batch: TensorDict) -> list[TensorDict]:
+    """Return `batch` and the TensorDicts nested in it. Call it when the batch is handed out: the caller may add others later."""
+    return [
+        batch, *(inner for value in batch.values() if isinstance(value, TensorDict) for inner in nested_batches(value))
+    ]  # fmt: skip
+
+
+def invalidate(batches: list[TensorDict]) -> None:
+    """Make every later use of these TensorDicts raise `OverwrittenBatchError`."""
+    for batch in batches:
+        batch.__dict__.clear()
+        # Another class instead of a check per read: a valid batch is a plain TensorDict and costs nothing.
+        batch.__class__ = _OverwrittenBatch
 
 
 class _OverwrittenBatch(TensorDict):
-    """What a batch becomes when its memory is collected into again."""
+    """The class of a batch whose memory is collected into again."""
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("__class__", "__torch_function__"):  # isinstance asks the one, torch.stack and the like the other
+        if name in ("__class__", "__torch_function__"):  # read by isinstance, and by torch.stack and others
             return object.__getattribute__(self, name)
         _raise_overwritten()
 
@@ -136,14 +159,55 @@ def _raise_overwritten() -> NoReturn:
     )
 
 
-def _put(tree: dict[str, Any], key: Key, value: Tensor) -> None:
-    for name in key[:-1]:
-        tree = tree[name]
-    tree[key[-1]] = value
+# -- copies --------------------------------------------------------------------------------------------------------------
 
 
-def _tensordict(tree: dict[str, Any], batch_size: Iterable[int], device: torch.device) -> TensorDict:
-    """Nested dicts as nested TensorDicts; all of them of one batch size and device."""
-    size = torch.Size(batch_size)
-    inner = {key: _tensordict(value, size, device) if isinstance(value, dict) else value for key, value in tree.items()}
-    return TensorDict(inner, batch_size=size, device=device)
+class DeviceCopier:
+    """Copy batches to `device`, each storage once, however many views share it.
+
+    The `next` observations of a batch are the memory of `observation`, one row later: copied key by key they would take twice the time
+    and memory. Copies from a CPU to a GPU use pinned memory and do not block.
+
+    Args:
+        device: where the copies are.
+        fixed: copy every batch to the memory of the first copy, so that a captured update can read it; otherwise each copy is new.
+    """
+
+    def __init__(self, device: torch.device, fixed: bool = False) -> None:
+        self.device = device
+        self._fixed: dict[int, Tensor] | None = {} if fixed else None  # by the order of storages in the batch
+
+    def __call__(self, batch: TensorDictBase) -> TensorDictBase:
+        """Return the batch on `device`. On a GPU the copies are queued on the current stream."""
+        leaves = list(batch.values(include_nested=True, leaves_only=True))
+        used: dict[int, int] = {}  # bytes in use, by storage
+        for leaf in leaves:
+            address = leaf.untyped_storage().data_ptr()
+            used[address] = used.get(address, 0) + leaf.nbytes
+        storages: dict[int, Tensor] = {}
+        copies: dict[int, Tensor] = {}
+        for leaf in leaves:
+            storage = leaf.untyped_storage()
+            address = storage.data_ptr()
+            if storage.nbytes() > _MAX_UNUSED * used[address] or leaf.device.type == "meta":
+                copies[id(leaf)] = self._copy(leaf.contiguous(), len(copies) + 1_000_000)
+                continue
+            if address not in storages:
+                data = torch.empty(0, dtype=torch.uint8, device=leaf.device)
+                storages[address] = self._copy(data.set_(storage, 0, (storage.nbytes(),), (1,)), len(storages))
+            copied = storages[address].untyped_storage()
+            view = torch.empty(0, dtype=leaf.dtype, device=self.device)
+            copies[id(leaf)] = view.set_(copied, leaf.storage_offset(), leaf.size(), leaf.stride())
+        moved = batch.apply(lambda x: copies[id(x)], device=self.device)
+        assert moved is not None
+        return moved
+
+    def _copy(self, source: Tensor, place: int) -> Tensor:
+        if self._fixed is not None:
+            held = self._fixed.get(place)
+            if held is None or held.shape != source.shape or held.dtype != source.dtype:
+                held = self._fixed[place] = torch.empty_like(source, device=self.device)
+            return held.copy_(source, non_blocking=True)
+        if source.device.type == "cpu" and self.device.type == "cuda":
+            return source.pin_memory().to(self.device, non_blocking=True)
+        return source.to(self.device, copy=True)

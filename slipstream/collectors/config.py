@@ -1,4 +1,4 @@
-"""The settings of `collect.*`."""
+"""The configuration section `collect.*`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ PIPELINES = ("off", "on", "on_policy")
 
 @dataclass
 class CollectConfig:
-    """How batches get from the env to the learner."""
+    """Configure how batches get from the env to the learner."""
 
-    pipeline: str = "off"  # on: collected beside the update, with weights max_staleness updates old; on_policy: beside logging and saving
+    pipeline: str = "off"  # on: collect beside the update, with weights max_staleness updates old; on_policy: only beside logging and saving
     max_staleness: int = 1  # updates between the weights that collect and those that learn
     prefetch_count: int = 2  # batches that may wait for the learner
-    compress: str = "off"  # observations of a batch kept as compressed blocks: all, or names joined by commas, as lidar
-    compression_level: int = 1  # 0 … 16: 1 is fast, 2 to 12 smaller and slower
-    pieces: int = 1  # rollouts that make up a compressed batch: only one of them lies in memory as it is
-    threads: int = 0  # CPU threads of the collecting thread; 0: half of all
+    compress: str = "off"  # observations to keep as compressed blocks: all, or names joined by commas, such as lidar
+    compression_level: int = 1  # 0 to 16: 1 is fast, 2 to 12 smaller and slower
+    pieces: int = 1  # rollouts per compressed batch: only one of them is in memory uncompressed
+    threads: int = 0  # CPU threads of the collecting thread; 0 for half of all
 
     def __post_init__(self) -> None:
         if self.pipeline not in PIPELINES:
@@ -27,12 +27,12 @@ class CollectConfig:
                 "collect.max_staleness and collect.prefetch_count must be at least 1, collect.threads not negative"
             )
         if not 0 <= self.compression_level <= 16 or self.pieces < 1:
-            raise ValueError("collect.compression_level must lie in 0 … 16, collect.pieces be at least 1")
+            raise ValueError("collect.compression_level must be 0 to 16, collect.pieces at least 1")
         if self.pieces > 1 and (self.compress == "off" or self.pipeline != "off"):
             raise ValueError(
                 "collect.pieces joins compressed batches: set collect.compress=all, and leave collect.pipeline=off"
             )
 
     def compressed_keys(self) -> list[str] | None:
-        """The observations to compress; None: all."""
+        """Return the names of the observations to compress; None for all."""
         return None if self.compress == "all" else [name.strip() for name in self.compress.split(",")]

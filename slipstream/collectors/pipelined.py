@@ -1,4 +1,4 @@
-"""PipelinedDataCollector: the next batch is collected and moved to the learner's device while the learner works on this one."""
+"""PipelinedDataCollector: collect the next batch and move it to the learner's device while the learner works on this one."""
 
 from __future__ import annotations
 
@@ -11,41 +11,45 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from slipstream.collectors.fitting import check_numbers, check_ring, handover_of, lane_of
-from slipstream.collectors.handover import Handover
-from slipstream.collectors.line import CollectorLine, DeliveredEpisodes, Item, IterableLine, version_of
-from slipstream.collectors.stream import StreamLane
+from slipstream.collectors.batch import DeviceCopier
+from slipstream.collectors.episodes import DeliveredEpisodes
+from slipstream.collectors.lanes import UNLIMITED, StreamLane, ThreadLane
+from slipstream.collectors.producer import Item, IterableProducer, RolloutProducer, WeightVersions, version_of
 from slipstream.collectors.sync import SyncDataCollector
-from slipstream.collectors.transfer import Courier
-from slipstream.collectors.worker import UNLIMITED, Worker
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Step
 from slipstream.sim import devices
 
+LANES = ("auto", "thread", "stream")
+
 
 class PipelinedDataCollector:
-    """Batches of `base_collector`, made beside the learner. Which weights collect which batch depends on no timing.
+    """Collect the batches of `base_collector` beside the learner. Which weights collect which batch does not depend on timing.
 
-    Asking for a batch says that the update before it is finished: the weights are then published, as the version that counts finished
-    updates. Batch k is collected with version k - 1 (`on_policy=True`: exactly on-policy; it is begun when that version is published)
-    or with version k - 1 - `max_staleness` (`on_policy=False`: older by exactly so many updates, except the first ones, version 0).
-    `publish()` says so earlier, right after the update: collecting then runs beside logging, evaluating and saving as well.
-    A batch bears its version as `batch["policy_version"]`, int64 [N, T]; `log_prob` and `value` are of that version. Where data are
-    older than the weights that learn and the policy has a method `stamps()`, the [] tensors it gives are noted likewise: an
-    `ActorCritic` says what its values are units of.
+    Asking for a batch means that the update before it is finished: its weights are published as the version that counts finished updates.
+    Batch k is collected with version k - 1 (`on_policy=True`; it starts when that version is published) or with version
+    k - 1 - `max_staleness` (`on_policy=False`; the first batches with version 0). `publish()` says the same earlier, right after the update:
+    collecting then also runs beside logging, evaluating and saving.
 
-    - `base_collector`: our SyncDataCollector, whose policy acts as a copy from now on; or TorchRL's collectors or any iterable of
-      TensorDicts, which is simply read ahead, unless `policy` names the module that learns: then the base, which must act with a copy
-      of it as its `policy`, is handed its weights in the same way.
-    - `device`: where the batches are to be; None leaves them where the base gives them.
-    - `prefetch_count`: batches that may wait for the learner. It bounds memory; the versions bound collecting ahead.
-    - `lane`: "thread", or "stream": the caller's thread queues rollouts on a CUDA stream; "auto": stream where the env lives on a GPU.
-    - `threads`: CPU threads of the collecting thread; 0: as many as the thread that builds this has.
-    - `seed`: of the collecting thread's own random numbers; None draws one from torch's global generator.
-    - `postproc`: applied to every batch, beside the learner.
-    - `fixed_memory`: every batch lies in the same memory on the GPU, for an update that is captured as a graph (stream lane only).
+    A batch has its version as `batch["policy_version"]`, int64 [N, T]; `log_prob` and `value` are of that version. If the data are older
+    than the weights that learn and the policy has a method `stamps()`, the tensors [] that it returns are stored too: an `ActorCritic`
+    returns the mean and deviation that its values are normalised with.
 
     Shutting down also shuts down the base.
+
+    Args:
+        base_collector: a SyncDataCollector, whose policy acts as a copy from now on; or a TorchRL collector or any iterable of
+            TensorDicts, which is read ahead.
+        device: where the batches are delivered; None leaves them where the base returns them.
+        prefetch_count: batches that may wait for the learner. It bounds memory; the versions bound collecting ahead.
+        on_policy: collect every batch with the newest weights.
+        max_staleness: updates between the weights that collect and those that learn, otherwise.
+        policy: for an iterable base: the module that learns. The base must act with a copy of it as its `policy`.
+        lane: "thread"; "stream": the caller's thread queues rollouts on a CUDA stream; "auto": stream if the env is on a GPU.
+        threads: CPU threads of the collecting thread; 0 for as many as the calling thread has.
+        seed: of the collecting thread's random numbers; None draws one from torch's global generator.
+        postproc: applied to every batch, beside the learner.
+        fixed_memory: deliver every batch in the same GPU memory, for an update that is captured as a graph (stream lane only).
     """
 
     def __init__(
@@ -63,51 +67,52 @@ class PipelinedDataCollector:
         postproc: Callable[[Any], Any] | None = None,
         fixed_memory: bool = False,
     ) -> None:
-        check_numbers(prefetch_count, max_staleness, lane, threads)
+        _check_numbers(prefetch_count, max_staleness, lane, threads)
         self.base = base_collector
         self.on_policy = on_policy
         self.device = None if device is None else torch.empty(0, device=device).device
-        self._ours = base_collector if isinstance(base_collector, SyncDataCollector) else None
-        handover = handover_of(base_collector, policy, on_policy)
-        # How many updates old the data are; a base of unknown weights is only read ahead.
-        self.staleness = (
-            0 if on_policy else max_staleness if self._ours is not None or handover is not None else UNLIMITED
-        )
-        self.lane = lane_of(lane, self._ours, self.staleness)
-        ahead = min(
-            prefetch_count, self.staleness + 1
-        )  # batches that are made and not yet given; one more with `publish`
-        check_ring(base_collector, ahead, self.lane)
-        self.policy = policy if self._ours is None else self._ours.policy
-        self._handover = handover
-        self._shut = False
-        if self._ours is not None and handover is not None:
-            self._ours.policy = handover.acting
-        self._fixed = self._make_line(handover, seed, postproc, fixed_memory)
-        self._start_lane(ahead, threads)
-        self.episodes = None if self._ours is None else DeliveredEpisodes(self._ours.episodes)
-        self._taken = 0  # batches given to the learner
+        self._sync = base_collector if isinstance(base_collector, SyncDataCollector) else None
+        self._weights = weights = _choose_weights(base_collector, policy, on_policy)
+        # Updates between the weights that collect and those that learn; a base of unknown weights is only read ahead.
+        known = self._sync is not None or weights is not None
+        self.staleness = 0 if on_policy else max_staleness if known else UNLIMITED
+        self.lane = choose_lane(lane, self._sync, self.staleness)
+        ahead = min(prefetch_count, self.staleness + 1)  # batches collected and not delivered; one more with `publish`
+        _check_ring(base_collector, ahead, self.lane)
+        self.policy = policy if self._sync is None else self._sync.policy
+        self._base_closed = False
+        if self._sync is not None and weights is not None:
+            self._sync.policy = weights.acting
+        self._copier: DeviceCopier | None = None  # on the learner's side
+        self._producer: Any = self._make_producer(seed, postproc, fixed_memory)
+        self._lane = self._make_lane(ahead, threads)
+        # The thread holds the lane and the producer, neither of which holds the collector: its deletion ends them.
+        self._finalizer: Callable[[], Any] = weakref.finalize(self, self._lane.stop)
+        self.episodes = None if self._sync is None else DeliveredEpisodes(self._sync.episodes)
+        self._taken = 0  # batches delivered
         self._version = -1  # the last one published
         self._frames = 0
         self._bad: Tensor | None = None
 
-    # -- what users call ---------------------------------------------------------------------------------------------
+    # -- public interface --------------------------------------------------------------------------------------------
 
     def rollout(self, check: bool = True) -> Any:
-        """The next batch. What could not be collected raises here, when its turn comes, with the traceback of where it happened."""
+        """Return the next batch. An error while collecting it is raised here, with its traceback."""
         batch = self._next()
         if batch is None:
-            raise RuntimeError("the base collector has given all its batches: raise total_frames, or build a new one")
+            raise RuntimeError(
+                "the base collector has returned all its batches: raise total_frames, or build a new one"
+            )
         if check and self._bad is not None:
             self.check()
         return batch
 
     def collect(self) -> Any:
-        """The next batch, as `rollout()`."""
+        """Return the next batch, as `rollout()`."""
         return self.rollout()
 
     def iterator(self) -> Iterator[Any]:
-        """Batches until the base has no more. Leaving the loop early loses none: a later loop goes on behind it."""
+        """Yield batches until the base has no more. Leaving the loop early loses none: a later loop continues behind it."""
         while (batch := self._next()) is not None:
             yield batch
 
@@ -115,67 +120,67 @@ class PipelinedDataCollector:
         return self.iterator()
 
     def publish(self) -> None:
-        """Says that the update of the last batch is finished: its weights are final, and the next batch may be begun."""
+        """Say that the update of the last batch is finished: its weights are final, and the next batch may start."""
         self._raise_if_closed()
         if self._version >= self._taken:
             raise RuntimeError(
-                "publish() once for each batch, after its update: the weights of this one are published already"
+                "publish() once for each batch, after its update: the weights of this one are already published"
             )
         self._publish()
         if self._taken and self.staleness != UNLIMITED:
             self._lane.allow(self._taken + 1 + self.staleness if self.lane == "thread" else self._taken + 1)
 
     def check(self) -> None:
-        """Raises if there were bad actions in the last batch. The collecting thread looks by itself, and has raised already."""
-        if self._bad is not None and self._ours is not None and bool(self._bad):
-            self._ours.check()
+        """Raise if the last batch has invalid actions. The collecting thread checks by itself, and has raised already."""
+        if self._bad is not None and self._sync is not None and bool(self._bad):
+            self._sync.check()
 
     def settle(self) -> None:
-        """Waits until nothing is collected beside the caller: before the env is touched, or native code used that is not reentrant."""
+        """Wait until nothing is collected beside the caller: before the env is used, or native code that is not reentrant."""
         self._lane.settle()
 
     @property
     def bad_actions(self) -> Tensor:
-        """Whether [] there were bad actions in the last batch, still on the device."""
+        """Whether the last batch has invalid actions: bool [], on the device."""
         if self._bad is not None:
             return self._bad
-        return torch.zeros((), dtype=torch.bool, device=None if self._ours is None else self._ours.env.device)
+        return torch.zeros((), dtype=torch.bool, device=None if self._sync is None else self._sync.env.device)
 
     @property
     def frames(self) -> int:
-        """Frames given to the learner so far."""
+        """Frames delivered so far."""
         return self._frames
 
     @property
     def frames_per_batch(self) -> int:
-        """As the base's."""
-        return self._own("asked for its frames_per_batch").frames_per_batch
+        """The base's."""
+        return self._require_sync("asked for its frames_per_batch").frames_per_batch
 
     @property
     def fps(self) -> float:
-        """Frames a second of the base's last rollout, where it says so."""
+        """Frames per second of the base's last rollout; 0 if it has none."""
         return getattr(self.base, "fps", 0.0)
 
     @property
-    def _fps(self) -> float:  # the documents' name
+    def _fps(self) -> float:  # NavRL's train.py reads this name
         return self.fps
 
     @property
     def version(self) -> int:
-        """Updates finished, as far as the collector was told; -1 before the first batch."""
+        """Finished updates that were published; -1 before the first batch."""
         return self._version
 
     def stats(self) -> dict[str, float]:
-        """Batches given and ready, and for how long the learner stood still for them."""
+        """Return the batches delivered and ready, and how long the learner waited for them."""
         return {"batches": self._taken, "ready": self._lane.ready, "waited_s": self._lane.waited_s}
 
     def shutdown(self) -> None:
-        """Ends the thread after the batch it is collecting, and the base. May be called any number of times."""
+        """End the thread after its current batch, and the base. May be called any number of times."""
         self._finalizer()
         self._lane.join()
         shutdown = getattr(self.base, "shutdown", None)
-        if callable(shutdown) and not self._shut:
-            self._shut = True
+        if callable(shutdown) and not self._base_closed:
+            self._base_closed = True
             shutdown()
 
     def __enter__(self) -> Self:
@@ -184,52 +189,53 @@ class PipelinedDataCollector:
     def __exit__(self, *exc: object) -> None:
         self.shutdown()
 
-    # -- what capturing needs (algo.capture) ---------------------------------------------------------------------------
+    # -- for algorithms.execution --------------------------------------------------------------------------------------
 
     @property
     def acting(self) -> Any:
         """The copy of the policy that acts."""
-        return self.policy if self._handover is None else self._handover.acting
+        return self.policy if self._weights is None else self._weights.acting
 
     def act_with(self, policy: Any) -> None:
-        """Lets another form of `acting` act, one that takes over its weights by itself."""
-        self._own().policy = policy
+        """Act with another form of `acting`, one that takes over its weights by itself."""
+        self._require_sync().policy = policy
 
     def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
-        """As the base's."""
-        self._own().capture_with(capture)
+        """Wrap the device work of the base's rollouts."""
+        self._require_sync().capture_with(capture)
 
     def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
-        """As the base's."""
-        self._own().compile_with(compile)
+        """Wrap the device work of the base's steps."""
+        self._require_sync().compile_with(compile)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the batches after the last one given depend on. What is in flight is collected again, from where it began."""
+        """Return everything that the next batches depend on. Batches in flight are collected again after a load."""
         self._raise_if_closed()
-        own = self._own("saved")
-        assert self._handover is not None or not isinstance(own.policy, nn.Module)
-        item = self._in_flight()
-        before = self._line.state_dict() if item is None else item.before
+        self._require_sync("saved")
+        if self._lane.peek() is None:
+            self._lane.settle()  # wait for a batch that is being collected
+        item = self._lane.peek()
+        before = self._producer.state_dict() if item is None else item.before
         return {
             "taken": self._taken,
             "version": self._version,
             "frames": self._frames,
-            "weights": {} if self._handover is None else self._handover.state_dict(),
+            "weights": {} if self._weights is None else self._weights.state_dict(),
             "episodes": {} if self.episodes is None else self.episodes.state_dict(),
-            **_copied(before),
+            **_clone(before),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from `state`: on a CPU the next batches are the same bit for bit, given the learner's weights as they were."""
+        """Continue from `state`: on a CPU the next batches are the same bit for bit, if the learner's weights are."""
         self._raise_if_closed()
-        self._own("loaded")
+        self._require_sync("loaded")
         self._lane.restart(state["taken"] + 1)
-        self._line.load_state_dict(dict(state))
-        if self._handover is not None:
-            oldest = version_of(state["taken"] + 1, self.staleness)  # a state saved with older data holds more
-            self._handover.load_state_dict({v: weights for v, weights in state["weights"].items() if int(v) >= oldest})
+        self._producer.load_state_dict(state)
+        if self._weights is not None:
+            oldest = version_of(state["taken"] + 1, self.staleness)  # a run with a larger staleness saved more
+            self._weights.load_state_dict({v: weights for v, weights in state["weights"].items() if int(v) >= oldest})
         if self.episodes is not None:
             self.episodes.load_state_dict(state["episodes"])
         self._taken, self._version, self._frames = state["taken"], state["version"], state["frames"]
@@ -237,47 +243,47 @@ class PipelinedDataCollector:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _next(self) -> Any:
-        """The next batch; None where there are no more."""
+        """Return the next batch; None if there are no more."""
         self._raise_if_closed()
         if self._version < self._taken:
             self._publish()
         number = self._taken + 1
         self._lane.allow(UNLIMITED if self.staleness == UNLIMITED else number)
-        made = self._lane.take()
-        if made.is_end:
+        result = self._lane.take()
+        if result.is_end:
             return None
-        if made.error is not None:
+        if result.error is not None:
             try:
-                raise made.error
+                raise result.error
             finally:
-                del made  # or the error, by way of this frame, would hold itself and the collector
-        batch = self._receive(made.item)
+                del result  # or the error would, through this frame, hold itself and the collector
+        batch = self._receive(result.item)
         self._taken = number
         if self.staleness != UNLIMITED:
-            if self._handover is not None:
-                self._handover.forget(version_of(number + 1, self.staleness))
+            if self._weights is not None:
+                self._weights.forget(version_of(number + 1, self.staleness))
             self._lane.allow(number + self.staleness)
         return batch
 
     def _publish(self) -> None:
-        if self._handover is not None:
-            self._handover.publish(self._taken)
+        if self._weights is not None:
+            self._weights.publish(self._taken)
         self._version = self._taken
 
     def _receive(self, item: Item) -> Any:
-        """What the learner is given of an item; on a GPU its stream waits for the copy, its thread does not."""
+        """Return the item's batch. On a GPU the learner's stream waits for the copy, its thread does not."""
         batch = item.batch
         if item.arrived is not None and self.device is not None:
             stream = torch.cuda.current_stream(self.device)
             stream.wait_event(item.arrived)
             for tensor in batch.values(include_nested=True, leaves_only=True):
                 tensor.record_stream(stream)
-        if self._fixed is not None:
-            batch = self._fixed(batch)
+        if self._copier is not None:
+            batch = self._copier(batch)
         if item.drew_globally:
             warnings.warn(
-                "the env or the policy draws from torch's global generator, in a thread of its own: runs repeat only if nothing else "
-                "draws from it meanwhile. Draw from a torch.Generator of its own, or from slipstream.models.exploration.sampling_generator()",
+                "the env or the policy draws from torch's global generator in the collecting thread: runs repeat only if nothing else "
+                "draws from it. Draw from a torch.Generator of your own, or from slipstream.models.exploration.sampling_generator()",
                 stacklevel=4,
             )
         self._frames = item.frames
@@ -288,72 +294,117 @@ class PipelinedDataCollector:
             self.episodes.add(item.sums)
         return batch
 
-    def _in_flight(self) -> Item | None:
-        """The first batch that was begun and not given; one that is being collected is waited for."""
-        if self._lane.peek() is None:
-            self._lane.settle()
-        return self._lane.peek()
-
-    def _make_line(
-        self, handover: Handover | None, seed: int | None, postproc: Any, fixed_memory: bool
-    ) -> Courier | None:
-        """Builds `self._line`; what copies batches on the learner's side, where that is to be done."""
-        ours, moves = self._ours, self.device is not None
-        beside = lane_stream = None
+    def _make_producer(self, seed: int | None, postproc: Any, fixed_memory: bool) -> RolloutProducer | IterableProducer:
+        sync, device, copier, stream = self._sync, self.device, None, None
         if self.lane == "stream":
-            assert ours is not None
-            source = torch.empty(0, device=ours.env.device).device
-            # The slot is collected into again as soon as the learner has taken its batch, so this is where it is copied.
-            beside = Courier(self.device or source, fixed=fixed_memory)
+            assert sync is not None
+            # The slot is collected into again as soon as the learner has taken its batch, so the learner's side copies.
+            env_device = torch.empty(0, device=sync.env.device).device
+            self._copier = DeviceCopier(device or env_device, fixed=fixed_memory)
         elif fixed_memory:
             raise ValueError("fixed_memory=True is for envs on a GPU (lane='stream')")
-        elif moves and self.device is not None and self.device.type == "cuda":
-            lane_stream = torch.cuda.Stream(self.device)
-        courier = Courier(self.device) if moves and beside is None and self.device is not None else None
-        rest = (handover, self.staleness, courier, postproc, lane_stream)
-        if ours is None:
-            self._line: Any = IterableLine(self.base, *rest)
-        else:
-            generator = None
-            if self.lane == "thread":
-                seed = int(torch.randint(2**62, ())) if seed is None else seed
-                generator = torch.Generator(ours.env.device).manual_seed(seed)
-            self._line = CollectorLine(ours, generator, self.lane == "thread", *rest)
-        return beside
+        elif device is not None:
+            copier = DeviceCopier(device)
+            stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        rest = (self._weights, self.staleness, copier, postproc, stream)
+        if sync is None:
+            return IterableProducer(self.base, *rest)
+        generator = None
+        if self.lane == "thread":
+            seed = int(torch.randint(2**62, ())) if seed is None else seed
+            generator = torch.Generator(sync.env.device).manual_seed(seed)
+        return RolloutProducer(sync, generator, self.lane == "thread", *rest)
 
-    def _start_lane(self, depth: int, threads: int) -> None:
+    def _make_lane(self, depth: int, threads: int) -> ThreadLane | StreamLane:
         if self.lane == "stream":
-            assert self._ours is not None
-            self._lane: Any = StreamLane(self._line.make, self._ours.env.device)
-        else:
-            device = self.device if self._ours is None else torch.device(self._ours.env.device)
-            set_threads = functools.partial(devices.set_threads, threads) if threads else devices.threads_here()
-            self._lane = Worker(
-                self._line.make, depth, "slipstream-collect", functools.partial(_prepare_thread, set_threads, device)
-            )
-        # The thread holds the lane and the line, neither of which holds the collector: dropped, it ends them.
-        self._finalizer: Callable[[], Any] = weakref.finalize(self, self._lane.stop)
+            assert self._sync is not None
+            return StreamLane(self._producer.produce, self._sync.env.device)
+        device = self.device if self._sync is None else torch.device(self._sync.env.device)
+        set_threads = functools.partial(devices.set_threads, threads) if threads else devices.threads_here()
+        return ThreadLane(self._producer.produce, depth, functools.partial(_set_up_thread, set_threads, device))
 
-    def _own(self, what: str = "captured") -> SyncDataCollector:
-        if self._ours is None:
+    def _require_sync(self, action: str = "captured") -> SyncDataCollector:
+        if self._sync is None:
             raise TypeError(
-                f"a pipeline around {type(self.base).__name__} cannot be {what}: only around slipstream's SyncDataCollector"
+                f"a pipeline around {type(self.base).__name__} cannot be {action}: only around slipstream's SyncDataCollector"
             )
-        return self._ours
+        return self._sync
 
     def _raise_if_closed(self) -> None:
         if self._lane.stopped:
             raise RuntimeError("this collector was shut down: build a new PipelinedDataCollector")
 
 
-def _prepare_thread(set_threads: Callable[[], None], device: torch.device | None) -> None:
+def _set_up_thread(set_threads: Callable[[], None], device: torch.device | None) -> None:
     if device is not None and device.type == "cuda":
-        torch.cuda.set_device(device)  # threads begin on device 0
+        torch.cuda.set_device(device)  # threads start on device 0
     set_threads()
 
 
-def _copied(tree: Any) -> Any:
-    """A state as copies, made on the current stream."""
+def _clone(tree: Any) -> Any:
+    """Copy nested dicts of tensors, on the current stream."""
     if isinstance(tree, dict):
-        return {name: _copied(value) for name, value in tree.items()}
+        return {name: _clone(value) for name, value in tree.items()}
     return tree.clone() if isinstance(tree, Tensor) else tree
+
+
+# -- checks of the arguments -----------------------------------------------------------------------------------------------
+
+
+def _choose_weights(base: Any, policy: nn.Module | None, on_policy: bool) -> WeightVersions | None:
+    """Return the versions of the weights; None if no module is known that learns."""
+    acting = getattr(base, "policy", None)
+    if isinstance(base, SyncDataCollector):
+        if policy is not None and policy is not acting:
+            raise ValueError("policy= is for other collectors than SyncDataCollector, whose policy is known")
+        return WeightVersions(acting, direct=on_policy) if isinstance(acting, nn.Module) else None
+    if policy is not None:
+        if not isinstance(acting, nn.Module):
+            raise ValueError("policy= needs a base collector with an attribute `policy`, the module that acts")
+        return WeightVersions(policy, acting, direct=on_policy)
+    if isinstance(acting, nn.Module) and not on_policy:
+        warnings.warn(
+            "the base collector has a policy and is read ahead: if you train that module, it acts while its weights are "
+            "written. Build the base with copy.deepcopy(policy) and pass policy=policy here, or on_policy=True",
+            stacklevel=3,
+        )
+    return None
+
+
+def choose_lane(lane: str, sync: SyncDataCollector | None, staleness: int) -> str:
+    """Return `lane`; for "auto" the one that fits the env's device."""
+    on_gpu = sync is not None and torch.device(sync.env.device).type == "cuda"
+    lane = ("stream" if on_gpu else "thread") if lane == "auto" else lane
+    if lane == "stream" and not on_gpu:
+        raise ValueError("lane='stream' needs slipstream's SyncDataCollector over an env on a GPU: use lane='thread'")
+    if lane == "stream" and staleness > 1:
+        raise ValueError(
+            f"max_staleness={staleness} gains nothing on one GPU, where rollouts queue behind one another: use 1"
+        )
+    return lane
+
+
+def _check_ring(base: Any, ahead: int, lane: str) -> None:
+    """Refuse batches that would be overwritten while the learner reads them."""
+    if not getattr(base, "return_same_td", False) or lane == "stream":
+        return
+    if not isinstance(base, SyncDataCollector):
+        raise ValueError(
+            "the base collector overwrites its batches (return_same_td=True) while the learner reads them: use False"
+        )
+    if base.ring_size < ahead + 1:
+        raise ValueError(
+            f"return_same_td=True with ring_size={base.ring_size}: batches would be overwritten while the learner reads them. "
+            f"Use ring_size={ahead + 1} or more, or return_same_td=False"
+        )
+
+
+def _check_numbers(prefetch_count: int, max_staleness: int, lane: str, threads: int) -> None:
+    if prefetch_count < 1:
+        raise ValueError(f"prefetch_count ({prefetch_count}) must be at least 1")
+    if max_staleness < 1:
+        raise ValueError(f"max_staleness ({max_staleness}) must be at least 1; for fresh data use on_policy=True")
+    if lane not in LANES:
+        raise ValueError(f"unknown lane {lane!r}: use one of {', '.join(LANES)}")
+    if threads < 0:
+        raise ValueError(f"threads ({threads}) must not be negative; 0 leaves them as they are")

@@ -1,4 +1,4 @@
-"""SyncDataCollector: policy and env in turn, each frame written once, straight into the batch."""
+"""SyncDataCollector: policy and env take turns; each frame is written once, directly to the batch."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.collectors.batch import Frame, RolloutMemory, invalidate, shells, write
-from slipstream.collectors.episodes import EpisodeStatistics
-from slipstream.collectors.trajectories import split_trajectories
+from slipstream.collectors.batch import Frame, RolloutMemory, invalidate, nested_batches, write
+from slipstream.collectors.episodes import EpisodeStatistics, split_trajectories
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Observation, Rows, Step
 from slipstream.models.exploration import ExplorationType, chosen_exploration_type, set_exploration_type
@@ -24,19 +23,21 @@ _OWN_KEYS = frozenset({"observation", "reward", "terminated", "truncated", "done
 
 
 class SyncDataCollector:
-    """Batches of `frames_per_batch` frames, [num_envs, T], of `policy` acting in `env`.
+    """Collect batches [num_envs, T] of `policy` acting in `env`.
 
-    `policy(observation)` gives the action, or a mapping of 'action' and, where it has them, 'log_prob' [N], 'value' [N] and
-    any further [N, ...] tensors, which are stored as well. A method `policy.value(observation)` gives the value of the
-    observation after the last frame; without it the policy is asked once more.
-
-    - `total_frames`: where iteration stops; -1: never. Frames are counted as stored, invalid ones included.
-    - `device`: where batches are delivered; None: where the env lives.
-    - `return_same_td`: True hands out views of a ring of `ring_size` slots, nothing copied: a batch lives until `ring_size`
-      more have been collected, and raises `OverwrittenBatchError` after. False gives the caller a copy of its own.
-    - `exploration_type`: how the policy is to act, unless an outer `set_exploration_type` says otherwise.
-    - `split_trajs`: cut batches at episode ends, see `split_trajectories`.
-    - `postproc`: applied to every batch before it is handed out.
+    Args:
+        env: the environments.
+        policy: `policy(observation)` returns the action, or a mapping with 'action' and optionally 'log_prob' [N], 'value' [N] and other
+            tensors [N, ...], which are stored too. If it has a method `value(observation)`, that computes the value after the last frame.
+        frames_per_batch: num_envs × T.
+        total_frames: where iteration stops; -1 for never. Invalid frames count.
+        device: where batches are delivered; None for the env's device.
+        return_same_td: True returns views of a ring of `ring_size` slots, without a copy: a batch is valid until `ring_size` more
+            have been collected, and raises `OverwrittenBatchError` afterwards. False returns a copy that the caller owns.
+        exploration_type: how the policy acts, unless an outer `set_exploration_type` says otherwise.
+        split_trajs: cut batches at episode ends, see `split_trajectories`.
+        postproc: applied to every batch before it is returned.
+        ring_size: slots of the ring.
     """
 
     def __init__(
@@ -58,8 +59,8 @@ class SyncDataCollector:
         self.policy = policy
         self.frames_per_batch = frames_per_batch
         self.total_frames = total_frames
-        env_device = _resolve(env.device)
-        self.device = env_device if device is None else _resolve(device)
+        env_device = _with_index(env.device)
+        self.device = env_device if device is None else _with_index(device)
         self.return_same_td = return_same_td
         self.exploration_type = exploration_type
         self.split_trajs = split_trajs
@@ -68,36 +69,36 @@ class SyncDataCollector:
         self.episodes = EpisodeStatistics(env.num_envs, env.device)
         self._steps = frames_per_batch // env.num_envs
         self._frames = 0
-        self._clock = _RolloutClock(env_device)
-        self._present: Observation = {}  # what the env shows now: where the next rollout begins
+        self._timer = _RolloutTimer(env_device)
+        self._observation: Observation = {}  # the env's current one, where the next rollout starts
         self._needs_reset = True
         self._closed = False
-        # A ring where the slots themselves are handed out; one slot where batches are copies of it.
-        self._lends = return_same_td and not split_trajs
-        self._crosses = self.device != env_device
-        self._num_slots = ring_size if self._lends and not self._crosses else 1
+        # A ring of slots if the slots themselves are returned; one slot if batches are copies of it.
+        self._returns_views = return_same_td and not split_trajs
+        self._moves = self.device != env_device
+        self._num_slots = ring_size if self._returns_views and not self._moves else 1
         self._slots: list[RolloutMemory] = []
-        self._delivered: list[RolloutMemory] = []  # the ring, where it lies on another device than the env
-        self._lent: list[list[TensorDict]] = [
-            [] for _ in range(ring_size)
-        ]  # what was last handed out of each place in the ring
-        self._turn = 0  # the place in the ring that comes next
+        self._delivered: list[RolloutMemory] = []  # the ring, if it is on another device than the env
+        self._returned: list[list[TensorDict]] = [[] for _ in range(ring_size)]  # the last batch of each ring position
+        self._position = 0  # the next one in the ring
         self._fills: list[Callable[[], None]] = [partial(self._fill, slot) for slot in range(self._num_slots)]
         self._advance: Step = self._step
 
-    # -- what users call ---------------------------------------------------------------------------------------------
+    # -- public interface --------------------------------------------------------------------------------------------
 
     def rollout(self, check: bool = True) -> TensorDict:
-        """The next batch. With `return_same_td` it is the collector's memory: copy what you keep.
+        """Collect the next batch. With `return_same_td` it is the collector's memory: clone what you keep.
 
-        `check` reads back whether the actions were good, once a batch; a loop that reads back anyway passes False and calls
-        `check()` itself.
+        Args:
+            check: read back, once per batch, whether all actions were valid. A loop that reads back anyway passes False and calls
+                `check()` itself.
         """
         self._raise_if_closed()
         with torch.no_grad():
-            self._begin()
-            slot = self._turn % self._num_slots
-            self._take_back(self._turn)
+            self._reset_if_needed()
+            slot = self._position % self._num_slots
+            invalidate(self._returned[self._position])
+            self._returned[self._position] = []
             self._collect_into(slot)
             if check:
                 self.check()
@@ -105,11 +106,11 @@ class SyncDataCollector:
         return batch if self.postproc is None else self.postproc(batch)
 
     def collect(self) -> TensorDict:
-        """The next batch, as `rollout()`: `with set_exploration_type(ExplorationType.MEAN): data = collector.collect()`."""
+        """Collect the next batch, as `rollout()`."""
         return self.rollout()
 
     def iterator(self) -> Iterator[TensorDict]:
-        """Batches until `total_frames` have been collected, over the collector's whole life."""
+        """Yield batches until `total_frames` have been collected in the collector's lifetime."""
         while self.total_frames < 0 or self._frames < self.total_frames:
             yield self.rollout()
 
@@ -117,14 +118,14 @@ class SyncDataCollector:
         return self.iterator()
 
     def check(self) -> None:
-        """Raises if the policy gave bad actions since the last check. The env and the collector stay usable."""
+        """Raise `BadActionError` if the policy returned invalid actions since the last check. Env and collector stay usable."""
         self._raise_if_closed()
         if hasattr(self.env, "check"):
             self.env.check()
 
     @property
     def bad_actions(self) -> Tensor:
-        """Whether [] the policy gave bad actions since the last check, still on the device."""
+        """Whether the policy returned invalid actions since the last check: bool [], on the device."""
         return self.env.bad_actions.any()
 
     @property
@@ -134,12 +135,12 @@ class SyncDataCollector:
 
     @property
     def fps(self) -> float:
-        """Frames a second of the last rollout, the learner's time not counted; 0 before the first."""
-        seconds = self._clock.seconds()
+        """Frames per second of the last rollout, without the learner's time; 0 before the first."""
+        seconds = self._timer.seconds()
         return self.frames_per_batch / seconds if seconds else 0.0
 
     @property
-    def _fps(self) -> float:  # the documents' name
+    def _fps(self) -> float:  # NavRL's train.py reads this name
         return self.fps
 
     @property
@@ -148,22 +149,22 @@ class SyncDataCollector:
         return self.policy
 
     def act_with(self, policy: Policy) -> None:
-        """Lets another policy act from the next rollout on."""
+        """Act with another policy from the next rollout on."""
         self.policy = policy
 
     def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
-        """Lets `capture` wrap the device's work of a rollout, a function of tensors that stay where they are (a CUDA graph)."""
+        """Wrap the device work of a rollout with `capture`; all of its tensors keep their memory (a CUDA graph)."""
         self._fills = [capture(partial(self._fill, slot)) for slot in range(self._num_slots)]
 
     def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
-        """Lets `compile` wrap the device's work of one step, policy and env and the writing of the frame (`torch.compile`)."""
+        """Wrap the device work of one step (policy, env, writing the frame) with `compile` (`torch.compile`)."""
         self._advance = compile(self._step, self.env)
 
     def shutdown(self) -> None:
-        """Lets go of the memory; the env stays the caller's. Batches already handed out stay readable."""
+        """Free the memory. The env stays the caller's; returned batches stay readable."""
         self._closed = True
-        self._slots, self._delivered, self._present = [], [], {}
-        self._lent = [[] for _ in self._lent]
+        self._slots, self._delivered, self._observation = [], [], {}
+        self._returned = [[] for _ in self._returned]
 
     def __enter__(self) -> Self:
         return self
@@ -172,52 +173,52 @@ class SyncDataCollector:
         self.shutdown()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next batches depend on but the policy and torch's global generators, as copies."""
+        """Return copies of everything the next batches depend on, except the policy and torch's global generators."""
         self._raise_if_closed()
-        self._begin()
+        self._reset_if_needed()
         return {
             "env": self.env.state_dict(),
-            "observation": {name: x.clone() for name, x in self._present.items()},
+            "observation": {name: x.clone() for name, x in self._observation.items()},
             "episodes": self.episodes.state_dict(),
             "frames": self._frames,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from `state`: on a CPU the next batches are the same bit for bit."""
+        """Continue from `state`: on a CPU the next batches are the same bit for bit."""
         self._raise_if_closed()
         self.env.load_state_dict(state["env"])
-        self._set_present(state["observation"])
+        self._set_observation(state["observation"])
         self.episodes.load_state_dict(state["episodes"])
         self._frames = state["frames"]
         self._needs_reset = False
 
-    # -- the device's work of one rollout ----------------------------------------------------------------------------
+    # -- the device work of one rollout ------------------------------------------------------------------------------
 
     def _fill(self, slot: int) -> None:
-        """Collects T steps into a slot. No host synchronisation, preallocated tensors only: capturable as a CUDA graph."""
+        """Collect T steps into a slot. No host synchronisation, preallocated tensors only: a CUDA graph can capture it."""
         memory = self._slots[slot]
-        torch._foreach_copy_(list(memory.observations[0].values()), list(self._present.values()))
+        torch._foreach_copy_(list(memory.observations[0].values()), list(self._observation.values()))
         for t in range(self._steps):
             if memory.complete:
                 self._advance(memory.observations[t], memory.rows(t))
             else:
                 frame = self._frame(memory.observations[t])
-                self._complete_slots(frame)
+                self._allocate_slots(frame)
                 write(memory.rows(t), frame)
         tensors = memory.tensors
         if ("value",) in tensors:
             tensors["value",][-1].copy_(self._value(memory.observations[-1]))
-        torch._foreach_copy_(list(self._present.values()), list(memory.observations[-1].values()))
+        torch._foreach_copy_(list(self._observation.values()), list(memory.observations[-1].values()))
         torch.logical_or(tensors["terminated",], tensors["truncated",], out=tensors["done",])
         info = {key[1]: x for key, x in tensors.items() if key[0] == "info"}
         self.episodes.update(tensors["reward",], tensors["done",], tensors["valid",], info)
 
     def _step(self, observation: Observation, rows: Rows) -> None:
-        """One step of all environments, written to `rows`."""
+        """Take one step of all environments and write it to `rows`."""
         write(rows, self._frame(observation))
 
     def _frame(self, observation: Observation) -> Frame:
-        """What the policy and the env say of one step."""
+        """Act and step; return all tensors of the step."""
         outputs = self._act(observation)
         record = self.env.step(outputs["action"])
         frame: Frame = {(name,): x for name, x in outputs.items()}
@@ -239,7 +240,7 @@ class SyncDataCollector:
             )
         clash = _OWN_KEYS.intersection(outputs)
         if clash:
-            raise ValueError(f"the policy gave {min(clash)!r}, a key the collector fills itself: name it otherwise")
+            raise ValueError(f"the policy returned {min(clash)!r}, a key that the collector fills: use another name")
         return outputs
 
     def _value(self, observation: Observation) -> Tensor:
@@ -248,64 +249,59 @@ class SyncDataCollector:
 
     # -- around it ---------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        """Resets the env at the first use, and after a rollout that was broken off: its state may be half a step on."""
+    def _reset_if_needed(self) -> None:
+        """Reset the env at the first use, and after an interrupted rollout: its state may be in the middle of a step."""
         if self._needs_reset:
-            self._set_present(self.env.reset())
+            self._set_observation(self.env.reset())
             self.episodes.restart()
             self._needs_reset = False
 
     def _collect_into(self, slot: int) -> None:
-        """Fills a slot; whatever stops it midway, Ctrl-C too, drops the batch and leaves the collector usable."""
+        """Fill a slot. Any interruption, also Ctrl-C, drops the batch and leaves the collector usable."""
         if not self._slots:
-            self._slots = [RolloutMemory(self._steps, self._present) for _ in range(self._num_slots)]
-        explore = chosen_exploration_type() or self.exploration_type
+            self._slots = [RolloutMemory(self._steps, self._observation) for _ in range(self._num_slots)]
+        exploration = chosen_exploration_type() or self.exploration_type
         self._needs_reset = True
-        with set_exploration_type(explore), self._clock:
+        with set_exploration_type(exploration), self._timer:
             self._fills[slot]()
         self._needs_reset = False
         self._frames += self.frames_per_batch
 
     def _deliver(self, slot: int) -> TensorDict:
-        """The filled slot as a batch: itself, a copy, or cut into trajectories."""
+        """Return the filled slot as a batch: its views, a copy, or trajectories."""
         memory = self._slots[slot]
         if self.split_trajs:
             return split_trajectories(memory.batch()).to(self.device)
-        if not self._lends:
+        if not self._returns_views:
             return memory.copy(self.device).batch()
-        if self._crosses:
+        if self._moves:
             if not self._delivered:
-                self._delivered = [memory.copy(self.device) for _ in self._lent]
-            self._delivered[self._turn].copy_(memory)
-            memory = self._delivered[self._turn]
+                self._delivered = [memory.copy(self.device) for _ in self._returned]
+            self._delivered[self._position].copy_(memory)
+            memory = self._delivered[self._position]
         batch = memory.batch()
-        self._lent[self._turn] = shells(batch)
-        self._turn = (self._turn + 1) % len(self._lent)
+        self._returned[self._position] = nested_batches(batch)
+        self._position = (self._position + 1) % len(self._returned)
         return batch
 
-    def _take_back(self, place: int) -> None:
-        """The batch that was handed out of this place is about to be overwritten: whoever still reads it must hear of it."""
-        lent, self._lent[place] = self._lent[place], []
-        invalidate(lent)
-
-    def _set_present(self, observation: Mapping[str, Tensor]) -> None:
-        if not self._present:
+    def _set_observation(self, observation: Mapping[str, Tensor]) -> None:
+        if not self._observation:
             for name, x in observation.items():
                 if x.shape[:1] != (self.env.num_envs,):
                     raise ValueError(
                         f"observation {name!r} must have shape [{self.env.num_envs}, ...], not {list(x.shape)}"
                     )
-            self._present = {name: x.to(self.env.device, copy=True).contiguous() for name, x in observation.items()}
+            self._observation = {name: x.to(self.env.device, copy=True).contiguous() for name, x in observation.items()}
             return
-        for name, mine in self._present.items():
+        for name, mine in self._observation.items():
             if name not in observation or observation[name].shape != mine.shape:
                 raise ValueError(
-                    f"no observation {name!r} of shape {list(mine.shape)} here: build env and collector as they were saved"
+                    f"there is no observation {name!r} of shape {list(mine.shape)}: build env and collector as they were saved"
                 )
             mine.copy_(observation[name])
 
-    def _complete_slots(self, frame: Frame) -> None:
-        """The first frame shows which keys there are."""
+    def _allocate_slots(self, frame: Frame) -> None:
+        """Check the first frame and allocate its keys."""
         n = self.env.num_envs
         for key, x in frame.items():
             name = key[-1]
@@ -315,20 +311,22 @@ class SyncDataCollector:
                 raise ValueError(
                     f"{name!r} must have shape [{n}], not {list(x.shape)}: squeeze or sum its last dimension"
                 )
-        if {key[1] for key in frame if key[0] == "observation"} != set(self._present):
+        names = {key[1] for key in frame if key[0] == "observation"}
+        if names != set(self._observation):
             raise ValueError(
-                f"env.reset() gave observations {sorted(self._present)}, env.step() others: give the same names"
+                f"env.reset() returned the observations {sorted(self._observation)}, env.step() {sorted(names)}: "
+                "return the same names"
             )
         for memory in self._slots:
-            memory.complete_like(frame)
+            memory.allocate(frame)
 
     def _raise_if_closed(self) -> None:
         if self._closed:
             raise RuntimeError("this collector was shut down: build a new SyncDataCollector")
 
 
-class _RolloutClock:
-    """How long a `with` block took on the device, asked for only when somebody looks."""
+class _RolloutTimer:
+    """Measure how long a `with` block took on the device; the result is read back only on demand."""
 
     def __init__(self, device: torch.device) -> None:
         cuda = device.type == "cuda"
@@ -346,15 +344,15 @@ class _RolloutClock:
             self._events[1].record()
 
     def seconds(self) -> float:
-        """Of the last block; 0 before the first. On a GPU this waits for the block to end."""
+        """Return the time of the last block; 0 before the first. On a GPU this waits for the end of the block."""
         if not self._events or not self._seconds:
             return self._seconds
         self._events[1].synchronize()
         return self._events[0].elapsed_time(self._events[1]) / 1000
 
 
-def _resolve(device: torch.device | str) -> torch.device:
-    """With its index: "cuda" and "cuda:0" are one device, but do not compare equal."""
+def _with_index(device: torch.device | str) -> torch.device:
+    """Return the device with its index: "cuda" and "cuda:0" are the same, but do not compare equal."""
     return torch.empty(0, device=device).device
 
 

@@ -56,7 +56,7 @@ class BackgroundWorker:
         max_queue_size: int | None = None,
         queue_policy: str = "block",
         nice: int = 0,
-        error: type[SaveError] = SaveError,
+        error: type[RuntimeError] = SaveError,
         restart_after_fork: bool = False,
         on_exit: Callable[[], Any] | None = None,
         log: Callable[[str], Any] | None = None,
@@ -187,6 +187,17 @@ class BackgroundWorker:
         atexit.unregister(self._exit)
         return True
 
+    def stop(self) -> None:
+        """Drop the queue and end the threads after their running tasks. Does not wait: safe in a finaliser, in any thread."""
+        with self._changed:
+            self._closing = True
+            for task in self._tasks:
+                task.future.cancel()
+            self._tasks.clear()
+            self._ready.notify_all()
+            self._changed.notify_all()
+        atexit.unregister(self._exit)
+
     def _put(self, task: _Task) -> Future[Any]:
         with self._changed:
             if self._closing or self._in_child:
@@ -260,7 +271,7 @@ class BackgroundWorker:
         self._tasks: deque[_Task] = deque()
         self._running: list[_Task] = []
         self._threads = []
-        lock = threading.Lock()
+        lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
         self._ready: threading.Condition = threading.Condition(lock)  # the threads wait for tasks
         self._changed: threading.Condition = threading.Condition(lock)  # callers wait for room, or for the end
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.collectors import PipelinedDataCollector, SyncDataCollector
-from slipstream.collectors.handover import tensors
+from slipstream.collectors.producer import tensors_of
 from slipstream.models.policy import build_policy
 
 
@@ -128,8 +128,8 @@ def test_on_policy_weights_are_copied_once(pipeline):
     collector.rollout()
     collector.publish()
     collector.settle()
-    held = collector._handover._versions[1]
-    assert {x.data_ptr() for x in held} == {x.data_ptr() for x in tensors(collector.acting).values()}
+    held = collector._weights._versions[1]
+    assert {x.data_ptr() for x in held} == {x.data_ptr() for x in tensors_of(collector.acting).values()}
 
 
 def test_a_state_of_older_data_goes_on_on_policy(pipeline):
@@ -317,7 +317,7 @@ def test_postprocessing_happens_beside_the_learner(pipeline):
 
     batch = pipeline(Told(), postproc=double).rollout()
     assert torch.equal(batch["twice"], 2 * batch["reward"])
-    assert where[0] == "slipstream-collect"
+    assert where[0] == "slipstream collector thread"
 
 
 def test_the_learner_s_own_policy_is_left_alone(pipeline):

@@ -13,7 +13,7 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from slipstream.collectors import PipelinedDataCollector
-from slipstream.collectors.transfer import Courier
+from slipstream.collectors.batch import DeviceCopier
 
 
 def numbered(count: int):
@@ -87,12 +87,12 @@ def test_the_state_of_a_foreign_base_is_not_ours_to_save():
         collector.state_dict()
 
 
-def test_a_courier_copies_shared_memory_once_and_keeps_the_views():
+def test_a_copier_copies_shared_memory_once_and_keeps_the_views():
     memory = torch.arange(20.0).reshape(5, 4)  # [T + 1, N]
     batch = TensorDict(
         {"a": memory[:-1].T, "next": {"a": memory[1:].T}, "b": torch.ones(4, 4)[:, ::2].repeat(1, 2)}, [4, 4]
     )
-    moved = Courier(torch.device("cpu"))(batch)
+    moved = DeviceCopier(torch.device("cpu"))(batch)
     assert all(torch.equal(batch[key], moved[key]) for key in batch.keys(True, True))
     assert (
         moved["a"].untyped_storage().data_ptr()
@@ -103,19 +103,19 @@ def test_a_courier_copies_shared_memory_once_and_keeps_the_views():
     assert moved["a"].sum() > 0
 
 
-def test_a_courier_does_not_carry_a_large_memory_for_a_small_view_of_it():
+def test_a_copier_does_not_carry_a_large_memory_for_a_small_view_of_it():
     batch = TensorDict({"x": torch.arange(1000.0)[10:14]}, [4])
-    moved = Courier(torch.device("cpu"))(batch)
+    moved = DeviceCopier(torch.device("cpu"))(batch)
     assert moved["x"].tolist() == [10, 11, 12, 13]
     assert moved["x"].untyped_storage().nbytes() == 16
 
 
 def test_fixed_memory_stays_where_it_is():
-    courier = Courier(torch.device("cpu"), fixed=True)
+    copier = DeviceCopier(torch.device("cpu"), fixed=True)
     batches = [TensorDict({"x": torch.full((4,), float(i))}, [4]) for i in range(3)]
     places = set()
     for i, batch in enumerate(batches):
-        moved = courier(batch)
+        moved = copier(batch)
         assert moved["x"].tolist() == [i] * 4
         places.add(moved["x"].data_ptr())
     assert len(places) == 1
@@ -217,4 +217,4 @@ def test_shutting_down_shuts_down_the_base():
     collector.shutdown()
     collector.shutdown()
     assert base.calls == 1
-    assert not any(t.name == "slipstream-collect" and t.is_alive() for t in threading.enumerate())
+    assert not any(t.name == "slipstream collector thread" and t.is_alive() for t in threading.enumerate())

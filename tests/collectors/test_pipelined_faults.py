@@ -17,10 +17,10 @@ import torch
 from torch import nn
 
 from slipstream.collectors import PipelinedDataCollector, SyncDataCollector
-from slipstream.collectors.worker import End, Worker
+from slipstream.collectors.lanes import EndOfItems, ThreadLane
 from slipstream.envs.base import BadActionError
 
-NAME = "slipstream-collect"
+NAME = "slipstream collector thread"
 
 
 def threads() -> int:
@@ -193,7 +193,7 @@ def test_a_child_process_says_that_the_thread_stayed_behind(pipeline):
             for _ in range(3):
                 collector.rollout()
         except RuntimeError as error:
-            os._exit(0 if "forked" in str(error) else 2)
+            os._exit(0 if "make one after the fork" in str(error) else 2)
         os._exit(3)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
@@ -241,50 +241,71 @@ def test_threads_and_handles_do_not_grow_over_a_thousand_starts(pipeline):
     start_and_stop(pipeline, 1000)
 
 
-# -- the worker alone ------------------------------------------------------------------------------------------------------------
+# -- the thread lane alone -------------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_makes_no_more_than_it_is_allowed_nor_than_may_wait():
+def test_a_lane_produces_no_more_than_it_is_allowed_nor_than_may_wait():
     made = []
-    worker = Worker(lambda number: made.append(number) or number, depth=2, name="test-worker")
-    worker.allow(1)
-    worker.settle()
+    lane = ThreadLane(lambda number: made.append(number) or number, depth=2)
+    lane.allow(1)
+    lane.settle()
     assert made == [1]
-    worker.allow(5)
-    worker.settle()
-    assert made == [1, 2]
-    assert [worker.take().item for _ in range(5)] == [1, 2, 3, 4, 5]
-    worker.stop()
-    assert worker.join(30)
+    lane.allow(5)
+    lane.settle()
+    assert made == [1, 2] and lane.ready == 2
+    assert [lane.take().item for _ in range(5)] == [1, 2, 3, 4, 5]
+    lane.stop()
+    lane.join(30)
 
 
-def test_a_worker_s_end_stays_the_end():
-    def make(number):
-        raise End
+def test_a_lane_s_end_stays_the_end():
+    def produce(number):
+        raise EndOfItems
 
-    worker = Worker(make, depth=2, name="test-worker")
-    worker.allow(9)
-    assert worker.take().is_end and worker.take().is_end
-    assert worker.join(30)
-    worker.stop()
+    lane = ThreadLane(produce, depth=2)
+    lane.allow(9)
+    assert lane.take().is_end and lane.take().is_end
+    lane.stop()
+    lane.join(30)
 
 
-def test_whoever_waits_for_a_worker_that_is_stopped_hears_of_it():
-    worker = Worker(lambda number: number, depth=1, name="test-worker")
-    worker.allow(1)
-    worker.take()
-    threading.Timer(0.05, worker.stop).start()
+def test_nothing_is_produced_behind_an_error_until_it_was_taken():
+    made = []
+
+    def produce(number):
+        made.append(number)
+        if made == [1, 2]:
+            raise ZeroDivisionError
+        return number
+
+    lane = ThreadLane(produce, depth=4)
+    lane.allow(4)
+    lane.settle()
+    assert made == [1, 2] and lane.take().item == 1
+    assert isinstance(lane.take().error, ZeroDivisionError)
+    assert [lane.take().item for _ in range(3)] == [2, 3, 4] and made == [1, 2, 2, 3, 4]
+    lane.stop()
+    lane.join(30)
+
+
+def test_whoever_waits_for_a_lane_that_is_stopped_hears_of_it():
+    go_on = threading.Event()
+    lane = ThreadLane(lambda number: number if number == 1 else go_on.wait(30), depth=3)
+    lane.allow(3)
+    lane.take()
+    threading.Timer(0.05, lambda: (lane.stop(), go_on.set())).start()
+    assert lane.take().item is True  # it was being produced
     with pytest.raises(RuntimeError, match="stopped"):
-        worker.take()
-    assert worker.join(30)
+        lane.take()
+    lane.join(30)
 
 
-def test_a_worker_that_is_started_again_forgets_what_it_made():
-    worker = Worker(lambda number: number * 10, depth=3, name="test-worker")
-    worker.allow(3)
-    worker.settle()
-    worker.restart(7)
-    worker.allow(7)
-    assert worker.take().item == 70
-    worker.stop()
-    assert worker.join(30)
+def test_a_lane_that_is_restarted_forgets_its_items():
+    lane = ThreadLane(lambda number: number * 10, depth=3)
+    lane.allow(3)
+    lane.settle()
+    lane.restart(7)
+    lane.allow(7)
+    assert lane.take().item == 70
+    lane.stop()
+    lane.join(30)

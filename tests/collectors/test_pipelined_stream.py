@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from slipstream.collectors import PipelinedDataCollector, SyncDataCollector, pipelined, stream
+from slipstream.collectors import PipelinedDataCollector, SyncDataCollector, pipelined
 
 
 class Counted(nn.Module):
@@ -47,10 +47,10 @@ def fake_streams(monkeypatch):
     """The stream lane on a CPU: everything is done when it is queued."""
     learner = FakeStream(name="learner")
     FakeStream.log = []
-    monkeypatch.setattr(stream.torch.cuda, "Stream", FakeStream)
-    monkeypatch.setattr(stream.torch.cuda, "current_stream", lambda device=None: learner)
-    monkeypatch.setattr(stream.torch.cuda, "stream", lambda s: contextlib.nullcontext())
-    monkeypatch.setattr(pipelined, "lane_of", lambda lane, ours, staleness: "stream")
+    monkeypatch.setattr(torch.cuda, "Stream", FakeStream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: learner)
+    monkeypatch.setattr(torch.cuda, "stream", lambda s: contextlib.nullcontext())
+    monkeypatch.setattr(pipelined, "choose_lane", lambda lane, sync, staleness: "stream")
     return FakeStream.log
 
 

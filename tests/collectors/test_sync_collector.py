@@ -183,7 +183,7 @@ def test_senseless_counts_are_refused(counter_env, policy, wrong):
             ValueError,
             r"'logits' must be a tensor of shape \[2, ...\], not .*\[3, 2\]",
         ),
-        (lambda out: {**out, "reward": out["value"]}, ValueError, "'reward', a key the collector fills itself"),
+        (lambda out: {**out, "reward": out["value"]}, ValueError, "'reward', a key that the collector fills"),
         (lambda out: {"log_prob": out["log_prob"]}, TypeError, r"key 'action', not dict of \['log_prob'\]"),
         (lambda out: (out["action"], out["value"]), TypeError, "not tuple"),
     ],
@@ -373,7 +373,7 @@ def test_memory_stays_where_it_is_from_the_first_rollout_on(counter_env, policy)
     def addresses():
         tensors = [x for slot in collector._slots for x in slot.tensors.values()]
         tensors += [
-            *collector._present.values(),
+            *collector._observation.values(),
             *(x for x in vars(collector.episodes).values() if isinstance(x, torch.Tensor)),
         ]
         return [x.data_ptr() for x in tensors]
