@@ -15,7 +15,7 @@ from typing import Any
 
 from slipstream.algorithms.execution.capture import capture_training
 from slipstream.checkpoint import AsyncCheckpointSaver
-from slipstream.checkpoint.newest import newest_good
+from slipstream.checkpoint.load import newest_good
 from slipstream.cli.subcommands import PipedConsole
 from slipstream.collectors.compressed import CompressedBatch
 from slipstream.config.compose import from_dict, to_dict

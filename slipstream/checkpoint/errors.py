@@ -1,15 +1,15 @@
-"""What can go wrong with a checkpoint."""
+"""The errors of checkpoints."""
 
-from slipstream.storage.errors import SaveError
+from slipstream.storage.errors import DamagedFileError, SaveError
 
 
 class CheckpointError(SaveError):
-    """A checkpoint could not be saved or opened; the message says what to do, the cause is chained."""
+    """A checkpoint could not be saved or opened. The message says what to do; the cause is chained."""
 
 
-class CorruptCheckpointError(CheckpointError):
-    """The file is damaged, cut short, or was never a checkpoint of ours."""
+class CorruptCheckpointError(CheckpointError, DamagedFileError):
+    """The file is damaged, cut short, or was never a checkpoint."""
 
 
 class UnsafeCheckpointError(CheckpointError):
-    """The file would run code by being loaded; it was refused."""
+    """Loading the file would run code from it, so it was refused."""

@@ -1,50 +1,76 @@
-"""Opening checkpoints, whatever form lies there."""
+"""Opening checkpoints of any form, and finding the newest good one of a run. Also the torch forms: `.pt` and `.pt.lz4`."""
 
 from __future__ import annotations
 
+import errno
+import io
+import pickle
+import re
 import warnings
-from collections.abc import Iterable
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
-from slipstream.checkpoint import tree
-from slipstream.checkpoint.format import MAGIC
-from slipstream.checkpoint.forms import read_torch
-from slipstream.checkpoint.reader import SlipFile
-from slipstream.checkpoint.retention import number_of
+import numpy as np
+import torch
+
+from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
+from slipstream.checkpoint.file import CheckpointFile
+from slipstream.storage.container import MAGIC
+from slipstream.storage.files import AtomicFile, FileSystem, atomic_file
+from slipstream.storage.reader import Reader
+from slipstream.storage.serializer import flatten, select, unflatten
 
 FORMS = (".slip", ".lz4", "")
+_NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d{1,18})(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_BLOCK = 1 << 20
+_MAX_VALUES = 10_000_000  # in a state that torch loaded
 
 
 def load_checkpoint(
-    path: str | Path, keys: Iterable[str] | None = None, map_location: Any = "cpu", mmap: bool = False
+    path: str | Path,
+    keys: Iterable[str] | None = None,
+    map_location: Any = "cpu",
+    mmap: bool = False,
+    max_bytes: int | None = None,
 ) -> Any:
-    """The state saved at `path`, which may be the file itself, its plain name (`c.pt` for `c.pt.slip`), or a folder: its `latest`.
+    """Load the state saved at `path`. No code from the file is ever run.
 
-    keys: only these parts, as dotted paths (`["model", "optimizer.state"]`); of a `.slip` file nothing else is read.
-    map_location: a device for the tensors; None puts each where it was when saved.
-    mmap: map what lies raw in the file instead of reading it; writing to such a tensor changes memory, never the file.
-    No code from the file is ever run; a file that asks for it raises UnsafeCheckpointError, a damaged one CorruptCheckpointError.
+    Args:
+        path: the file, its plain name (`c.pt` for `c.pt.slip`), or a folder, which means its `latest`.
+        keys: only these parts, as dotted paths (`["model", "optimizer.state"]`); nothing else of a `.slip` file is read.
+        map_location: a device for the tensors; None puts each where it was when it was saved.
+        mmap: map raw data of the file instead of reading it; writing to such a tensor never changes the file.
+        max_bytes: memory that loading may take; by default nine tenths of what is available.
+
+    Raises:
+        CorruptCheckpointError: if the file is damaged.
+        UnsafeCheckpointError: if loading it would run code.
+        TooLargeError: if it would take more than `max_bytes`.
     """
     file = find_file(path)
     if is_slip(file):
-        with SlipFile(file) as slip:
+        with CheckpointFile(file, max_bytes) as slip:
             return slip.load(keys, map_location, mmap)
-    state = read_torch(file, map_location, mmap)
+    state = read_torch(file, map_location, mmap, max_bytes)
     if keys is None:
         return state
-    structure, leaves = tree.freeze(state)
-    return tree.thaw(tree.select(structure, list(keys)), lambda i: leaves.data[i])
+    tree, leaves = flatten(state)
+    return unflatten(select(tree, list(keys)), leaves.data.__getitem__)
 
 
 def is_slip(path: Path) -> bool:
-    """Whether the file begins as ours do."""
+    """Whether the file begins as `.slip` files do, or is called so."""
     with open(path, "rb") as file:
         return file.read(len(MAGIC)) == MAGIC or path.suffix == ".slip"
 
 
 def find_file(path: str | Path) -> Path:
-    """The file that `path` names: itself, or the newest of its forms, with a warning when several lie there."""
+    """Return the file that `path` names: itself, or the newest of its forms, with a warning when there are several."""
     path = Path(path)
     if path.is_dir():
         path = _latest_in(path)
@@ -52,23 +78,232 @@ def find_file(path: str | Path) -> Path:
         return path
     found = [p for p in (path.with_name(path.name + form) for form in FORMS) if p.is_file()]
     if not found:
-        raise FileNotFoundError(f"no checkpoint at {path} (looked for {', '.join(path.name + form for form in FORMS)})")
+        looked = ", ".join(path.name + form for form in FORMS)
+        raise FileNotFoundError(f"no checkpoint at {path} (looked for {looked})")
     newest = max(found, key=lambda p: p.stat().st_mtime_ns)
     if len(found) > 1:
-        warnings.warn(
-            f"several forms of {path.name} lie in {path.parent}: taking the newest, {newest.name}", stacklevel=3
-        )
+        warnings.warn(f"there are several forms of {path}: taking the newest, {newest.name}", stacklevel=3)
     return newest
 
 
+def number_of(path: Path) -> int | None:
+    """Return the number at the end of a checkpoint's name; None if it has none."""
+    match = _NAME.match(path.name)
+    return int(match["step"]) if match else None
+
+
+def series_of(path: Path) -> str | None:
+    """Return the part of a checkpoint's name before its number: what the files of one series share."""
+    match = _NAME.match(path.name)
+    return match["stem"] if match else None
+
+
 def _latest_in(folder: Path) -> Path:
-    """What `latest` means in a folder, or in the checkpoints/ of a run: its link, else the file of the highest number."""
+    """The `latest` link of a folder or of its checkpoints/, else the file with the highest number."""
     for place in (folder, folder / "checkpoints"):
         if any(place.glob("latest.pt*")):
             return place / "latest.pt"
         numbered = [p for p in place.glob("*_[0-9]*.pt*") if p.is_file() and number_of(p) is not None]
         if numbered:
-            return max(
-                numbered, key=lambda p: (number_of(p), p.stat().st_mtime_ns)
-            )  # by number: c_1000 comes after c_999
+            return max(numbered, key=lambda p: (number_of(p), p.stat().st_mtime_ns))  # by number: c_1000 is after c_999
     return folder / "latest.pt"
+
+
+# --- the newest good checkpoint of a run
+
+
+@dataclass
+class Newest:
+    """A checkpoint that could be read, and the newer ones that could not."""
+
+    path: Path
+    content: Any
+    broken: list[tuple[Path, str]]  # and why, newest first
+
+    @property
+    def iteration(self) -> int:
+        """The iterations done when it was saved."""
+        return number_of(self.path) or 0
+
+    def message(self, run: Path) -> str:
+        """One line on what is broken, what is used instead, and what to do; empty if nothing is broken."""
+        if not self.broken:
+            return ""
+        why = ", ".join(f"{path.name} is broken ({reason})" for path, reason in self.broken)
+        used = f"continuing from iteration {self.iteration}, {self.path.name}"
+        return f"{why}: {used}; `slipstream ckpt repair {run}` moves broken files aside"
+
+
+def checkpoints_of(folder: Path) -> list[Path]:
+    """The checkpoints ckpt_000123.pt… of a run, the highest iteration first; of several forms of one, the last written."""
+    found = [p for p in folder.glob("ckpt_*.pt*") if number_of(p) is not None and p.is_file()]  # not *.slip.broken
+    if not found:
+        aside = len(list(folder.glob("ckpt_*.broken")))
+        why = f"{aside} were moved aside as broken" if aside else "the run has not reached its first save_interval"
+        raise FileNotFoundError(f"no checkpoint in {folder}: {why}")
+    return sorted(found, key=lambda path: (number_of(path) or 0, path.stat().st_mtime_ns), reverse=True)
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether an error means a broken file: a bad sector is damage; a missing permission or file is not."""
+    return not isinstance(error, OSError) or error.errno == errno.EIO
+
+
+def load_checked(path: Path) -> Any:
+    """Load the state at `path` after every byte of it was checked."""
+    if not is_slip(path):  # torch itself takes flipped bytes for data
+        check_torch(path)
+    return load_checkpoint(path)
+
+
+def newest_good(folder: Path, read: Callable[[Path], Any] = load_checked) -> Newest:
+    """Find the newest checkpoint in a run's `folder` that `read` can read; a difference counts with the file it needs."""
+    broken: list[tuple[Path, str]] = []
+    for path in checkpoints_of(folder):
+        try:
+            return Newest(path, read(path), broken)
+        except FileNotFoundError:  # removed meanwhile by a training that is running
+            continue
+        except (CheckpointError, OSError) as error:
+            if not is_damage(error):
+                raise
+            broken.append((path, str(error).removeprefix(f"{path}: ")))
+    why = ", ".join(f"{path.name} ({reason})" for path, reason in broken[:3]) + (" ..." if len(broken) > 3 else "")
+    raise CorruptCheckpointError(
+        f"no checkpoint in {folder} is complete: {why}. Copy one back from elsewhere, or start a new run with init= and a good policy"
+    )
+
+
+# --- the torch forms
+
+
+def write_pt(path: Path, state: Any, fs: FileSystem) -> int:
+    """Write a plain `.pt`; return the bytes written."""
+    with atomic_file(path, fs) as file:
+        torch.save(state, cast(IO[bytes], file))
+    return file.position
+
+
+class _Lz4Stream:
+    """What `torch.save` writes to: compresses a megabyte at a time."""
+
+    def __init__(self, file: AtomicFile, level: int) -> None:
+        import lz4.frame
+
+        size = lz4.frame.BLOCKSIZE_MAX4MB
+        self._file = file
+        self._frame = lz4.frame.LZ4FrameCompressor(compression_level=level, content_checksum=True, block_size=size)
+        file.write(self._frame.begin())
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        for start in range(0, len(view), _BLOCK):
+            self._file.write(self._frame.compress(view[start : start + _BLOCK]))
+        return len(view)
+
+    def flush(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        self._file.write(self._frame.flush())
+
+
+def write_lz4(path: Path, state: Any, level: int, fs: FileSystem) -> int:
+    """Write a `.pt.lz4`, an LZ4 frame around a torch file; return the bytes written."""
+    with atomic_file(path, fs) as file:
+        stream = _Lz4Stream(file, level)
+        torch.save(state, cast(IO[bytes], stream))
+        stream.finish()
+    return file.position
+
+
+def read_torch(path: Path, map_location: Any, mmap: bool, max_bytes: int | None = None) -> Any:
+    """Read a `.pt` or `.pt.lz4`, old or new, within the budget and without running anything that is in it."""
+    reader = Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError)
+    with open(path, "rb") as file:
+        magic = file.read(4)
+    source: Any = path
+    if magic == _LZ4_MAGIC:
+        source = reader.lz4(path)
+        magic = bytes(source.getbuffer()[:4])
+    zipped = magic[:2] == b"PK"
+    if magic and not (zipped or magic[0] == 0x80):  # 0x80 begins the torch files of old
+        reader.fail("is not a checkpoint, neither ours nor torch's")
+    mmap = mmap and zipped and source is path
+    if zipped:
+        _claim_archive(source, reader, mmap)
+    try:
+        with torch.serialization.safe_globals(_numpy_globals()):
+            state = torch.load(source, map_location=map_location, weights_only=True, mmap=True if mmap else None)
+    except pickle.UnpicklingError as error:
+        if "Unsupported" in str(error) or "GLOBAL" in str(error) or "global" in str(error):
+            raise UnsafeCheckpointError(
+                f"{path}: holds more than tensors and plain values, and loading it would run code from the file: {_first_line(error)}"
+            ) from error
+        raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
+    except (RuntimeError, EOFError, ValueError, KeyError, AttributeError, TypeError, IndexError, OverflowError) as error:
+        raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
+    _check_loaded(state, reader)
+    return state
+
+
+def check_torch(path: Path) -> None:
+    """Check the checksums of a torch file, where its form has some; raise CorruptCheckpointError."""
+    with open(path, "rb") as file:
+        if file.read(2) != b"PK":
+            return
+    _claim_archive(path, Reader(path, error=CorruptCheckpointError), mapped=False)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+        raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
+    if broken is not None:
+        raise CorruptCheckpointError(f"{path}: the checksum of {broken!r} is wrong")
+
+
+def _claim_archive(source: Path | io.BytesIO, reader: Reader, mapped: bool) -> None:
+    """Count what the entries of a torch file take once they are decompressed."""
+    try:
+        with zipfile.ZipFile(source) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise CorruptCheckpointError(f"{reader.name}: not a readable torch file: {_first_line(error)}") from error
+    if not mapped or any(entry.compress_type for entry in entries):
+        reader.claim(sum(entry.file_size for entry in entries), "the archive")
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
+
+
+def _check_loaded(state: Any, reader: Reader) -> None:
+    """Bound what torch loaded: the number of values (a list may contain itself) and what strides of 0 repeat."""
+    pending, values = [state], 0
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            pending.extend(node.values())
+        elif isinstance(node, (list, tuple, set, frozenset)):
+            pending.extend(node)
+        elif isinstance(node, torch.Tensor) and node.layout is torch.strided and node.device.type != "meta":
+            shown = node.numel() * node.element_size()
+            if shown > node.untyped_storage().nbytes():
+                reader.claim(shown - node.untyped_storage().nbytes(), "a tensor that repeats its numbers")
+        values += 1
+        if values + len(pending) > _MAX_VALUES:
+            reader.fail(f"it holds more than {_MAX_VALUES} values, or contains itself")
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    line = text.splitlines()[0][:300] if text else type(error).__name__
+    return "".join(c if c.isprintable() else "?" for c in line)
+
+
+def _numpy_globals() -> list[Any]:
+    """What a pickled array of plain numbers names; making one runs no code of the file."""
+    try:
+        from numpy._core import multiarray
+    except ImportError:  # NumPy 1
+        from numpy.core import multiarray  # type: ignore[no-redef]
+    dtypes = {type(np.dtype(code)) for code in "?bBhHiIlLqQefdFDSUMm"}
+    return [bytes, multiarray._reconstruct, multiarray.scalar, np.ndarray, np.dtype, *dtypes]

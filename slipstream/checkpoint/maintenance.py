@@ -1,9 +1,8 @@
-"""What is done to checkpoints that lie on a disk: check them, compare, make whole, convert, mend a folder."""
+"""What the commands of `slipstream ckpt` do: verify, compare, squash, export, repair."""
 
 from __future__ import annotations
 
 import contextlib
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,52 +11,41 @@ from typing import Any
 import numpy as np
 import torch
 
-from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
-from slipstream.checkpoint.forms import LZ4_MAGIC, read_torch, write_pt
-from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint
-from slipstream.checkpoint.reader import SlipFile
-from slipstream.checkpoint.retention import needed_bases, number_of, read_entry
-from slipstream.checkpoint.writer import SlipWriter, make_image
-from slipstream.storage.codec import Workers
+from slipstream.checkpoint.file import CheckpointFile, CheckpointWriter, make_image
+from slipstream.checkpoint.load import check_torch, find_file, is_slip, load_checkpoint, number_of, read_torch, write_pt
+from slipstream.checkpoint.retention import read_entry, remove_unneeded_bases
 from slipstream.storage.files import (
+    DISK,
     LOCK_NAME,
-    FileSystem,
     WriterLock,
     atomic_file,
     point_link,
+    refuse_outside_links,
     stale_files,
     sync_folder,
 )
-from slipstream.storage.staging import Staging, View
+from slipstream.storage.serializer import MISSING, flatten, unflatten, walk_leaves
+from slipstream.storage.staging import Staging
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
-    """The checkpoints of a folder and of its checkpoints/ (a run), whole files kept aside for differences included, links not."""
+    """The checkpoints of a folder and of its checkpoints/ (a run), with the bases kept aside and without links."""
     names = ("*.pt", "*.pt.slip", "*.pt.lz4", "*.slip")
     patterns = (*names, *(f"checkpoints/{name}" for name in names))
-    found = {p for pattern in patterns for p in folder.glob(pattern) if p.is_file() and not p.is_symlink()}
-    return sorted(p for p in found if not p.name.endswith(".tmp"))
+    return sorted({p for pattern in patterns for p in folder.glob(pattern) if p.is_file() and not p.is_symlink()})
 
 
 def verify(path: Path) -> str | None:
-    """None if every byte of the checkpoint is as it was written, else what is wrong."""
+    """Return None if every byte of the checkpoint is as it was written, else what is wrong."""
     try:
         if is_slip(path):
-            with SlipFile(path) as slip:
+            with CheckpointFile(path) as slip:
                 slip.check()
-            return None
-        with open(path, "rb") as file:
-            magic = file.read(4)
-        if magic[:2] == b"PK":
-            with zipfile.ZipFile(path) as archive:
-                broken = archive.testzip()
-            if broken is not None:
-                return f"{path}: the checksum of {broken} is wrong"
-        elif magic != LZ4_MAGIC:  # an old torch file has no checksums: being readable is all that can be asked
-            pass
-        read_torch(path, "cpu", mmap=False)
-    except (CheckpointError, OSError, zipfile.BadZipFile) as error:
+        else:  # an old torch file has no checksums: it can only be read
+            check_torch(path)
+            read_torch(path, "cpu", mmap=False)
+    except (CheckpointError, OSError) as error:
         return str(error)
     return None
 
@@ -73,7 +61,7 @@ class Change:
 
 
 def compare(a: Path, b: Path) -> tuple[list[Change], int]:
-    """The entries that differ between two checkpoints, and how many are equal."""
+    """Return the entries that differ between two checkpoints, and how many are equal."""
     ours, theirs = dict(_entries(load_checkpoint(a))), dict(_entries(load_checkpoint(b)))
     changes, equal = [], 0
     for path in [*ours, *(p for p in theirs if p not in ours)]:
@@ -106,11 +94,9 @@ def _compare(path: str, a: Any, b: Any) -> Change | None:
         wide = torch.complex128 if a.dtype.is_complex else torch.float64
         x, y = a.detach().to(wide), b.detach().to(wide)
         differ = (x != y) & ~((x != x) & (y != y))
-        return (
-            Change(path, "values", float((x - y).abs().max()), float(differ.double().mean()))
-            if bool(differ.any())
-            else None
-        )
+        if not bool(differ.any()):
+            return None
+        return Change(path, "values", float((x - y).abs().max()), float(differ.double().mean()))
     same = np.array_equal(a, b) if isinstance(a, np.ndarray) else type(a) is type(b) and (a == b or (a != a and b != b))
     return None if same else Change(path, f"{_short(a)} -> {_short(b)}")
 
@@ -120,40 +106,38 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def write_whole(
+def write_checkpoint(
     path: Path, state: Any, *, metrics: dict[str, float], step: int | None, devices: list[str] | None = None
-) -> int:
-    """Write `state` as a whole `.slip` file, here and now; the bytes written."""
-    structure, leaves = tree.freeze(state)
+) -> None:
+    """Write `state` as a complete `.slip` file in this thread; `devices` are those the tensors were first saved from."""
+    tree, leaves = flatten(state)
     buffer = Staging().snapshot(leaves)
-    layout = buffer.layout
-    views: tuple[View, ...] = layout.views
-    if devices is not None and len(devices) == len(views):  # remember where the tensors were when they were first saved
+    views = buffer.layout.views
+    if devices is not None and len(devices) == len(views):
         views = tuple(v._replace(device=d) for v, d in zip(views, devices, strict=True))
-    workers = Workers()
+    writer = CheckpointWriter()
     try:
-        image = make_image(layout, buffer.fetch())
-        return SlipWriter(workers, FileSystem()).write(path, structure, views, image, metrics=metrics, step=step)[1]
+        writer.write(path, tree, views, make_image(buffer.layout, buffer.fetch()), metrics=metrics, step=step)
     finally:
-        workers.close()
+        writer.close()
 
 
 def squash(path: Path, out: Path | None = None) -> Path:
-    """Make a difference a whole file that needs no other, in its own place or at `out`."""
-    with SlipFile(path) as slip:
+    """Make a difference a complete file that needs no other, in its place or at `out`."""
+    with CheckpointFile(path) as slip:
         index, state = slip.index, slip.load()
     target = out or path
-    write_whole(target, state, metrics=index.metrics, step=index.step, devices=[v.device for v in index.views])
+    write_checkpoint(target, state, metrics=index.metrics, step=index.step, devices=[v.device for v in index.views])
     return target
 
 
 def export(path: Path, to: str, out: Path | None = None) -> tuple[Path, list[str]]:
-    """Write a plain `.pt`, or the tensors as `.safetensors`; (the file, the entries that it cannot hold)."""
+    """Write a plain `.pt`, or the tensors as `.safetensors`; return the file and the entries that it cannot hold."""
     state = load_checkpoint(path)
     name = path.name.removesuffix(".slip").removesuffix(".lz4").removesuffix(".pt")
     target = out or path.with_name(f"{name}.export.pt" if to == "pt" else f"{name}.safetensors")
     if to == "pt":
-        write_pt(target, state, FileSystem())
+        write_pt(target, state, DISK)
         return target, []
     try:
         from safetensors.torch import save
@@ -161,119 +145,83 @@ def export(path: Path, to: str, out: Path | None = None) -> tuple[Path, list[str
         raise CheckpointError("writing .safetensors needs the safetensors package: pip install safetensors") from error
     entries = list(_entries(state))
     tensors = {p: v.detach().clone().contiguous() for p, v in entries if isinstance(v, torch.Tensor)}
-    with atomic_file(target, FileSystem()) as file:
+    with atomic_file(target) as file:
         file.write(save(tensors, metadata={"format": "pt"}))
     return target, [p for p, v in entries if not isinstance(v, torch.Tensor)]
 
 
 @dataclass
 class Repairs:
-    """What `repair` did to a folder."""
+    """What `repair_folder` did."""
 
-    removed: list[Path] = field(default_factory=list)  # half-written files of killed processes, bases nobody needs
+    removed: list[Path] = field(default_factory=list)  # half-written files of killed processes, bases not needed
     quarantined: list[tuple[Path, str]] = field(default_factory=list)  # damaged checkpoints, now *.broken, and why
     linked: list[tuple[Path, Path]] = field(default_factory=list)
 
 
 def repair_folder(folder: Path) -> Repairs:
-    """Clear away half-written files, put damaged checkpoints aside as `.broken`, point dangling links to the newest good one.
+    """Remove half-written files, rename damaged checkpoints to `.broken`, point dangling links to the newest good one.
 
-    A run folder means its checkpoints/ too, each with the links that lie there. A run that is being written is refused.
+    For a run folder its checkpoints/ is repaired too. A run that is being written is refused.
     """
-    with _nobody_writes(folder):
-        return _repair_folder(folder)
-
-
-def _repair_folder(folder: Path) -> Repairs:
+    refuse_outside_links(folder)
     done, good = Repairs(), []
     places = [place for place in (folder, folder / "checkpoints") if place.is_dir()]
-    for path in (path for place in places for path in stale_files(place, every_host=True)):
-        path.unlink()
-        done.removed.append(path)
-    for path in checkpoint_files(folder):
-        reason = verify(path)
-        if reason is None:
-            good.append(path)
-            continue
-        path.rename(path.with_name(path.name + ".broken"))
-        done.quarantined.append((path, reason))
-    for place in places:
-        _remove_bases(place, done)
-        _mend_links(place, [path for path in good if path.parent == place], done)
-        sync_folder(place, FileSystem())
+    with _writers_locked_out(folder):
+        for path in (path for place in places for path in stale_files(place, every_host=True)):
+            path.unlink()
+            done.removed.append(path)
+        for path in checkpoint_files(folder):
+            reason = verify(path)
+            if reason is None:
+                good.append(path)
+                continue
+            path.rename(path.with_name(path.name + ".broken"))
+            done.quarantined.append((path, reason))
+        for place in places:
+            done.removed += remove_unneeded_bases(place, DISK)
+            _repair_links(place, [path for path in good if path.parent == place], done)
+            sync_folder(place)
     return done
 
 
 @contextlib.contextmanager
-def _nobody_writes(folder: Path) -> Iterator[None]:
-    """Holds the locks of trainings that wrote here: what one that goes on has half written, or not yet linked, is no damage."""
+def _writers_locked_out(folder: Path) -> Iterator[None]:
+    """Hold the locks of trainings that wrote here: what a running one has half written is no damage."""
     with contextlib.ExitStack() as locks:
-        folder = folder.resolve()  # of "." the parent would be itself
+        folder = folder.resolve()  # the parent of "." would be itself
         for place in (folder, folder.parent):  # a run, or its checkpoints/
             if (place / LOCK_NAME).exists():
                 locks.enter_context(WriterLock(place, "wait until it ends, or stop it, then repair"))
         yield
 
 
-def _remove_bases(folder: Path, done: Repairs) -> None:
-    """Removes the whole files kept aside that no difference needs any more."""
-    needed = {identity.hex() for identity in needed_bases(folder)}
-    for path in folder.glob(".base-*.pt.slip"):
-        if path.name.removeprefix(".base-").removesuffix(".pt.slip") not in needed:
-            path.unlink()
-            done.removed.append(path)
-
-
-def _mend_links(folder: Path, good: list[Path], done: Repairs) -> None:
-    """Removes links to files that are gone; `latest` then points to the highest number among `good`."""
-    dangling = [
-        link
-        for name in ("latest", "best")
-        for link in folder.glob(f"{name}.pt*")
-        if link.is_symlink() and not link.exists()
-    ]
+def _repair_links(folder: Path, good: list[Path], done: Repairs) -> None:
+    """Remove links to files that are gone; `latest` then points to the highest number among `good`."""
+    links = [link for name in ("latest", "best") for link in folder.glob(f"{name}.pt*")]
+    dangling = [link for link in links if link.is_symlink() and not link.exists()]
     for link in dangling:
         link.unlink()
     numbered = [path for path in good if number_of(path) is not None]
     if numbered and any(link.name.startswith("latest.") for link in dangling):
         newest = max(numbered, key=lambda path: (number_of(path) or 0, path.stat().st_mtime_ns))
         link = folder / f"latest.pt{newest.suffix if newest.suffix in ('.slip', '.lz4') else ''}"
-        point_link(link, newest, FileSystem())
+        point_link(link, newest)
         done.linked.append((link, newest))
 
 
 def salvage(path: Path, out: Path | None = None) -> tuple[Path, list[str]]:
-    """Write what is still whole of a damaged `.slip` file to a new one; (the file, the tensors that are lost)."""
+    """Write the tensors of a damaged `.slip` file that can still be read to a new one; return it and the lost tensors."""
     file = find_file(path)
-    with SlipFile(file) as slip:
+    with CheckpointFile(file) as slip:
         index = slip.index
         opened: dict[int, Any] = {}
         for p in range(len(index.storages)):
             with contextlib.suppress(CorruptCheckpointError):
                 opened[p] = slip.storages([p])[p]
-        lost = {i for i, view in enumerate(index.views) if view.storage not in opened}
-        names = [".".join(map(str, where)) for where, i in tree.walk_leaves(index.structure) if i in lost]
-        state = tree.thaw(_without(index.structure, lost), slip.tensors(opened).__getitem__)
+        tensors = slip.tensors(opened)
+    lost = [".".join(map(str, where)) for where, i in walk_leaves(index.tree) if i not in tensors]
+    state = unflatten(index.tree, lambda i: tensors.get(i, MISSING))
     target = out or file.with_name(file.name.removesuffix(".slip").removesuffix(".pt") + ".salvaged.pt.slip")
-    write_whole(target, state, metrics=index.metrics, step=read_entry(file, 0).step)
-    return target, names
-
-
-def _without(node: Any, lost: set[int]) -> Any:
-    """A frozen tree without some tensors: their keys are left out, in lists None stands in their place."""
-    if type(node) is not tree.Node:
-        return node
-    tag, value = node
-    if tag in ("dict", "odict"):
-        pairs = value if tag == "dict" else value[0]
-        kept = [(k, _without(v, lost)) for k, v in pairs if not _is_lost(v, lost)]
-        return tree.Node(tag, kept if tag == "dict" else [kept, value[1]])
-    if tag in ("list", "tuple"):
-        return tree.Node(tag, [None if _is_lost(v, lost) else _without(v, lost) for v in value])
-    return None if _is_lost(node, lost) else node
-
-
-def _is_lost(node: Any, lost: set[int]) -> bool:
-    if type(node) is not tree.Node or node.tag not in ("tensor", "learning", "ndarray", "parameter"):
-        return False
-    return (node.value[0] if node.tag == "parameter" else node.value) in lost
+    write_checkpoint(target, state, metrics=index.metrics, step=read_entry(file).step)
+    return target, lost

@@ -1,19 +1,18 @@
-"""Which checkpoints of a folder stay, and the `latest` and `best` links. The folder itself is the only record."""
+"""Which checkpoints of a folder are kept, and the `latest` and `best` links. The folder itself is the only record."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.format import HEADER, IS_DIFFERENCE, MAGIC, read_index
+from slipstream.checkpoint.file import IS_DIFFERENCE, KIND, open_container, read_summary
+from slipstream.checkpoint.load import FORMS, number_of, series_of
+from slipstream.storage.container import read_header
 from slipstream.storage.files import FileSystem, point_link, sync_folder
-
-_NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d+)(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
 
 
 @dataclass
@@ -23,15 +22,15 @@ class Entry:
     path: Path
     step: int
     identity: bytes = b""
-    base: bytes = b""  # identity of the full file it needs
+    base: bytes = b""  # identity of the complete file it needs
     metrics: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Retention:
-    """Keep the last `keep_last`, those whose step is a multiple of `keep_every`, and the best by `best_metric`; and what these need.
+    """Keep the last `keep_last`, those whose step is a multiple of `keep_every`, the best by `best_metric`, and what these need.
 
-    Without `keep_last` nothing is ever removed. Only numbered files of the same name as the one just saved are looked at.
+    Without `keep_last` nothing is removed. Only numbered files of the same series as the one just saved are considered.
     """
 
     keep_last: int | None = None
@@ -42,21 +41,19 @@ class Retention:
 
     def __post_init__(self) -> None:
         if self.keep_last is not None and self.keep_last < 1:
-            raise ValueError(f"keep_last ({self.keep_last}) must be at least 1, or None to keep all")
+            raise ValueError(f"keep_last={self.keep_last} must be at least 1, or None to keep all")
         if self.keep_every is not None and (self.keep_every < 1 or self.keep_last is None):
-            raise ValueError(
-                "keep_every needs keep_last, and must be at least 1: without keep_last every checkpoint is kept"
-            )
+            raise ValueError("keep_every needs keep_last, and must be at least 1: without keep_last all are kept")
         if self.best_mode not in ("max", "min"):
-            raise ValueError(f"best_mode is {self.best_mode!r}: use 'max' or 'min'")
+            raise ValueError(f"best_mode={self.best_mode!r} is unknown: use 'max' or 'min'")
 
     def apply(self, saved: Path, known: dict[Path, Entry], fs: FileSystem) -> list[Path]:
-        """After `saved` was written: point the links, remove what need not stay; the removed paths."""
-        if self.links and _NAME.match(saved.name):  # a file without a number is not one of a series
+        """After `saved` was written, update the links and remove what is not kept; return the removed paths."""
+        if self.links and number_of(saved) is not None:  # a file without a number is not one of a series
             _link(saved, "latest", fs)
         if self.keep_last is None and self.best_metric is None:
             return []
-        entries = family(saved, known)
+        entries = _series(saved, known)
         best = self._best(entries)
         if self.links and best is not None and best.path == saved:
             _link(saved, "best", fs)
@@ -68,18 +65,15 @@ class Retention:
         keep |= {best.path} if best is not None else set()
         keep |= {Path(os.path.realpath(link)) for link in saved.parent.glob("best.pt*") if link.is_symlink()}
         needed = {e.base for e in entries if e.path in keep and e.base}
-        removed = [e.path for e in entries if e.path not in keep and (e.identity not in needed or not e.identity)]
-        removed.sort(
-            key=lambda p: not _is_difference(p)
-        )  # differences first: cut short here, no difference loses its base
-        for path in removed:
+        removed = [e for e in entries if e.path not in keep and (e.identity not in needed or not e.identity)]
+        for entry in sorted(removed, key=lambda e: not e.base):  # differences first: none ever loses its base
             with contextlib.suppress(FileNotFoundError):
-                fs.unlink(path)
-            known.pop(path, None)
+                fs.unlink(entry.path)
+            known.pop(entry.path, None)
         if removed:
-            _remove_unneeded_bases(saved.parent, fs)
+            remove_unneeded_bases(saved.parent, fs)
             sync_folder(saved.parent, fs)
-        return removed
+        return [entry.path for entry in removed]
 
     def _best(self, entries: list[Entry]) -> Entry | None:
         name = self.best_metric
@@ -88,71 +82,56 @@ class Retention:
         return max(rated, key=lambda e: (sign * e.metrics[str(name)], e.step), default=None)
 
 
-def family(saved: Path, known: dict[Path, Entry]) -> list[Entry]:
+def _series(saved: Path, known: dict[Path, Entry]) -> list[Entry]:
     """The checkpoints beside `saved` that differ from it only by their number. `known` remembers what was read."""
-    match = _NAME.match(saved.name)
-    if match is None:
+    series = series_of(saved)
+    if series is None:
         return [known[saved]] if saved in known else []
     out = []
     for path in saved.parent.iterdir():
-        other = _NAME.match(path.name)
-        if other is None or other["stem"] != match["stem"] or path.is_symlink() or not path.is_file():
-            continue
-        if path not in known:
-            known[path] = read_entry(path, int(other["step"]))
-        out.append(known[path])
+        if series_of(path) == series and not path.is_symlink() and path.is_file():
+            if path not in known:
+                known[path] = read_entry(path)
+            out.append(known[path])
     return out
 
 
-def number_of(path: Path) -> int | None:
-    """The number at the end of a checkpoint's name; None where it has none."""
-    match = _NAME.match(path.name)
-    return int(match["step"]) if match else None
+def read_entry(path: Path) -> Entry:
+    """Read what a file says about itself; a torch file says nothing, and a damaged one is left to `verify`."""
+    entry = Entry(path, number_of(path) or 0)
+    with contextlib.suppress(CheckpointError, OSError):
+        if read_header(path) is not None:
+            with open_container(path) as container:
+                summary = read_summary(container)
+            step = entry.step if summary.step is None else summary.step
+            return Entry(path, step, summary.identity, summary.base[1] if summary.base else b"", summary.metrics)
+    return entry
 
 
-def read_entry(path: Path, step: int) -> Entry:
-    """What a file says about itself; a plain torch file says nothing, and a damaged one is left to `verify`."""
-    with contextlib.suppress(CheckpointError, OSError), open(path, "rb") as file:
-        if file.read(len(MAGIC)) == MAGIC:
-            index = read_index(file.fileno(), path)
-            base = index.base[1] if index.base else b""
-            return Entry(path, step if index.step is None else index.step, index.identity, base, index.metrics)
-    return Entry(path, step)
-
-
-def needed_bases(folder: Path) -> dict[bytes, list[Path]]:
-    """Identity of every full file that differences in `folder` need, with the differences."""
-    out: dict[bytes, list[Path]] = {}
+def needed_bases(folder: Path) -> set[bytes]:
+    """The identities of the complete files that differences in `folder` need."""
+    found = set()
     for path in folder.glob("*.slip"):
-        if not path.is_symlink() and _is_difference(path):
-            entry = read_entry(path, 0)
-            if entry.base:  # a damaged one cannot say
-                out.setdefault(entry.base, []).append(path)
-    return out
+        header = None if path.is_symlink() else read_header(path)
+        if header is not None and header[0] == KIND and header[1] & IS_DIFFERENCE:
+            found.add(read_entry(path).base)
+    return found - {b""}  # of a damaged one
 
 
-def _remove_unneeded_bases(folder: Path, fs: FileSystem) -> None:
+def remove_unneeded_bases(folder: Path, fs: FileSystem) -> list[Path]:
+    """Remove the complete files kept aside that no difference needs any more; return them."""
     aside = list(folder.glob(".base-*.pt.slip"))
-    if aside:
-        needed = {identity.hex() for identity in needed_bases(folder)}
-        for path in aside:
-            if path.name.removeprefix(".base-").removesuffix(".pt.slip") not in needed:
-                fs.unlink(path)
-
-
-def _is_difference(path: Path) -> bool:
-    try:
-        with open(path, "rb") as file:
-            head = file.read(HEADER.size)
-    except OSError:
-        return False
-    return len(head) == HEADER.size and head[: len(MAGIC)] == MAGIC and bool(HEADER.unpack(head)[2] & IS_DIFFERENCE)
+    needed = {identity.hex() for identity in needed_bases(folder)} if aside else set()
+    removed = [p for p in aside if p.name.removeprefix(".base-").removesuffix(".pt.slip") not in needed]
+    for path in removed:
+        fs.unlink(path)
+    return removed
 
 
 def _link(saved: Path, name: str, fs: FileSystem) -> None:
     form = saved.suffix if saved.suffix in (".slip", ".lz4") else ""
     point_link(saved.with_name(f"{name}.pt{form}"), saved, fs)
-    for other in ("", ".slip", ".lz4"):
+    for other in FORMS:
         stale = saved.with_name(f"{name}.pt{other}")
         if other != form and stale.is_symlink():
             fs.unlink(stale)

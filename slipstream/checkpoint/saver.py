@@ -1,4 +1,4 @@
-"""AsyncCheckpointSaver: snapshot at once, write later."""
+"""AsyncCheckpointSaver: copy the state now, write it in the background."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from slipstream.checkpoint import tree
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.forms import snapshot_state, write_lz4, write_pt
-from slipstream.checkpoint.reader import aside_name
-from slipstream.checkpoint.retention import Entry, Retention, needed_bases, read_entry
+from slipstream.checkpoint.file import Base, CheckpointWriter, aside_name, make_image, make_tensor
+from slipstream.checkpoint.load import number_of, write_lz4, write_pt
+from slipstream.checkpoint.retention import Entry, Retention, needed_bases
 from slipstream.checkpoint.signals import StopFlag
-from slipstream.checkpoint.writer import Base, SlipWriter, make_image
-from slipstream.storage.codec import Workers
+from slipstream.storage.background import SAVER_NICE, BackgroundWorker, close_after, save_timings
 from slipstream.storage.codec.registry import zstandard_module
+from slipstream.storage.container import read_header
 from slipstream.storage.files import FileSystem, prepare_folder
-from slipstream.storage.queue import NICE, SaveQueue, close_after, timings
-from slipstream.storage.staging import Buffer, Staging
+from slipstream.storage.serializer import flatten, unflatten
+from slipstream.storage.staging import Buffer, Layout, Staging
 
 _SUFFIX = {"slip": ".slip", "lz4": ".lz4", "pt": ""}
 
 
 @dataclass
-class _Job:
-    structure: Any
+class _Snapshot:
+    tree: Any
     buffer: Buffer
     path: Path
     form: str
@@ -52,17 +52,18 @@ class AsyncCheckpointSaver:
                 if saver.stop_requested:
                     break
 
-    max_queue_size: snapshots that may wait, besides the one being written.
-    queue_policy: what `save_async` does when that many wait: "block"; "drop_oldest" of those waiting; "keep_newest" (drop all
-        that wait); "raise". What is dropped is counted in `get_stats()`.
-    compression_level: 0-16, the documents' scale; LZ4's own for "lz4"; for ours 0 stores raw and 1-9 is the fast setting.
-    full_every: write a whole file every n-th time and differences to it in between; needs one snapshot's memory more.
-    moments: "int8" or "bf16" stores optimizer moments approximately (lossy, much smaller); None keeps every bit.
-    keep_last, keep_every, best_metric, best_mode, links: see `Retention`.
-    threads: how many compress; by default as many as there are cores, at most 4.
+    An error of the thread is raised, as CheckpointError, by the next `save_async`, `wait` or `shutdown`. That call saves
+    nothing; later ones work again once the cause is gone.
 
-    An error of the thread is raised, as CheckpointError, by the next `save_async`, `wait` or `shutdown`; that call saves
-    nothing, and later ones work again once the cause is gone.
+    Args:
+        max_queue_size: snapshots that may wait, besides the one being written.
+        queue_policy: what `save_async` does when that many wait: "block", "drop_oldest", "keep_newest" (drop all that wait) or
+            "raise". `get_stats()` counts what was dropped.
+        compression_level: 0 to 16. LZ4's own scale for "lz4"; for `.slip` 0 stores raw and 1 to 9 is the fast setting.
+        full_every: write a complete file every n-th time and differences to it in between. Needs the memory of one more snapshot.
+        moments: "int8" or "bf16" stores optimizer moments approximately (lossy, much smaller); None keeps every bit.
+        keep_last, keep_every, best_metric, best_mode, links: see `Retention`.
+        threads: how many compress; by default one per core, at most 4.
     """
 
     def __init__(
@@ -83,17 +84,16 @@ class AsyncCheckpointSaver:
         fs: FileSystem | None = None,
     ) -> None:
         if full_every < 1:
-            raise ValueError(f"full_every ({full_every}) must be at least 1")
+            raise ValueError(f"full_every={full_every} must be at least 1")
         if moments not in (None, "int8", "bf16"):
-            raise ValueError(f"moments is {moments!r}: use None (exact), 'bf16' or 'int8'")
+            raise ValueError(f"moments={moments!r} is unknown: use None (exact), 'bf16' or 'int8'")
         if not 0 <= compression_level <= 16:
-            raise ValueError(f"compression_level is {compression_level}: use 0 (none) to 16")
+            raise ValueError(f"compression_level={compression_level} must be from 0 (none) to 16")
         self.max_queue_size, self.queue_policy, self.verbose = max_queue_size, queue_policy, verbose
         self.compression_level, self.full_every, self.moments = compression_level, full_every, moments
         self.retention = Retention(keep_last, keep_every, best_metric, best_mode, links)
         self._fs = fs or FileSystem()
-        self._workers = Workers(threads, nice=NICE)
-        self._writer = SlipWriter(self._workers, self._fs)
+        self._writer = CheckpointWriter(threads, SAVER_NICE, self._fs)
         self._staging = Staging()
         self._stop = StopFlag()
         self._base: Base | None = None
@@ -101,20 +101,17 @@ class AsyncCheckpointSaver:
         self._since_full = 0
         self._known: dict[Path, Entry] = {}
         self._folders: set[str] = set()
-        self._counts = dict.fromkeys(
-            ("saved", "full", "differences", "bytes_in", "bytes_out", "packed_in", "packed_out"), 0
-        )
+        counts = ("saved", "full", "differences", "bytes_in", "bytes_out", "packed_in", "packed_out")
+        self._counts = dict.fromkeys(counts, 0)
         self._blocking_ms: deque[float] = deque(maxlen=1000)
-        self._queue: SaveQueue[_Job] = SaveQueue(
-            self._write,
-            self._release,
-            name_of=lambda job: str(job.path),
-            size=max_queue_size,
-            policy=queue_policy,
+        self._worker = BackgroundWorker(
+            "checkpoint saver",
+            max_queue_size=max_queue_size,
+            queue_policy=queue_policy,
+            nice=SAVER_NICE,
             error=CheckpointError,
-            owner="saver",
-            say=self._say,
             on_exit=self.shutdown,
+            log=self._log,
         )
 
     def save_async(
@@ -126,67 +123,71 @@ class AsyncCheckpointSaver:
         metrics: dict[str, float] | None = None,
         step: int | None = None,
     ) -> Path:
-        """Keep the state as it is now and write it in the background; the path it will have.
+        """Copy the state as it is now and write it in the background.
 
-        compress: True writes `path`.slip, our format; "lz4" `path`.lz4; False `path` itself, a plain torch file.
-        metrics: numbers stored with the checkpoint, among them the one `best_metric` names. step: the iteration; else taken
-        from the file's name.
+        Args:
+            compress: True writes `path`.slip, our format; "lz4" `path`.lz4; False `path` itself, a plain torch file.
+            metrics: numbers stored with the checkpoint, among them the one that `best_metric` names.
+            step: the iteration; by default the number in the file's name.
+
+        Returns:
+            The path that the file will have.
         """
         start = time.perf_counter()
         form = _form(compress)
         name = os.fspath(path)
         target = Path(name if name.endswith(_SUFFIX[form]) else name + _SUFFIX[form])
-        self._queue.check()
+        self._worker.check()
         folder = os.path.dirname(name)
         if folder not in self._folders:
             prepare_folder(target.parent)
             self._folders.add(folder)
-        self._queue.make_room()
-        structure, leaves = tree.freeze(checkpoint)
+        self._worker.make_room()
+        tree, leaves = flatten(checkpoint, error=CheckpointError)
         buffer = self._staging.snapshot(leaves)
-        job = _Job(structure, buffer, target, form, {k: float(v) for k, v in (metrics or {}).items()}, step)
-        self._queue.put(job)
+        snapshot = _Snapshot(tree, buffer, target, form, {k: float(v) for k, v in (metrics or {}).items()}, step)
+        self._worker.submit(self._write, snapshot, label=str(target), done=functools.partial(self._release, buffer))
         self._blocking_ms.append(1e3 * (time.perf_counter() - start))
         return target
 
     def get_stats(self) -> dict[str, Any]:
-        """What was saved and what it cost. Times in milliseconds, over the last 1,000 saves.
+        """Return what was saved and what it cost. Times in milliseconds, over the last 1,000 saves.
 
-        `bytes_in` and `bytes_out` are of all files, `compression_ratio` and the `packed_*` it is made of those that were compressed.
+        `bytes_in` and `bytes_out` count all files; `packed_*` and `compression_ratio` those that were compressed.
         """
         out = self._counts["packed_out"]
         return {
             "total_saved": self._counts["saved"],
             **self._counts,
-            "dropped": self._queue.dropped,
-            "failed": self._queue.failed,
+            "dropped": self._worker.dropped,
+            "failed": self._worker.failed,
             "compression_ratio": self._counts["packed_in"] / out if out else 1.0,
-            "queue_size": len(self._queue),
-            **timings(self._blocking_ms, self._queue.background_ms),
+            "queue_size": len(self._worker),
+            **save_timings(self._blocking_ms, self._worker.durations_ms),
         }
 
     def wait(self, timeout: float | None = None) -> None:
-        """Block until everything queued is on the disk; raises what went wrong."""
-        self._queue.wait(timeout)
+        """Wait until everything queued is on the disk; raise the errors of saves that failed."""
+        self._worker.wait(timeout)
 
     def shutdown(self, timeout: float | None = 60) -> None:
-        """Finish the queue and end the threads; raises what went wrong and was not raised before. Safe to call twice."""
+        """Finish the queue and end the threads; raise errors that were not raised before. May be called twice."""
         self._stop.restore()
-        if self._queue.close(timeout):  # a forked child owns neither the thread nor the files
-            self._workers.close()
-            self._queue.raise_errors()
+        if self._worker.close(timeout):  # a forked child owns neither the thread nor the files
+            self._writer.close()
+            self._worker.raise_errors()
 
     @property
     def stop_requested(self) -> bool:
-        """True once SIGINT, SIGTERM or SIGUSR1 came: end the iteration, save a last checkpoint, leave."""
+        """True after SIGINT, SIGTERM or SIGUSR1: end the iteration, save a last checkpoint, leave."""
         return self._stop.requested
 
     def install_signal_handlers(self, on_stop: Callable[[int], None] | None = None) -> None:
         """Turn the first SIGINT, SIGTERM or SIGUSR1 into `stop_requested`; a second SIGINT ends the process at once.
 
         The handler saves nothing itself: in the middle of an update the state is neither the old nor the new one. The loop
-        asks `stop_requested` after each iteration, saves and leaves; `shutdown` finishes the queue and gives the signals
-        back. `on_stop(signum)` is called when the first signal comes, to tell the user. Call this from the main thread.
+        reads `stop_requested` after each iteration, saves and leaves; `shutdown` finishes the queue and restores the
+        signals. `on_stop(signum)` is called at the first signal. Call this from the main thread.
         """
         self._stop.install(on_stop)
 
@@ -196,108 +197,106 @@ class AsyncCheckpointSaver:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         close_after(self.shutdown, CheckpointError, error)
 
-    def _release(self, job: _Job) -> None:
-        if job.buffer is not self._base_buffer:
-            self._staging.release(job.buffer)
+    def _release(self, buffer: Buffer) -> None:
+        if buffer is not self._base_buffer:
+            self._staging.release(buffer)
 
-    def _write(self, job: _Job) -> None:
-        host = job.buffer.fetch()
-        layout = job.buffer.layout
-        self._put_aside(job.path)
-        if job.form == "slip":
-            written, identity, base = self._write_slip(job, host)
+    def _write(self, snapshot: _Snapshot) -> None:
+        path, layout, host = snapshot.path, snapshot.buffer.layout, snapshot.buffer.fetch()
+        self._keep_base(path)
+        identity = base = b""
+        if snapshot.form == "slip":
+            written, identity, base = self._write_slip(snapshot, host)
+        elif snapshot.form == "lz4":
+            written = write_lz4(path, _state_of(snapshot.tree, layout, host), self.compression_level, self._fs)
         else:
-            state = snapshot_state(job.structure, layout, host)
-            identity, base = b"", b""
-            if job.form == "lz4":
-                written = write_lz4(job.path, state, self.compression_level, self._fs)
-            else:
-                written = write_pt(job.path, state, self._fs)
+            written = write_pt(path, _state_of(snapshot.tree, layout, host), self._fs)
         self._counts["saved"] += 1
-        self._counts["bytes_in"] += layout.nbytes
-        self._counts["bytes_out"] += written
-        if job.form != "pt":
-            self._counts["packed_in"] += layout.nbytes
-            self._counts["packed_out"] += written
-        step = job.step if job.step is not None else read_step(job.path)
-        self._known[job.path] = Entry(job.path, step, identity, base, job.metrics)
-        self._say(f"{job.path}: {layout.nbytes / 1e6:.1f} MB as {written / 1e6:.1f} MB")
-        removed = self.retention.apply(job.path, self._known, self._fs)
+        for kind in ("bytes", "packed") if snapshot.form != "pt" else ("bytes",):
+            self._counts[f"{kind}_in"] += layout.nbytes
+            self._counts[f"{kind}_out"] += written
+        step = snapshot.step if snapshot.step is not None else number_of(path) or 0
+        self._known[path] = Entry(path, step, identity, base, snapshot.metrics)
+        self._log(f"{path}: {layout.nbytes / 1e6:.1f} MB as {written / 1e6:.1f} MB")
+        removed = self.retention.apply(path, self._known, self._fs)
         if self._base is not None and self._base.path in removed:
             self._forget_base()
 
-    def _write_slip(self, job: _Job, host: np.ndarray) -> tuple[int, bytes, bytes]:
-        layout = job.buffer.layout
+    def _write_slip(self, snapshot: _Snapshot, host: np.ndarray) -> tuple[int, bytes, bytes]:
+        layout = snapshot.buffer.layout
         image = make_image(layout, host, self.moments)
-        base = self._base if self._can_differ(job) else None
+        base = self._base if self._can_differ(snapshot) else None
         identity, written = self._writer.write(
-            job.path,
-            job.structure,
+            snapshot.path,
+            snapshot.tree,
             layout.views,
             image,
             level=_zstd_level(self.compression_level),
             base=base,
-            metrics=job.metrics,
-            step=job.step,
+            metrics=snapshot.metrics,
+            step=snapshot.step,
         )
         self._counts["differences" if base else "full"] += 1
         if base is not None:
             self._since_full += 1
         elif self.full_every > 1:
             self._forget_base()
-            self._base, self._base_buffer, self._since_full = Base(job.path, identity, layout, image), job.buffer, 0
+            self._base = Base(snapshot.path, identity, layout, image)
+            self._base_buffer, self._since_full = snapshot.buffer, 0
         return written, identity, base.identity if base else b""
 
-    def _can_differ(self, job: _Job) -> bool:
-        """A difference needs its whole file on disk, beside it, untouched, and the same tensors."""
+    def _can_differ(self, snapshot: _Snapshot) -> bool:
+        """Whether a difference is possible: its base is on disk, beside it, unchanged, with the same tensors."""
         base = self._base
-        if base is None or self._since_full + 1 >= self.full_every or base.layout != job.buffer.layout:
+        if base is None or self._since_full + 1 >= self.full_every or base.layout != snapshot.buffer.layout:
             return False
-        if base.path.parent != job.path.parent or base.path == job.path:
+        if base.path.parent != snapshot.path.parent or base.path == snapshot.path:
             return False
-        return read_entry(base.path, 0).identity == base.identity
+        header = read_header(base.path)
+        return header is not None and header[2] == base.identity
 
     def _forget_base(self) -> None:
         if self._base_buffer is not None:
             self._staging.release(self._base_buffer)
         self._base = self._base_buffer = None
 
-    def _put_aside(self, path: Path) -> None:
-        """Before a whole file is written over: keep it under another name while differences need it."""
-        if path.suffix != ".slip" or not path.exists():
-            return
-        identity = read_entry(path, 0).identity
-        aside = path.with_name(aside_name(identity))
-        if identity in needed_bases(path.parent) and not aside.exists():
-            self._fs.link(path, aside)
+    def _keep_base(self, path: Path) -> None:
+        """Before a complete file is overwritten, keep it under another name while differences need it."""
+        header = read_header(path) if path.suffix == ".slip" else None
+        if header is not None and header[2] in needed_bases(path.parent):
+            aside = path.with_name(aside_name(header[2]))
+            if not aside.exists():
+                self._fs.link(path, aside)
 
-    def _say(self, text: str) -> None:
+    def _log(self, text: str) -> None:
         if self.verbose:
             print(f"[checkpoint] {text}", flush=True)
 
 
-def read_step(path: Path) -> int:
-    """The last number in a file's name, or 0."""
-    digits = "".join(c if c.isdigit() else " " for c in path.name.split(".pt")[0]).split()
-    return int(digits[-1]) if digits else 0
+def _state_of(tree: Any, layout: Layout, host: np.ndarray) -> Any:
+    """The state of a snapshot; its tensors share the snapshot's memory, each through a storage of its own."""
+    parts = []
+    for storage in layout.storages:
+        start = layout.streams[storage.stream].start + storage.start if layout.streams else 0
+        data = host[start : start + storage.nbytes]
+        parts.append(torch.from_numpy(data) if storage.nbytes else torch.empty(0, dtype=torch.uint8))
+    return unflatten(tree, lambda i: make_tensor(layout.views[i], parts[layout.views[i].storage]))
 
 
 @functools.cache
 def _form(compress: bool | str) -> str:
     if compress is True or compress == "slip":
-        zstandard_module()  # asked for here, so that its absence is told to the caller
+        zstandard_module()  # imported here, so that its absence is an error of this call
         return "slip"
     if compress is False:
         return "pt"
     if compress == "lz4":
         if find_spec("lz4") is None:
-            raise ImportError(
-                "compress='lz4' needs the lz4 package: pip install lz4, or save with compress=True or False"
-            )
+            raise ImportError("compress='lz4' needs the lz4 package: pip install lz4, or save with compress=True or False")
         return "lz4"
-    raise ValueError(f"compress is {compress!r}: use True (our format), 'lz4' or False (a plain .pt)")
+    raise ValueError(f"compress={compress!r} is unknown: use True (our format), 'lz4' or False (a plain .pt)")
 
 
 def _zstd_level(level: int) -> int:
-    """The documents' 0-16 as the nearest effort of ours. Beyond 9 it buys less than a percent on weights."""
+    """The level 0 to 16 as the nearest effort of ours. Beyond 9 it gains less than a percent on weights."""
     return 0 if level == 0 else 1 if level <= 9 else 3 if level <= 12 else 6

@@ -1,4 +1,4 @@
-"""`slipstream ckpt`: look at checkpoints, check them, compare, make whole, convert, repair."""
+"""`slipstream ckpt`: look at checkpoints, check them, compare, squash, convert, repair."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from slipstream.checkpoint import maintenance, tree
+from slipstream.checkpoint import maintenance
 from slipstream.checkpoint.errors import CheckpointError
+from slipstream.checkpoint.file import CheckpointFile
 from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint
-from slipstream.checkpoint.reader import SlipFile
 from slipstream.cli.subcommands import run_command
+from slipstream.storage.errors import SaveError
+from slipstream.storage.serializer import flatten, walk_leaves
 
 
 def main(argv: list[str]) -> int:
     """Run one `slipstream ckpt` command; the exit code: 0 good, 1 broken or different, 2 could not be done."""
-    return run_command(_parser(), argv, (CheckpointError, OSError, KeyError))
+    return run_command(_parser(), argv, (SaveError, OSError, KeyError))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -40,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("a", type=Path)
     diff.add_argument("b", type=Path)
     diff.add_argument("--limit", type=int, default=40, help="rows to show (default 40)")
-    squash = add("squash", _squash, "make a difference a whole file that needs no other")
+    squash = add("squash", _squash, "make a difference a complete file that needs no other")
     squash.add_argument("path", type=Path)
     squash.add_argument("--out", type=Path, help="write here instead of in place")
     export = add("export", _export, "write a plain torch or safetensors file")
@@ -50,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     repair = add(
         "repair",
         _repair,
-        "a folder: clear half-written files, put broken ones aside, mend links; a file: save what is whole",
+        "a folder: remove half-written files, move broken ones aside, repair links; a file: save the tensors that can be read",
     )
     repair.add_argument("path", type=Path)
     repair.add_argument("--out", type=Path, help="where to write what is saved of a broken file")
@@ -72,50 +74,43 @@ def _info(args: argparse.Namespace, console: Console) -> int:
 
 def _describe(path: Path) -> list[str]:
     size = path.stat().st_size
+    row = [_plain(path.name), "", "", f"{size / 1e6:.2f}", "", "", ""]
     if not is_slip(path):
-        return [
-            path.name,
-            "LZ4 around torch" if path.suffix == ".lz4" else "torch",
-            "",
-            f"{size / 1e6:.2f}",
-            "",
-            "",
-            "",
-        ]
+        row[1] = "LZ4 around torch" if path.suffix == ".lz4" else "torch"
+        return row
     try:
-        with SlipFile(path) as slip:
+        with CheckpointFile(path) as slip:
             index = slip.index
     except CheckpointError as error:
-        return [path.name, f"[red]broken[/red]: {escape(str(error))}", "", f"{size / 1e6:.2f}", "", "", ""]
-    kind = f"difference to {index.base[0]}" if index.base else "whole"
-    if any(coding for _, coding in index.storages):
-        kind += f", {next(coding for _, coding in index.storages if coding)} moments"
+        row[1] = f"[red]broken[/red]: {_plain(str(error))}"
+        return row
+    row[1] = _plain(f"difference to {index.base[0]}") if index.base else "complete"
+    if codings := {coding for _, coding in index.storages if coding}:
+        row[1] += f", {codings.pop()} moments"
+    row[2] = "" if index.step is None else str(index.step)
     raw = index.raw_bytes
-    saved = f"{100 * (1 - size / raw):.1f} %" if raw else ""
-    metrics = ", ".join(f"{k} {v:.4g}" for k, v in index.metrics.items())
-    return [
-        path.name,
-        kind,
-        "" if index.step is None else str(index.step),
-        f"{size / 1e6:.2f}",
-        f"{raw / 1e6:.2f}",
-        saved,
-        metrics,
-    ]
+    row[4:6] = f"{raw / 1e6:.2f}", f"{100 * (1 - size / raw):.1f} %" if raw else ""
+    row[6] = _plain(", ".join(f"{k} {v:.4g}" for k, v in index.metrics.items()))
+    return row
+
+
+def _plain(text: str) -> str:
+    """Text from a file, without control characters and markup."""
+    return escape("".join(c if c.isprintable() else "?" for c in text))
 
 
 def _tensor_table(path: Path) -> Table:
     table = Table("key", "dtype", "shape", "saved from")
     if is_slip(path):
-        with SlipFile(path) as slip:
-            for where, i in tree.walk_leaves(slip.index.structure):
+        with CheckpointFile(path) as slip:
+            for where, i in walk_leaves(slip.index.tree):
                 view = slip.index.views[i]
-                table.add_row(escape(".".join(map(str, where))), view.dtype, str(tuple(view.shape)), view.device)
+                table.add_row(_plain(".".join(map(str, where))), view.dtype, str(view.shape), view.device)
         return table
-    structure, leaves = tree.freeze(load_checkpoint(path))
-    for where, i in tree.walk_leaves(structure):
+    tree, leaves = flatten(load_checkpoint(path))
+    for where, i in walk_leaves(tree):
         data = leaves.data[i]
-        table.add_row(escape(".".join(map(str, where))), str(data.dtype), str(tuple(data.shape)), "")
+        table.add_row(_plain(".".join(map(str, where))), str(data.dtype), str(tuple(data.shape)), "")
     return table
 
 
@@ -128,7 +123,7 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
             reason = maintenance.verify(path)
             broken += reason is not None
             name = str(path.relative_to(given)) if given.is_dir() else str(path)
-            table.add_row(name, "[green]good[/green]" if reason is None else "[red]broken[/red]", escape(reason or ""))
+            table.add_row(name, "[green]good[/green]" if reason is None else "[red]broken[/red]", _plain(reason or ""))
     console.print(table)
     console.print(f"{table.row_count - broken} good, {broken} broken")
     return 1 if broken else 0
@@ -141,8 +136,8 @@ def _diff(args: argparse.Namespace, console: Console) -> int:
     for change in changes[: args.limit]:
         largest = "" if change.largest is None else f"{change.largest:.3g}"
         table.add_row(
-            escape(change.path),
-            escape(change.what),
+            _plain(change.path),
+            _plain(change.what),
             largest,
             "" if change.share is None else f"{100 * change.share:.1f} %",
         )
@@ -156,7 +151,7 @@ def _squash(args: argparse.Namespace, console: Console) -> int:
     path = find_file(args.path)
     before = path.stat().st_size
     out = maintenance.squash(path, args.out)
-    console.print(f"{out} is whole: {before / 1e6:.2f} MB as it was, {out.stat().st_size / 1e6:.2f} MB now")
+    console.print(f"{out} is complete: {before / 1e6:.2f} MB as it was, {out.stat().st_size / 1e6:.2f} MB now")
     return 0
 
 
@@ -165,7 +160,7 @@ def _export(args: argparse.Namespace, console: Console) -> int:
     console.print(f"wrote {out} ({out.stat().st_size / 1e6:.2f} MB)")
     if left:
         console.print(
-            f"left out, since safetensors holds tensors alone: {escape(', '.join(left[:12]))}{' ...' if len(left) > 12 else ''}"
+            f"left out, since safetensors holds tensors alone: {_plain(', '.join(left[:12]))}{' ...' if len(left) > 12 else ''}"
         )
     return 0
 
@@ -173,14 +168,14 @@ def _export(args: argparse.Namespace, console: Console) -> int:
 def _repair(args: argparse.Namespace, console: Console) -> int:
     if not args.path.is_dir():
         out, lost = maintenance.salvage(args.path, args.out)
-        console.print(f"wrote {out}; {len(lost)} tensors are lost{': ' + escape(', '.join(lost[:12])) if lost else ''}")
+        console.print(f"wrote {out}; {len(lost)} tensors are lost{': ' + _plain(', '.join(lost[:12])) if lost else ''}")
         return 1 if lost else 0
     done = maintenance.repair_folder(args.path)
     table = Table("what", "file", "why")
     for path in done.removed:
         table.add_row("removed", path.name, "left by a process that is gone, or needed by nothing")
     for path, reason in done.quarantined:
-        table.add_row("put aside", f"{path.name}.broken", escape(reason))
+        table.add_row("moved aside", f"{path.name}.broken", _plain(reason))
     for link, target in done.linked:
         table.add_row("link", link.name, f"now {target.name}")
     console.print(table if table.row_count else "nothing to repair")

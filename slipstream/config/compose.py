@@ -84,7 +84,7 @@ def from_dict(kind: type[Any], data: dict[str, Any]) -> Any:
 def _saved_config(run: str) -> dict[str, Any]:
     """What a run was last flown with, from the newest checkpoint that can say it."""
     from slipstream.checkpoint import load_checkpoint
-    from slipstream.checkpoint.newest import newest_good
+    from slipstream.checkpoint.load import newest_good
     from slipstream.training.run_folder import RunFolder
 
     if Path(run).is_file():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import struct
 import zlib
@@ -183,8 +184,7 @@ class Container:
         """Return a section, uint8 [n], after its checksum was tested."""
         start, size = self._place(number)
         assert self._data is not None, "the file was not mapped, or is closed"
-        if zlib.crc32(self._data[start : start + _padded(size)].data) != self.checksums[number]:
-            self._fail_checksum(number)
+        self.check(number, self._data[start : start + _padded(size)].data)
         return self._data[start : start + size]
 
     def array(self, reference: Any, what: str = "an array") -> np.ndarray:
@@ -207,8 +207,16 @@ class Container:
             out[:] = self._data[start : start + _padded(size)].data
         elif os.preadv(self._fd, [out], start) != _padded(size):
             self.reader.fail("the file was cut short while it was read")
-        if zlib.crc32(out) != self.checksums[number]:
-            self._fail_checksum(number)
+        self.check(number, out)
+
+    def check(self, number: int, data: Any) -> None:
+        """Test the checksum of a section; `data` is the section with its padding."""
+        if zlib.crc32(data) != self.checksums[number]:
+            self.reader.fail(f"section {number} (from byte {self.offsets[number]}) has a wrong checksum")
+
+    def map_copy(self) -> mmap.mmap:
+        """Map the complete file so that writing to the map changes memory and never the file."""
+        return mmap.mmap(self._fd, 0, access=mmap.ACCESS_COPY)
 
     def damage(self) -> Iterator[tuple[int, str]]:
         """Test every section; yield the number and the error message of those that are damaged."""
@@ -222,9 +230,6 @@ class Container:
         if type(number) is not int or not 0 <= number < len(self.sizes):
             self.reader.integer(number, "the number of a section", 0, len(self.sizes) - 1)
         return int(self.offsets[number]), int(self.sizes[number])
-
-    def _fail_checksum(self, number: int) -> None:
-        self.reader.fail(f"section {number} (from byte {self.offsets[number]}) has a wrong checksum")
 
     def _read(self, start: int, size: int) -> bytes:
         return self._data[start : start + size].tobytes() if self._data is not None else os.pread(self._fd, size, start)

@@ -12,8 +12,7 @@ import torch
 
 from slipstream.algorithms.learner import Policy, build_network
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.load import find_file
-from slipstream.checkpoint.newest import checkpoints_of, is_damage, load_checked, newest_good
+from slipstream.checkpoint.load import checkpoints_of, find_file, is_damage, load_checked, newest_good
 from slipstream.envs.specs import Spec
 from slipstream.models import navrl
 from slipstream.models.navrl import is_navrl, load_navrl
@@ -123,7 +122,7 @@ def newest_state(run: RunFolder) -> tuple[Path, Any]:
     """The newest checkpoint of a run that is whole, and its state; broken ones are told on stderr, with the remedy."""
     found = newest_good(run.checkpoints)
     if found.broken:
-        print(found.told(run.path), file=sys.stderr)
+        print(found.message(run.path), file=sys.stderr)
     return found.path, found.content
 
 

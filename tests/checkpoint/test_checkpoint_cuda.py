@@ -3,7 +3,7 @@ import torch
 from checkpoint_states import same
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
-from slipstream.checkpoint.tree import freeze
+from slipstream.storage.serializer import flatten
 from slipstream.storage.staging import Staging
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -60,14 +60,14 @@ def test_pinned_memory_is_taken_once_and_used_again(tmp_path):
     staging, addresses = Staging(), set()
     for i in range(5):
         state["w"].fill_(i)
-        buffer = staging.snapshot(freeze(state)[1])
+        buffer = staging.snapshot(flatten(state)[1])
         host = buffer.fetch()
         assert buffer.host.is_pinned() and (host.view("f4") == i).sum() >= 1_000_000
         addresses.add(buffer.host.data_ptr())
         staging.release(buffer)
     assert len(addresses) == 1
-    held = staging.snapshot(freeze(state)[1])  # one is still being written: the next gets memory of its own
-    assert staging.snapshot(freeze(state)[1]).host.data_ptr() != held.host.data_ptr()
+    held = staging.snapshot(flatten(state)[1])  # one is still being written: the next gets memory of its own
+    assert staging.snapshot(flatten(state)[1]).host.data_ptr() != held.host.data_ptr()
 
 
 def test_tensors_go_where_map_location_says(tmp_path):

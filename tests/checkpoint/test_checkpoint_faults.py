@@ -24,8 +24,7 @@ from slipstream.checkpoint import (
     load_checkpoint,
     maintenance,
 )
-from slipstream.checkpoint.format import HEADER
-from slipstream.checkpoint.reader import SlipFile
+from slipstream.checkpoint.file import CheckpointFile
 from slipstream.storage.codec.registry import DECAY
 from slipstream.storage.files import FileSystem
 
@@ -117,7 +116,7 @@ def test_no_permission_is_told(tmp_path):
 def test_an_error_reaches_the_next_save_and_the_one_after_works(tmp_path):
     saver = AsyncCheckpointSaver(fs=Faulty("fsync", 1))
     saver.save_async({"i": 0}, tmp_path / "c_0.pt")
-    assert saver._queue.wait_for_error(30)
+    assert saver._worker.wait_for_error(30)
     with pytest.raises(CheckpointError, match="No space"):
         saver.save_async({"i": 1}, tmp_path / "c_1.pt")
     saver.save_async({"i": 2}, tmp_path / "c_2.pt")
@@ -205,8 +204,8 @@ def write_pair(folder):
     later["optimizer"] = {**state["optimizer"], "state": slots}
     with AsyncCheckpointSaver(full_every=2, threads=1) as saver:
         paths = [saver.save_async(state, folder / "a.pt"), saver.save_async(later, folder / "b.pt")]
-    with SlipFile(paths[1]) as slip:
-        assert any(chunk.method & DECAY for stream in slip.index.streams for chunk in stream.chunks)
+    with CheckpointFile(paths[1]) as slip:
+        assert any(codec & DECAY for stream in slip.index.streams for codec in stream.codecs)
     return paths, [state, later]
 
 

@@ -10,7 +10,7 @@ from tiny_runs import differences, rows_of, state_of
 
 from slipstream import train
 from slipstream.checkpoint.errors import CorruptCheckpointError
-from slipstream.checkpoint.newest import checkpoints_of
+from slipstream.checkpoint.load import checkpoints_of
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.training.metrics_log import read_metrics
