@@ -35,7 +35,7 @@ from slipstream.storage.codec import (
 from slipstream.storage.codec.registry import DELTA, RAW
 from slipstream.storage.container import ALIGN, Container, ContainerWriter, section_checksum
 from slipstream.storage.files import DISK, FileSystem, atomic_file
-from slipstream.storage.reader import Reader
+from slipstream.storage.reader import MAX_DIMENSIONS, Reader
 from slipstream.storage.serializer import flatten, from_json, select, to_json, torch_dtype, unflatten, walk_leaves
 from slipstream.storage.staging import ALIGN as TENSOR_ALIGN
 from slipstream.storage.staging import MOMENTS, SIGNED_MOMENTS, Layout, Storage, View
@@ -116,7 +116,9 @@ def make_image(layout: Layout, host: np.ndarray, moments: str | None = None) -> 
     """Return the streams of a snapshot; with `moments`, optimizer moments become a stream of bf16 or 8-bit numbers."""
     lossy = {p for p, storage in enumerate(layout.storages) if moments and _is_lossy(layout, p, storage)}
     if not lossy:
-        return Image([(s.width, host[s.start : s.start + s.nbytes]) for s in layout.streams], [(s, "") for s in layout.storages])
+        return Image(
+            [(s.width, host[s.start : s.start + s.nbytes]) for s in layout.streams], [(s, "") for s in layout.storages]
+        )
     pieces: list[list[np.ndarray]] = [[] for _ in range(len(layout.streams) + 1)]
     sizes = [0] * len(pieces)
     storages = [(storage, "") for storage in layout.storages]
@@ -134,7 +136,9 @@ def make_image(layout: Layout, host: np.ndarray, moments: str | None = None) -> 
         pieces[stream] += [data, np.zeros(-data.size % TENSOR_ALIGN, np.uint8)]
         sizes[stream] += data.size + -data.size % TENSOR_ALIGN
     widths = [*(s.width for s in layout.streams), 1 if moments == "int8" else 2]
-    return Image([(w, np.concatenate([*p, np.empty(0, np.uint8)])) for w, p in zip(widths, pieces, strict=True)], storages)
+    return Image(
+        [(w, np.concatenate([*p, np.empty(0, np.uint8)])) for w, p in zip(widths, pieces, strict=True)], storages
+    )
 
 
 def _is_lossy(layout: Layout, p: int, storage: Storage) -> bool:
@@ -221,7 +225,9 @@ def _pack(index: Index) -> dict[str, Any]:
 
 def open_container(path: Path, max_bytes: int | None = None) -> Container:
     """Open a `.slip` file and check its header and index; `head` is not checked yet."""
-    return Container.open(path, KIND, reader=Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError), mapped=False)
+    return Container.open(
+        path, KIND, reader=Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError), mapped=False
+    )
 
 
 @dataclass
@@ -259,13 +265,21 @@ def read_index(container: Container) -> Index:
     with reader.parsing("the index"):
         head = container.head
         streams = [FileStream(*entry) for entry in head["streams"]]
-        storages = [(Storage(a, b, n, reader.text(role, "a role", 64)), coding) for a, b, n, role, coding in head["storages"]]
-        views = [View(s, d, tuple(shape), tuple(stride), o, device) for s, d, shape, stride, o, device in head["tensors"]]
+        storages = [
+            (Storage(a, b, n, reader.text(role, "a role", 64)), coding) for a, b, n, role, coding in head["storages"]
+        ]
+        views = [
+            View(s, d, tuple(shape), tuple(stride), o, device) for s, d, shape, stride, o, device in head["tensors"]
+        ]
         _check_streams(streams, container)
-        for storage, coding in storages:
-            _check_storage(storage, coding, streams, reader)
+        reader.integers([n for storage, _ in storages for n in storage[:3]], "the place of a storage")
+        held = [_check_storage(storage, coding, streams, reader) for storage, coding in storages]
+        reader.integers([n for v in views for n in (v.storage, v.offset, *v.shape, *v.stride)], "a size of a tensor")
+        dtypes = {name: _check_dtype(name, reader) for name in {v.dtype for v in views}}
+        for device in {v.device for v in views}:
+            torch.device(reader.text(device, "a device", 64))
         for view in views:
-            _check_view(view, storages, reader)
+            _check_view(view, dtypes[view.dtype], held[view.storage], storages[view.storage][1], reader)
         tree = from_json(head["structure"], len(views), reader)
     return Index(tree, views, storages, streams, summary.base, summary.metrics, summary.step)
 
@@ -284,34 +298,36 @@ def _check_streams(streams: list[FileStream], container: Container) -> None:
         reader.fail(f"the streams have {section} chunks, the file {len(container)}")
 
 
-def _check_storage(storage: Storage, coding: Any, streams: list[FileStream], reader: Reader) -> None:
-    reader.integers(storage[:3], "the place of a storage")
-    if coding not in ("", "bf16", "int8"):
-        reader.fail("a storage has an unknown coding")
+def _check_storage(storage: Storage, coding: Any, streams: list[FileStream], reader: Reader) -> int:
+    """Return the bytes of a storage after loading."""
     if storage.nbytes and storage.start + storage.nbytes > streams[storage.stream].nbytes:
         reader.fail("a storage runs past the end of its stream")
-    uneven = coding == "bf16" and storage.nbytes % 2
-    if uneven or coding == "int8" and moments_nbytes(_int8_count(storage.nbytes)) != storage.nbytes:
-        reader.fail(f"{storage.nbytes} bytes cannot be {coding} moments")
+    if coding == "":
+        return storage.nbytes
+    good = coding == "bf16" and storage.nbytes % 2 == 0
+    if not good and not (coding == "int8" and moments_nbytes(_int8_count(storage.nbytes)) == storage.nbytes):
+        reader.fail(f"{storage.nbytes} bytes with an unknown coding, or too few for it")
+    return _decoded_nbytes(storage.nbytes, coding)
 
 
-def _check_view(view: View, storages: list[tuple[Storage, str]], reader: Reader) -> None:
-    reader.integer(view.storage, "the storage of a tensor", 0, len(storages) - 1)
-    reader.integer(view.offset, "the offset of a tensor")
-    shape, name = reader.shape(view.shape, "the shape of a tensor"), reader.text(view.dtype, "a dtype", 64)
-    storage, coding = storages[view.storage]
-    held = _decoded_nbytes(storage.nbytes, coding)
-    torch.device(reader.text(view.device, "a device", 64))
-    if name.startswith("numpy:"):
-        itemsize = reader.dtype(name.removeprefix("numpy:"), "a dtype").itemsize
-        if reader.product([*shape, itemsize], "an array") != held:
-            reader.fail(f"an array of {name} {list(shape)} in {held} bytes")
+def _check_dtype(name: Any, reader: Reader) -> int:
+    """Return the bytes of a number."""
+    if reader.text(name, "a dtype", 64).startswith("numpy:"):
+        return reader.dtype(name.removeprefix("numpy:"), "a dtype").itemsize
+    return torch_dtype(name, reader).itemsize
+
+
+def _check_view(view: View, itemsize: int, held: int, coding: str, reader: Reader) -> None:
+    """Check a tensor against the `held` bytes of its storage."""
+    if len(view.shape) > MAX_DIMENSIONS:
+        reader.fail(f"a tensor of {len(view.shape)} dimensions")
+    if view.dtype.startswith("numpy:"):
+        if reader.product([*view.shape, itemsize], "an array") != held:
+            reader.fail(f"an array of {view.dtype} {list(view.shape)} in {held} bytes")
         return
-    dtype = torch_dtype(name, reader)
-    reader.integers(view.stride, "the stride of a tensor", max_count=len(shape))
-    if coding and (name != "float32" or reader.product([*shape, 4], "a tensor") != held):
-        reader.fail(f"{held} bytes of {coding} moments as {name} {list(shape)}")
-    reader.check_view(shape, view.stride, view.offset, dtype.itemsize, held, "a tensor")
+    if coding and (view.dtype != "float32" or reader.product([*view.shape, 4], "a tensor") != held):
+        reader.fail(f"{held} bytes of {coding} moments as {view.dtype} {list(view.shape)}")
+    reader.check_view(view.shape, view.stride, view.offset, itemsize, held, "a tensor")
 
 
 # --- reading the numbers
@@ -366,22 +382,21 @@ class CheckpointFile:
     def tensors(self, opened: dict[int, Tensor], map_location: Any = "cpu") -> dict[int, Any]:
         """Every tensor and array whose storage is among `opened`, by its number."""
         views = ((i, view) for i, view in enumerate(self.index.views) if view.storage in opened)
-        return {i: _on_device(make_tensor(view, opened[view.storage]), view, map_location) for i, view in views}
+        made = {i: (make_tensor(view, opened[view.storage]), view) for i, view in views}
+        stays = isinstance(map_location, (str, torch.device)) and torch.device(map_location).type == "cpu"
+        return {i: data if stays else _on_device(data, view, map_location) for i, (data, view) in made.items()}
 
     def storages(self, wanted: list[int], mmap: bool = False) -> dict[int, Tensor]:
         """Read some storages, uint8 [n] each in memory of its own; with `mmap` those that are raw are mapped."""
         raw: dict[int, Tensor] = self._map(wanted) if mmap else {}
-        for p in wanted:  # all of it is counted before any of it is allocated
-            storage, coding = self.index.storages[p]
-            if p not in raw:
-                self._container.reader.claim(storage.nbytes + (_decoded_nbytes(storage.nbytes, coding) if coding else 0), "the state")
+        missing = [(p, *self.index.storages[p]) for p in wanted if p not in raw]
+        coded = sum(_decoded_nbytes(storage.nbytes, coding) for _, storage, coding in missing if coding)
+        self._container.reader.claim(coded + sum(storage.nbytes for _, storage, _ in missing), "the state")
         parts: dict[int, list[tuple[int, np.ndarray]]] = {}  # stream -> (start, bytes to fill)
-        for p in wanted:
-            storage, _ = self.index.storages[p]
-            if p not in raw:
-                raw[p] = torch.empty(storage.nbytes, dtype=torch.uint8)
-                if storage.nbytes:
-                    parts.setdefault(storage.stream, []).append((storage.start, raw[p].numpy()))
+        for p, storage, _ in missing:
+            raw[p] = torch.empty(storage.nbytes, dtype=torch.uint8)
+            if storage.nbytes:
+                parts.setdefault(storage.stream, []).append((storage.start, raw[p].numpy()))
         jobs = [(s, i, pieces) for s, ranges in parts.items() for i, pieces in _by_chunk(ranges)]
         for _ in _decoders.map(self._read, jobs) if len(jobs) > 1 else map(self._read, jobs):
             pass
@@ -486,8 +501,12 @@ class CheckpointFile:
                     continue
                 stack.callback(base.close)
                 if base.identity != identity:
-                    reasons.append(f"{candidate.name} is another checkpoint than the one this difference was taken against")
-                elif [(s.width, s.nbytes) for s in self.index.streams] != [(s.width, s.nbytes) for s in base.index.streams]:
+                    reasons.append(
+                        f"{candidate.name} is another checkpoint than the one this difference was taken against"
+                    )
+                elif [(s.width, s.nbytes) for s in self.index.streams] != [
+                    (s.width, s.nbytes) for s in base.index.streams
+                ]:
                     reasons.append(f"{candidate.name} does not hold the same tensors")
                 else:
                     stack.pop_all()

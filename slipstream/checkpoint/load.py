@@ -241,7 +241,16 @@ def read_torch(path: Path, map_location: Any, mmap: bool, max_bytes: int | None 
                 f"{path}: holds more than tensors and plain values, and loading it would run code from the file: {_first_line(error)}"
             ) from error
         raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
-    except (RuntimeError, EOFError, ValueError, KeyError, AttributeError, TypeError, IndexError, OverflowError) as error:
+    except (
+        RuntimeError,
+        EOFError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        TypeError,
+        IndexError,
+        OverflowError,
+    ) as error:
         raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
     _check_loaded(state, reader)
     return state

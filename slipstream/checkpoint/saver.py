@@ -292,7 +292,9 @@ def _form(compress: bool | str) -> str:
         return "pt"
     if compress == "lz4":
         if find_spec("lz4") is None:
-            raise ImportError("compress='lz4' needs the lz4 package: pip install lz4, or save with compress=True or False")
+            raise ImportError(
+                "compress='lz4' needs the lz4 package: pip install lz4, or save with compress=True or False"
+            )
         return "lz4"
     raise ValueError(f"compress={compress!r} is unknown: use True (our format), 'lz4' or False (a plain .pt)")
 

@@ -24,6 +24,8 @@ MAX_VALUES = 20_000_000  # of one JSON text, and of one nested state
 _MAX_JSON = 256 << 20
 _VALUE_BYTES = 80  # memory of one parsed JSON value, at most
 _BLOCK = 4 << 20
+_ALWAYS_ALLOWED = 64 << 20
+_INTEGERS = frozenset((int,))
 _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RuntimeError, struct.error)
 
 
@@ -32,7 +34,7 @@ class Reader:
 
     Args:
         name: the file, as error messages name it.
-        max_bytes: memory that reading may take in all; None for `default_max_bytes()`.
+        max_bytes: memory that reading may take in all; None for SLIPSTREAM_MAX_BYTES, or else `default_max_bytes()`.
         error: the class of the errors that are raised, except for TooLargeError.
     """
 
@@ -40,9 +42,17 @@ class Reader:
         self, name: object, *, max_bytes: int | None = None, error: type[DamagedFileError] = DamagedFileError
     ) -> None:
         self.name, self.error = str(name), error
-        self.max_bytes = default_max_bytes() if max_bytes is None else max_bytes
         self.used = 0
+        given = os.environ.get("SLIPSTREAM_MAX_BYTES")
+        self._max_bytes = int(float(given)) if max_bytes is None and given else max_bytes
         self._counts: dict[str, int] = {}
+
+    @property
+    def max_bytes(self) -> int:
+        """The budget in bytes."""
+        if self._max_bytes is None:
+            self._max_bytes = default_max_bytes()
+        return self._max_bytes
 
     def fail(self, text: str) -> NoReturn:
         """Raise the error of this reader, with the name of the file."""
@@ -51,7 +61,8 @@ class Reader:
     def claim(self, nbytes: int, what: str = "the data") -> int:
         """Count `nbytes` against the budget; call it before the memory is allocated."""
         self.used += nbytes
-        if self.used > self.max_bytes:
+        # asking the system takes as long as loading a small file: the default is never below _ALWAYS_ALLOWED
+        if (self._max_bytes is not None or self.used > _ALWAYS_ALLOWED) and self.used > self.max_bytes:
             raise TooLargeError(
                 f"{self.name}: {what} would take {self.used / 1e9:.3g} GB of memory, the limit is {self.max_bytes / 1e9:.3g} GB: "
                 "the file is damaged or hostile; if you trust it, set SLIPSTREAM_MAX_BYTES to a larger number of bytes"
@@ -76,8 +87,8 @@ class Reader:
         """Check a list of whole numbers."""
         if type(values) not in (list, tuple) or len(values) > max_count:
             self.fail(f"{what} is {_short(values)}, which is not a list of at most {max_count} numbers")
-        for value in values:
-            if type(value) is not int or not low <= value <= high:
+        if values and (not _INTEGERS.issuperset(map(type, values)) or min(values) < low or max(values) > high):
+            for value in values:
                 self.integer(value, what, low, high)
         return list(values)
 
@@ -133,11 +144,15 @@ class Reader:
         """Check that a strided view stays within `nbytes`, and claim what it shows beyond them (a stride of 0 repeats)."""
         if len(shape) != len(stride):
             self.fail(f"{what} has {len(shape)} sizes and {len(stride)} strides")
-        last = offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
-        if 0 not in shape and (last + 1) * itemsize > nbytes:
+        shown, last = itemsize, offset
+        for size, step in zip(shape, stride, strict=True):
+            shown *= size
+            last += (size - 1) * step
+        if not shown:
+            self.product(shape, what)
+        elif (last + 1) * itemsize > nbytes:
             self.fail(f"{what} of shape {_short(list(shape))} runs past the end of its {nbytes} bytes")
-        shown = self.product([*shape, itemsize], what)
-        if shown > nbytes:
+        elif shown > nbytes:
             self.claim(shown - nbytes, what)
 
     def lz4(self, path: Path) -> Any:
@@ -173,10 +188,8 @@ class Reader:
 
 
 def default_max_bytes() -> int:
-    """Nine tenths of the memory that is available now, within the limits of the cgroup; or SLIPSTREAM_MAX_BYTES."""
-    if given := os.environ.get("SLIPSTREAM_MAX_BYTES"):
-        return int(float(given))
-    return int(0.9 * min(_available_memory(), _cgroup_room()))
+    """Nine tenths of the memory that is available now, within the limits of the cgroup."""
+    return max(_ALWAYS_ALLOWED, int(0.9 * min(_available_memory(), _cgroup_room())))
 
 
 def _available_memory() -> int:
@@ -208,7 +221,7 @@ def _cgroup_room() -> int:
                         left = int((folder / limit).read_text()) - int((folder / used).read_text())
                         stat = dict(entry.split() for entry in (folder / "memory.stat").read_text().splitlines())
                         room = min(room, left + int(stat["inactive_file"]) + int(stat["active_file"]))
-    return max(room, 256 << 20)
+    return max(room, 0)
 
 
 def _short(value: Any) -> str:

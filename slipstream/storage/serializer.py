@@ -22,6 +22,7 @@ MAX_DEPTH = 100
 MISSING = object()  # given to `unflatten` in the place of a tensor: its key is left out
 _PLAIN = frozenset((type(None), bool, int, float, str))
 _SAFE_INTEGER = 1 << 53  # beyond it other JSON readers lose digits
+_TEXTS = frozenset((str,))
 _LEAF_TAGS = frozenset(("tensor", "learning", "ndarray", "parameter"))
 # Keys whose hash a writer can choose make a dict slow (all in one slot), so only so many are allowed in one dict.
 _MAX_CHOSEN_KEYS = 4096
@@ -237,28 +238,24 @@ def _from_json(data: Any, leaves: int, reader: Reader, depth: int) -> Any:
     if depth > MAX_DEPTH + 2 or type(data) is not list or len(data) != 2 or type(data[0]) is not str:
         reader.fail("the structure is malformed, or nested too deep")
     tag, value = data
-
-    def child(part: Any) -> Any:
-        return _from_json(part, leaves, reader, depth + 1)
-
-    def pairs(parts: Any) -> list[tuple[Any, Any]]:
-        keys = _keys_from_json([k for k, _ in parts], reader, depth)
-        return [(key, child(part)) for key, (_, part) in zip(keys, parts, strict=True)]
-
+    depth += 1
+    if tag == "tensor" or tag == "learning" or tag == "ndarray":
+        return Node(tag, reader.integer(value, "the number of a tensor", 0, leaves - 1))
     if tag == "dict":
-        return Node(tag, pairs(value))
+        return Node(tag, _pairs_from_json(value, leaves, reader, depth))
     if tag == "odict":
-        return Node(tag, [pairs(value[0]), child(value[1])])
+        return Node(
+            tag, [_pairs_from_json(value[0], leaves, reader, depth), _from_json(value[1], leaves, reader, depth)]
+        )
     if tag == "tensordict":
-        return Node(tag, [pairs(value[0]), list(reader.shape(value[1], "a batch size"))])
+        batch_size = list(reader.shape(value[1], "a batch size"))
+        return Node(tag, [_pairs_from_json(value[0], leaves, reader, depth), batch_size])
     if tag in ("set", "frozenset"):
         return Node(tag, _keys_from_json(value, reader, depth))
     if tag in ("list", "tuple"):
-        return Node(tag, [child(v) for v in value])
+        return Node(tag, [v if type(v) in _PLAIN else _from_json(v, leaves, reader, depth) for v in value])
     if tag == "stack":
-        return Node(tag, child(value))
-    if tag in ("tensor", "learning", "ndarray"):
-        return Node(tag, reader.integer(value, "the number of a tensor", 0, leaves - 1))
+        return Node(tag, _from_json(value, leaves, reader, depth))
     if tag == "parameter":
         return Node(tag, [reader.integer(value[0], "the number of a tensor", 0, leaves - 1), bool(value[1])])
     if tag == "int":
@@ -286,9 +283,19 @@ def _from_json(data: Any, leaves: int, reader: Reader, depth: int) -> Any:
     reader.fail("the structure holds an unknown kind of value")
 
 
+def _pairs_from_json(data: Any, leaves: int, reader: Reader, depth: int) -> list[tuple[Any, Any]]:
+    keys = _keys_from_json([key for key, _ in data], reader, depth)
+    return [
+        (key, value if type(value) in _PLAIN else _from_json(value, leaves, reader, depth))
+        for key, (_, value) in zip(keys, data, strict=True)
+    ]
+
+
 def _keys_from_json(data: Any, reader: Reader, depth: int) -> list[Any]:
     """Keys of a dict, or members of a set: hashable, and few of those whose hash the writer could choose."""
-    keys = [k if type(k) is str else _from_json(k, 0, reader, depth + 1) for k in data]
+    if _TEXTS.issuperset(map(type, data)):
+        return list(data)
+    keys = [_from_json(key, 0, reader, depth) for key in data]
     chosen = [key for key in keys if _hash_can_be_chosen(key)]
     if len(chosen) > _MAX_CHOSEN_KEYS:
         reader.fail(f"a dict has {len(chosen)} keys that are large numbers or tuples, the limit is {_MAX_CHOSEN_KEYS}")

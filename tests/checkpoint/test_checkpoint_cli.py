@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
 def test_info_names_files_and_tensors(folder, capsys):
     assert main(["info", str(folder)]) == 0
     out = capsys.readouterr().out
-    assert "difference to c_0.pt.slip" in out and "whole" in out and "return 1.5" in out
+    assert "difference to c_0.pt.slip" in out and "complete" in out and "return 1.5" in out
     assert main(["info", str(folder / "c_1.pt"), "--tensors"]) == 0
     assert "optimizer.state.0.exp_avg" in capsys.readouterr().out
 

@@ -5,10 +5,12 @@ import errno
 import json
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
 import sys
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -26,6 +28,8 @@ from slipstream.checkpoint import (
 )
 from slipstream.checkpoint.file import CheckpointFile
 from slipstream.storage.codec.registry import DECAY
+from slipstream.storage.container import HEADER
+from slipstream.storage.errors import TooLargeError, UnsafeFolderError
 from slipstream.storage.files import FileSystem
 
 
@@ -247,10 +251,10 @@ def forge(path, change):
     data = path.read_bytes()
     head = list(HEADER.unpack(data[: HEADER.size]))
     index = json.loads(data[head[5] :])
-    changed = change(index)
+    changed = change(index["head"])
     body = changed if isinstance(changed, bytes) else json.dumps(index).encode()
     head[6], head[7] = len(body), zlib.crc32(body)
-    raw = HEADER.pack(*head[:-1], 0)[:-4]
+    raw = HEADER.pack(*head)[:-4]
     path.write_bytes(raw + struct.pack("<I", zlib.crc32(raw)) + data[HEADER.size : head[5]] + body)
 
 
@@ -258,9 +262,10 @@ HOSTILE = {
     "a huge stream": lambda x: x["streams"][0].__setitem__(1, 1 << 60),
     "a negative stream": lambda x: x["streams"][0].__setitem__(1, -1),
     "a width of zero": lambda x: x["streams"][0].__setitem__(0, 0),
-    "a chunk outside": lambda x: x["streams"][0][2][0].__setitem__(0, 1 << 40),
-    "a chunk upon another": lambda x: x["streams"][0][2][0].__setitem__(1, 1 << 19),
-    "an unknown method": lambda x: x["streams"][0][2][0].__setitem__(2, 99),
+    "a chunk outside": lambda x: x["streams"][0].__setitem__(2, 1 << 40),
+    "a chunk of another stream": lambda x: x["streams"][-1].__setitem__(2, 0),
+    "a chunk too few": lambda x: x["streams"][0][3].pop(),
+    "an unknown codec": lambda x: x["streams"][0][3].__setitem__(0, 99),
     "a storage outside": lambda x: x["storages"][0].__setitem__(1, 1 << 50),
     "a coding unheard of": lambda x: x["storages"][0].__setitem__(4, "exec"),
     "int8 where there is none": lambda x: x["storages"][0].__setitem__(4, "int8"),
@@ -277,6 +282,13 @@ HOSTILE = {
     "no JSON": lambda x: b"\xff\xfe",
     "a key that cannot be hashed": lambda x: x.__setitem__("structure", ["dict", [[["list", []], 1]]]),
     "an endless number": lambda x: x.__setitem__("structure", ["int", "f" * 10**6 + "!"]),
+    "a device unheard of": lambda x: x["tensors"][0].__setitem__(5, "nowhere"),
+    "a tensor that is a number": lambda x: x["tensors"].__setitem__(0, 7),
+    "metrics that are no numbers": lambda x: x.__setitem__("metrics", ["dict", [["r", "high"]]]),
+    "a step that is no number": lambda x: x.__setitem__("step", 1.5),
+    "no tensors": lambda x: x.pop("tensors"),
+    "a stream in words": lambda x: x["streams"].__setitem__(0, "stream"),
+    "a stream's storage that is not there": lambda x: x["storages"][0].__setitem__(0, 99),
 }
 
 
@@ -294,14 +306,103 @@ def test_a_claim_of_more_memory_than_there_is_is_refused_before_it_is_taken(tmp_
         path = saver.save_async({"zeros": torch.zeros(600_000)}, tmp_path / "c.pt")
 
     def change(index):
-        chunk = index["streams"][0][2][0]
-        count = (1 << 45) >> 20
         index["streams"][0][1] = 1 << 45
-        index["streams"][0][2] = [chunk] * min(count, 1000)
+        index["streams"][0][3] = [index["streams"][0][3][0]] * 1000
 
     forge(path, change)
     with pytest.raises(CorruptCheckpointError):
         load_checkpoint(path)
+
+
+# --- bombs: small files that ask for much memory or time
+
+
+def save(state, path, compress=True, **options):
+    with AsyncCheckpointSaver(threads=1, **options) as saver:
+        return saver.save_async(state, path, compress)
+
+
+@pytest.mark.parametrize("compress", [True, "lz4", False])
+def test_a_checkpoint_larger_than_the_budget_is_refused(compress, tmp_path):
+    path = save({"zeros": torch.zeros(1 << 20)}, tmp_path / "c.pt", compress)
+    assert load_checkpoint(path, max_bytes=64 << 20)["zeros"].numel() == 1 << 20
+    with pytest.raises(TooLargeError, match=re.escape(str(path))):
+        load_checkpoint(path, max_bytes=1 << 20)
+
+
+def test_the_budget_is_taken_from_the_environment(tmp_path, monkeypatch):
+    path = save({"zeros": torch.zeros(1 << 20)}, tmp_path / "c.pt")
+    monkeypatch.setenv("SLIPSTREAM_MAX_BYTES", "1e6")
+    with pytest.raises(TooLargeError, match="SLIPSTREAM_MAX_BYTES"):
+        load_checkpoint(path)
+
+
+def test_a_part_within_the_budget_can_be_loaded(tmp_path):
+    path = save({"large": torch.zeros(1 << 20), "small": torch.ones(3)}, tmp_path / "c.pt")
+    assert load_checkpoint(path, keys=["small"], max_bytes=1 << 20)["small"].tolist() == [1, 1, 1]
+
+
+def test_moments_count_as_what_they_open_to(tmp_path):
+    path = save({"exp_avg": torch.randn(1 << 20)}, tmp_path / "c.pt", moments="int8")
+    with pytest.raises(TooLargeError):
+        load_checkpoint(path, max_bytes=4 << 20)
+
+
+def test_a_deflated_torch_file_counts_as_what_it_opens_to(tmp_path):
+    torch.save({"zeros": torch.zeros(4 << 20)}, tmp_path / "stored.pt")
+    with zipfile.ZipFile(tmp_path / "stored.pt") as old, zipfile.ZipFile(tmp_path / "bomb.pt", "w") as new:
+        for entry in old.infolist():
+            new.writestr(entry.filename, old.read(entry), zipfile.ZIP_DEFLATED)
+    assert (tmp_path / "bomb.pt").stat().st_size < 100_000
+    assert load_checkpoint(tmp_path / "bomb.pt")["zeros"].numel() == 4 << 20
+    for mmap in (False, True):
+        with pytest.raises(TooLargeError, match="bomb.pt"):
+            load_checkpoint(tmp_path / "bomb.pt", max_bytes=8 << 20, mmap=mmap)
+
+
+def test_a_stride_of_zero_counts_as_what_it_shows(tmp_path):
+    path = save({"a": torch.arange(4.0)}, tmp_path / "c.pt")
+    forge(path, lambda x: x["tensors"][0].__setitem__(slice(2, 4), [[1 << 40], [0]]))
+    torch.save({"a": torch.zeros(1).expand(1 << 40)}, tmp_path / "torch.pt")
+    for file in (path, tmp_path / "torch.pt"):
+        with pytest.raises(TooLargeError, match=str(file)):
+            load_checkpoint(file)
+
+
+def test_a_list_that_doubles_itself_is_refused_by_count(tmp_path):
+    nested = [1]
+    for _ in range(60):
+        nested = [nested, nested]
+    torch.save({"a": nested}, tmp_path / "c.pt")
+    with pytest.raises(CorruptCheckpointError, match="values"):
+        load_checkpoint(tmp_path / "c.pt")
+
+
+def test_differences_that_need_each_other_are_refused_at_once(tmp_path):
+    (first, second), _ = write_pair(tmp_path)
+    identity = CheckpointFile(second).identity
+    for path in (first, second):
+        path.write_bytes(second.read_bytes())
+    forge(first, lambda x: x.__setitem__("base", ["b.pt.slip", identity.hex()]))
+    forge(second, lambda x: x.__setitem__("base", ["a.pt.slip", identity.hex()]))
+    for path in (first, second):
+        with pytest.raises(CorruptCheckpointError, match="cannot be the base of another"):
+            load_checkpoint(path)
+    forge(second, lambda x: x.__setitem__("base", ["b.pt.slip", identity.hex()]))  # itself
+    with pytest.raises(CorruptCheckpointError, match="cannot be the base of another"):
+        load_checkpoint(second)
+
+
+def test_a_folder_with_a_link_that_leads_out_is_not_written(tmp_path):
+    run, precious = tmp_path / "run", tmp_path / "precious"
+    run.mkdir()
+    precious.write_text("precious")
+    (run / "latest.pt.slip").symlink_to(precious)
+    with AsyncCheckpointSaver(links=True) as saver, pytest.raises(UnsafeFolderError, match="latest.pt.slip"):
+        saver.save_async({}, run / "c_1.pt")
+    with pytest.raises(UnsafeFolderError, match="latest.pt.slip"):
+        maintenance.repair_folder(run)
+    assert precious.read_text() == "precious" and [p.name for p in run.iterdir()] == ["latest.pt.slip"]
 
 
 class Evil:

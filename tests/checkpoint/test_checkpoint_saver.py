@@ -108,7 +108,7 @@ def test_keep_newest_drops_all_that_wait(tmp_path):
 
 def test_raise_refuses_when_the_queue_is_full(tmp_path):
     saver, gate = gated(tmp_path, 1, max_queue_size=1, queue_policy="raise")
-    with pytest.raises(CheckpointError, match="wait to be written"):
+    with pytest.raises(CheckpointError, match="1 tasks wait for the checkpoint saver"):
         saver.save_async({}, tmp_path / "c_9.pt")
     gate.open.set()
     saver.shutdown()
@@ -147,7 +147,7 @@ def test_shutdown_twice_is_fine_and_saving_after_it_is_not(tmp_path):
 
 def test_shutdown_says_when_time_ran_out(tmp_path):
     saver, gate = gated(tmp_path, 1)
-    with pytest.raises(CheckpointError, match="2 saves are unfinished"):
+    with pytest.raises(CheckpointError, match="2 tasks of the checkpoint saver are unfinished"):
         saver.shutdown(timeout=0.01)
     gate.open.set()
     saver.shutdown()

@@ -7,7 +7,7 @@ import torch
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
-from slipstream.checkpoint.format import read_index
+from slipstream.checkpoint.file import CheckpointFile
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
@@ -24,8 +24,8 @@ def run_tiny(root, name, *words):
 
 
 def base_of(path):
-    with open(path, "rb") as file:
-        return read_index(file.fileno(), path).base
+    with CheckpointFile(path) as slip:
+        return slip.index.base
 
 
 def differing(a, b, at=""):
