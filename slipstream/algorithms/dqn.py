@@ -11,7 +11,7 @@ from torch import Tensor
 
 from slipstream.algorithms.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
 from slipstream.config.validation import must
-from slipstream.models.acting import QPolicy
+from slipstream.models.off_policy import QPolicy
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Generalised advantages as one Triton kernel: a lane an environment, back through time. Plain PyTorch needs four kernels a step."""
+"""Generalised advantage estimates as one Triton kernel: one lane per environment, backwards in time. PyTorch needs four kernels per step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _gae(delta, keep, valid, out, steps, envs, BLOCK: tl.constexpr):
 
 
 def discounted_sums(delta: Tensor, keep: Tensor, valid: Tensor) -> Tensor:
-    """out[t] = delta[t] + keep[t] * out[t + 1] where valid, else 0; all [T, N], float32 and bool."""
+    """Return out[t] = delta[t] + keep[t] * out[t + 1] where valid, else 0; all [T, N], float32 and bool."""
     delta, keep, valid = delta.contiguous(), keep.contiguous(), valid.contiguous()
     out = torch.empty_like(delta)
     steps, envs = delta.shape

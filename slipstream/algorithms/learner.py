@@ -15,9 +15,8 @@ from slipstream.algorithms.ppo import PPO
 from slipstream.algorithms.sac import SAC
 from slipstream.algorithms.td3 import TD3
 from slipstream.envs.specs import Spec
-from slipstream.models.acting import DeterministicPolicy, ExploringPolicy, QPolicy, SquashedGaussianPolicy
+from slipstream.models.off_policy import Critics, DeterministicPolicy, ExploringPolicy, QPolicy, SquashedGaussianPolicy
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
-from slipstream.models.q import Critics
 
 if TYPE_CHECKING:
     from slipstream.replay import ReplayBuffer

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from slipstream.config.validation import must
 from slipstream.envs.specs import Observation
-from slipstream.models.acting import ExploringPolicy
+from slipstream.models.off_policy import ExploringPolicy
 
 SAVE_REPLAY = ("auto", "on", "off")
 

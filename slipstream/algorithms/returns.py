@@ -20,15 +20,24 @@ def gae(
     gamma: float,
     lam: float,
 ) -> Tensor:
-    """Generalised advantages [T, N] of time-major tensors; 0 on frames that are not valid.
+    """Compute generalised advantage estimates.
 
-    A termination ends the sum and has no value beyond it; a truncation ends the sum too, and its value beyond is that of the
-    episode's final observation. Nothing passes from one episode to the one before, nor through an invalid frame.
+    A terminated step has no value after it; a truncated one bootstraps from the value of the episode's final observation. Advantages
+    never pass from one episode to another, nor through an invalid frame.
+
+    Args:
+        reward, value, next_value: time-major, each [T, N].
+        terminated, truncated, valid: bool, each [T, N].
+        gamma: discount per step.
+        lam: decay of the estimator.
+
+    Returns:
+        Advantages [T, N]; 0 on invalid frames.
     """
-    bootstrap = ~terminated  # a value exists beyond this step
-    carry = ~(terminated | truncated) & valid  # the same episode goes on
+    bootstrap = ~terminated
+    same_episode = ~(terminated | truncated) & valid
     delta = reward + gamma * next_value * bootstrap - value
-    keep = gamma * lam * carry
+    keep = gamma * lam * same_episode
     if reward.is_cuda and HAS_TRITON:
         from slipstream.algorithms.gae_kernel import discounted_sums
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.algorithms.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
-from slipstream.models.acting import SquashedGaussianPolicy
-from slipstream.models.q import Critics
+from slipstream.models.off_policy import Critics, SquashedGaussianPolicy
 
 
 @dataclass
@@ -64,7 +63,7 @@ class SAC(OffPolicy):
         """One gradient step of the critics, one of the policy and of the price of entropy."""
         price = self.price.log.detach().exp()
         goal = self.goal(rows, price)
-        values = self.critics(rows.observation, self.policy.in_box(rows.action))
+        values = self.critics(rows.observation, self.policy.to_unit(rows.action))
         errors = values - goal
         critic_loss = weighted_mean(errors.square(), rows.weight)
         self.descend(self._critic_optimizer, critic_loss)

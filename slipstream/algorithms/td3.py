@@ -10,8 +10,7 @@ from torch import Tensor
 
 from slipstream.algorithms.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
 from slipstream.config.validation import must
-from slipstream.models.acting import DeterministicPolicy
-from slipstream.models.q import Critics
+from slipstream.models.off_policy import Critics, DeterministicPolicy
 
 
 @dataclass
@@ -54,7 +53,7 @@ class TD3(OffPolicy):
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """One gradient step of the critics, and every `policy_delay` of them one of the policy and the targets."""
         goal = self.goal(rows)
-        values = self.critics(rows.observation, self.policy.in_box(rows.action))
+        values = self.critics(rows.observation, self.policy.to_unit(rows.action))
         errors = values - goal
         critic_loss = weighted_mean(errors.square(), rows.weight)
         self.descend(self._critic_optimizer, critic_loss)

@@ -1,7 +1,7 @@
 """Log probability and entropy of Beta distributions in one Triton kernel, and both gradients in another.
 
-As plain PyTorch they are some thirty kernels, of which those of digamma and trigamma are slow besides. Here the three special
-functions are Stirling's series after a shift by six: float32 rounding from 1 on, which is where the parameters lie.
+Plain PyTorch needs about thirty kernels; those of digamma and trigamma are slow. Here the three special functions are Stirling's series
+after a shift by six: exact to float32 rounding for arguments from 1 on, and the parameters are above 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BLOCK = 128
 
 @triton.jit
 def _shifted(x):
-    """x or x + 6, at least 7 for x >= 1: where the series hold; and whether it was shifted."""
+    """Return x or x + 6, at least 7 for x >= 1, where the series are exact; and whether it was shifted."""
     low = x < 8.0
     return tl.where(low, x + 6.0, x), low
 
@@ -92,7 +92,7 @@ def _backward(alpha, beta, unit, of_log, of_entropy, of_alpha, of_beta, rows, DI
 
 @torch.library.custom_op("slipstream::beta_evaluate", mutates_args=())
 def beta_evaluate(alpha: Tensor, beta: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
-    """Log density and entropy [N] of points `unit` [N, dims] in (0, 1) under parameters [N, dims], all float32."""
+    """Return log density and entropy [N] of points `unit` [N, dims] in (0, 1) for parameters [N, dims], all float32."""
     alpha, beta, unit = alpha.contiguous(), beta.contiguous(), unit.contiguous()
     rows, dims = alpha.shape
     log_prob, entropy = alpha.new_empty(rows), alpha.new_empty(rows)
@@ -131,7 +131,7 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _gradient(ctx: Any, of_log: Tensor, of_entropy: Tensor) -> tuple[Tensor, Tensor, None]:
-    return *_beta_backward(*ctx.saved_tensors, of_log, of_entropy), None  # the actions were taken long ago
+    return *_beta_backward(*ctx.saved_tensors, of_log, of_entropy), None  # actions have no gradient
 
 
 beta_evaluate.register_autograd(_gradient, setup_context=_save)

@@ -1,7 +1,4 @@
-"""How a policy is to choose its actions: drawn at random, or the same each time, and from which stream of random numbers.
-
-Models read it, collectors set it.
-"""
+"""How a policy chooses its actions: sampled or deterministic, and from which random generator. Models read it, collectors set it."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ExplorationType(Enum):
-    """Which action of its distribution a policy gives."""
+    """Which action of its distribution a policy returns."""
 
     RANDOM = "random"  # a sample: training
     MEAN = "mean"
@@ -27,18 +24,18 @@ _current = threading.local()
 
 
 def exploration_type() -> ExplorationType:
-    """The choice of the innermost `set_exploration_type` of this thread; RANDOM outside of any."""
+    """Return the type of this thread's innermost `set_exploration_type`; RANDOM outside of any."""
     return chosen_exploration_type() or ExplorationType.RANDOM
 
 
 def chosen_exploration_type() -> ExplorationType | None:
-    """As `exploration_type`, but None outside of any `set_exploration_type`: nobody chose."""
+    """Return the type of this thread's innermost `set_exploration_type`; None outside of any."""
     return getattr(_current, "type", None)
 
 
 @contextmanager
 def set_exploration_type(type: ExplorationType) -> Iterator[None]:
-    """Policies called within the block, by this thread, explore so. Blocks nest; an exception restores the outer one too."""
+    """Set how policies that this thread calls in the block explore. Blocks nest."""
     if not isinstance(type, ExplorationType):
         raise TypeError(f"exploration type must be one of {', '.join(map(str, ExplorationType))}, not {type!r}")
     outer = chosen_exploration_type()
@@ -49,17 +46,17 @@ def set_exploration_type(type: ExplorationType) -> Iterator[None]:
         _current.type = outer
 
 
-# -- random numbers: torch's global generator serves the whole process, so that two threads which draw from it disturb one another ----
+# -- random numbers: two threads that draw from torch's global generator would disturb each other ------------------------
 
 
 def sampling_generator() -> Generator | None:
-    """What policies of this thread draw from: the innermost `sample_from`'s; None, torch's global generator, outside of any."""
+    """Return the generator of this thread's innermost `sample_from`; None, for torch's global one, outside of any."""
     return getattr(_current, "generator", None)
 
 
 @contextmanager
 def sample_from(generator: Generator | None) -> Iterator[None]:
-    """Policies called within the block, by this thread, draw from `generator`, whatever other threads draw meanwhile."""
+    """Let policies that this thread calls in the block draw from `generator`."""
     outer = sampling_generator()
     _current.generator = generator
     try:
@@ -69,17 +66,16 @@ def sample_from(generator: Generator | None) -> Iterator[None]:
 
 
 def uniform_like(x: Tensor) -> Tensor:
-    """Numbers in [0, 1) of the shape of `x`, drawn from `sampling_generator()`."""
+    """Draw numbers in [0, 1) of the shape of `x` from `sampling_generator()`."""
     import torch
 
-    generator = (
-        sampling_generator()
-    )  # both ways give the same numbers from the same state; a compiler knows the first one better
+    generator = sampling_generator()
+    # Both calls draw the same numbers from the same state; torch.compile supports the first one better.
     return torch.rand_like(x) if generator is None else torch.empty_like(x).uniform_(generator=generator)
 
 
 def normal_like(x: Tensor) -> Tensor:
-    """Standard normal numbers of the shape of `x`, drawn from `sampling_generator()`."""
+    """Draw standard normal numbers of the shape of `x` from `sampling_generator()`."""
     import torch
 
     generator = sampling_generator()

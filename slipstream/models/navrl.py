@@ -1,4 +1,4 @@
-"""NavRL's released weights, as they are named there, into our network."""
+"""Load NavRL's released weights into our network."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ PREFIXES = {
 
 
 def is_navrl(state: Mapping[str, object]) -> bool:
-    """Whether a loaded file holds weights under NavRL's names."""
+    """Return whether a state dict has NavRL's names."""
     return any(str(key).startswith("feature_extractor.module.0.module.") for key in state)
 
 
 def load_navrl(state: Mapping[str, Tensor]) -> ActorCritic:
-    """Our network with NavRL's weights; an error names what is missing or of another shape."""
+    """Build our network with NavRL's weights.
+
+    Raises:
+        ValueError: if a weight is missing or has another shape.
+    """
     policy = build_policy(OBSERVATION_SPEC, ACTION_SPEC, ModelConfig(encoder="navrl"))
     own = policy.state_dict()
     renamed: dict[str, Tensor] = {}
@@ -42,14 +46,14 @@ def load_navrl(state: Mapping[str, Tensor]) -> ActorCritic:
     missing = sorted(set(own) - set(renamed))
     if missing:
         raise ValueError(
-            f"this file lacks weights of NavRL's network: {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}"
+            f"this file misses weights of NavRL's network: {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}"
         )
     policy.load_state_dict(renamed)
     return policy
 
 
 def _shaped(key: str, value: Tensor, shape: torch.Size) -> Tensor:
-    """`value` as `shape`, from which only single dimensions may differ: theirs keeps its statistics as [1]."""
+    """Reshape `value` to `shape`; only dimensions of size 1 may differ (NavRL stores its statistics as [1])."""
     if value.squeeze().shape != torch.empty(shape).squeeze().shape:
         raise ValueError(f"{key} has shape {list(value.shape)}, in NavRL's network it is {list(shape)}")
     return value.reshape(shape)

@@ -1,4 +1,4 @@
-"""The actor-critic that PPO trains: one encoder, an action head, a value."""
+"""The actor-critic that PPO trains: one encoder, an action head, a value; and how it is built for an env."""
 
 from __future__ import annotations
 
@@ -12,32 +12,75 @@ from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.encoders import NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder
 from slipstream.models.exploration import ExplorationType, exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters, small_linear
-from slipstream.models.normalisation import ValueNorm
 
 Actor = BetaHead | GaussianHead | CategoricalHead | HybridHead
 
 
 @dataclass
 class ModelConfig:
-    """The settings of `model.*`."""
+    """The configuration section `model.*`."""
 
-    encoder: str = "auto"  # navrl where its observations are there, else dict
+    encoder: str = "auto"  # navrl if the env has its observations, else dict
     trunk: list[int] = field(default_factory=lambda: [256, 256])
-    part: int = 64  # width of each observation's features in the dict encoder; 0: straight into the trunk
+    part: int = 64  # width of each observation's features in the dict encoder; 0 passes them to the trunk directly
     layer_norm: bool = True  # after each layer of the dict encoder and of the trunks of dqn, sac and td3
-    keys: list[str] = field(default_factory=list)  # observations the dict encoder uses; all by default
+    keys: list[str] = field(default_factory=list)  # observations that the dict encoder uses; all by default
 
     def __post_init__(self) -> None:
         if self.encoder not in ("auto", "navrl", "dict"):
             raise ValueError(f"unknown model.encoder '{self.encoder}': use auto, navrl or dict")
         if not self.trunk or min(self.trunk) < 1:
-            raise ValueError(f"model.trunk needs at least one width, all of them positive, not {self.trunk}")
+            raise ValueError(f"model.trunk={self.trunk} needs at least one width, all positive")
         if self.part < 0:
-            raise ValueError(f"model.part must not be negative, not {self.part}")
+            raise ValueError(f"model.part={self.part} must not be negative")
+
+
+class ValueNorm(nn.Module):
+    """Normalise returns by their running mean and deviation, so that the critic learns numbers near 1 for any reward scale.
+
+    Exponential averages with bias correction (β 0.995, as NavRL), in buffers, so they are part of the checkpoint.
+    """
+
+    running_mean: Tensor
+    running_mean_sq: Tensor
+    debiasing_term: Tensor
+
+    def __init__(self, beta: float = 0.995) -> None:
+        super().__init__()
+        self.beta = beta
+        for name in ("running_mean", "running_mean_sq", "debiasing_term"):
+            self.register_buffer(name, torch.zeros(()))
+
+    def statistics(self) -> tuple[Tensor, Tensor]:
+        """Return mean and standard deviation so far, each []; 0 and 1 before the first update."""
+        fresh = self.debiasing_term == 0
+        weight = self.debiasing_term.clamp(min=1e-5)
+        mean = self.running_mean / weight
+        var = (self.running_mean_sq / weight - mean.square()).clamp(min=1e-2)
+        return torch.where(fresh, 0.0, mean), torch.where(fresh, 1.0, var.sqrt())
+
+    def update(self, returns: Tensor, valid: Tensor) -> None:
+        """Add the returns of one batch; those that are not valid do not count."""
+        weight = valid.to(returns.dtype)
+        total = weight.sum().clamp(min=1)
+        step = (valid.any()).to(returns.dtype) * (1 - self.beta)
+        self.running_mean.lerp_((returns * weight).sum() / total, step)
+        self.running_mean_sq.lerp_((returns.square() * weight).sum() / total, step)
+        self.debiasing_term.lerp_(torch.ones_like(step), step)
+
+    def normalise(self, value: Tensor) -> Tensor:
+        """Convert returns to the critic's units."""
+        mean, std = self.statistics()
+        return (value - mean) / std
+
+    def denormalise(self, value: Tensor) -> Tensor:
+        """Convert the critic's numbers to returns."""
+        mean, std = self.statistics()
+        return value * std + mean
 
 
 class ActorCritic(nn.Module):
-    """Policy and value over one encoder. Called with an observation it acts, as `exploration_type()` says."""
+    """Policy and value on one encoder. Called with an observation it acts, as `exploration_type()` says."""
 
     def __init__(self, encoder: Encoder, actor: Actor, config: ModelConfig) -> None:
         super().__init__()
@@ -46,10 +89,10 @@ class ActorCritic(nn.Module):
         self.critic = small_linear(encoder.width, 1)
         self.value_norm = ValueNorm()
         self.config = config
-        self.bf16 = False  # the encoder under autocast, acting and learning alike
+        self.bf16 = False  # autocast of the encoder, acting and learning
 
     def features(self, observation: Observation) -> Tensor:
-        """What the heads see [N, width], float32."""
+        """Return the heads' input [N, width], float32."""
         if not self.bf16:
             return self.encoder(observation)
         with torch.autocast(self.critic.weight.device.type, torch.bfloat16):
@@ -57,17 +100,17 @@ class ActorCritic(nn.Module):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The observations it reads: the encoder's, and the one that masks actions."""
+        """The observations it reads: the encoder's, and the action mask."""
         mask = self.actor.mask
         return self.encoder.keys if mask is None or mask in self.encoder.keys else (*self.encoder.keys, mask)
 
     def distribution(self, features: Tensor, observation: Observation) -> Parameters:
-        """The parameters of the distribution over actions; the mask of actions, where there is one, is in the observation."""
+        """Return the parameters of the action distribution; the observation holds the action mask, if the head needs one."""
         mask = self.actor.mask
         return self.actor(features) if mask is None else self.actor(features, observation[mask])
 
     def forward(self, observation: Observation) -> dict[str, Tensor]:
-        """Action, its log probability [N] and the normalised value [N]."""
+        """Return the action [N, ...], its log probability [N] and the normalised value [N]."""
         features = self.features(observation)
         parameters = self.distribution(features, observation)
         kind = exploration_type()
@@ -82,23 +125,23 @@ class ActorCritic(nn.Module):
         }
 
     def stamps(self) -> dict[str, Tensor]:
-        """What the values of a batch, collected with these weights, mean: mean and deviation [] of the returns they are units of."""
+        """Return mean and deviation [] of the returns that the present values are normalised with."""
         mean, std = self.value_norm.statistics()
         return {"value_mean": mean, "value_std": std}
 
     def evaluate(self, observation: Observation, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Log probability, entropy and normalised value, each [N], of actions taken earlier."""
+        """Return log probability, entropy and normalised value, each [N], of actions taken earlier."""
         features = self.features(observation)
         log_prob, entropy = self.actor.evaluate(self.distribution(features, observation), action)
         return log_prob, entropy, self.critic(features)[:, 0]
 
     def value(self, observation: Observation) -> Tensor:
-        """The normalised value [N]."""
+        """Return the normalised value [N]."""
         return self.critic(self.features(observation))[:, 0]
 
 
 def build_encoder(observation_spec: Mapping[str, Spec], config: ModelConfig, trunk: list[int] | None = None) -> Encoder:
-    """The encoder that fits an env's observations; `trunk` in place of the configuration's, none where it is empty."""
+    """Build the encoder for an env's observations; `trunk` replaces the configuration's, an empty one builds none."""
     trunk = config.trunk if trunk is None else trunk
     kind = config.encoder
     if kind == "auto":
@@ -114,7 +157,7 @@ def build_encoder(observation_spec: Mapping[str, Spec], config: ModelConfig, tru
 def build_policy(
     observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None
 ) -> ActorCritic:
-    """The network that fits an env's observations and actions."""
+    """Build the network for an env's observations and actions."""
     config = config or ModelConfig()
     encoder = build_encoder(observation_spec, config)
     actor: Actor
@@ -123,7 +166,7 @@ def build_policy(
     elif isinstance(action_spec, Hybrid):
         actor = HybridHead(config.trunk[-1], action_spec.low, action_spec.high, action_spec.switches, action_spec.mask)
     elif len(action_spec.shape) != 1:
-        raise ValueError(f"continuous actions must be a vector, not of shape {action_spec.shape}")
+        raise ValueError(f"continuous actions of shape {action_spec.shape} must be a vector: flatten them in the env")
     elif action_spec.high - action_spec.low < float("inf"):
         actor = BetaHead(config.trunk[-1], action_spec.shape[0], action_spec.low, action_spec.high)
     else:

@@ -1,4 +1,4 @@
-"""A copy of a policy laid out for acting: what every step of a rollout would compute anew from the weights is computed once."""
+"""A copy of a policy for acting: what depends only on the weights is computed once per rollout instead of in every step."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from slipstream.envs.specs import Observation
-from slipstream.models.dense_conv import DenseConv2d
+from slipstream.models.encoders import DenseConv2d
 from slipstream.models.policy import ActorCritic
 
 
 class RolloutCopy(nn.Module):
-    """Acts as `policy` did at the last `refresh`: convolutions lie there as matrices, and with `bf16` the encoder's weights as such.
+    """Act as `policy` did at the last `refresh`: convolutions are stored as matrices, and with `bf16` the encoder's weights in bf16.
 
-    The numbers that come out are the policy's own. `refresh` writes in place, so that it can be part of a captured rollout.
+    The outputs are the policy's own. `refresh` writes in place, so it can be part of a captured rollout.
+
+    Args:
+        policy: the policy to copy.
+        dense: store convolutions as matrices; by default on a GPU, where the policy itself multiplies matrices.
     """
 
     def __init__(self, policy: ActorCritic, dense: bool | None = None) -> None:
-        """`dense`: convolutions as matrices; by default where the policy itself does so, on a GPU."""
         super().__init__()
         dense = next(policy.parameters()).is_cuda if dense is None else dense
         self.copy = copy.deepcopy(policy).requires_grad_(False)
@@ -33,9 +36,7 @@ class RolloutCopy(nn.Module):
                 self.copy.set_submodule(name, matrix)
                 self._matrices.append((original, matrix))
             elif policy.bf16 and name.startswith("encoder.") and isinstance(module, nn.Linear):
-                module.to(
-                    torch.bfloat16
-                )  # what autocast would cast them to in every step; other layers it leaves alone
+                module.to(torch.bfloat16)  # autocast would cast these layers, and no others, in every step
         mine = dict(self.copy.named_parameters()) | dict(self.copy.named_buffers())
         self._pairs = [
             (mine[name], x) for name, x in (*policy.named_parameters(), *policy.named_buffers()) if name in mine
@@ -43,23 +44,23 @@ class RolloutCopy(nn.Module):
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Takes over the policy's present weights."""
+        """Copy the policy's present weights."""
         torch._foreach_copy_([mine for mine, _ in self._pairs], [theirs for _, theirs in self._pairs])
         for convolution, matrix in self._matrices:
             matrix.dense_weight.copy_(convolution.matrix())
             matrix.dense_bias.copy_(convolution.spread_bias())
 
     def forward(self, observation: Observation) -> dict[str, Tensor]:
-        """As the policy's."""
+        """Return what the policy returns."""
         return self.copy(observation)
 
     def value(self, observation: Observation) -> Tensor:
-        """As the policy's."""
+        """Return what the policy returns."""
         return self.copy.value(observation)
 
 
 class _Matrix(nn.Module):
-    """A `DenseConv2d` whose matrix lies ready."""
+    """A `DenseConv2d` with its matrix precomputed."""
 
     dense_weight: Tensor
     dense_bias: Tensor

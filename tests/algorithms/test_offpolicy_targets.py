@@ -14,9 +14,8 @@ from slipstream.algorithms.offpolicy import Follower, Transitions, weighted_mean
 from slipstream.algorithms.sac import SAC, SACConfig
 from slipstream.algorithms.td3 import TD3, TD3Config
 from slipstream.envs.specs import Box, Discrete, Hybrid
-from slipstream.models.acting import DeterministicPolicy, QPolicy, SquashedGaussianPolicy
+from slipstream.models.off_policy import Critics, DeterministicPolicy, QPolicy, SquashedGaussianPolicy
 from slipstream.models.policy import ModelConfig
-from slipstream.models.q import Critics
 
 SMALL = ModelConfig(part=0, trunk=[8], layer_norm=False)
 SEEN = {"x": Box((3,))}
@@ -329,7 +328,7 @@ def test_actions_that_an_algorithm_cannot_choose_are_refused_with_the_remedy():
     for policy, name in ((SquashedGaussianPolicy, "sac"), (DeterministicPolicy, "td3")):
         with pytest.raises(ValueError, match=rf"algo={name} needs continuous actions.*algo=dqn"):
             policy(SEEN, Discrete(3))
-        with pytest.raises(ValueError, match="within bounds"):
+        with pytest.raises(ValueError, match="bounded vector"):
             policy(SEEN, Box((2,)))
     for policy in (QPolicy, SquashedGaussianPolicy, DeterministicPolicy):
         with pytest.raises(ValueError, match="use algo=ppo"):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstream.models.dense_conv import DenseConv2d
+from slipstream.models.encoders import DenseConv2d
 
 NAVRL_LAYERS = [
     ((36, 4), (1, 4, (5, 3)), {"padding": (2, 1)}),

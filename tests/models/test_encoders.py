@@ -76,7 +76,7 @@ def test_the_head_follows_from_the_action_space():
     assert isinstance(build_policy(obs, Box((2,))).actor, GaussianHead)
     assert isinstance(build_policy(obs, Box((2,), 0.0)).actor, GaussianHead)  # open at one end
     assert isinstance(build_policy(obs, Discrete(4)).actor, CategoricalHead)
-    with pytest.raises(ValueError, match=r"must be a vector, not of shape \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"of shape \(2, 2\) must be a vector"):
         build_policy(obs, Box((2, 2), -1, 1))
 
 

@@ -121,7 +121,7 @@ def test_weights_under_navrls_names_arrive_in_their_places(policy):
 def test_a_file_that_lacks_weights_is_refused_by_their_names(policy):
     theirs = as_navrl(policy)
     del theirs["critic.module.weight"]
-    with pytest.raises(ValueError, match=r"lacks .*critic\.weight"):
+    with pytest.raises(ValueError, match=r"misses .*critic\.weight"):
         load_navrl(theirs)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from slipstream.models.normalisation import ValueNorm
+from slipstream.models.policy import ValueNorm
 
 ALL = torch.ones(4, dtype=torch.bool)
 

@@ -7,11 +7,9 @@ import torch
 from torch import nn
 
 from slipstream.envs.specs import Box, Discrete
-from slipstream.models.acting import DeterministicPolicy, QPolicy, SquashedGaussianPolicy
-from slipstream.models.ensemble import EnsembleMLP
 from slipstream.models.exploration import ExplorationType, set_exploration_type
+from slipstream.models.off_policy import Critics, DeterministicPolicy, EnsembleMLP, QPolicy, SquashedGaussianPolicy
 from slipstream.models.policy import ModelConfig
-from slipstream.models.q import Critics
 
 SMALL = ModelConfig(part=0, trunk=[8], layer_norm=False)
 SEEN = {"x": Box((3,))}
@@ -43,8 +41,8 @@ def test_far_out_densities_stay_numbers():
 @pytest.mark.parametrize("kind", [SquashedGaussianPolicy, DeterministicPolicy])
 def test_actions_lie_in_the_box_and_units_translate(kind):
     policy = kind(SEEN, Box((2,), -1.0, 3.0), SMALL)
-    assert policy.in_env(torch.tensor([-1.0, 0.0, 1.0])).tolist() == [-1, 1, 3]
-    assert policy.in_box(torch.tensor([-1.0, 1.0, 3.0])).tolist() == [-1, 0, 1]
+    assert policy.to_env(torch.tensor([-1.0, 0.0, 1.0])).tolist() == [-1, 1, 3]
+    assert policy.to_unit(torch.tensor([-1.0, 1.0, 3.0])).tolist() == [-1, 0, 1]
     for share in (0.0, 1.0):
         policy.random_share.fill_(share)
         action = policy(X)["action"]
