@@ -195,7 +195,6 @@ def load_table(name: str, steps: dict[int, State], folder: Path, rounds: int) ->
         "ours, difference and its base": ours.format(str(difference)),
         "torch.load of 188 MB random bytes": torch_load.format(str(folder / "raw.pt")),
         "ours, the same stored raw": ours.format(str(raw)),
-        "ours, the same mapped": f"load_checkpoint({str(raw)!r}, mmap=True)",
     }
     times = in_turns({name: partial(fresh_process, call) for name, call in calls.items()}, rounds)
     limit = statistics.median(times["torch.load"])

@@ -56,10 +56,6 @@ class FileStream:
     first: int  # section of its first chunk; the others follow
     codecs: list[int]  # per chunk
 
-    def extent(self, i: int) -> tuple[int, int]:
-        """First and last + 1 byte of chunk i within the stream."""
-        return i * CHUNK_BYTES, min((i + 1) * CHUNK_BYTES, self.nbytes)
-
 
 @dataclass
 class Index:
@@ -230,21 +226,10 @@ def open_container(path: Path, max_bytes: int | None = None) -> Container:
     )
 
 
-@dataclass
-class Summary:
-    """What a file says about itself, without its tensors."""
-
-    identity: bytes
-    base: tuple[str, bytes] | None
-    metrics: dict[str, float]
-    step: int | None
-
-
-def read_summary(container: Container) -> Summary:
-    """Check the parts of the head that are not about tensors."""
-    reader = container.reader
+def read_summary(container: Container) -> tuple[tuple[str, bytes] | None, dict[str, float], int | None]:
+    """Check the parts of the head that are not about tensors; return (base, metrics, step)."""
+    reader, head, base = container.reader, container.head, None
     with reader.parsing("the index"):
-        head, base = container.head, None
         if head["base"] is not None:
             name, identity = reader.text(head["base"][0], "the base", 255), bytes.fromhex(head["base"][1])
             if name in ("", ".", "..") or any(c in name for c in "/\\\0"):
@@ -256,14 +241,13 @@ def read_summary(container: Container) -> Summary:
             reader.fail("the metrics are malformed")
         if bool(container.flags & IS_DIFFERENCE) != (base is not None):
             reader.fail("header and index disagree on whether this is a difference")
-    return Summary(container.identity, base, metrics, step)
+    return base, metrics, step
 
 
 def read_index(container: Container) -> Index:
     """Check every number of the head: chunks fill the file, storages are within streams, tensors within storages."""
-    reader, summary = container.reader, read_summary(container)
+    reader, head, summary = container.reader, container.head, read_summary(container)
     with reader.parsing("the index"):
-        head = container.head
         streams = [FileStream(*entry) for entry in head["streams"]]
         storages = [
             (Storage(a, b, n, reader.text(role, "a role", 64)), coding) for a, b, n, role, coding in head["storages"]
@@ -281,7 +265,7 @@ def read_index(container: Container) -> Index:
         for view in views:
             _check_view(view, dtypes[view.dtype], held[view.storage], storages[view.storage][1], reader)
         tree = from_json(head["structure"], len(views), reader)
-    return Index(tree, views, storages, streams, summary.base, summary.metrics, summary.step)
+    return Index(tree, views, storages, streams, *summary)
 
 
 def _check_streams(streams: list[FileStream], container: Container) -> None:
@@ -333,14 +317,6 @@ def _check_view(view: View, itemsize: int, held: int, coding: str, reader: Reade
 # --- reading the numbers
 
 
-class _Memory:
-    """What a thread needs to read chunks. It is kept: fresh memory costs as much as decoding."""
-
-    def __init__(self) -> None:
-        self.own, self.base = Scratch(), Scratch()
-        self.chunk = np.empty(CHUNK_BYTES, np.uint8)
-
-
 class CheckpointFile:
     """An open `.slip` file. `index` says what it holds; `load` returns it, or the part below some keys.
 
@@ -369,31 +345,35 @@ class CheckpointFile:
         """16 random bytes that no other file has."""
         return self._container.identity
 
-    def load(self, keys: Iterable[str] | None = None, map_location: Any = "cpu", mmap: bool = False) -> Any:
+    def load(self, keys: Iterable[str] | None = None, map_location: Any = "cpu") -> Any:
         """Return the state, or its part below the dotted `keys`."""
         tree = self.index.tree if keys is None else select(self.index.tree, list(keys))
         views = self.index.views
         wanted = range(len(views)) if keys is None else {leaf for _, leaf in walk_leaves(tree)}
-        opened = self.storages(sorted({views[i].storage for i in wanted}), mmap)
-        tensors = self.tensors(opened, map_location)
+        tensors = self.tensors(self.storages(sorted({views[i].storage for i in wanted})), map_location)
         with self._container.reader.parsing("the structure"):
             return unflatten(tree, tensors.__getitem__)
 
     def tensors(self, opened: dict[int, Tensor], map_location: Any = "cpu") -> dict[int, Any]:
         """Every tensor and array whose storage is among `opened`, by its number."""
-        views = ((i, view) for i, view in enumerate(self.index.views) if view.storage in opened)
-        made = {i: (make_tensor(view, opened[view.storage]), view) for i, view in views}
-        stays = isinstance(map_location, (str, torch.device)) and torch.device(map_location).type == "cpu"
-        return {i: data if stays else _on_device(data, view, map_location) for i, (data, view) in made.items()}
+        target = None if map_location is None else torch.device(map_location)
+        made: dict[int, Any] = {}
+        for i, view in enumerate(self.index.views):
+            if view.storage in opened:
+                made[i] = make_tensor(view, opened[view.storage])
+                device = torch.device(view.device) if target is None else target
+                if device.type != "cpu" and isinstance(made[i], Tensor):
+                    made[i] = made[i].to(device)
+        return made
 
-    def storages(self, wanted: list[int], mmap: bool = False) -> dict[int, Tensor]:
-        """Read some storages, uint8 [n] each in memory of its own; with `mmap` those that are raw are mapped."""
-        raw: dict[int, Tensor] = self._map(wanted) if mmap else {}
-        missing = [(p, *self.index.storages[p]) for p in wanted if p not in raw]
-        coded = sum(_decoded_nbytes(storage.nbytes, coding) for _, storage, coding in missing if coding)
-        self._container.reader.claim(coded + sum(storage.nbytes for _, storage, _ in missing), "the state")
+    def storages(self, wanted: list[int]) -> dict[int, Tensor]:
+        """Read some storages, uint8 [n] each in memory of its own."""
+        chosen = [self.index.storages[p] for p in wanted]
+        coded = sum(_decoded_nbytes(storage.nbytes, coding) for storage, coding in chosen if coding)
+        self._container.reader.claim(coded + sum(storage.nbytes for storage, _ in chosen), "the state")
+        raw: dict[int, Tensor] = {}
         parts: dict[int, list[tuple[int, np.ndarray]]] = {}  # stream -> (start, bytes to fill)
-        for p, storage, _ in missing:
+        for p, (storage, _) in zip(wanted, chosen, strict=True):
             raw[p] = torch.empty(storage.nbytes, dtype=torch.uint8)
             if storage.nbytes:
                 parts.setdefault(storage.stream, []).append((storage.start, raw[p].numpy()))
@@ -425,13 +405,13 @@ class CheckpointFile:
     def _read(self, job: tuple[int, int, list[tuple[int, np.ndarray]]]) -> None:
         """Decode chunk i of stream s and copy it to (start in chunk, bytes) pieces; one that is all of the chunk is decoded in place."""
         s, i, pieces = job
-        first, last = self.index.streams[s].extent(i)
-        in_place = len(pieces) == 1 and pieces[0][1].size == last - first
-        if not hasattr(_local, "memory"):
-            _local.memory = _Memory()
-        memory: _Memory = _local.memory
-        out = pieces[0][1] if in_place else memory.chunk[: last - first]
-        self._decode(s, i, out, memory.own, memory.base)
+        size = min(CHUNK_BYTES, self.index.streams[s].nbytes - i * CHUNK_BYTES)
+        in_place = len(pieces) == 1 and pieces[0][1].size == size
+        if not hasattr(_local, "memory"):  # kept: fresh memory costs as much as decoding
+            _local.memory = Scratch(), Scratch(), np.empty(CHUNK_BYTES, np.uint8)
+        own, other, chunk = _local.memory
+        out = pieces[0][1] if in_place else chunk[:size]
+        self._decode(s, i, out, own, other)
         if not in_place:
             for start, piece in pieces:
                 piece[:] = out[start : start + piece.size]
@@ -467,25 +447,6 @@ class CheckpointFile:
             values = dequantise_moments(stored.numpy(), _int8_count(storage.nbytes), storage.role in SIGNED_MOMENTS)
             return torch.from_numpy(values).view(torch.uint8)
         return stored
-
-    def _map(self, wanted: list[int]) -> dict[int, Tensor]:
-        """Map the storages whose chunks are all raw: writing to them copies the page and never changes the file."""
-        found: dict[int, Tensor] = {}
-        container, view = self._container, self._container.map_copy()
-        for p in wanted:
-            storage, coding = self.index.storages[p]
-            if not storage.nbytes or coding:
-                continue
-            stream = self.index.streams[storage.stream]
-            first, last = storage.start // CHUNK_BYTES, (storage.start + storage.nbytes - 1) // CHUNK_BYTES
-            if any(codec != RAW for codec in stream.codecs[first : last + 1]):
-                continue
-            ends = container.offsets + -(-container.sizes // ALIGN) * ALIGN
-            for section in range(stream.first + first, stream.first + last + 1):
-                container.check(section, memoryview(view)[container.offsets[section] : ends[section]])
-            offset = int(container.offsets[stream.first + first]) + storage.start - first * CHUNK_BYTES
-            found[p] = torch.frombuffer(view, dtype=torch.uint8, count=storage.nbytes, offset=offset)
-        return found
 
     def _open_base(self, real: Path, name: str, identity: bytes) -> CheckpointFile:
         """Open the complete file that a difference needs: under its name, or where the saver moved it when the name was used again."""
@@ -534,19 +495,6 @@ def make_tensor(view: View, data: Tensor) -> Any:
     dtype = getattr(torch, view.dtype)
     # set_: tensors that shared a storage share it again, and one alone has a storage of its own
     return torch.empty(0, dtype=dtype).set_(data.untyped_storage(), view.offset, view.shape, view.stride)
-
-
-def _on_device(made: Any, view: View, map_location: Any) -> Any:
-    if isinstance(made, np.ndarray):
-        return made
-    if isinstance(map_location, dict):
-        target = map_location.get(view.device, view.device)
-    elif map_location is None or isinstance(map_location, (str, torch.device)):
-        target = view.device if map_location is None else map_location
-    else:
-        kind = type(map_location).__name__
-        raise TypeError(f"map_location is a {kind}: use a device, a dict of devices, or None for where it was saved")
-    return made if torch.device(target).type == "cpu" else made.to(target)
 
 
 def aside_name(identity: bytes) -> str:

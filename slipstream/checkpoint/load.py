@@ -32,11 +32,7 @@ _MAX_VALUES = 10_000_000  # in a state that torch loaded
 
 
 def load_checkpoint(
-    path: str | Path,
-    keys: Iterable[str] | None = None,
-    map_location: Any = "cpu",
-    mmap: bool = False,
-    max_bytes: int | None = None,
+    path: str | Path, keys: Iterable[str] | None = None, map_location: Any = "cpu", max_bytes: int | None = None
 ) -> Any:
     """Load the state saved at `path`. No code from the file is ever run.
 
@@ -44,7 +40,6 @@ def load_checkpoint(
         path: the file, its plain name (`c.pt` for `c.pt.slip`), or a folder, which means its `latest`.
         keys: only these parts, as dotted paths (`["model", "optimizer.state"]`); nothing else of a `.slip` file is read.
         map_location: a device for the tensors; None puts each where it was when it was saved.
-        mmap: map raw data of the file instead of reading it; writing to such a tensor never changes the file.
         max_bytes: memory that loading may take; by default nine tenths of what is available.
 
     Raises:
@@ -55,8 +50,8 @@ def load_checkpoint(
     file = find_file(path)
     if is_slip(file):
         with CheckpointFile(file, max_bytes) as slip:
-            return slip.load(keys, map_location, mmap)
-    state = read_torch(file, map_location, mmap, max_bytes)
+            return slip.load(keys, map_location)
+    state = read_torch(file, map_location, max_bytes)
     if keys is None:
         return state
     tree, leaves = flatten(state)
@@ -217,7 +212,7 @@ def write_lz4(path: Path, state: Any, level: int, fs: FileSystem) -> int:
     return file.position
 
 
-def read_torch(path: Path, map_location: Any, mmap: bool, max_bytes: int | None = None) -> Any:
+def read_torch(path: Path, map_location: Any = "cpu", max_bytes: int | None = None) -> Any:
     """Read a `.pt` or `.pt.lz4`, old or new, within the budget and without running anything that is in it."""
     reader = Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError)
     with open(path, "rb") as file:
@@ -229,12 +224,11 @@ def read_torch(path: Path, map_location: Any, mmap: bool, max_bytes: int | None 
     zipped = magic[:2] == b"PK"
     if magic and not (zipped or magic[0] == 0x80):  # 0x80 begins the torch files of old
         reader.fail("is not a checkpoint, neither ours nor torch's")
-    mmap = mmap and zipped and source is path
     if zipped:
-        _claim_archive(source, reader, mmap)
+        _claim_archive(source, reader)
     try:
         with torch.serialization.safe_globals(_numpy_globals()):
-            state = torch.load(source, map_location=map_location, weights_only=True, mmap=True if mmap else None)
+            state = torch.load(source, map_location=map_location, weights_only=True)
     except pickle.UnpicklingError as error:
         if "Unsupported" in str(error) or "GLOBAL" in str(error) or "global" in str(error):
             raise UnsafeCheckpointError(
@@ -261,7 +255,7 @@ def check_torch(path: Path) -> None:
     with open(path, "rb") as file:
         if file.read(2) != b"PK":
             return
-    _claim_archive(path, Reader(path, error=CorruptCheckpointError), mapped=False)
+    _claim_archive(path, Reader(path, error=CorruptCheckpointError))
     try:
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
@@ -271,15 +265,14 @@ def check_torch(path: Path) -> None:
         raise CorruptCheckpointError(f"{path}: the checksum of {broken!r} is wrong")
 
 
-def _claim_archive(source: Path | io.BytesIO, reader: Reader, mapped: bool) -> None:
+def _claim_archive(source: Path | io.BytesIO, reader: Reader) -> None:
     """Count what the entries of a torch file take once they are decompressed."""
     try:
         with zipfile.ZipFile(source) as archive:
             entries = archive.infolist()
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise CorruptCheckpointError(f"{reader.name}: not a readable torch file: {_first_line(error)}") from error
-    if not mapped or any(entry.compress_type for entry in entries):
-        reader.claim(sum(entry.file_size for entry in entries), "the archive")
+    reader.claim(sum(entry.file_size for entry in entries), "the archive")
     if isinstance(source, io.BytesIO):
         source.seek(0)
 

@@ -44,7 +44,7 @@ def verify(path: Path) -> str | None:
                 slip.check()
         else:  # an old torch file has no checksums: it can only be read
             check_torch(path)
-            read_torch(path, "cpu", mmap=False)
+            read_torch(path)
     except (CheckpointError, OSError) as error:
         return str(error)
     return None

@@ -102,9 +102,9 @@ def read_entry(path: Path) -> Entry:
     with contextlib.suppress(CheckpointError, OSError):
         if read_header(path) is not None:
             with open_container(path) as container:
-                summary = read_summary(container)
-            step = entry.step if summary.step is None else summary.step
-            return Entry(path, step, summary.identity, summary.base[1] if summary.base else b"", summary.metrics)
+                base, metrics, step = read_summary(container)
+                identity = container.identity
+            return Entry(path, entry.step if step is None else step, identity, base[1] if base else b"", metrics)
     return entry
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mmap
 import os
 import struct
 import zlib
@@ -157,11 +156,6 @@ class Container:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the file has not been closed."""
-        return self._fd >= 0 or self._data is not None
-
     def close(self) -> None:
         """Close the file. Views of its sections stay valid."""
         if self._fd >= 0:
@@ -213,10 +207,6 @@ class Container:
         """Test the checksum of a section; `data` is the section with its padding."""
         if zlib.crc32(data) != self.checksums[number]:
             self.reader.fail(f"section {number} (from byte {self.offsets[number]}) has a wrong checksum")
-
-    def map_copy(self) -> mmap.mmap:
-        """Map the complete file so that writing to the map changes memory and never the file."""
-        return mmap.mmap(self._fd, 0, access=mmap.ACCESS_COPY)
 
     def damage(self) -> Iterator[tuple[int, str]]:
         """Test every section; yield the number and the error message of those that are damaged."""

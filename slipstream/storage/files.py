@@ -31,15 +31,7 @@ _counter = itertools.count()
 _HOST = "".join(c for c in socket.gethostname() if c.isalnum())[:32] or "host"
 
 
-def _load_sync_file_range() -> Any:
-    with contextlib.suppress(OSError, AttributeError):
-        function = ctypes.CDLL(None).sync_file_range  # Linux only
-        function.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
-        return function
-    return None
-
-
-_sync_file_range = _load_sync_file_range()
+_sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)  # Linux only
 
 
 class FileSystem:
@@ -56,7 +48,9 @@ class FileSystem:
     def start_writeback(self, fd: int, offset: int, length: int) -> None:
         """Let the disk begin with these bytes, so that `fsync` has little left to do. Only a hint."""
         if _sync_file_range is not None:
-            _sync_file_range(fd, offset, length, 2)  # SYNC_FILE_RANGE_WRITE: start, do not wait
+            _sync_file_range(
+                fd, ctypes.c_int64(offset), ctypes.c_int64(length), 2
+            )  # SYNC_FILE_RANGE_WRITE: start, do not wait
 
     def fsync(self, fd: int) -> None:
         """Return once everything written to `fd` is on the disk."""

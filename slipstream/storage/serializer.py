@@ -6,6 +6,7 @@ remains; `unflatten` puts tensors back in. A tree holds plain values, and a `Nod
 
 from __future__ import annotations
 
+import math
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ MISSING = object()  # given to `unflatten` in the place of a tensor: its key is 
 _PLAIN = frozenset((type(None), bool, int, float, str))
 _SAFE_INTEGER = 1 << 53  # beyond it other JSON readers lose digits
 _TEXTS = frozenset((str,))
+_SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _LEAF_TAGS = frozenset(("tensor", "learning", "ndarray", "parameter"))
 # Keys whose hash a writer can choose make a dict slow (all in one slot), so only so many are allowed in one dict.
 _MAX_CHOSEN_KEYS = 4096
@@ -128,18 +130,8 @@ def flatten(state: Any, *, detach: bool = False, error: type[SaveError] = SaveEr
 
 
 def _flatten_rare(node: Any, walk: Callable[..., Any], name: Any, depth: int) -> Any:
-    if isinstance(node, (bytes, bytearray)):
-        return Node("bytes" if isinstance(node, bytes) else "bytearray", bytes(node))
-    if type(node) is complex:
-        return Node("complex", node)
-    if isinstance(node, torch.Size):
-        return Node("size", list(node))
-    if isinstance(node, torch.dtype):
-        return Node("dtype", str(node).removeprefix("torch."))
-    if isinstance(node, torch.device):
-        return Node("device", str(node))
-    if isinstance(node, np.generic) and node.dtype.kind in "biufc":
-        return Node("numpy", [node.dtype.str, node.tobytes()])
+    if type(node) in _ENCODERS or isinstance(node, np.generic) and node.dtype.kind in "biufc":
+        return bytearray(node) if type(node) is bytearray else node
     if isinstance(node, dict):  # defaultdict and other kinds: their items are kept, the kind is not
         return walk(dict(node), name, depth)
     if type(node) in (set, frozenset):
@@ -181,14 +173,27 @@ def _place(state: Any, wanted: Any) -> str:
     return ""
 
 
+_ENCODERS: dict[type, Callable[[Any], list[Any]]] = {
+    complex: lambda value: ["complex", struct.pack(">2d", value.real, value.imag).hex()],
+    bytes: lambda value: ["bytes", value.hex()],
+    bytearray: lambda value: ["bytearray", value.hex()],
+    torch.Size: lambda value: ["size", list(value)],
+    torch.dtype: lambda value: ["dtype", str(value).removeprefix("torch.")],
+    torch.device: lambda value: ["device", str(value)],
+}
+
+
 def to_json(node: Any) -> Any:
     """Return a tree as JSON values: plain ones as they are, everything else as [tag, value]."""
-    if type(node) is not Node:
-        if type(node) is int and not -_SAFE_INTEGER < node < _SAFE_INTEGER:
+    kind = type(node)
+    if kind is not Node:
+        if kind is int and not -_SAFE_INTEGER < node < _SAFE_INTEGER:
             return ["int", hex(node)]
-        if type(node) is float and (node != node or node in (float("inf"), float("-inf"))):
+        if kind is float and not math.isfinite(node):
             return ["float", struct.pack(">d", node).hex()]
-        return node
+        if kind in _PLAIN:
+            return node
+        return _ENCODERS[kind](node) if kind in _ENCODERS else ["numpy", [node.dtype.str, node.tobytes().hex()]]
     tag, value = node
     if tag == "dict":
         return [tag, _pairs_to_json(value)]
@@ -198,15 +203,7 @@ def to_json(node: Any) -> Any:
         return [tag, [_pairs_to_json(value[0]), value[1]]]
     if tag == "stack":
         return [tag, to_json(value)]
-    if tag in ("list", "tuple", "set", "frozenset"):
-        return [tag, [to_json(v) for v in value]]
-    if tag in ("bytes", "bytearray"):
-        return [tag, value.hex()]
-    if tag == "complex":
-        return [tag, struct.pack(">2d", value.real, value.imag).hex()]
-    if tag == "numpy":
-        return [tag, [value[0], value[1].hex()]]
-    return [tag, value]
+    return [tag, [to_json(v) for v in value]] if tag in _SEQUENCES else [tag, value]
 
 
 def _pairs_to_json(pairs: list[tuple[Any, Any]]) -> list[Any]:
@@ -252,35 +249,35 @@ def _from_json(data: Any, leaves: int, reader: Reader, depth: int) -> Any:
         return Node(tag, [_pairs_from_json(value[0], leaves, reader, depth), batch_size])
     if tag in ("set", "frozenset"):
         return Node(tag, _keys_from_json(value, reader, depth))
-    if tag in ("list", "tuple"):
+    if tag in _SEQUENCES:
         return Node(tag, [v if type(v) in _PLAIN else _from_json(v, leaves, reader, depth) for v in value])
     if tag == "stack":
         return Node(tag, _from_json(value, leaves, reader, depth))
     if tag == "parameter":
         return Node(tag, [reader.integer(value[0], "the number of a tensor", 0, leaves - 1), bool(value[1])])
-    if tag == "int":
-        return int(value, 16)
-    if tag == "float":
-        return struct.unpack(">d", bytes.fromhex(value))[0]
-    if tag in ("bytes", "bytearray"):
-        return Node(tag, bytes.fromhex(value))
-    if tag == "complex":
-        return Node(tag, complex(*struct.unpack(">2d", bytes.fromhex(value))))
-    if tag == "size":
-        return Node(tag, reader.integers(value, "a size", max_count=64))
-    if tag == "dtype":
-        torch_dtype(value, reader)
-        return Node(tag, value)
-    if tag == "device":
-        try:
-            return Node(tag, str(torch.device(reader.text(value, "a device", 64))))
-        except RuntimeError:
-            reader.fail("the structure names an unknown device")
-    if tag == "numpy":
-        dtype, raw = reader.dtype(value[0], "the dtype of a number"), bytes.fromhex(value[1])
-        if dtype.kind in "biufc" and dtype.itemsize == len(raw):
-            return Node(tag, [value[0], raw])
-    reader.fail("the structure holds an unknown kind of value")
+    if tag not in _DECODERS:
+        reader.fail("the structure holds an unknown kind of value")
+    return _DECODERS[tag](value, reader)
+
+
+def _numpy_scalar(value: Any, reader: Reader) -> Any:
+    dtype, raw = reader.dtype(value[0], "the dtype of a number"), bytes.fromhex(value[1])
+    if dtype.kind not in "biufc" or dtype.itemsize != len(raw):
+        reader.fail(f"{len(raw)} bytes as a number of {dtype}")
+    return np.frombuffer(raw, dtype)[0]
+
+
+_DECODERS: dict[str, Callable[[Any, Reader], Any]] = {
+    "int": lambda value, reader: int(value, 16),
+    "float": lambda value, reader: struct.unpack(">d", bytes.fromhex(value))[0],
+    "complex": lambda value, reader: complex(*struct.unpack(">2d", bytes.fromhex(value))),
+    "bytes": lambda value, reader: bytes.fromhex(value),
+    "bytearray": lambda value, reader: bytearray.fromhex(value),
+    "size": lambda value, reader: torch.Size(reader.shape(value, "a size")),
+    "dtype": lambda value, reader: torch_dtype(value, reader),
+    "device": lambda value, reader: torch.device(reader.text(value, "a device", 64)),
+    "numpy": _numpy_scalar,
+}
 
 
 def _pairs_from_json(data: Any, leaves: int, reader: Reader, depth: int) -> list[tuple[Any, Any]]:
@@ -360,27 +357,13 @@ def unflatten(
             )
         if not values:
             return MISSING
-        if tag in ("list", "tuple", "set", "frozenset"):
-            made = (build(v) for v in value)
-            return _SEQUENCES[tag](None if v is MISSING else v for v in made)
-        if tag == "stack":
-            from tensordict import NonTensorStack
+        if tag in _SEQUENCES:
+            return _SEQUENCES[tag](None if (made := build(v)) is MISSING else made for v in value)
+        from tensordict import NonTensorStack
 
-            return NonTensorStack.from_list(stack(build(value)) if stack else build(value))
-        if tag == "numpy":
-            return np.frombuffer(value[1], np.dtype(value[0]))[0]
-        if tag == "size":
-            return torch.Size(value)
-        if tag == "dtype":
-            return getattr(torch, value)
-        if tag == "device":
-            return torch.device(value)
-        return bytearray(value) if tag == "bytearray" else value
+        return NonTensorStack.from_list(stack(build(value)) if stack else build(value))
 
     return build(tree)
-
-
-_SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 def _make_tensordict(items: dict[str, Any], batch_size: list[int]) -> Any:

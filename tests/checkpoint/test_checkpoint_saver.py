@@ -230,4 +230,3 @@ def test_old_checkpoints_of_plain_torch_load(tmp_path):
     torch.save(state, tmp_path / "new.pt")
     torch.save(state, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     assert same(load_checkpoint(tmp_path / "new.pt"), state) and same(load_checkpoint(tmp_path / "old.pt"), state)
-    assert same(load_checkpoint(tmp_path / "new.pt", mmap=True), state)
