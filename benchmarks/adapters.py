@@ -19,10 +19,12 @@ import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from slipstream.config.registry import names
 from slipstream.envs.adapters import GymnasiumEnv, GymnasiumVectorEnv, PettingZooEnv, SB3VecEnv, TorchRLEnv
-from slipstream.envs.adapters.gymnasium_env import TASKS, build
+from slipstream.envs.adapters.gymnasium_env import build
 from slipstream.envs.adapters.spaces import to_action
 
+TASKS = names("gymnasium")
 SETTINGS = {"slipstream/Navigation-v0": {"decision_interval": 4}, "slipstream/AirCombat-v0": {"time_scale": 4.0}}
 PEER_ENVS = 16  # for Gymnasium's and SB3's own loops over single environments
 
@@ -90,7 +92,7 @@ class TensorDicts:
 
 def contenders(task, n, actions):
     """Everything that is timed for one task and number of environments."""
-    env = lambda m=n: build(TASKS[task][0], m, 0, "cpu", SETTINGS[task])  # noqa: E731
+    env = lambda m=n: build(TASKS[task], m, 0, "cpu", SETTINGS[task])  # noqa: E731
     yield "bare env", Bare(env(), actions)
     if n == 1:
         yield "GymnasiumEnv", Single(GymnasiumEnv(env()), actions)
@@ -114,7 +116,7 @@ def contenders(task, n, actions):
 
 def measure(task, n, steps, rounds):
     """Seconds a step, [rounds] for each contender, and the share of frames that ended an episode."""
-    space = GymnasiumVectorEnv(build(TASKS[task][0], n, 0, "cpu", SETTINGS[task])).action_space
+    space = GymnasiumVectorEnv(build(TASKS[task], n, 0, "cpu", SETTINGS[task])).action_space
     space.seed(0)
     actions = [np.asarray(space.sample()) for _ in range(steps)]
     racers = dict(contenders(task, n, actions))

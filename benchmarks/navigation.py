@@ -6,12 +6,12 @@ python benchmarks/navigation.py judge NAVRL_CHECKPOINT [CHECKPOINT]     # minute
 
 import sys
 
+from slipstream.algorithms.policy_file import load_policy
 from slipstream.config.compose import load_evaluate
 from slipstream.sim.devices import resolve_device
+from slipstream.tasks.figures import success_over_time
 from slipstream.training import evaluate
 from slipstream.training.metrics_log import read_metrics
-from slipstream.training.plots import success_over_time
-from slipstream.training.policies import load_policy
 
 MAPS = list(range(201, 217))
 SERIES = {"350 standing obstacles": "eval/static_success", "350 standing + 80 moving": "eval/success"}

@@ -98,10 +98,11 @@ def train_ours(algo: str, seed: int, steps: int, width: int, changes: dict[str, 
     import torch
 
     from slipstream import train
+    from slipstream.algorithms.policy_file import load_policy
+    from slipstream.checkpoint.run import latest_checkpoint
     from slipstream.config.compose import load_train
+    from slipstream.tasks.evaluation import fly_episodes
     from slipstream.tasks.gym.env import GymConfig, GymEnv
-    from slipstream.training.evaluate import fly_episodes
-    from slipstream.training.policies import latest_checkpoint, load_policy
 
     settings = [f"algo.{name}={value}" for name, value in {**SETTINGS[algo], **changes}.items()]
     words = ["task=gym", f"env.id={ENVS[algo]}", f"algo={algo}", *settings, "model.part=0", "model.layer_norm=false"]
@@ -214,15 +215,15 @@ def classic_control(algos: list[str], seeds: list[int], width: int, jobs: int) -
 
 def train_navigation(algo: str, seed: int, seconds: float) -> list[dict[str, float]]:
     """The demo's preset with one algorithm for so many seconds of CPU time; frames, CPU time and success at each evaluation."""
-    from slipstream import train
+    from slipstream import Trainer, train
     from slipstream.config.compose import load_train
 
     train.time = types.SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]  # the run's limit, in CPU time
     points: list[dict[str, float]] = []
-    evaluate, evaluating = train.Job.evaluate, 0.0
+    evaluate, evaluating = Trainer.evaluate, 0.0
     began = time.process_time()
 
-    def noted(job: train.Job) -> dict[str, float]:
+    def noted(job: Trainer) -> dict[str, float]:
         nonlocal evaluating
         start = time.process_time()
         found = evaluate(job)
@@ -232,7 +233,7 @@ def train_navigation(algo: str, seed: int, seconds: float) -> list[dict[str, flo
         evaluating += time.process_time() - start
         return found
 
-    train.Job.evaluate = noted  # type: ignore[method-assign]
+    Trainer.evaluate = noted  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as root:
         words = ["preset=demo", f"algo={algo}", f"seed={seed}", f"max_time_s={seconds}", "threads=1", "quiet=true"]
         words += [f"eval_interval={EVERY[algo]}", "wandb.mode=disabled", f"root={root}", "name=run"]

@@ -14,16 +14,15 @@ from pathlib import Path
 import torch
 
 import slipstream
-from slipstream.algorithms.execution.capture import capture_training
 from slipstream.config.compose import load_train
 from slipstream.sim.devices import resolve_device
 from slipstream.training.metrics_log import read_metrics
-from slipstream.training.trainer import Job, build
+from slipstream.training.trainer import Trainer
 
 QUIET = ["quiet=true", "wandb.mode=disabled"]
 MODES = ("off", "on", "on_policy")
 SCHEMES = {"A: none": "off", "B: lidar": "lidar", "C: all": "all", "C: all, in 4 pieces": "all"}
-FLIES = Path(slipstream.__file__).parent / "weights" / "navigation.pt"
+FLIES = Path(slipstream.__file__).parent / "tasks" / "navigation" / "weights" / "navigation.pt"
 STUDENT_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
 
@@ -41,15 +40,14 @@ def captured(forms: list[str], num_envs: int, iterations: int, device: str, roun
         first = 0.0
         for mode in MODES:
             cfg = load_train([f"env.num_envs={num_envs}", f"device={device}", f"collect.pipeline={mode}", *QUIET])
-            job = build(cfg)
-            collect, learn = capture_training(job.collector, job.algo, form, print)  # type: ignore[arg-type]
+            job = Trainer(cfg)
+            job.capture(print, form)
 
-            def iterate(count: int, job: Job = job, collect=collect, learn=learn) -> float:  # type: ignore[no-untyped-def]
+            def iterate(count: int, job: Trainer = job) -> float:
                 torch.cuda.synchronize()
                 began = time.perf_counter()
                 for _ in range(count):
-                    learn(collect(), 0.0)
-                    job.publish()
+                    job.step()
                 torch.cuda.synchronize()
                 return (time.perf_counter() - began) / count
 
@@ -60,7 +58,7 @@ def captured(forms: list[str], num_envs: int, iterations: int, device: str, roun
             first = first or median
             spread = f"{1e3 * median:.2f} ({1e3 * min(seconds):.2f} … {1e3 * max(seconds):.2f})"
             print(f"| {form} | {mode} | {spread} | {job.frames_per_batch / median:,.0f} | {first / median:.3f} |")
-            del job, collect, learn, iterate
+            del job, iterate
             torch.cuda.empty_cache()
 
 
@@ -160,14 +158,14 @@ def run_scheme(name: str, num_envs: int, iterations: int, device: str) -> None:
     )  # a second one that others keep from running makes both wait, which says nothing of the schemes
     # weights that fly: the lidar of drones that hover outside of the map would compress too well
     words += [f"collect.compress={SCHEMES[name]}", f"collect.pieces={4 if 'pieces' in name else 1}", f"init={FLIES}"]
-    job = build(load_train(words))
+    job = Trainer(load_train(words))
     collect_s, update_s = [], []
     facts = {"ratio": 1.0, "lidar_ratio": 1.0, "batch_mb": 0.0}
     for i in range(iterations + 1):
         began = time.perf_counter()
         batch = job.collector.rollout()
         between = time.perf_counter()
-        job.algo.update(batch)
+        job.learner.update(batch)
         if device != "cpu":
             torch.cuda.synchronize()
         if i:

@@ -102,9 +102,9 @@ def recorded_lidar(checkpoint: str | None, drones: int = 256, steps: int = 500, 
     """float32 [1, 36, 4] that a policy saw in NavigationEnv: a checkpoint's, else the policy that ships with the package."""
     import torch
 
+    from slipstream.algorithms.policy_file import load_policy
     from slipstream.models.exploration import ExplorationType, set_exploration_type
     from slipstream.tasks.navigation.env import NavigationEnv
-    from slipstream.training.policies import load_policy
 
     env = NavigationEnv(drones, "cpu", seed)
     policy = load_policy(checkpoint).build(env.observation_spec, env.action_spec, "cpu")

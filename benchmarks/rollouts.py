@@ -35,8 +35,9 @@ from tensordict import TensorDict
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from slipstream import NavigationEnv, RolloutStorage, SyncDataCollector  # noqa: E402
+from slipstream.algorithms.policy_file import load_policy  # noqa: E402
+from slipstream.config.registry import find_task  # noqa: E402
 from slipstream.rollouts.export import export  # noqa: E402
-from slipstream.training.policies import load_policy  # noqa: E402
 
 DRONES, STEPS = 1024, 32
 SLICE, SLICES = 32, 256
@@ -45,7 +46,7 @@ SLICE, SLICES = 32, 256
 def fly(steps: int, batches: int, before: int) -> list[TensorDict]:
     """Batches [1024, steps] as the collector gives them, `next` a view of the same memory, each in memory of its own."""
     env = NavigationEnv(DRONES, "cpu", 7)
-    policy = load_policy(None).build(env.observation_spec, env.action_spec, "cpu")
+    policy = load_policy(find_task("navigation").weights).build(env.observation_spec, env.action_spec, "cpu")
     flown = SyncDataCollector(env, policy, DRONES * steps, DRONES * (before + steps * batches))
     return list(flown)[-batches:]
 

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from slipstream.tasks.aircombat.env import AirCombatEnv
     from slipstream.tasks.aircombat.rewards import BaseReward, ZeroReward, create_reward
     from slipstream.tasks.navigation.env import NavigationEnv
+    from slipstream.training.evaluate import evaluate
+    from slipstream.training.trainer import Trainer
 
 __all__ = [
     "DQN",
@@ -69,6 +71,7 @@ __all__ = [
     "RolloutStorage",
     "SyncDataCollector",
     "TensorEnv",
+    "Trainer",
     "ZeroReward",
     "compress_image",
     "compress_image_seq",
@@ -76,6 +79,7 @@ __all__ = [
     "create_reward",
     "decompress_image",
     "decompress_image_seq",
+    "evaluate",
     "format_checkpoint_name",
     "get_model_size",
     "load_checkpoint",
@@ -119,6 +123,8 @@ _HOMES = {
         "sample_batch",
     ),
     "rollouts.storage": ("RolloutStorage",),
+    "training.evaluate": ("evaluate",),
+    "training.trainer": ("Trainer",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from slipstream.algorithms.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
-from slipstream.config.validation import must
+from slipstream.config.validation import check_range
+from slipstream.envs.specs import Spec
 from slipstream.models.off_policy import QPolicy
+from slipstream.models.policy import ModelConfig
 
 
 @dataclass
@@ -32,15 +36,16 @@ class DQNConfig(OffPolicyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.must_be("dqn")
-        must(self, "be at least 1", "target_interval", section="algo.")
-        must(self, "lie in [0, 1]", "random_start", "random_end", "random_fraction", section="algo.")
+        self.check_name("dqn")
+        check_range(self, "target_interval", minimum=1, section="algo.")
+        check_range(self, "random_start", "random_end", "random_fraction", minimum=0, maximum=1, section="algo.")
 
 
 class DQN(OffPolicy):
     """Updates a `QPolicy` from transitions."""
 
-    facts = ("loss/q", "q", "random_share")
+    Config = DQNConfig
+    metric_names = ("loss/q", "q", "random_share")
     config: DQNConfig
     policy: QPolicy
 
@@ -50,6 +55,18 @@ class DQN(OffPolicy):
         self.networks["target"] = self.target
         self._follower = Follower(self.target, policy, self.config.tau)
         self._optimizer = self.adam("policy", list(policy.parameters()))
+
+    @classmethod
+    def build_policy(
+        cls, observation_spec: Mapping[str, Spec], action_spec: Spec, model: ModelConfig, settings: Mapping[str, Any]
+    ) -> QPolicy:
+        """Return the policy for an env's observations and actions."""
+        return QPolicy(observation_spec, action_spec, model, settings["dueling"])
+
+    @classmethod
+    def create(cls, policy: QPolicy, config: DQNConfig, observation_spec: Mapping[str, Spec]) -> Self:
+        """Return the algorithm."""
+        return cls(policy, config)
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """One gradient step on the Huber loss of the values of the actions taken."""

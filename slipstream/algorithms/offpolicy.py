@@ -7,19 +7,25 @@ follows from how many there were, which the host counts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
-from slipstream.config.validation import must
-from slipstream.envs.specs import Observation
+from slipstream.algorithms.base import Gradients, Learner
+from slipstream.config.validation import check_range
+from slipstream.envs.specs import Observation, Spec
 from slipstream.models.off_policy import ExploringPolicy
 
+if TYPE_CHECKING:
+    from slipstream.replay import ReplayBuffer
+
 SAVE_REPLAY = ("auto", "on", "off")
+SMALL_BYTES = 256 * 2**20  # of a buffer that checkpoints hold by default
+DRAWN_AT_ONCE = 32  # minibatches in one call of the buffer; priorities are as old as this
 
 
 @dataclass
@@ -47,27 +53,20 @@ class OffPolicyConfig:
     save_replay: str = "auto"  # in checkpoints: on, off, auto (up to 256 MB); without it a resumed run fills a new one
 
     def __post_init__(self) -> None:
-        must(
-            self,
-            "be at least 1",
-            "training_frame_num",
-            "updates",
-            "batch_size",
-            "buffer_size",
-            "n_step",
-            section="algo.",
-        )
-        must(self, "lie in (0, 1]", "gamma", "tau", section="algo.")
-        must(self, "be positive", "learning_rate", section="algo.")
-        must(self, "lie in [0, 1]", "final_rate", "priority_exponent", "importance_exponent", section="algo.")
-        must(self, "be 0 or more", "warmup", "max_grad_norm", section="algo.")
+        counts = ("training_frame_num", "updates", "batch_size", "buffer_size", "n_step")
+        check_range(self, *counts, minimum=1, section="algo.")
+        check_range(self, "gamma", "tau", above=0, maximum=1, section="algo.")
+        check_range(self, "learning_rate", above=0, section="algo.")
+        shares = ("final_rate", "priority_exponent", "importance_exponent")
+        check_range(self, *shares, minimum=0, maximum=1, section="algo.")
+        check_range(self, "warmup", "max_grad_norm", minimum=0, section="algo.")
         if self.warmup > self.buffer_size:
             raise ValueError(f"algo.warmup ({self.warmup}) must fit into algo.buffer_size ({self.buffer_size})")
         if self.save_replay not in SAVE_REPLAY:
             raise ValueError(f"algo.save_replay must be one of {', '.join(SAVE_REPLAY)}, not '{self.save_replay}'")
 
-    def must_be(self, name: str) -> None:
-        """Refuses the settings of another algorithm under this one's name."""
+    def check_name(self, name: str) -> None:
+        """Raise ValueError if these are the settings of another algorithm."""
         if self.name != name:
             raise ValueError(
                 f"algo.name is '{self.name}', and these are the settings of {name}: choose with algo={self.name}"
@@ -124,9 +123,10 @@ class Transitions:
 
 
 class OffPolicy(ABC):
-    """Learns a policy from transitions that any policy collected."""
+    """Takes gradient steps on transitions that any policy collected; a `ReplayLearner` feeds it from a buffer."""
 
-    facts: ClassVar[tuple[str, ...]]  # what a gradient step tells
+    Config: ClassVar[type[OffPolicyConfig]]
+    metric_names: ClassVar[tuple[str, ...]]  # of what a gradient step returns
 
     def __init__(self, policy: ExploringPolicy, config: OffPolicyConfig) -> None:
         self.policy = policy
@@ -140,23 +140,42 @@ class OffPolicy(ABC):
         self.updates = 0  # gradient steps so far
         self.random_warmup = True  # False where the policy comes with something learned
         self.td_error: Tensor = torch.zeros(0)  # [B] of the batch just learned from: new priorities
+        self.reduce_gradients: Callable[[Gradients], None] | None = None  # see `Learner`
         self.networks: dict[str, nn.Module] = {"policy": policy}  # what a checkpoint holds
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
+    @classmethod
+    @abstractmethod
+    def create(cls, policy: Any, config: Any, observation_spec: Mapping[str, Spec]) -> Self:
+        """Return the algorithm with the networks that it needs besides the policy."""
+
+    @classmethod
+    def build(
+        cls, policy: Any, config: OffPolicyConfig, observation_spec: Mapping[str, Spec], seed: int, fresh: bool
+    ) -> ReplayLearner:
+        """Return a learner with a replay buffer; one that is not `fresh` acts by itself in the warm-up."""
+        algo = cls.create(policy, config, observation_spec)
+        algo.random_warmup = fresh
+        return ReplayLearner(algo, make_buffer(config, algo.device, seed))
+
     def update(self, batch: TensorDictBase | Mapping[Any, Any], steps: int = 1) -> dict[str, Tensor]:
-        """`steps` gradient steps, each on its own part of the sampled batch [B]; the means of losses and values, on the device."""
-        facts, errors = [], []
+        """Take `steps` gradient steps, each on its own part of the sampled batch [B].
+
+        Returns:
+            The means of losses and values by name, on the device.
+        """
+        metrics, errors = [], []
         for rows in Transitions.of(batch, self.policy.encoder.keys).split(steps):  # type: ignore[union-attr, arg-type]
             self.updates += 1
-            told, error = self.step(rows)
-            facts.append(torch.stack(told))
+            values, error = self.step(rows)
+            metrics.append(torch.stack(values))
             errors.append(error)
         self.td_error = torch.stack(errors, -1).flatten() if steps > 1 else errors[0]  # in the order of the batch
-        return dict(zip(self.facts, torch.stack(facts).mean(0).unbind(), strict=True))
+        return dict(zip(self.metric_names, torch.stack(metrics).mean(0).unbind(), strict=True))
 
     @abstractmethod
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
-        """One gradient step; the facts, and the size of each row's error [B]."""
+        """Take one gradient step; return the values of `metric_names`, and the size of each row's error [B]."""
 
     def set_progress(self, progress: float) -> None:
         """Learning rate and exploration as they are to be after `progress` (0 to 1) of the run."""
@@ -193,6 +212,8 @@ class OffPolicy(ABC):
         """One step down the gradient; only this optimiser's weights get one."""
         parameters = optimizer.param_groups[0]["params"]
         grads = torch.autograd.grad(loss, parameters)
+        if self.reduce_gradients is not None:
+            self.reduce_gradients(grads)
         if self.config.max_grad_norm:  # torch's own clipping takes twice as long for a handful of small tensors
             norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
             torch._foreach_mul_(grads, (self.config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
@@ -227,6 +248,83 @@ class OffPolicy(ABC):
             state["learning_rate"]
         )  # the groups are copies by now, and a GPU's rate must be this one tensor
         self.updates, self.random_warmup = state["updates"], state["random_warmup"]
+
+
+class ReplayLearner(Learner):
+    """Puts collected batches into a replay buffer, and lets an off-policy algorithm learn from samples of it."""
+
+    on_policy = False
+
+    def __init__(self, algo: OffPolicy, buffer: ReplayBuffer) -> None:
+        self.algo = algo
+        self.policy = getattr(algo, "policy", None)
+        self.buffer = buffer
+        self.config = algo.config
+        self.device = algo.device
+        self._collected = 0  # frames
+        self._warm = False  # asked until it is so, since a buffer on a GPU must be waited for
+        algo.set_progress(0.0)
+
+    def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
+        """Store a batch [N, T] and take the iteration's gradient steps; none before the warm-up is over."""
+        config, algo = self.config, self.algo
+        algo.reduce_gradients = self.reduce_gradients
+        self.buffer.extend(batch)
+        if config.prioritised:  # what the priorities distort is undone in full by the end
+            exponent = config.importance_exponent + (1 - config.importance_exponent) * progress
+            self.buffer.sampler.beta = exponent  # type: ignore[attr-defined]  # a PrioritizedSampler
+        self._collected += batch.numel()
+        self._warm = self._warm or (self._collected >= config.warmup and len(self.buffer) > 0)
+        metrics: list[dict[str, Tensor]] = []
+        left = config.updates if self._warm else 0
+        while left:
+            steps = min(left, DRAWN_AT_ONCE)
+            drawn = self.buffer.sample(steps * config.batch_size, n_step=config.n_step, gamma=config.gamma)
+            metrics.append(algo.update(drawn, steps))
+            if config.prioritised:
+                self.buffer.update_priority(drawn["index"], algo.td_error)
+            left -= steps
+        algo.set_progress(progress)
+        means = {name: torch.stack([step[name] for step in metrics]).mean() for name in (metrics[0] if metrics else ())}
+        return means | {"replay/updates": torch.tensor(float(algo.updates), device=self.device)}
+
+    def seed_minibatches(self, seed: int) -> None:
+        """Do nothing: the buffer draws with a seed of its own."""
+
+    def gauges(self) -> dict[str, Callable[[], float]]:
+        """Return the buffer's memory: one that fills up is no leak."""
+        return {"replay_mb": lambda: self.buffer.host_bytes / 2**20}
+
+    def close(self) -> None:
+        """Close the buffer."""
+        self.buffer.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return networks and optimizers, and the buffer as `algo.save_replay` says."""
+        state = self.algo.state_dict() | {"warm": self._warm, "collected": self._collected}
+        keep = self.config.save_replay
+        if keep == "on" or (keep == "auto" and self.buffer.nbytes <= SMALL_BYTES):
+            state["replay"] = self.buffer.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state`; without a buffer in it, a new one fills up to `algo.warmup` before learning continues."""
+        self.algo.load_state_dict(state)
+        if "replay" in state:
+            self.buffer.load_state_dict(state["replay"])
+            self._warm, self._collected = state["warm"], state["collected"]
+
+
+def make_buffer(config: OffPolicyConfig, device: torch.device, seed: int) -> ReplayBuffer:
+    """The replay buffer of these settings, on the GPU where the env is."""
+    from slipstream.replay import PrioritizedSampler, ReplayBuffer  # its native code is loaded where it is needed
+
+    sampler = (
+        PrioritizedSampler(config.priority_exponent, config.importance_exponent) if config.prioritised else "uniform"
+    )
+    return ReplayBuffer(
+        config.buffer_size, device=device, storage=device.type, codec=config.codec, sampler=sampler, seed=seed
+    )
 
 
 class Follower:

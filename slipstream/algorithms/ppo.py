@@ -11,7 +11,7 @@ learning rate is a tensor that the schedule writes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,12 @@ import torch.nn.functional as F
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from slipstream.algorithms.base import Gradients, Learner, in_order, observation_source
 from slipstream.algorithms.execution.compile import compile_gradients
 from slipstream.algorithms.returns import gae
-from slipstream.config.validation import must
-from slipstream.models.policy import ActorCritic
+from slipstream.config.validation import check_range
+from slipstream.envs.specs import Spec
+from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
 
 MAX_IMPORTANCE = 5.0  # of a frame whose action has become so much likelier since it was taken
 SCHEDULES = ("constant", "linear", "cosine", "adaptive")
@@ -58,15 +60,20 @@ class PPOConfig:
             raise ValueError(f"algo.name is '{self.name}', and these are the settings of ppo")
         if self.schedule not in SCHEDULES:
             raise ValueError(f"unknown algo.schedule '{self.schedule}': use one of {', '.join(SCHEDULES)}")
-        must(self, "be at least 1", "training_frame_num", "epochs", "minibatches", section="algo.")
-        must(self, "lie in (0, 1]", "gamma", section="algo.")
-        must(self, "lie in [0, 1]", "lam", section="algo.")
-        must(self, "be positive", "learning_rate", "clip", "huber_delta", "max_grad_norm", "target_kl", section="algo.")
-        must(self, "be 0 or more", "value_clip", "kl_limit", section="algo.", hint="; 0 turns it off")
+        positive = ("learning_rate", "clip", "huber_delta", "max_grad_norm", "target_kl")
+        check_range(self, "training_frame_num", "epochs", "minibatches", minimum=1, section="algo.")
+        check_range(self, "gamma", above=0, maximum=1, section="algo.")
+        check_range(self, "lam", minimum=0, maximum=1, section="algo.")
+        check_range(self, *positive, above=0, section="algo.")
+        check_range(self, "value_clip", "kl_limit", minimum=0, section="algo.", hint="; 0 turns it off")
 
 
-class PPO:
+class PPO(Learner):
     """Updates an actor-critic from batches. `progress` (0 to 1) drives the learning-rate schedule."""
+
+    Config = PPOConfig
+    supports_capture = True
+    reads_minibatches = True
 
     def __init__(self, policy: ActorCritic, config: PPOConfig | None = None) -> None:
         self.policy = policy
@@ -81,13 +88,26 @@ class PPO:
         self._stop = torch.zeros((), device=self.device)
         self.optimizer.found_inf = self._stop  # type: ignore[attr-defined]
         self.optimizer.grad_scale = None  # type: ignore[attr-defined]
-        self.generator: torch.Generator | None = None  # what minibatches are drawn from; None: torch's global one
         self._actor_weight = config.actor_weight if config.actor_weight is not None else float(policy.actor.dims)
         names = [name for name, _ in policy.named_parameters()]
         self._heads = [[i for i, name in enumerate(names) if name.startswith(head)] for head in ("actor.", "critic.")]
 
+    @classmethod
+    def build_policy(
+        cls, observation_spec: Mapping[str, Spec], action_spec: Spec, model: ModelConfig, settings: Mapping[str, Any]
+    ) -> ActorCritic:
+        """Return the actor-critic for an env's observations and actions."""
+        return build_policy(observation_spec, action_spec, model)
+
+    @classmethod
+    def build(
+        cls, policy: ActorCritic, config: PPOConfig, observation_spec: Mapping[str, Spec], seed: int, fresh: bool
+    ) -> PPO:
+        """Return the learner of `policy`."""
+        return cls(policy, config)
+
     def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
-        """Learns from one batch [N, T]; the means of losses and diagnostics, as tensors on the device."""
+        """Learn from one batch [N, T]; return the means of losses and diagnostics, as tensors on the device."""
         self.set_progress(progress)
         return self.learn(self.prepare(batch))
 
@@ -132,12 +152,8 @@ class PPO:
         weight = valid.float()
         mean = _mean(advantage, weight)
         deviation = _mean((advantage - mean).square(), weight).sqrt()
-        seen = batch.get("observation")
-        # A compressed batch opens its observations itself, a minibatch at a time.
-        compressed = hasattr(seen, "rows")
-        observation = seen if compressed else {name: x.transpose(0, 1).flatten(0, 1) for name, x in seen.items()}
         data = {
-            "observation": observation,
+            "observation": observation_source(batch.get("observation")),
             "action": time_major("action").flatten(0, 1),
             "log_prob": time_major("log_prob").flatten(0, 1),
             "value": value.flatten(0, 1),
@@ -145,14 +161,11 @@ class PPO:
             "returns": norm.normalise(returns).flatten(0, 1),
             "weight": weight.flatten(0, 1),
         }
-        return self._brought_up_to_date(data) if late else data
+        return self._recompute_log_probs(data) if late else data
 
-    def _brought_up_to_date(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Log probabilities by the present weights, in place of those that acted, whose ratio goes into the advantages."""
-        parts = []
-        order = torch.arange(len(data["weight"]), device=self.device)
-        for rows in _cut(data, self.config.minibatches, self.policy.keys, order):
-            parts.append(self.policy.evaluate(rows["observation"], rows["action"])[0])
+    def _recompute_log_probs(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Replace the log probabilities by the present weights'; their ratio to those that acted weighs the advantages."""
+        parts = [self.policy.evaluate(rows["observation"], rows["action"])[0] for rows in self._cut(data, order=None)]
         present = torch.cat(parts)
         log_ratio = torch.where(data["weight"] > 0, present - data["log_prob"], 0.0)
         return data | {"log_prob": present, "advantage": data["advantage"] * log_ratio.exp().clamp(max=MAX_IMPORTANCE)}
@@ -173,20 +186,26 @@ class PPO:
             )
 
     def _minibatches(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The frames in a new random order, cut into minibatches. Shuffled as a whole: one gather a key, not one a minibatch."""
-        frames, count = len(data["weight"]), self.config.minibatches
+        """Yield the frames in a new random order, in minibatches."""
+        frames = len(data["weight"])
         self.check_batch(frames)
-        order = torch.rand(frames, device=self.device, generator=self.generator).argsort()
-        rows = {name: x.index_select(0, order) for name, x in data.items() if name != "observation"}
-        seen = data["observation"]
-        if isinstance(seen, dict):
-            seen = {name: x.index_select(0, order) for name, x in seen.items() if name in self.policy.keys}
-        yield from _cut(rows | {"observation": seen}, count, self.policy.keys, order)
+        yield from self._cut(data, torch.rand(frames, device=self.device, generator=self.generator).argsort())
+
+    def _cut(self, data: dict[str, Any], order: Tensor | None) -> Iterator[dict[str, Any]]:
+        """Yield the frames in `order`, in minibatches with the observations that the policy reads."""
+        count = self.config.minibatches
+        names = [name for name in data if name != "observation"]
+        parts = zip(*(in_order(data[name], order).chunk(count) for name in names), strict=True)
+        seen = data["observation"].minibatches(order, count, self.policy.keys)
+        for rows, observation in zip(parts, seen, strict=True):
+            yield dict(zip(names, rows, strict=True)) | {"observation": observation}
 
     def _step(self, rows: dict[str, Any]) -> Tensor:
         """One gradient step; diagnostics as one tensor."""
         config = self.config
         gradients, facts = self.gradients(rows)
+        if self.reduce_gradients is not None:
+            self.reduce_gradients(gradients)
         for parameter, gradient in zip(self.policy.parameters(), gradients, strict=True):
             parameter.grad = gradient
         kl = facts[3]
@@ -198,7 +217,7 @@ class PPO:
         self.optimizer.step()
         return torch.cat((facts, self._stop[None]))
 
-    def gradients(self, rows: dict[str, Any]) -> tuple[list[Tensor | None], Tensor]:
+    def gradients(self, rows: dict[str, Any]) -> tuple[Gradients, Tensor]:
         """The clipped gradient of every parameter, None where it has none, and the loss's parts with the norms of the heads'."""
         loss, facts = self.loss(rows)
         found: list[Any] = list(torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True))
@@ -251,7 +270,7 @@ class PPO:
             **({} if self.generator is None else {"generator": self.generator.get_state()}),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from `state`."""
         self.policy.load_state_dict(state["policy"])
         self.learning_rate.copy_(state["learning_rate"])
@@ -273,20 +292,6 @@ class PPO:
             group
         ) in self.optimizer.param_groups:  # load_state_dict copies the groups; the rate must stay this one tensor
             group["lr"] = self.learning_rate
-
-
-def _cut(data: dict[str, Any], count: int, keys: tuple[str, ...], order: Tensor) -> Iterator[dict[str, Any]]:
-    """The frames in `count` parts, with those observations that are used: cut as they lie or, if compressed, opened in `order`."""
-    rows = {name: x.chunk(count) for name, x in data.items() if name != "observation"}
-    observation = data["observation"]
-    seen = (
-        {name: x.chunk(count) for name, x in observation.items() if name in keys}
-        if isinstance(observation, dict)
-        else None
-    )
-    for i, part in enumerate(order.chunk(count)):
-        opened = observation.rows(part, keys) if seen is None else {name: parts[i] for name, parts in seen.items()}
-        yield {name: parts[i] for name, parts in rows.items()} | {"observation": opened}
 
 
 def _clip(gradients: list[Tensor], limit: float) -> tuple[tuple[Tensor, ...], Tensor]:

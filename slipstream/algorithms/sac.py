@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from slipstream.algorithms.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
+from slipstream.envs.specs import Spec
 from slipstream.models.off_policy import Critics, SquashedGaussianPolicy
+from slipstream.models.policy import ModelConfig
 
 
 @dataclass
@@ -24,7 +28,7 @@ class SACConfig(OffPolicyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.must_be("sac")
+        self.check_name("sac")
         if not 0 < self.entropy < math.inf:
             raise ValueError(f"algo.entropy must be positive, not {self.entropy}")
 
@@ -40,7 +44,8 @@ class EntropyPrice(nn.Module):
 class SAC(OffPolicy):
     """Updates a `SquashedGaussianPolicy` and its critics from transitions."""
 
-    facts = ("loss/critic", "loss/actor", "q", "entropy", "entropy_price")
+    Config = SACConfig
+    metric_names = ("loss/critic", "loss/actor", "q", "entropy", "entropy_price")
     config: SACConfig
     policy: SquashedGaussianPolicy
 
@@ -59,6 +64,18 @@ class SAC(OffPolicy):
         )
         self.target_entropy = -float(policy.dims) if config.target_entropy is None else config.target_entropy
 
+    @classmethod
+    def build_policy(
+        cls, observation_spec: Mapping[str, Spec], action_spec: Spec, model: ModelConfig, settings: Mapping[str, Any]
+    ) -> SquashedGaussianPolicy:
+        """Return the policy for an env's observations and actions."""
+        return SquashedGaussianPolicy(observation_spec, action_spec, model)
+
+    @classmethod
+    def create(cls, policy: SquashedGaussianPolicy, config: SACConfig, observation_spec: Mapping[str, Spec]) -> Self:
+        """Return the algorithm with critics of its own."""
+        return cls(policy, Critics(observation_spec, policy.dims, policy.config), config)
+
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """One gradient step of the critics, one of the policy and of the price of entropy."""
         price = self.price.log.detach().exp()
@@ -76,8 +93,8 @@ class SAC(OffPolicy):
             loss = loss - self.price.log * (log_prob.detach().mean() + self.target_entropy)
         self.descend(self._actor_optimizer, loss)
         self._follower.follow()
-        facts = (critic_loss.detach(), actor_loss.detach(), values.detach().mean(), -log_prob.detach().mean(), price)
-        return facts, errors.detach().abs().mean(0)
+        metrics = (critic_loss.detach(), actor_loss.detach(), values.detach().mean(), -log_prob.detach().mean(), price)
+        return metrics, errors.detach().abs().mean(0)
 
     @torch.no_grad()
     def goal(self, rows: Transitions, price: Tensor) -> Tensor:

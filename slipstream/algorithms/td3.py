@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from slipstream.algorithms.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
-from slipstream.config.validation import must
+from slipstream.config.validation import check_range
+from slipstream.envs.specs import Spec
 from slipstream.models.off_policy import Critics, DeterministicPolicy
+from slipstream.models.policy import ModelConfig
 
 
 @dataclass
@@ -26,15 +30,16 @@ class TD3Config(OffPolicyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.must_be("td3")
-        must(self, "be 0 or more", "noise", "target_noise", "target_noise_limit", section="algo.")
-        must(self, "be at least 1", "policy_delay", section="algo.")
+        self.check_name("td3")
+        check_range(self, "noise", "target_noise", "target_noise_limit", minimum=0, section="algo.")
+        check_range(self, "policy_delay", minimum=1, section="algo.")
 
 
 class TD3(OffPolicy):
     """Updates a `DeterministicPolicy` and its critics from transitions."""
 
-    facts = ("loss/critic", "loss/actor", "q")
+    Config = TD3Config
+    metric_names = ("loss/critic", "loss/actor", "q")
     config: TD3Config
     policy: DeterministicPolicy
 
@@ -49,6 +54,18 @@ class TD3(OffPolicy):
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
         self._actor_optimizer = self.adam("policy", list(policy.parameters()))
         self._actor_loss = torch.zeros((), device=self.device)  # the last one, told where the policy waits
+
+    @classmethod
+    def build_policy(
+        cls, observation_spec: Mapping[str, Spec], action_spec: Spec, model: ModelConfig, settings: Mapping[str, Any]
+    ) -> DeterministicPolicy:
+        """Return the policy for an env's observations and actions."""
+        return DeterministicPolicy(observation_spec, action_spec, model, settings["noise"])
+
+    @classmethod
+    def create(cls, policy: DeterministicPolicy, config: TD3Config, observation_spec: Mapping[str, Spec]) -> Self:
+        """Return the algorithm with critics of its own."""
+        return cls(policy, Critics(observation_spec, policy.dims, policy.config), config)
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """One gradient step of the critics, and every `policy_delay` of them one of the policy and the targets."""

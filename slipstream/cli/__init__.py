@@ -121,7 +121,7 @@ def _evaluate(argv: list[str]) -> int:
     if _wants_help(argv):
         print(_keys_help("eval", argv))
         return 0
-    evaluate.run(*evaluate.configure(argv))
+    evaluate.evaluate(*argv)
     return 0
 
 

@@ -26,7 +26,7 @@ from slipstream.config.overrides import plain_overrides, value_of
 from slipstream.monitor import Advisor
 from slipstream.monitor.asking import ADVISED, NOT_TRIED, Finding, Report
 from slipstream.storage.files import check_writable, write_file
-from slipstream.training.console import render
+from slipstream.tasks.tables import render
 from slipstream.training.tuning import TrainingProbe, choose_sizes, training_questions
 from slipstream.training.tuning.probe import as_word
 

@@ -31,24 +31,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from slipstream.algorithms.policy_file import LoadedPolicy
+from slipstream.config import registry
 from slipstream.config.compose import to_dict
 from slipstream.config.help import ConfigError, nearest
 from slipstream.config.overrides import value_of
-from slipstream.config.schema import env_class
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.storage.files import check_writable, write_file
-from slipstream.training.evaluate import STAND_INS, configure
-from slipstream.training.policies import LoadedPolicy
+from slipstream.training.evaluate import configure
 
 FORMATS = ("onnx", "pt2")
-# Settings of a training's crowd, not of what one policy meets.
-SPREAD: dict[str, Any] = {"num_envs": 16, "num_worlds": 1, "world_seeds": [], "random_clock": False, "sides": 1}
-CHECKED = (
-    SPREAD["num_envs"],
-    32,
-)  # environments and steps that give the observations on which the exported policy is compared
+CHECKED = (16, 32)  # environments and steps that give the observations on which the exported policy is compared
 
 
 class ActingPolicy(nn.Module):
@@ -126,12 +121,13 @@ def observations_of(policy: nn.Module) -> tuple[str, ...]:
 
 def describe(trained: LoadedPolicy, task: str, env_config: Any, env: TensorEnv, policy: ActingPolicy) -> dict[str, str]:
     """What the file says of itself: text, or JSON."""
-    settings = {name: value for name, value in to_dict(env_config).items() if name not in SPREAD}
-    if (
-        trained.task == task == "aircombat"
-    ):  # an evaluation stands in for what need not be there; the file tells what was
+    found = registry.find_task(task)
+    left_out = {"num_envs", *found.export_settings}  # of a training's many environments, not of what one policy meets
+    settings = {name: value for name, value in to_dict(env_config).items() if name not in left_out}
+    if trained.task == task:  # the file says what the policy was trained with, not what an evaluation puts in its place
         trained_env = trained.trained_env or {}
-        settings |= {name: trained_env[name] for name, stand_in in STAND_INS.items() if settings[name] == stand_in}
+        replaced = found.evaluation_settings.items()
+        settings |= {name: trained_env[name] for name, value in replaced if settings[name] == value}
     about = {
         "slipstream": version("slipstream-rl"),
         "policy": trained.name,
@@ -189,9 +185,8 @@ def _need(*packages: str) -> None:
 
 def _small_env(task: str, config: Any) -> TensorEnv:
     """The env of the policy with a few environments, on a CPU."""
-    names = {f.name for f in dataclasses.fields(config)}
-    small = dataclasses.replace(config, **{name: value for name, value in SPREAD.items() if name in names})
-    return env_class(task)(CHECKED[0], "cpu", 0, small)  # type: ignore[call-arg, arg-type]
+    found = registry.find_task(task)
+    return found.make_env(dataclasses.replace(config, num_envs=CHECKED[0], **found.export_settings), "cpu", 0)
 
 
 @torch.no_grad()
@@ -258,10 +253,11 @@ def _default_path(trained: LoadedPolicy, to: str) -> Path:
 def _gymnasium_name(kind: type[TensorEnv]) -> str | None:
     """What Gymnasium calls the task, where it is one of ours and Gymnasium is there."""
     try:
-        from slipstream.envs.adapters.gymnasium_env import TASKS
+        import gymnasium  # noqa: F401
     except ImportError:
         return None
-    return next((name for name, (path, _) in TASKS.items() if path == f"{kind.__module__}:{kind.__name__}"), None)
+    path = f"{kind.__module__}:{kind.__name__}"
+    return next((name for name, target in registry.names("gymnasium").items() if target == path), None)
 
 
 @contextlib.contextmanager

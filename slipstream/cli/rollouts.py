@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from slipstream.cli.subcommands import run_command
+from slipstream.config import registry
 from slipstream.rollouts.broken import OnBroken
 from slipstream.rollouts.episodes import EpisodeRef, find_episodes, outcome_key, read_episode
 from slipstream.rollouts.export import FORMATS, export
@@ -22,10 +23,10 @@ from slipstream.rollouts.storage import RolloutError, RolloutStorage, iteration_
 from slipstream.rollouts.tree import wanted
 from slipstream.storage.codec.registry import CodecError, codec_name, read_header
 from slipstream.storage.errors import DamagedFileError
-from slipstream.tasks.navigation.figures.flight import COLLISION, SUCCESS, TIMEOUT
-from slipstream.training.rollout_picture import draw_curves, draw_paths, paths_to_goal
+from slipstream.tasks.base import EpisodeDrawing
+from slipstream.tasks.figures import draw_curves
 
-MOST_EPISODES, MOST_CURVES = 96, 6  # drawn, unless they are named
+MOST_CURVES = 6  # episodes drawn as curves, unless they are named
 BROKEN = ("A broken file cannot be mended: copy it again from where it came, or delete it or move it away. Until then `show` and "
           "`export` skip it, and so does RolloutStorage(folder, on_broken='skip').")  # fmt: skip
 IN_PLACES = ("Where only places are damaged, other keys and environments can be read: load(iteration, keys=[...]), "
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     show = add("show", _show, "what a batch holds: keys, sizes, codecs, episodes; with --picture, its episodes drawn")
     show.add_argument("iteration", type=int, nargs="?", help="which batch (default: the last that is whole)")
     show.add_argument(
-        "--picture", type=Path, metavar="PNG", help="draw episodes: flown paths of navigation, curves of any other task"
+        "--picture", type=Path, metavar="PNG", help="draw episodes: by their task if it can, else as curves"
     )
     show.add_argument(
         "--episodes",
@@ -63,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         help="count and draw the episodes of all batches, joined where one goes on in the next",
     )
     show.add_argument("--keys", help="keys to draw as curves, by commas: reward,observation.state")
-    show.add_argument("--curves", action="store_true", help="curves for navigation too")
+    show.add_argument("--curves", action="store_true", help="curves, even if the task can draw the episodes")
     add("verify", _verify, "check every byte of a file or folder; names each broken file, the key and the place")
     out = add("export", _export, "write batches for others: HDF5 by batch, Parquet by step, Minari by episode")
     out.add_argument("--to", choices=tuple(FORMATS), required=True)
@@ -173,12 +174,13 @@ def _show(args: argparse.Namespace, console: Console) -> int:
     file = storage.file(iteration)
     wanted(file.keys, args.keys.split(",") if args.keys else None)  # raises before anything is printed
     episodes = find_episodes(storage, iterations if args.all else [iteration]) if file.lead else []
-    numbers = _episode_numbers(args, file, len(episodes))
+    drawing = _drawing(args, file)
+    numbers = _episode_numbers(args, drawing, len(episodes))
     _print_keys(file, iteration, console)
     if episodes:
         console.print(_episode_line(episodes))
     if args.picture is not None:
-        console.print(f"drew {_picture(args, storage, episodes, numbers, file, skipped)}")
+        console.print(f"drew {_picture(args, storage, episodes, numbers, file, drawing, skipped)}")
     return skipped.exit_code
 
 
@@ -223,11 +225,22 @@ def _episode_line(episodes: list[EpisodeRef]) -> str:
     return text + f"{np.mean([len(e) for e in episodes]):.1f} steps on the average"
 
 
-def _flies(args: argparse.Namespace, file: RolloutFile) -> bool:
-    return not args.curves and args.keys is None and _is_navigation(file)
+def _drawing(args: argparse.Namespace, file: RolloutFile) -> EpisodeDrawing | None:
+    """Return the picture of the task that these episodes are of; None if they are drawn as curves."""
+    if args.curves or args.keys is not None or args.picture is None:
+        return None
+    shapes = {column.key: column.shape[len(file.lead) :] for column in file.columns}
+    for name in registry.names("task"):
+        try:
+            found = registry.find_task(name).episode_drawing(shapes)
+        except ImportError:  # an extra that is not installed
+            continue
+        if found:
+            return found
+    return None
 
 
-def _episode_numbers(args: argparse.Namespace, file: RolloutFile, count: int) -> list[int]:
+def _episode_numbers(args: argparse.Namespace, drawing: EpisodeDrawing | None, count: int) -> list[int]:
     """Which of `count` episodes are drawn."""
     if args.picture is not None and not count:
         raise ValueError(
@@ -235,7 +248,7 @@ def _episode_numbers(args: argparse.Namespace, file: RolloutFile, count: int) ->
         )
     if args.episodes is not None:
         return _numbers(args.episodes, list(range(count)), "episodes")
-    return evenly_spread(count, MOST_EPISODES if _flies(args, file) else MOST_CURVES)
+    return evenly_spread(count, drawing.most if drawing else MOST_CURVES)
 
 
 def evenly_spread(count: int, most: int) -> list[int]:
@@ -249,11 +262,12 @@ def _picture(
     episodes: list[EpisodeRef],
     numbers: list[int],
     file: RolloutFile,
+    drawing: EpisodeDrawing | None,
     skipped: _Skipped,
 ) -> Path:
-    flies, reward = _flies(args, file), outcome_key(file.keys, "reward")
-    if flies:
-        keys: list[Any] = [("observation", "state"), ("observation", "direction"), *_info(file)]
+    reward = outcome_key(file.keys, "reward")
+    if drawing:
+        keys: list[Any] = [key for key in drawing.keys if key in file.keys]
     else:
         keys = (
             args.keys.split(",")
@@ -272,38 +286,16 @@ def _picture(
     title = (
         f"{storage.save_dir.parent.name}/{storage.save_dir.name}, episodes: {len(read):,} of {len(episodes):,}{spread}"
     )
-    if not flies:
-        return draw_curves(
-            args.picture, [_drawn(data, reward) for data in read.values()], [f"episode {n}" for n in read], title
-        )
-    paths = [
-        paths_to_goal(data["observation", "state"].numpy(), data["observation", "direction"].numpy())
-        for data in read.values()
-    ]
-    outcomes = [_outcome(episodes[n], data) for n, data in read.items()]
-    return draw_paths(args.picture, paths, outcomes, f"{title}; their goals in the middle")
+    if drawing:
+        return drawing.draw(args.picture, [(episodes[n].terminated, data) for n, data in read.items()], title)
+    curves = [_drawn(data, reward) for data in read.values()]
+    return draw_curves(args.picture, curves, [f"episode {n}" for n in read], title)
 
 
 def _drawn(data: dict[Any, Any], first: Any) -> dict[str, Any]:
     """What is drawn of an episode, the reward first."""
     keys = sorted((key for key, value in data.items() if not value.is_complex()), key=lambda key: key != first)
     return {_name(key): (data[key].float() if data[key].is_floating_point() else data[key]).numpy() for key in keys}
-
-
-def _is_navigation(file: RolloutFile) -> bool:
-    shapes = {column.key: column.shape[len(file.lead) :] for column in file.columns}
-    return shapes.get(("observation", "state")) == (8,) and shapes.get(("observation", "direction"), ())[-1:] == (3,)
-
-
-def _info(file: RolloutFile) -> list[Any]:
-    return [key for key in (("info", "success"), ("info", "collision")) if key in file.keys]
-
-
-def _outcome(episode: EpisodeRef, data: dict[Any, Any]) -> int:
-    """How a flight ended, as the picture of an evaluation tells it; one that goes on counts as not yet there."""
-    if episode.terminated or bool(data.get(("info", "collision"), np.zeros(1)).any()):
-        return COLLISION
-    return SUCCESS if bool(data.get(("info", "success"), np.zeros(1)).any()) else TIMEOUT
 
 
 def _verify(args: argparse.Namespace, console: Console) -> int:

@@ -9,15 +9,9 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.markup import escape
 
+from slipstream.tasks.tables import PipedConsole
+
 FILE_WIDTH = 140  # characters, where no terminal says how many it has
-
-
-class PipedConsole(Console):
-    """A console that leaves a reader who has gone away (`| head`) to whoever runs the command."""
-
-    def on_broken_pipe(self) -> None:
-        """Raises what happened; rich itself would end the program."""
-        raise BrokenPipeError
 
 
 def run_command(parser: argparse.ArgumentParser, argv: list[str], errors: tuple[type[Exception], ...]) -> int:

@@ -40,6 +40,12 @@ class CompressedObservations:
             for name, x in chosen.items()
         }
 
+    def minibatches(self, order: Tensor | None, count: int, keys: Iterable[str]) -> Iterator[dict[str, Tensor]]:
+        """Yield the frames of the batch's rows in `order` (as they are for None) in `count` parts; each is opened by itself."""
+        rows = torch.arange(self._num_envs * self._steps) if order is None else order
+        for part in rows.chunk(count):
+            yield self.rows(part, keys)
+
     def whole(self, name: str, later: int = 0) -> Tensor:
         """One observation [N, T, ...], `later` steps on."""
         x = self.frames[name]
@@ -202,6 +208,8 @@ class CompressedDataCollector:
     The base's batches must be [N, T] in which the next observation of step t is the observation of step t + 1, as those of slipstream's
     collectors are. A base with `return_same_td=True` is fine, and best: everything is copied anyway.
     """
+
+    compressor = Compressor  # what compresses the batches of any collector
 
     def __init__(
         self, base_collector: Any, compression_level: int = 1, *, keys: Sequence[str] | None = None, pieces: int = 1

@@ -119,6 +119,8 @@ class PipelinedDataCollector:
     def __iter__(self) -> Iterator[Any]:
         return self.iterator()
 
+    runs_ahead = True  # the next batch may be collected beside the caller
+
     def publish(self) -> None:
         """Say that the update of the last batch is finished: its weights are final, and the next batch may start."""
         self._raise_if_closed()

@@ -160,6 +160,14 @@ class SyncDataCollector:
         """Wrap the device work of one step (policy, env, writing the frame) with `compile` (`torch.compile`)."""
         self._advance = compile(self._step, self.env)
 
+    runs_ahead = False  # nothing is collected beside the caller
+
+    def publish(self) -> None:
+        """Do nothing: the next rollout acts with the present weights anyway."""
+
+    def settle(self) -> None:
+        """Do nothing: nothing is collected beside the caller."""
+
     def shutdown(self) -> None:
         """Free the memory. The env stays the caller's; returned batches stay readable."""
         self._closed = True

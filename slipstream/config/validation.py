@@ -1,22 +1,39 @@
-"""Which numbers a setting may have: checked one by one, so that the error names the key and the value that was given."""
+"""Check numbers in a config one by one, so that the error names the key and the value that was given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-LIMITS: dict[str, Callable[[Any], bool]] = {  # not a number is in none of them
-    "be at least 1": lambda x: x >= 1,
-    "be positive": lambda x: x > 0,
-    "be 0 or more": lambda x: x >= 0,
-    "lie in (0, 1]": lambda x: 0 < x <= 1,
-    "lie in [0, 1]": lambda x: 0 <= x <= 1,
-}
 
+def check_range(
+    config: Any,
+    *names: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    above: float | None = None,
+    section: str = "",
+    hint: str = "",
+) -> None:
+    """Raise ValueError if a setting is out of range or not a number; a setting that is None is skipped.
 
-def must(config: Any, limit: str, *names: str, section: str = "", hint: str = "") -> None:
-    """Raises where a setting of `config` is out of `limit`; a setting that is None is left alone."""
+    Args:
+        minimum, maximum: Limits that are allowed values themselves.
+        above: A limit that is not an allowed value.
+        section: Prefix of the names in the message, such as `algo.`.
+        hint: What the message ends with.
+    """
     for name in names:
         value = getattr(config, name)
-        if value is not None and not LIMITS[limit](value):
-            raise ValueError(f"{section}{name} must {limit}, not {value}{hint}")
+        if value is None:
+            continue
+        low = value >= minimum if minimum is not None else value > above if above is not None else True
+        if not (low and (value <= maximum if maximum is not None else True)):
+            raise ValueError(f"{section}{name} must {_wording(minimum, maximum, above)}, not {value}{hint}")
+
+
+def _wording(minimum: float | None, maximum: float | None, above: float | None) -> str:
+    if maximum is not None:
+        return f"be in {'(' if minimum is None else '['}{above if minimum is None else minimum}, {maximum}]"
+    if minimum is None:
+        return "be positive" if above == 0 else f"be more than {above}"
+    return "be 0 or more" if minimum == 0 else f"be at least {minimum}"

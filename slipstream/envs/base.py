@@ -67,6 +67,7 @@ class TensorEnv(ABC):
     """
 
     Config: ClassVar[type[Any]]
+    episode_settings: ClassVar[dict[str, Any]] = {}  # of Config, for Gymnasium: episodes from their start, no two alike
     observation_spec: dict[str, Spec]
     action_spec: Spec
     state_names: tuple[str, ...] = ()  # the attributes that make up the state, tensors all

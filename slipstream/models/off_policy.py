@@ -75,7 +75,7 @@ class QPolicy(ExploringPolicy):
         super().__init__(config or ModelConfig())
         if not isinstance(action_spec, Discrete):
             other = (
-                "algo=sac or algo=td3 (task=navigation can do both: env.actions=discrete)"
+                "algo=sac or algo=td3 (some tasks can do both: env.actions=discrete)"
                 if isinstance(action_spec, Box)
                 else "algo=ppo"
             )
@@ -112,7 +112,7 @@ class BoxPolicy(ExploringPolicy):
         super().__init__(config)
         if not isinstance(action_spec, Box):
             other = (
-                "algo=dqn (task=navigation: env.actions=continuous)"
+                "algo=dqn (some tasks can do both: env.actions=continuous)"
                 if isinstance(action_spec, Discrete)
                 else "algo=ppo"
             )

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from slipstream.config.schema import WANDB_MODES
 from slipstream.storage.files import write_file
 from slipstream.training.run_folder import RunFolder
 
-WANDB_MODES = ("online", "offline", "disabled")
 OWN_KEYS = (
     "iteration",
     "frames",

@@ -1,8 +1,9 @@
-"""What the host reads of an iteration: one small copy, looked at while the device already works on the next iteration."""
+"""Copy the metrics of an iteration to the host: one small copy, read while the device already works on the next iteration."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,17 +11,21 @@ from torch import Tensor
 
 
 class ReadBack:
-    """Numbers of each iteration, sent when its work is queued and taken when it is done: on a GPU one iteration later."""
+    """Metrics of each iteration: sent when its work is queued, taken when it is done, on a GPU one iteration later."""
 
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
-        self._sent: deque[tuple[Any, Tensor, torch.cuda.Event | None]] = deque()
+        self._sent: deque[tuple[Any, dict[str, int], Tensor, torch.cuda.Event | None]] = deque()
         self._free: list[Tensor] = []  # pinned memory to use again
 
-    def send(self, label: Any, numbers: Tensor) -> None:
-        """Queues the copy of `numbers` [k] to the host, `label` with it; nothing waits."""
+    def send(self, label: Any, metrics: Mapping[str, Tensor]) -> None:
+        """Queue the copy of metrics by name, scalars or vectors [k], to the host; nothing waits."""
+        sizes = {name: x.numel() if x.ndim else 0 for name, x in metrics.items()}  # 0 marks a scalar
+        scalars = [x for x in metrics.values() if not x.ndim]
+        vectors = [x.double() for x in metrics.values() if x.ndim]
+        numbers = torch.cat((torch.stack(scalars).double(), *vectors)) if scalars else torch.cat(vectors)
         if not self._cuda:
-            self._sent.append((label, numbers.detach().clone(), None))
+            self._sent.append((label, sizes, numbers.detach(), None))
             return
         fits = [
             i for i, memory in enumerate(self._free) if memory.shape == numbers.shape and memory.dtype == numbers.dtype
@@ -29,15 +34,25 @@ class ReadBack:
         host.copy_(numbers.detach(), non_blocking=True)
         arrived = torch.cuda.Event()
         arrived.record()
-        self._sent.append((label, host, arrived))
+        self._sent.append((label, sizes, host, arrived))
 
-    def take(self, wait: bool) -> list[tuple[Any, list[float]]]:
-        """(label, numbers) of what was sent and not taken; without `wait` a GPU keeps the last one back and works on."""
+    def take(self, wait: bool) -> list[tuple[Any, dict[str, Any]]]:
+        """Return (label, metrics) of what was sent and not taken; without `wait` a GPU keeps the last one back."""
         taken = []
         while len(self._sent) > (1 if self._cuda and not wait else 0):
-            label, host, arrived = self._sent.popleft()
+            label, sizes, host, arrived = self._sent.popleft()
             if arrived is not None:
                 arrived.synchronize()
                 self._free.append(host)
-            taken.append((label, host.tolist()))
+            taken.append((label, _unpack(sizes, host.tolist())))
         return taken
+
+
+def _unpack(sizes: dict[str, int], numbers: list[float]) -> dict[str, Any]:
+    """Return scalars, which come first, as numbers and vectors as lists, in the order they were sent."""
+    scalars = iter(numbers)
+    found: dict[str, Any] = {name: next(scalars) for name, size in sizes.items() if not size}
+    for name, size in sizes.items():
+        if size:
+            found[name] = [next(scalars) for _ in range(size)]
+    return {name: found[name] for name in sizes}

@@ -1,6 +1,6 @@
 """RunFolder: one folder a training run, with all that is needed to read, resume and repeat it.
 
-runs/2026-11-20_14-03-12_navigation/
+runs/2026-11-20_14-03-12_TASK/
   config.yaml      the whole configuration
   git.json         the code it ran: commit, branch, uncommitted changes; versions; device
   metrics.jsonl    one line an iteration (`RunLog`)
@@ -24,7 +24,8 @@ from typing import Any
 
 import yaml
 
-from slipstream.storage.files import refuse_outside_links, sync_folder, write_file
+from slipstream.checkpoint.run import find_run
+from slipstream.storage.files import sync_folder, write_file
 from slipstream.training.provenance import provenance
 
 
@@ -53,20 +54,12 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> RunFolder:
-        """The run at `path`: its folder, or a file or folder inside it, such as a checkpoint.
+        """Return the run at `path`: its folder, or a file or folder inside it, such as a checkpoint.
 
         Raises:
-            UnsafeFolderError: if it has links that lead out of it, through which files elsewhere would be written.
+            UnsafeFolderError: It has links that lead out of it, through which files elsewhere would be written.
         """
-        path = Path(path).absolute()
-        if not path.exists():
-            raise FileNotFoundError(f"{path} does not exist: give a run folder, or a file inside one")
-        folder = path if path.is_dir() else path.parent
-        for candidate in (folder, folder.parent):  # a checkpoint lies one folder below
-            if (candidate / "config.yaml").is_file():
-                refuse_outside_links(candidate)
-                return cls(candidate)
-        raise FileNotFoundError(f"{folder} is not a run folder: config.yaml is missing there and in the folder above")
+        return cls(find_run(path))
 
     @property
     def checkpoints(self) -> Path:
@@ -117,7 +110,7 @@ def _make_unused(root: Path, name: str) -> Path:
 
 
 def _task_name(config: Mapping[str, Any]) -> str:
-    """A file name for the task: "navigation", or "MyEnv" of "my_package.my_module:MyEnv"."""
+    """Return a file name for the task: its name, or "MyEnv" of "my_package.my_module:MyEnv"."""
     task = config.get("task")
     if not isinstance(task, str):
         return "run"

@@ -1,32 +1,29 @@
-"""What a training consists of, put together from its configuration: env, policy, collector, algorithm, league."""
+"""Trainer: env, collector and learner of one training. `Trainer.step()` is the one iteration that everything here runs."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from slipstream.algorithms.learner import Policy, ReplayLearner, build_learner, build_network
-from slipstream.algorithms.ppo import PPO
-from slipstream.collectors import CompressedDataCollector, PipelinedDataCollector, SyncDataCollector
-from slipstream.collectors.compressed import Compressor
+from slipstream.algorithms.base import Learner, build_learner, build_policy
+from slipstream.algorithms.execution.capture import capture_training
+from slipstream.algorithms.policy_file import load_policy
+from slipstream.config import registry
 from slipstream.config.compose import to_dict
 from slipstream.config.help import ConfigError
-from slipstream.config.schema import TrainConfig, env_class
+from slipstream.config.schema import TrainConfig
 from slipstream.envs.base import TensorEnv
-from slipstream.models.policy import ActorCritic
 from slipstream.monitor import PerformanceMonitor
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.sim.random import derive_seed
-from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
-from slipstream.tasks.aircombat.league.league import League
-from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
+from slipstream.tasks.base import Task
 from slipstream.training.clock import Clock
-from slipstream.training.evaluate import evaluation_env, fly, fly_episodes, summarise
-from slipstream.training.policies import load_policy
 
 LONG_RUN_FRAMES, LONG_RUN_S = (
     300_000_000,
@@ -35,17 +32,90 @@ LONG_RUN_FRAMES, LONG_RUN_S = (
 
 
 @dataclass
-class Job:
-    """One training: what collects, what learns, and how far it is to go."""
+class StepResult:
+    """The result of one iteration."""
 
-    cfg: TrainConfig
-    env: TensorEnv
-    policy: Policy
-    collector: SyncDataCollector | PipelinedDataCollector | CompressedDataCollector
-    algo: PPO | ReplayLearner
-    league: League | None = None  # chooses the opponents of a duel, where there is one
-    best: float = -math.inf
-    trained_s: float = 0.0  # of max_time_s, used before this start
+    batch: Any  # [N, T]; valid until the next step, beside a pipelined collector only inside `inspect`
+    metrics: dict[
+        str, Tensor
+    ]  # on the device: losses by name, `bad_actions` [], `episodes` [k] (sums over finished ones)
+
+
+class Trainer:
+    """Owns env, policy, collector and learner of one training.
+
+    Args:
+        cfg: The config, such as `load_train(["env.num_envs=64"])`.
+        monitor: Times the parts of each step; nothing is timed without one.
+    """
+
+    def __init__(self, cfg: TrainConfig, monitor: PerformanceMonitor | None = None) -> None:
+        set_threads(cfg.threads)
+        device = resolve_device(cfg.device)
+        torch.manual_seed(derive_seed(cfg.seed, "policy"))
+        if device.type == "cuda":
+            torch.set_float32_matmul_precision("high")
+        self.cfg = cfg
+        self.task: Task = registry.find_task(cfg.task)
+        self.task.check_training(cfg)
+        self.env: TensorEnv = self.task.make_env(cfg.env, device, derive_seed(cfg.seed, "env"))
+        specs = self.env.observation_spec, self.env.action_spec
+        self.policy = build_policy(asdict(cfg.algo), *specs, cfg.model).to(device)
+        if cfg.init:
+            load_weights(self.policy, load_policy(cfg.init).build(*specs, device), cfg.init)
+        self.controller = self.task.make_controller(cfg, self.env, self.policy)
+        seed = derive_seed(cfg.seed, "replay")
+        self.learner: Learner = build_learner(self.policy, cfg.algo, specs[0], seed, fresh=not cfg.init)
+        if cfg.compile == "on" and not self.learner.supports_capture:
+            raise ConfigError(f"compile=on cannot compile the update of algo={cfg.algo.name}: leave it out")
+        frames = self.env.num_envs * cfg.algo.training_frame_num
+        self.learner.check_batch(frames)
+        self.collector = build_collector(cfg, self.env, self.policy, frames, self.learner)
+        self.best = -math.inf  # score of the best evaluation
+        self.trained_s = 0.0  # of max_time_s, used before this start
+        self.monitor = monitor
+        # The two halves of a step, which `capture` replaces by faster forms.
+        self.collect: Callable[[], Any] = lambda: self.collector.rollout(check=False)
+        self.learn: Callable[[Any, float], dict[str, Tensor]] = self.learner.update
+
+    # -- the iteration -------------------------------------------------------------------------------------------------
+
+    def step(self, progress: float = 0.0, inspect: Callable[[Any], None] | None = None) -> StepResult:
+        """Run one iteration: collect a batch, learn from it, publish the weights.
+
+        Args:
+            progress: Share of the run that is done, 0 to 1; drives the schedules.
+            inspect: Called with the batch before the weights are published: afterwards a pipelined collector may overwrite it.
+        """
+        with self._timer("collect"):
+            batch = self.collect()
+        with self._timer("learn"):
+            losses = self.learn(batch, progress)
+        if inspect is not None:
+            inspect(batch)
+        self.collector.publish()
+        reported = {"bad_actions": self.collector.bad_actions, "episodes": self.collector.episodes.take()}
+        return StepResult(batch, losses | reported)
+
+    def capture(self, log: Callable[[str], None] = print, mode: str | None = None) -> None:
+        """Run the next steps as CUDA graphs or compiled kernels, by `execution_mode` or another `mode`."""
+        self.collect, self.learn = capture_training(self.collector, self.learner, mode or self.execution_mode(), log)
+
+    def execution_mode(self) -> str:
+        """Return how steps run: plain, graphs or compiled. `auto` compiles only for a run that earns the start-up back."""
+        if not self.learner.supports_capture:
+            return "plain"
+        if self.cfg.compile == "on":
+            return "compiled"
+        if self.cfg.compile == "off" or self.env.device.type != "cuda":
+            return "plain"
+        long_enough = not self.cfg.max_time_s or self.cfg.max_time_s >= LONG_RUN_S
+        return "compiled" if self.cfg.total_frames >= LONG_RUN_FRAMES and long_enough else "graphs"
+
+    def _timer(self, name: str) -> Any:
+        return nullcontext() if self.monitor is None else self.monitor.timer(name, self.env.device)
+
+    # -- how far it goes -----------------------------------------------------------------------------------------------
 
     @property
     def frames_per_batch(self) -> int:
@@ -59,82 +129,33 @@ class Job:
 
     @property
     def last_iteration(self) -> int:
-        """Where this start ends by frames; 0 where an earlier one used up the time."""
+        """Where this start ends by frames; 0 if an earlier one used up the time."""
         return 0 if 0 < self.cfg.max_time_s <= self.trained_s else self.iterations
 
-    def watch(self, monitor: PerformanceMonitor) -> None:
-        """Lets `monitor` watch the memory; a replay buffer that fills up is no leak."""
-        monitor.watch_memory(self.env.device)
-        if isinstance(self.algo, ReplayLearner):
-            buffer = self.algo.buffer
-            monitor.store("replay_mb", lambda: buffer.host_bytes / 2**20)
-
     def progress(self, it: int, clock: Clock) -> float:
-        """The share of the run that is done, by frames or by time, whichever ends it sooner."""
+        """Return the share of the run that is done, by frames or by time, whichever ends it sooner."""
         return max(it / self.iterations, clock.share())
 
-    def form(self) -> str:
-        """How the iterations are run: `auto` compiles kernels only for a run that is long enough to earn the start-up back."""
-        if isinstance(self.algo, ReplayLearner):
-            return "plain"
-        if self.cfg.compile == "on":
-            return "compiled"
-        if self.cfg.compile == "off" or self.env.device.type != "cuda":
-            return "plain"
-        long = self.cfg.total_frames >= LONG_RUN_FRAMES and (
-            not self.cfg.max_time_s or self.cfg.max_time_s >= LONG_RUN_S
-        )
-        return "compiled" if long else "graphs"
+    def watch(self, monitor: PerformanceMonitor) -> None:
+        """Time the steps with `monitor`, and let it watch the memory; a buffer that fills up is no leak."""
+        self.monitor = monitor
+        monitor.watch_memory(self.env.device)
+        for name, read in self.learner.gauges().items():
+            monitor.store(name, read)
 
-    def publish(self) -> None:
-        """The weights are final for this iteration: a collector that works beside the learner may take them."""
-        if isinstance(self.collector, PipelinedDataCollector):
-            self.collector.publish()
+    def read_metrics(self, values: dict[str, Any]) -> dict[str, float]:
+        """Return the metrics of a step, on the host, as they are logged.
 
-    def evaluate(self) -> dict[str, float]:
-        """Deterministic flights on maps not trained on, as `eval/*` metrics. The global random state is left as it was."""
-        if isinstance(self.collector, PipelinedDataCollector):
-            self.collector.settle()  # the flights use all threads, the sensors' and torch's, and the random numbers of the process
-        with torch.random.fork_rng(devices=[self.env.device] if self.env.device.type == "cuda" else []):
-            torch.manual_seed(derive_seed(self.cfg.seed, "evaluation"))  # for envs that draw from torch itself
-            return self._evaluate()
+        Args:
+            values: `StepResult.metrics` as numbers.
 
-    def _evaluate(self) -> dict[str, float]:
-        cfg = self.cfg
-        was_training = self.policy.training
-        self.policy.eval()
-        if self.league:
-            found = self.league.evaluate()
-        elif isinstance(self.env, NavigationEnv):
-            found = self._cross(cfg.env)
-            if cfg.eval.static_too:
-                still = replace(cfg.env, dyn=replace(cfg.env.dyn, num_obstacles=0))
-                found |= {f"static_{key}": value for key, value in self._cross(still).items()}
-        else:
-            env = env_class(cfg.task)(
-                cfg.eval.num_drones, self.env.device, derive_seed(cfg.seed, "evaluation"), cfg.env
-            )  # type: ignore[call-arg]
-            found = fly_episodes(env, self.policy, cfg.eval.max_steps)
-        self.policy.train(was_training)
-        return {key if "/" in key else f"eval/{key}": value for key, value in found.items()}
-
-    def _cross(self, world: NavigationConfig) -> dict[str, float]:
-        env = evaluation_env(world, self.cfg.eval, self.env.device)
-        result = summarise(fly(env, self.policy, self.cfg.eval.num_drones, record_paths=False), 1000)
-        keys = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")
-        return {key: result[key] for key in keys if result[key] is not None}
-
-    def reading(self, losses: dict[str, Tensor]) -> Tensor:
-        """All that the host reads of an iteration, one tensor still on the device: losses, bad actions, finished episodes."""
-        scalars = torch.stack([*losses.values(), self.collector.bad_actions])
-        assert self.collector.episodes is not None
-        return torch.cat((scalars.double(), self.collector.episodes.take()))
-
-    def metrics(self, numbers: list[float], names: list[str]) -> dict[str, float]:
-        """The numbers of a `reading` of losses `names`; raises where they say that something is broken."""
-        if numbers[len(names)]:
+        Raises:
+            BadActionError: The policy gave actions that are no numbers or out of range.
+            FloatingPointError: A loss is not finite.
+        """
+        if values["bad_actions"]:
             self.collector.check()
-        metrics = dict(zip(names, numbers, strict=False))
+        metrics = {name: value for name, value in values.items() if name not in ("bad_actions", "episodes")}
         broken = [name for name, value in metrics.items() if not math.isfinite(value)]
         if broken:
             raise FloatingPointError(
@@ -142,12 +163,33 @@ class Job:
                 "finite. If the env is sound, start a new run from a checkpoint with a lower rate: "
                 f"slipstream train init=RUN/checkpoints/ckpt_N.pt algo.learning_rate={self.cfg.algo.learning_rate / 3:.1e}"
             )
-        assert self.collector.episodes is not None
-        episodes = self.collector.episodes.means(numbers[len(names) + 1 :])
+        episodes = self.collector.episodes.means(values["episodes"])
         return metrics | {f"episode/{name}": value for name, value in episodes.items()}
 
+    # -- evaluation ----------------------------------------------------------------------------------------------------
+
+    def evaluate(self) -> dict[str, float]:
+        """Evaluate the policy with mean actions; return `eval/*` metrics. The global random state is left as it was."""
+        self.collector.settle()  # an evaluation uses all threads, and the random numbers of the process
+        device = self.env.device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(derive_seed(self.cfg.seed, "evaluation"))  # for envs that draw from torch itself
+            was_training = self.policy.training
+            self.policy.eval()
+            if self.controller is not None:
+                found = self.controller.evaluate()
+            else:
+                found = self.task.evaluate_in_training(self.cfg, self.policy, device)
+            self.policy.train(was_training)
+        return {key if "/" in key else f"eval/{key}": value for key, value in found.items()}
+
+    def checkpoint_tags(self, metrics: dict[str, float]) -> list[str]:
+        """Return the names under which the policy just evaluated is kept: `best`, and those of the controller."""
+        tags = [] if self.controller is None else self.controller.checkpoint_tags()
+        return (["best"] if self.is_best(metrics) else []) + tags
+
     def is_best(self, metrics: dict[str, float]) -> bool:
-        """Whether the evaluation just made beats all before; it is remembered if so."""
+        """Return whether an evaluation beats all before, and remember its score if so."""
         score = next(
             (metrics[key] for key in ("eval/score", "eval/success", "eval/return") if key in metrics), -math.inf
         )
@@ -155,28 +197,23 @@ class Job:
         self.best = max(self.best, score)
         return better
 
-    def honours(self, metrics: dict[str, float]) -> list[str]:
-        """The names under which the policy just judged is kept: `best`, and that of the league's stage that it has ended."""
-        ended = (
-            [f"{self.league.ended}-champion"] if self.league and self.league.ended else []
-        )  # a number last would make a series of them
-        return (["best"] if self.is_best(metrics) else []) + ended
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     def policy_state(self) -> dict[str, Any]:
-        """Weights and configuration: all that flying needs."""
+        """Return weights and config: enough to fly."""
         return {"config": to_dict(self.cfg), "policy": self.policy.state_dict()}
 
     def state_dict(self, iteration: int, clock: Clock) -> dict[str, Any]:
-        """All that the iterations from `iteration` on depend on."""
+        """Return everything that the iterations from `iteration` on depend on."""
         return {
             "iteration": iteration,
             "frames": self.collector.frames,
             "config": to_dict(self.cfg),
-            "algo": self.algo.state_dict(),
+            "algo": self.learner.state_dict(),
             "collector": self.collector.state_dict(),
             "best": self.best,
             "trained_s": clock.used_s(),
-            **({"league": self.league.state_dict()} if self.league else {}),
+            **({} if self.controller is None else {self.controller.name: self.controller.state_dict()}),
             "rng": {
                 "cpu": torch.get_rng_state(),
                 **({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {}),
@@ -184,71 +221,44 @@ class Job:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> int:
-        """Goes on from `state`; the iteration that comes next."""
-        self.algo.load_state_dict(state["algo"])
+        """Continue from `state`; return the iteration that comes next."""
+        self.learner.load_state_dict(state["algo"])
         self.collector.load_state_dict(state["collector"])
-        if self.league:
-            self.league.load_state_dict(state["league"])
+        if self.controller is not None:
+            self.controller.load_state_dict(state[self.controller.name])
         self.best, self.trained_s = state["best"], state["trained_s"]
         torch.set_rng_state(state["rng"]["cpu"])
         if "cuda" in state["rng"] and torch.cuda.is_available():
             torch.cuda.set_rng_state(state["rng"]["cuda"])
         return state["iteration"]
 
+    def close(self) -> None:
+        """Stop the collector's threads and close the learner's buffer."""
+        self.collector.shutdown()
+        self.learner.close()
 
-def build(cfg: TrainConfig) -> Job:
-    """Env, policy, collector and algorithm of a configuration."""
-    set_threads(cfg.threads)
-    device = resolve_device(cfg.device)
-    torch.manual_seed(derive_seed(cfg.seed, "policy"))
-    if device.type == "cuda":
-        torch.set_float32_matmul_precision("high")
-    env = env_class(cfg.task)(cfg.env.num_envs, device, derive_seed(cfg.seed, "env"), cfg.env)  # type: ignore[call-arg]
-    policy = build_network(asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model).to(device)
-    if cfg.init:
-        warm_start(policy, load_policy(cfg.init).build(env.observation_spec, env.action_spec, device), cfg.init)
-    if isinstance(env, AirCombatEnv) and env.sides != 1:
+
+def build_collector(cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, learner: Learner) -> Any:
+    """Return the collector of `collect.*`: in turn with the learner or beside it, with plain or compressed batches."""
+    settings, on_gpu = cfg.collect, env.device.type == "cuda"
+    sync, pipelined, compressed = (registry.find("collector", name) for name in ("sync", "pipelined", "compressed"))
+    compress = settings.compress != "off"
+    if compress and (not learner.reads_minibatches or (on_gpu and cfg.compile != "off")):
         raise ConfigError(
-            "a training flies one side: leave env.sides=2 out and name opponent=AGENT; for self-play use preset=aircombat"
+            f"collect.compress does not work for algo={cfg.algo.name} on {env.device.type}: it needs algo=ppo, and on a GPU "
+            "compile=off, because the host opens compressed batches"
         )
-    league = build_league(cfg, env, policy) if cfg.league.enabled else None
-    algo = build_learner(policy, cfg.algo, env.observation_spec, derive_seed(cfg.seed, "replay"), fresh=not cfg.init)
-    frames = env.num_envs * cfg.algo.training_frame_num
-    if isinstance(algo, PPO):
-        algo.check_batch(frames)
-    elif cfg.compile == "on":
-        raise ConfigError(f"compile=on compiles the update of algo=ppo; leave it out for algo={cfg.algo.name}")
-    return Job(cfg, env, policy, build_collector(cfg, env, policy, frames, algo), algo, league)
-
-
-def build_collector(
-    cfg: TrainConfig, env: TensorEnv, policy: Policy, frames: int, algo: PPO | ReplayLearner
-) -> SyncDataCollector | PipelinedDataCollector | CompressedDataCollector:
-    """What collects: in turn with the learner or beside it (`collect.pipeline`), batches as they are or compressed (`collect.compress`)."""
-    settings = cfg.collect
-    compressor = None
-    if settings.compress != "off":
-        if not isinstance(algo, PPO) or (env.device.type == "cuda" and cfg.compile != "off"):
-            raise ConfigError(
-                "collect.compress is for algo=ppo, on a GPU with compile=off: compressed batches are opened by the host"
-            )
-        compressor = Compressor(settings.compression_level, settings.compressed_keys())
-    if settings.pipeline == "off" and compressor:
+    keys = settings.compressed_keys() if compress else None
+    if settings.pipeline == "off" and compress:
         if env.num_envs * settings.pieces > frames or frames % (env.num_envs * settings.pieces):
             raise ConfigError(
                 f"collect.pieces={settings.pieces} must divide algo.training_frame_num={frames // env.num_envs}"
             )
-        base = SyncDataCollector(env, policy, frames // settings.pieces, return_same_td=True, ring_size=1)
-        return CompressedDataCollector(base, compressor.level, keys=compressor.keys, pieces=settings.pieces)
+        base = sync(env, policy, frames // settings.pieces, return_same_td=True, ring_size=1)
+        return compressed(base, settings.compression_level, keys=keys, pieces=settings.pieces)
     if settings.pipeline == "off":
-        return SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1)
-    if cfg.league.enabled:
-        raise ConfigError(
-            "a league changes the env's opponents between iterations: leave collect.pipeline=off with league.enabled=true"
-        )
-    on_gpu = env.device.type == "cuda"
-    if isinstance(algo, PPO):  # draws beside the rollout, so not from the generator that the rollout draws from
-        algo.generator = torch.Generator(env.device).manual_seed(derive_seed(cfg.seed, "minibatches"))
+        return sync(env, policy, frames, return_same_td=True, ring_size=1)
+    learner.seed_minibatches(derive_seed(cfg.seed, "minibatches"))  # drawn beside the rollout
     threads = 0
     if not on_gpu:
         total = torch.get_num_threads()
@@ -256,31 +266,20 @@ def build_collector(
         set_threads(max(1, total - threads))
     on_policy = settings.pipeline == "on_policy"
     ahead = 1 if on_policy else settings.max_staleness + 1
-    return PipelinedDataCollector(
-        SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1 if on_gpu else ahead + 1),
+    return pipelined(
+        sync(env, policy, frames, return_same_td=True, ring_size=1 if on_gpu else ahead + 1),
         prefetch_count=settings.prefetch_count,
         on_policy=on_policy,
         max_staleness=settings.max_staleness,
         threads=threads,
         seed=derive_seed(cfg.seed, "collect"),
-        postproc=compressor,
-        fixed_memory=on_gpu and compressor is None,
+        postproc=compressed.compressor(settings.compression_level, keys) if compress else None,
+        fixed_memory=on_gpu and not compress,
     )
 
 
-def build_league(cfg: TrainConfig, env: TensorEnv, policy: Policy) -> League:
-    """The league that flies the env's opponents."""
-    if not isinstance(env, AirCombatEnv) or not isinstance(policy, ActorCritic):
-        raise ConfigError("league.enabled=true needs task=aircombat and algo=ppo")
-    if cfg.env.opponent != AirCombatConfig.opponent:
-        raise ConfigError(
-            f"the league chooses the opponents: leave opponent={cfg.env.opponent} out, or give league.enabled=false"
-        )
-    return League(cfg.league, env, policy, derive_seed(cfg.seed, "league"))
-
-
-def warm_start(policy: Policy, other: Policy, path: str) -> None:
-    """Gives `policy` the weights and value statistics of `other`, which came from `path`."""
+def load_weights(policy: Any, other: Any, path: str) -> None:
+    """Copy the weights and value statistics of `other`, which came from `path`, into `policy`."""
     if type(policy) is not type(other):
         raise ValueError(
             f"init={path} holds a {type(other).__name__}, which another algorithm trains: choose that one with algo=NAME"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slipstream.cli import main
-from slipstream.cli.bench import aircombat, env
+from slipstream.tasks import bench as env
+from slipstream.tasks.aircombat import bench as aircombat
 
 
 @pytest.fixture(autouse=True)

@@ -7,13 +7,13 @@ import torch
 
 from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.config.compose import load_train, to_dict
+from slipstream.config.registry import find_task
 from slipstream.models import ModelConfig, build_policy
 from slipstream.tasks.aircombat.agents import BaseAgent, PursuitAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league import LearnedAgent
 from slipstream.tasks.aircombat.league.matches import Match, Recorder
 from slipstream.tasks.aircombat.league.policies import PolicyPool, SeatedOpponent, SeatedPolicies
-from slipstream.training.policies import SHIPPED
 
 SPECS = AirCombatEnv(1)
 
@@ -167,7 +167,7 @@ def test_a_learned_agent_flies_a_checkpoint_and_says_how_often_it_decided(tmp_pa
 
 
 def test_the_agent_that_ships_flies_and_is_small():
-    assert SHIPPED["aircombat"].stat().st_size <= 2**20
+    assert find_task("aircombat").weights.stat().st_size <= 2**20
     agent = create_agent("learned", 4)
     env = AirCombatEnv(4, config=AirCombatConfig(opponent="learned", start="random", time_scale=agent.time_scale))
     for _ in range(3):
@@ -177,4 +177,4 @@ def test_the_agent_that_ships_flies_and_is_small():
 
 def test_a_policy_for_another_task_cannot_fly_a_duel():
     with pytest.raises(ValueError, match="was trained for task=navigation: it cannot fly a duel"):
-        LearnedAgent(checkpoint=SHIPPED["navigation"])
+        LearnedAgent(checkpoint=find_task("navigation").weights)

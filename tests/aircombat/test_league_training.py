@@ -12,14 +12,16 @@ import torch
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
+from slipstream.checkpoint.run import latest_checkpoint
 from slipstream.cli import main
 from slipstream.config.compose import load_evaluate, load_train
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import plain_overrides
+from slipstream.config.registry import find_task
 from slipstream.tasks.aircombat.league.evaluation import short_name
 from slipstream.training import evaluate
 from slipstream.training.metrics_log import read_metrics
-from slipstream.training.policies import SHIPPED, latest_checkpoint
+from slipstream.training.trainer import Trainer
 
 TINY = shlex.split("""
     task=aircombat reward=shaped num_envs=8 env.time_scale=60 env.backend=native algo.training_frame_num=8 algo.minibatches=2
@@ -120,7 +122,7 @@ def test_a_league_that_cannot_be_is_refused(tmp_path, words, told):
 
 def test_a_league_of_another_task_is_refused():
     with pytest.raises(ConfigError, match="needs task=aircombat"):
-        train.build(load_train(["league.enabled=true", "env.num_envs=2", "env.num_worlds=1", "device=cpu"]))
+        Trainer(load_train(["league.enabled=true", "env.num_envs=2", "env.num_worlds=1", "device=cpu"]))
 
 
 # -- the flags that users of the original know -------------------------------------------------------------------------
@@ -233,7 +235,7 @@ def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
         (["blue=ace"], "unknown agent 'ace'"),
         (["games=7"], "give an even number"),
         (["games=0"], "an even number, at least 2"),
-        (["compare=x.pt"], "compare= is for task=navigation"),
+        (["compare=x.pt"], "compare= has no meaning here; several agents meet"),
         (["blue=,"], "name an agent"),
         (["out=game.bmp"], "an animation ends in .gif"),
         (["out=nowhere/game.gif"], "there is no folder nowhere"),
@@ -265,7 +267,7 @@ def test_what_games_decide_themselves_is_refused_with_the_key_to_use(key, instea
         ("runs/ac60/stage1-champion.pt", "ac60/stage1-champion"),
         ("runs/ac60/checkpoints/ckpt_000100.pt.slip", "ac60/ckpt_000100"),
         ("policy.pt", "policy"),
-        (str(SHIPPED["aircombat"]), "learned"),
+        (str(find_task("aircombat").weights), "learned"),
     ],
 )
 def test_paths_are_shown_short(name, shown):

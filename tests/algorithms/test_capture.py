@@ -17,6 +17,8 @@ from slipstream.config.compose import load_train
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box
 from slipstream.models.policy import build_policy
+from slipstream.training.readback import ReadBack
+from slipstream.training.trainer import Trainer
 
 SMALL = [
     *(
@@ -32,7 +34,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CU
 
 
 def build(device, *more, words=SMALL):
-    job = train.build(load_train([*words, f"device={device}", *more]))
+    job = Trainer(load_train([*words, f"device={device}", *more]))
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = (
         False  # its own switch, on by default: convolutions would differ in the third digit
@@ -76,7 +78,7 @@ def test_without_graphs_the_captured_path_trains_as_the_plain_one():
 
 def test_the_schedule_reaches_the_captured_path():
     job = build("cpu", "algo.schedule=linear")
-    parts = capture_training(job.collector, job.algo, "graphs", print, plainly)
+    parts = capture_training(job.collector, job.learner, "graphs", print, plainly)
     iterate(parts, 1)
     before = weights(job)
     losses = iterate(parts, 1, progress=1.0)
@@ -96,7 +98,7 @@ def test_a_compiled_update_is_the_plain_one_to_rounding():
     results = []
     for job in jobs:
         torch.manual_seed(3)
-        results.append({name: float(x) for name, x in job.algo.update(job.collector.rollout()).items()})
+        results.append({name: float(x) for name, x in job.learner.update(job.collector.rollout()).items()})
     close(results[1], results[0])
     torch.testing.assert_close(weights(jobs[1]), weights(jobs[0]), atol=2e-5, rtol=1e-3)
 
@@ -104,18 +106,18 @@ def test_a_compiled_update_is_the_plain_one_to_rounding():
 def test_an_unknown_form_is_refused():
     job = build("cpu")
     with pytest.raises(ValueError, match="plain, graphs, compiled"):
-        capture_training(job.collector, job.algo, "fast", print)
+        capture_training(job.collector, job.learner, "fast", print)
 
 
 def test_loading_a_state_keeps_the_optimisers_tensors_where_they_are():
     job = build("cpu")
-    job.algo.update(job.collector.rollout())
-    state = job.algo.state_dict()
+    job.learner.update(job.collector.rollout())
+    state = job.learner.state_dict()
     saved = {i: {k: v.clone() for k, v in s.items()} for i, s in state["optimizer"].items()}
     places = [v.data_ptr() for s in state["optimizer"].values() for v in s.values()]
-    job.algo.update(job.collector.rollout())
-    job.algo.load_state_dict({**state, "optimizer": saved})
-    now = job.algo.state_dict()["optimizer"]
+    job.learner.update(job.collector.rollout())
+    job.learner.load_state_dict({**state, "optimizer": saved})
+    now = job.learner.state_dict()["optimizer"]
     assert [v.data_ptr() for s in now.values() for v in s.values()] == places
     assert all(torch.equal(now[i][k], v) for i, s in saved.items() for k, v in s.items())
 
@@ -137,7 +139,7 @@ FORMS = [
 def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_numbers(device, form, capture, task):
     job = build(device, words=TASKS[task])
     told = []
-    parts = capture_training(job.collector, job.algo, form, told.append, capture)
+    parts = capture_training(job.collector, job.learner, form, told.append, capture)
     iterate(parts, 5)
     assert not [text for text in told if "cannot" in text]  # the first form that the compiler makes is the right one
     clock = train.Clock(0)
@@ -309,7 +311,7 @@ def test_many_trainings_are_compiled_and_captured_in_one_process():
 @needs_gpu
 def test_a_replayed_update_obeys_a_changed_learning_rate():
     job = build("cuda", "algo.schedule=linear")
-    parts = capture_training(job.collector, job.algo, "graphs", print)
+    parts = capture_training(job.collector, job.learner, "graphs", print)
     iterate(parts, 5)
     before = weights(job)
     losses = iterate(parts, 1, progress=1.0)
@@ -324,18 +326,18 @@ def test_a_replayed_update_obeys_a_changed_learning_rate():
 @pytest.mark.parametrize("form", ["plain", "graphs"])
 def test_an_iteration_never_waits_for_the_device(form, pipeline):
     job = build("cuda", f"collect.pipeline={pipeline}")
-    parts = capture_training(job.collector, job.algo, form, print)
-    iterate(parts, 5, publish=job.publish)
-    readings = train.ReadBack(job.env.device)
+    parts = capture_training(job.collector, job.learner, form, print)
+    job.collect, job.learn = parts
+    for _ in range(5):
+        job.step()
+    readings = ReadBack(job.env.device)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        losses = parts[1](parts[0](), 0.3)
-        job.publish()
-        readings.send((0, *losses), job.reading(losses))
+        readings.send(0, job.step(0.3).metrics)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    (((_, *names), numbers),) = readings.take(wait=True)
-    assert job.metrics(numbers, names)["kl"] >= 0
+    ((_, values),) = readings.take(wait=True)
+    assert job.read_metrics(values)["kl"] >= 0
 
 
 class Drifting(TensorEnv):
@@ -400,7 +402,7 @@ def test_an_update_that_waits_for_the_device_is_made_again_plainly():
 
         return call
 
-    losses = iterate(capture_training(job.collector, job.algo, "graphs", print, capture), 2)
+    losses = iterate(capture_training(job.collector, job.learner, "graphs", print, capture), 2)
     assert calls.count("the update") == 3 and math.isfinite(losses["kl"])
 
 
@@ -428,7 +430,7 @@ def test_an_update_that_does_not_compile_is_told_and_runs_as_it_is(monkeypatch):
     jobs[1].algo.compile(told.append)
     for job in jobs:
         torch.manual_seed(3)
-        job.algo.update(job.collector.rollout())
+        job.learner.update(job.collector.rollout())
     assert len(told) == 2 and all("no such kernel" in text for text in told)
     torch.testing.assert_close(weights(jobs[0]), weights(jobs[1]))
 
@@ -446,9 +448,9 @@ def test_a_step_that_does_not_compile_is_tried_again_without_and_told(monkeypatc
         return call
 
     told = []
-    monkeypatch.setattr(job.algo, "compile", lambda tell: None)
+    monkeypatch.setattr(job.learner, "compile", lambda tell: None)
     monkeypatch.setattr(torch, "compile", fails)
-    parts = capture_training(job.collector, job.algo, "compiled", told.append, plainly)
+    parts = capture_training(job.collector, job.learner, "compiled", told.append, plainly)
     losses = iterate(parts, 2)
     assert settings == [{"combo_kernels": True}, {}]
     assert len(told) == 3 and "compiling" in told[0] and all("env's step" in line for line in told[1:])
@@ -457,7 +459,7 @@ def test_a_step_that_does_not_compile_is_tried_again_without_and_told(monkeypatc
 
 def test_an_error_of_the_envs_own_is_not_taken_for_the_compilers():
     job = build("cpu")
-    parts = capture_training(job.collector, job.algo, "graphs", print, plainly)
+    parts = capture_training(job.collector, job.learner, "graphs", print, plainly)
     job.env.step = lambda action: 1 / 0
     with pytest.raises(ZeroDivisionError):
         parts[0]()
@@ -469,7 +471,7 @@ def test_an_error_of_the_envs_own_is_not_taken_for_the_compilers():
 def test_a_training_in_duels_with_a_league_is_captured_too(form):
     told = []
     job = build("cuda", words=DUELS)
-    parts = capture_training(job.collector, job.algo, form, told.append)
+    parts = capture_training(job.collector, job.learner, form, told.append)
     losses = iterate(parts, 6)
     assert all(math.isfinite(value) for value in losses.values())
     assert not [line for line in told if "cannot" in line], told

@@ -8,6 +8,7 @@ import torch
 from slipstream import train
 from slipstream.config.compose import load_train
 from slipstream.training.metrics_log import read_metrics
+from slipstream.training.trainer import Trainer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
@@ -47,14 +48,14 @@ def test_a_run_learns_and_resumes(tmp_path, algo):
 
 @pytest.mark.parametrize("algo", RUNS)
 def test_no_gradient_step_waits_for_the_device(algo):
-    job = train.build(load_train([f"algo={algo}", *WORDS, *RUNS[algo], "algo.max_grad_norm=1.0", "algo.n_step=2"]))
+    job = Trainer(load_train([f"algo={algo}", *WORDS, *RUNS[algo], "algo.max_grad_norm=1.0", "algo.n_step=2"]))
     for _ in range(4):
-        job.algo.update(job.collector.rollout())
-    drawn = job.algo.buffer.sample(4 * 64, n_step=2)
-    job.algo.algo.update(drawn, 4)
+        job.learner.update(job.collector.rollout())
+    drawn = job.learner.buffer.sample(4 * 64, n_step=2)
+    job.learner.algo.update(drawn, 4)
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        job.algo.algo.update(drawn, 4)
+        job.learner.algo.update(drawn, 4)
     finally:
         torch.cuda.set_sync_debug_mode(before)

@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from slipstream.algorithms.base import build_learner, build_policy
 from slipstream.algorithms.dqn import DQNConfig
-from slipstream.algorithms.learner import build_learner, build_network
 from slipstream.algorithms.sac import SACConfig
 from slipstream.algorithms.td3 import TD3Config
 from slipstream.collectors import SyncDataCollector
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Observation
 from slipstream.models.policy import ModelConfig
-from slipstream.training.evaluate import fly_episodes
+from slipstream.tasks.evaluation import fly_episodes
 
 MODEL = ModelConfig(part=0, trunk=[32, 32], layer_norm=False)
 
@@ -79,7 +79,7 @@ class Homing(TensorEnv):
 def learned(env: TensorEnv, config, iterations: int):
     """The policy after so many iterations, and its learner."""
     torch.manual_seed(0)
-    policy = build_network(vars(config), env.observation_spec, env.action_spec, MODEL)
+    policy = build_policy(vars(config), env.observation_spec, env.action_spec, MODEL)
     learner = build_learner(policy, config, env.observation_spec, seed=0)
     collector = SyncDataCollector(
         env, policy, env.num_envs * config.training_frame_num, return_same_td=True, ring_size=1

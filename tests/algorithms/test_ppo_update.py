@@ -193,7 +193,7 @@ def test_a_minibatch_keeps_each_frame_together():
         for k, log_prob in enumerate(rows["log_prob"]):
             at = (data["log_prob"] == log_prob).nonzero()[0, 0]
             assert rows["advantage"][k] == data["advantage"][at]
-            assert all(torch.equal(x[k], data["observation"][name][at]) for name, x in rows["observation"].items())
+            assert all(torch.equal(x[k], data["observation"].rows[name][at]) for name, x in rows["observation"].items())
 
 
 @pytest.mark.parametrize("schedule", ["constant", "adaptive"])

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from slipstream import train
 from slipstream.algorithms.execution.capture import capture_training
 from slipstream.algorithms.execution.verify import MiscompiledError, VerifiedGradients, compare_gradients, compare_rows
 from slipstream.algorithms.ppo import PPO, PPOConfig
@@ -13,6 +12,7 @@ from slipstream.config.compose import load_train
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box
 from slipstream.models.policy import build_policy
+from slipstream.training.trainer import Trainer
 
 N, STEPS = 16, 6
 
@@ -208,7 +208,7 @@ def test_the_plain_step_with_other_random_numbers_is_not_blamed(task):
         "device=cpu",
         "quiet=true",
     ]
-    collector = train.build(
+    collector = Trainer(
         load_train([*words, "env.opponent=crank", "env.reward=shaped"] if task == "aircombat" else words)
     ).collector
     for _ in range(4):

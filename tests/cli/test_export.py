@@ -14,17 +14,17 @@ import pytest
 import torch
 
 from slipstream import cli
-from slipstream.algorithms.learner import build_network
+from slipstream.algorithms.base import build_policy
+from slipstream.algorithms.policy_file import load_policy
 from slipstream.cli.export import ActingPolicy, _small_env, export_policy, spec_facts
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.help import ConfigError
-from slipstream.config.schema import env_class
+from slipstream.config.registry import find_task
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Hybrid
 from slipstream.tasks.aircombat.agents import CrankAgent
 from slipstream.tasks.aircombat.rewards import ShapedReward
 from slipstream.training.evaluate import configure
-from slipstream.training.policies import load_policy
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "fly_onnx.py"
@@ -86,7 +86,7 @@ def checkpoint(path, *overrides):
     torch.manual_seed(3)
     cfg = load_train(list(overrides))
     env = _small_env(cfg.task, cfg.env)
-    policy = build_network(to_dict(cfg)["algo"], env.observation_spec, env.action_spec, cfg.model)
+    policy = build_policy(to_dict(cfg)["algo"], env.observation_spec, env.action_spec, cfg.model)
     for head in (getattr(policy, name) for name in ("actor", "head") if hasattr(policy, name)):
         for parameter in head.parameters():
             torch.nn.init.normal_(parameter, 0, 0.1)
@@ -122,10 +122,11 @@ def exported(request, tmp_path_factory):
     if isinstance(source, Path) and not source.exists():
         pytest.skip("NavRL's released weights are not here")
     path = checkpoint(folder / "p.pt", *source) if isinstance(source, list) else source
-    cfg, trained = configure([f"checkpoint={path}"] if path else [])
+    typed = source[:1] if isinstance(source, list) and source[0].startswith("task=") else []
+    cfg, trained = configure([f"checkpoint={path}", *typed] if path else [])
     done = export_policy(trained, cfg.task, cfg.env, "onnx", folder / "policy.onnx")
-    env = env_class(cfg.task)(2, "cpu", 0, _small_env(cfg.task, cfg.env).config)
-    policy = ActingPolicy(load_policy(path).build(env.observation_spec, env.action_spec, "cpu"))
+    env = find_task(cfg.task).env(2, "cpu", 0, _small_env(cfg.task, cfg.env).config)
+    policy = ActingPolicy(load_policy(trained.path).build(env.observation_spec, env.action_spec, "cpu"))
     return policy, env, done
 
 
@@ -336,7 +337,7 @@ def test_a_pipe_named_as_the_file_stays_a_pipe(tmp_path, capsys):
 
 def test_a_format_unknown_to_the_function_is_refused_too():
     with pytest.raises(ConfigError, match="--to onnx or --to pt2"):
-        export_policy(load_policy(None), "navigation", None, "tflite")
+        export_policy(load_policy(find_task("navigation").weights), "navigation", None, "tflite")
 
 
 def test_a_run_gets_the_file_into_its_folder(tmp_path):
@@ -348,4 +349,4 @@ def test_a_run_gets_the_file_into_its_folder(tmp_path):
     best = checkpoint(tmp_path / "runs" / "r" / "best.pt", *SMALL)
     assert _default_path(load_policy(best), "onnx") == tmp_path / "runs" / "r" / "policy.onnx"
     assert _default_path(load_policy(inside), "onnx") == tmp_path / "runs" / "r" / "ckpt_1.onnx"
-    assert _default_path(load_policy(None), "pt2") == Path("policy.pt2")
+    assert _default_path(load_policy(find_task("navigation").weights), "pt2") == Path("policy.pt2")

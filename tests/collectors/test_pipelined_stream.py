@@ -172,8 +172,8 @@ def test_a_cpu_env_s_batches_arrive_on_the_gpu(counter_env, policy):
 def test_training_on_a_gpu_repeats_in_every_form(tmp_path, form):
     from slipstream import train
     from slipstream.checkpoint import load_checkpoint
+    from slipstream.checkpoint.run import latest_checkpoint
     from slipstream.config.compose import load_train
-    from slipstream.training.policies import latest_checkpoint
 
     def weights(name):
         folder = train.run(

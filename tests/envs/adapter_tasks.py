@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import slipstream.envs.adapters  # noqa: F401  (registers the tasks with Gymnasium)
-from slipstream.envs.adapters.gymnasium_env import TASKS as REGISTERED
+from slipstream.config.registry import names
 from slipstream.envs.adapters.gymnasium_env import build
 from slipstream.envs.base import TensorEnv
 
@@ -20,11 +20,11 @@ class Task:
 
     def make(self, num_envs: int, seed: int = 0, max_steps: int | None = None, **settings: Any) -> TensorEnv:
         limit = {} if max_steps is None else self.limit(max_steps)
-        return build(REGISTERED[self.id][0], num_envs, seed, "cpu", self.settings | limit | settings)
+        return build(names("gymnasium")[self.id], num_envs, seed, "cpu", self.settings | limit | settings)
 
     def make_agents(self) -> TensorEnv:
         settings = self.settings | self.agents
-        return build(REGISTERED[self.id][0], settings.pop("num_envs"), 0, "cpu", settings)
+        return build(names("gymnasium")[self.id], settings.pop("num_envs"), 0, "cpu", settings)
 
 
 SMALL_WORLD = {"num_obstacles": 20, "map_half_m": 6.0, "dyn": {"num_obstacles": 8}, "decision_interval": 4}

@@ -7,13 +7,12 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from slipstream.algorithms.learner import ReplayLearner
-from slipstream.algorithms.offpolicy import OffPolicyConfig
+from slipstream.algorithms.offpolicy import OffPolicyConfig, ReplayLearner
 from slipstream.config.compose import load_train
 from slipstream.monitor import PerformanceMonitor
 from slipstream.monitor.gauges import memory_gauges
 from slipstream.replay import HindsightSampler, ReplayBuffer
-from slipstream.training.trainer import build
+from slipstream.training.trainer import Trainer
 
 
 def episode(first, length, width=8):
@@ -218,15 +217,15 @@ def test_what_a_filling_buffer_says_it_holds_is_what_the_process_has_grown_by(co
 
 
 def test_a_training_tells_the_monitor_what_its_replay_buffer_holds():
-    job = build(
+    job = Trainer(
         load_train(
             ["algo=td3", "task=gym", "env.id=Pendulum-v1", "env.num_envs=8", "device=cpu", "wandb.mode=disabled"]
         )
     )
     monitor = PerformanceMonitor()
     job.watch(monitor)
-    job.algo.buffer.add(episode(0, 50))
+    job.learner.buffer.add(episode(0, 50))
     monitor.tick()
     monitor.tick()
-    assert monitor.metrics()["replay_mb"] == job.algo.buffer.host_bytes / 2**20 > 0
+    assert monitor.metrics()["replay_mb"] == job.learner.buffer.host_bytes / 2**20 > 0
     assert monitor.gauges.parts == {"rss_mb": {"replay_mb"}}

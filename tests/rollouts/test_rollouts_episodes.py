@@ -196,7 +196,7 @@ def test_pictures_of_paths_and_curves(folder, tmp_path, capsys):
 def test_the_flown_path_is_found_from_what_the_drone_saw(tmp_path):
     from slipstream.collectors import SyncDataCollector
     from slipstream.tasks.navigation.env import NavigationEnv
-    from slipstream.training.rollout_picture import paths_to_goal
+    from slipstream.tasks.navigation.figures.flight import paths_to_goal
 
     env = NavigationEnv(8, "cpu", 3)
     positions = []

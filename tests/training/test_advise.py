@@ -14,7 +14,7 @@ from slipstream.config.help import ConfigError
 from slipstream.monitor import Advisor
 from slipstream.monitor.asking import Finding, Proposal, Report, Sample, Situation
 from slipstream.monitor.comparing import Gain
-from slipstream.training.trainer import Job
+from slipstream.training.trainer import Trainer
 from slipstream.training.tuning.probe import QUIET, SaveCost, TrainingProbe
 from slipstream.training.tuning.questions import training_questions
 from slipstream.training.tuning.saving import judge_interval, judge_level
@@ -324,7 +324,13 @@ def test_a_training_logs_waits_memory_and_queues_as_perf(tmp_path):
 
 
 def form_on_a_gpu(config):
-    return Job.form(SimpleNamespace(cfg=config, algo=None, env=SimpleNamespace(device=SimpleNamespace(type="cuda"))))
+    return Trainer.execution_mode(
+        SimpleNamespace(
+            cfg=config,
+            learner=SimpleNamespace(supports_capture=True),
+            env=SimpleNamespace(device=SimpleNamespace(type="cuda")),
+        )
+    )
 
 
 @pytest.mark.parametrize(

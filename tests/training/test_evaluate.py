@@ -10,19 +10,12 @@ from torch import Tensor
 from slipstream.config.schema import EvalConfig
 from slipstream.envs.base import BadActionError, Outcome, TensorEnv
 from slipstream.envs.specs import Box, Observation
+from slipstream.tasks.evaluation import bootstrap_interval, fly_episodes, wilson
+from slipstream.tasks.navigation import evaluation
 from slipstream.tasks.navigation.env import NavigationConfig, evaluation_starts
+from slipstream.tasks.navigation.evaluation import Flights, compare, evaluation_env, fly, summarise
 from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
 from slipstream.tasks.navigation.physics.world import WorldGrid
-from slipstream.training import evaluate
-from slipstream.training.evaluate import (
-    Flights,
-    bootstrap_interval,
-    compare,
-    evaluation_env,
-    fly,
-    fly_episodes,
-    summarise,
-)
 
 SMALL = NavigationConfig(
     num_obstacles=0, map_half_m=4.0, dyn=MovingObstaclesConfig(num_obstacles=0)
@@ -70,7 +63,7 @@ def test_starts_and_goals_are_the_protocols():
 
 def test_every_map_gets_the_whole_row_of_drones_with_their_clocks_at_zero():
     env = evaluation_env(SMALL, EvalConfig(num_drones=3, map_seeds=[5, 6], max_steps=9), "cpu")
-    evaluate._Crossing(env, hovering, 3)
+    evaluation._Crossing(env, hovering, 3)
     start, goal = evaluation_starts(3, 4.0)
     assert env.world_of.tolist() == [0, 0, 0, 1, 1, 1] and env.world_seeds == [5, 6]
     assert torch.equal(env.drone.pos, start.repeat(2, 1)) and torch.equal(env.goal, goal.repeat(2, 1))
@@ -243,8 +236,8 @@ def test_the_interval_comes_from_the_maps_not_from_the_drones():
 
 
 def test_one_maps_interval_is_wilsons():
-    assert evaluate.wilson_interval(50, 100) == pytest.approx((0.4038, 0.5962), abs=1e-4)
-    low, high = evaluate.wilson_interval(10, 10)
+    assert wilson(50, 100) == pytest.approx((0.4038, 0.5962), abs=1e-4)
+    low, high = wilson(10, 10)
     assert 0.7 < low < 0.75 and high == pytest.approx(1.0)
 
 

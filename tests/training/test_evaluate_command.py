@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 import torch
 
+from slipstream.algorithms.policy_file import load_policy
 from slipstream.cli import main
 from slipstream.config.compose import load_train, to_dict
+from slipstream.config.registry import find_task
 from slipstream.config.schema import EvalConfig
 from slipstream.models.policy import build_policy
+from slipstream.tasks.navigation import evaluation
 from slipstream.tasks.navigation.env import NavigationConfig
+from slipstream.tasks.navigation.evaluation import Flights, evaluation_env, fly, summarise
 from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
 from slipstream.training import evaluate
-from slipstream.training.evaluate import Flights, evaluation_env, fly, summarise
-from slipstream.training.policies import SHIPPED, load_policy
 from slipstream.training.run_folder import RunFolder
 
 RELEASED = Path(__file__).parents[2] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
@@ -72,7 +74,7 @@ def test_the_world_is_the_checkpoints_own_unless_told_otherwise(checkpoint):
 
 def test_without_a_checkpoint_the_policy_that_ships_is_flown():
     cfg, trained = evaluate.configure([])
-    assert trained.path == SHIPPED["navigation"] and cfg.task == "navigation"
+    assert trained.path == find_task("navigation").weights and cfg.task == "navigation"
     assert trained.path.stat().st_size <= 1_000_000
     env = evaluation_env(cfg.env, EvalConfig(num_drones=2, map_seeds=[1], max_steps=4), "cpu")
     fly(env, trained.build(env.observation_spec, env.action_spec, "cpu"), 2)
@@ -81,7 +83,7 @@ def test_without_a_checkpoint_the_policy_that_ships_is_flown():
 @pytest.mark.parametrize("words", [["red=learned", "blue=pursuit"], ["blue=crank"], ["games=20"]])
 def test_words_of_a_duel_are_the_task(words):
     cfg, trained = evaluate.configure(words)
-    assert cfg.task == "aircombat" and trained.path == SHIPPED["aircombat"]
+    assert cfg.task == "aircombat" and trained.path == find_task("aircombat").weights
 
 
 @pytest.mark.parametrize(("word", "key"), [("red=crank", "red"), ("blue=pursuit", "blue"), ("games=20", "games")])
@@ -107,7 +109,7 @@ def test_a_run_folder_gives_its_best_policy_else_its_last(tmp_path):
 def test_the_picture_of_a_run_goes_into_its_folder(tmp_path):
     run = RunFolder.create(tmp_path, "run", {"task": "navigation"})
     write_policy(run.checkpoint_path(2))
-    evaluate.run(*evaluate.configure([f"checkpoint={run.path}", *SHORT]), tell=lambda text: None)
+    evaluate.run(*evaluate.configure([f"checkpoint={run.path}", *SHORT]), log=lambda text: None)
     assert (run.path / "eval.png").exists()
 
 
@@ -141,8 +143,8 @@ def test_a_file_that_is_missing_or_another_is_told_in_one_line(tmp_path, capsys,
 
 
 def test_a_policy_of_another_task_is_not_compared_and_nothing_flies(checkpoint, capsys, monkeypatch):
-    monkeypatch.setattr(evaluate, "fly", None)
-    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"compare={SHIPPED['aircombat']}"]) == 2
+    monkeypatch.setattr(evaluation, "fly", None)
+    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"compare={find_task('aircombat').weights}"]) == 2
     error = capsys.readouterr().err
     assert (
         "trained for task=navigation" in error and "aircombat.pt for task=aircombat" in error and error.count("\n") == 1
@@ -150,7 +152,7 @@ def test_a_policy_of_another_task_is_not_compared_and_nothing_flies(checkpoint, 
 
 
 def test_a_policy_of_other_shapes_is_not_compared_and_nothing_flies(checkpoint, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(evaluate, "fly", None)
+    monkeypatch.setattr(evaluation, "fly", None)
     other = write_policy(tmp_path / "other.pt", ["env.lidar.azimuths=18"])
     assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"compare={other}"]) == 2
     error = capsys.readouterr().err
@@ -160,7 +162,7 @@ def test_a_policy_of_other_shapes_is_not_compared_and_nothing_flies(checkpoint, 
 def test_a_picture_for_a_folder_that_is_not_there_is_refused_and_nothing_flies(
     checkpoint, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(evaluate, "fly", None)
+    monkeypatch.setattr(evaluation, "fly", None)
     assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"out={tmp_path / 'nowhere' / 'paths.png'}"]) == 2
     assert f"there is no folder {tmp_path / 'nowhere'}" in capsys.readouterr().err
     assert not (tmp_path / "nowhere").exists()
@@ -168,7 +170,7 @@ def test_a_picture_for_a_folder_that_is_not_there_is_refused_and_nothing_flies(
 
 def test_the_hint_of_more_maps_can_be_pasted(checkpoint):
     told = []
-    evaluate.run(*evaluate.configure([f"checkpoint={checkpoint}", *SHORT, "eval.picture=false"]), tell=told.append)
+    evaluate.run(*evaluate.configure([f"checkpoint={checkpoint}", *SHORT, "eval.picture=false"]), log=told.append)
     (hint,) = [text for text in told if "take at least 16" in text]
     cfg, _ = evaluate.configure([f"checkpoint={checkpoint}", hint.split("'")[1]])
     assert cfg.eval.map_seeds == list(range(11, 27))

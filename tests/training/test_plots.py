@@ -9,8 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.tasks.navigation.figures.flight import POINTS_PER_PATH, _round_step, _thinned, _view_half_m
-from slipstream.training.plots import _column, _smooth, flight_paths, learning_curve, success_bars, success_over_time
+from slipstream.tasks.figures import _column, _smooth, learning_curve, success_bars, success_over_time
+from slipstream.tasks.navigation.figures.flight import (
+    POINTS_PER_PATH,
+    _round_step,
+    _thinned,
+    _view_half_m,
+    flight_paths,
+)
 
 BOXES = np.array([[0.0, 0.0, 0.15, 0.35, 2.0], [3.0, -2.0, 0.35, 0.35, 6.0]])
 GOALS = np.array([[0.0, -6.0], [1.0, -6.0], [2.0, -6.0]])
@@ -143,7 +149,7 @@ def test_success_over_time_names_the_series_that_is_wrong(tmp_path):
 def test_importing_loads_no_matplotlib_and_drawing_changes_no_global(tmp_path):
     program = f"""
 import sys
-import slipstream.training.plots as runs
+import slipstream.tasks.figures as runs
 assert "matplotlib" not in sys.modules, "imported too early"
 runs.success_bars({str(tmp_path / "a.png")!r}, [{{"name": "a", "success": 0.5}}])
 assert "matplotlib.pyplot" not in sys.modules

@@ -6,10 +6,11 @@ from slipstream.training.readback import ReadBack
 
 def test_on_a_cpu_numbers_are_there_at_once_and_later_writes_do_not_reach_them():
     readings = ReadBack(torch.device("cpu"))
-    numbers = torch.tensor([1.0, 2.0])
-    readings.send("first", numbers)
+    numbers, loss = torch.tensor([1.0, 2.0]), torch.tensor(0.5)
+    readings.send("first", {"sums": numbers, "loss": loss, "bad": torch.tensor(True)})
     numbers.fill_(9.0)
-    assert readings.take(wait=False) == [("first", [1.0, 2.0])]
+    loss.fill_(9.0)
+    assert readings.take(wait=False) == [("first", {"sums": [1.0, 2.0], "loss": 0.5, "bad": 1.0})]
     assert readings.take(wait=True) == []
 
 
@@ -21,8 +22,8 @@ def test_a_gpu_keeps_the_last_one_back_until_it_is_waited_for():
     torch.cuda.set_sync_debug_mode("error")
     try:
         for k in range(3):
-            readings.send(k, numbers.fill_(k))
+            readings.send(k, {"sums": numbers.fill_(k)})
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert readings.take(wait=False) == [(0, [0.0] * 3), (1, [1.0] * 3)]
-    assert readings.take(wait=True) == [(2, [2.0] * 3)]
+    assert readings.take(wait=False) == [(0, {"sums": [0.0] * 3}), (1, {"sums": [1.0] * 3})]
+    assert readings.take(wait=True) == [(2, {"sums": [2.0] * 3})]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from slipstream.training.report import write_report
+from slipstream.tasks.report import write_report
 
 IMAGE = b"\x89PNG not really"
 

@@ -13,15 +13,20 @@ import torch
 from tiny_runs import differences, rows_of, state_of
 
 from slipstream import train
+from slipstream.algorithms.policy_file import load_policy
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
+from slipstream.checkpoint.run import latest_checkpoint
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
+from slipstream.config.registry import find_task
 from slipstream.envs.base import BadActionError
 from slipstream.monitor import PerformanceMonitor
+from slipstream.tasks import base
 from slipstream.training.metrics_log import read_metrics
-from slipstream.training.policies import latest_checkpoint, load_policy
+from slipstream.training.outputs import draw_learning, summary
 from slipstream.training.run_folder import RunFolder
+from slipstream.training.trainer import Trainer
 
 RELEASED = Path(__file__).parents[2] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
 
@@ -72,9 +77,9 @@ def test_a_run_of_some_length_leaves_its_curves(whole, tmp_path):
 
 
 def test_a_picture_that_cannot_be_drawn_does_not_end_a_training(whole, monkeypatch, capsys):
-    monkeypatch.setattr(train, "FEWEST_POINTS", 0)
-    monkeypatch.setattr(train, "learning_curve", lambda *args: open("/dev/full/learning.png"))  # noqa: SIM115
-    train.show_learning(whole, league=False)
+    monkeypatch.setattr(base, "FEWEST_POINTS", 0)
+    monkeypatch.setattr(base, "learning_curve", lambda *args: open("/dev/full/learning.png"))  # noqa: SIM115
+    draw_learning(find_task("navigation"), whole)
     assert "the curves could not be drawn" in capsys.readouterr().out
 
 
@@ -129,11 +134,11 @@ def test_a_time_limit_ends_the_run_with_a_checkpoint(tmp_path):
 
 
 def test_the_best_is_the_first_to_beat_all_before():
-    job = train.build(load_train(TINY))
+    job = Trainer(load_train(TINY))
     scores = [0.2, 0.2, 0.5, 0.4, 0.6]
     assert [job.is_best({"eval/success": score}) for score in scores] == [True, False, True, False, True]
     assert not job.is_best({"loss/policy": 1.0})
-    other = train.build(load_train(TINY))
+    other = Trainer(load_train(TINY))
     assert [other.is_best({"eval/return": score}) for score in (-9.0, -12.0, -3.0)] == [True, False, True]
 
 
@@ -147,8 +152,8 @@ def test_the_summary_reads_as_the_documents_have_it():
     with monitor.timer("learn"):
         pass
     with AsyncCheckpointSaver() as saver:
-        text = train.summary(monitor, saver)
-        later = train.summary(monitor, saver, resumed_at=100)
+        text = summary(monitor, saver)
+        later = summary(monitor, saver, resumed_at=100)
     assert "=== Performance Summary ===" in text and "learn" in text
     assert "[Checkpoint Stats]\n  Total saved: 0\n  Compression ratio: 1.00x\n  Queue size: 0" in text
     assert "Total saved: 0 since the resume after 100 iterations\n" in later
@@ -161,7 +166,7 @@ def test_the_signals_are_given_back_after_a_run(tmp_path):
 
 
 def test_the_tiny_world_shows_what_a_run_depends_on():
-    collector = train.build(load_train(TINY)).collector
+    collector = Trainer(load_train(TINY)).collector
     seen = {
         name: any(bool(collector.rollout()["observation", name].any()) for _ in range(4))
         for name in ("lidar", "dynamic_obstacle")
@@ -189,7 +194,7 @@ def test_how_often_it_evaluates_does_not_change_what_it_learns(whole, tmp_path):
 
 def at_iteration(monkeypatch, wanted, action):
     """Does `action` in the middle of iteration `wanted`, once."""
-    plain, done = train.Job.progress, []
+    plain, done = Trainer.progress, []
 
     def progress(job, it, clock):
         if it == wanted and not done:
@@ -197,7 +202,7 @@ def at_iteration(monkeypatch, wanted, action):
             action()
         return plain(job, it, clock)
 
-    monkeypatch.setattr(train.Job, "progress", progress)
+    monkeypatch.setattr(Trainer, "progress", progress)
 
 
 @pytest.mark.parametrize(("number", "iteration"), [(signal.SIGINT, 3), (signal.SIGTERM, 4)])
@@ -275,13 +280,13 @@ def test_a_folder_without_a_run_or_a_checkpoint_is_told(tmp_path, capsys):
 
 
 def test_init_starts_from_the_best_policy_of_a_run(whole):
-    job = train.build(load_train([*TINY, f"init={whole.path}", "env.num_envs=4", "env.num_obstacles=0"]))
+    job = Trainer(load_train([*TINY, f"init={whole.path}", "env.num_envs=4", "env.num_obstacles=0"]))
     assert differences(load_checkpoint(whole.path / "best.pt")["policy"], job.policy.state_dict()) == []
 
 
 def test_init_starts_from_a_checkpoint_file(whole):
     file = whole.checkpoints / "ckpt_000004.pt.slip"
-    job = train.build(load_train([*TINY, f"init={file}"]))
+    job = Trainer(load_train([*TINY, f"init={file}"]))
     assert differences(load_checkpoint(file)["algo"]["policy"], job.policy.state_dict()) == []
 
 
@@ -298,7 +303,7 @@ def test_a_run_begun_with_init_resumes_without_that_file(whole, tmp_path):
 @pytest.mark.skipif(not RELEASED.exists(), reason="NavRL's released weights are not here")
 def test_init_takes_navrls_released_weights_and_learns_on(tmp_path):
     words = [*(word for word in TINY if not word.startswith("model.")), f"init={RELEASED}"]  # which has NavRL's network
-    job = train.build(load_train(words))
+    job = Trainer(load_train(words))
     released = torch.load(RELEASED, map_location="cpu", weights_only=True)
     assert torch.equal(job.policy.critic.weight, released["critic.module.weight"])
     assert torch.equal(job.policy.value_norm.running_mean, released["value_norm.running_mean"].squeeze())
@@ -309,12 +314,12 @@ def test_init_takes_navrls_released_weights_and_learns_on(tmp_path):
 
 def test_init_from_another_network_says_which_one_it_is(whole):
     with pytest.raises(ValueError, match=r"another network than model\.\* describes.*model\.trunk=\[16\]"):
-        train.build(load_train([*TINY, f"init={whole.path}", "model.trunk=[32,16]"]))
+        Trainer(load_train([*TINY, f"init={whole.path}", "model.trunk=[32,16]"]))
 
 
 def test_init_into_other_actions_is_refused(whole):
     with pytest.raises(ValueError, match="other observations or actions"):
-        train.build(load_train([*TINY, f"init={whole.path}", "env.actions=discrete"]))
+        Trainer(load_train([*TINY, f"init={whole.path}", "env.actions=discrete"]))
 
 
 # -- numbers that are none ---------------------------------------------------------------------------------------------

@@ -8,13 +8,15 @@ import shutil
 import pytest
 from tiny_runs import differences, rows_of, state_of
 
-from slipstream import train
+from slipstream import Trainer, train
+from slipstream.algorithms.policy_file import load_policy
 from slipstream.checkpoint.errors import CorruptCheckpointError
 from slipstream.checkpoint.load import checkpoints_of
+from slipstream.checkpoint.run import latest_checkpoint
 from slipstream.cli import main
 from slipstream.config.compose import load_train
+from slipstream.config.registry import find_task
 from slipstream.training.metrics_log import read_metrics
-from slipstream.training.policies import latest_checkpoint, load_policy
 from slipstream.training.run_folder import RunFolder
 
 # 8 iterations of 64 frames, a checkpoint after each; whole ones after 1 and 5, differences between
@@ -78,7 +80,7 @@ def test_the_log_is_cut_to_the_iteration_it_goes_on_from(copy, monkeypatch):
     def die(*_):
         raise MemoryError("the machine went away")
 
-    monkeypatch.setattr(train, "capture_training", die)  # before the first iteration
+    monkeypatch.setattr(Trainer, "capture", die)  # before the first iteration
     with pytest.raises(MemoryError):
         resume(copy)
     assert [row["iteration"] for row in read_metrics(copy.path)] == [1, 2, 3, 4, 5]
@@ -106,7 +108,7 @@ def test_after_a_repair_the_broken_file_is_not_looked_at(whole, copy, capsys):
 
 def test_a_best_policy_that_is_broken_is_passed_over(copy, capsys):
     best = copy.path / "best.pt"
-    shutil.copy(load_policy(None).path, best)
+    shutil.copy(find_task("navigation").weights, best)
     assert load_policy(copy.path).path == best
     flip(best, best.stat().st_size // 2)
     assert load_policy(copy.path).path.name == "ckpt_000008.pt.slip"

@@ -9,10 +9,10 @@ import shlex
 import pytest
 from tiny_runs import state_of
 
+from slipstream.checkpoint.run import latest_checkpoint
 from slipstream.cli import main
 from slipstream.storage.files import FileSystem
 from slipstream.training.metrics_log import RunLog, read_metrics
-from slipstream.training.policies import latest_checkpoint
 from slipstream.training.run_folder import RunFolder
 
 # 24 iterations of 64 frames
@@ -41,7 +41,7 @@ def fail_at(monkeypatch, name, number):
         ("rollout_000004", errno.ENOSPC, "Free space"),
         ("rollout_000024", errno.EDQUOT, "Free space"),  # the last one: told when the storage is closed
         ("ckpt_000004", errno.ENOSPC, "Free space"),
-        ("rollout_000004", errno.EACCES, "Mend the cause"),
+        ("rollout_000004", errno.EACCES, "Repair the cause"),
     ],
 )
 def test_it_stops_tells_what_is_good_and_goes_on_from_there(tmp_path, monkeypatch, capsys, name, number, remedy):
@@ -67,7 +67,7 @@ def test_it_stops_tells_what_is_good_and_goes_on_from_there(tmp_path, monkeypatc
 def test_a_run_without_a_checkpoint_says_so(tmp_path, monkeypatch, capsys):
     fail_at(monkeypatch, "ckpt_", errno.ENOSPC)
     assert main(["train", *TINY, f"root={tmp_path}", "name=tiny"]) == 2
-    assert "There is no checkpoint to go on from. Free space, then start again" in capsys.readouterr().err
+    assert "There is no checkpoint to continue from. Free space, then start again" in capsys.readouterr().err
 
 
 def test_a_log_that_finds_no_space_is_told_as_well(tmp_path, monkeypatch, capsys):

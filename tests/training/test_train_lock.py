@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from slipstream import train
+from slipstream import Trainer, train
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.storage.files import WriterLock
@@ -35,7 +35,7 @@ with WriterLock(Path(sys.argv[1])):
 
 @pytest.mark.parametrize("resumed", [False, True])
 def test_a_run_that_is_being_trained_is_not_resumed_by_another(tmp_path, monkeypatch, capsys, resumed):
-    plain, answers, log = train.Job.progress, [], []
+    plain, answers, log = Trainer.progress, [], []
 
     def progress(job, it, clock):
         if it == 2 and not answers:
@@ -46,7 +46,7 @@ def test_a_run_that_is_being_trained_is_not_resumed_by_another(tmp_path, monkeyp
 
     if resumed:
         train.run(load_train([*TINY, f"root={tmp_path}", "name=tiny", "total_frames=128"]))
-    monkeypatch.setattr(train.Job, "progress", progress)
+    monkeypatch.setattr(Trainer, "progress", progress)
     words = [f"resume={tmp_path / 'tiny'}", "total_frames=192"] if resumed else [*TINY, f"root={tmp_path}", "name=tiny"]
     folder = train.run(load_train(words))
     assert answers == [2] and log[0] == log[1]

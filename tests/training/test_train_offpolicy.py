@@ -10,12 +10,13 @@ import torch
 from tiny_runs import differences, state_of
 
 from slipstream import train
-from slipstream.algorithms.learner import ReplayLearner
+from slipstream.algorithms.offpolicy import ReplayLearner
+from slipstream.algorithms.policy_file import load_policy
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.training.metrics_log import read_metrics
-from slipstream.training.policies import load_policy
+from slipstream.training.trainer import Trainer
 
 # 6 iterations of 64 frames; the first update comes in the third
 SHORT = shlex.split("""
@@ -78,7 +79,7 @@ def test_a_run_learns_after_the_warm_up_and_leaves_what_eval_needs(whole, run, c
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_run_that_died_goes_on_from_its_last_checkpoint_bit_for_bit(whole, tmp_path, monkeypatch, run):
-    plain, died = train.Job.progress, []
+    plain, died = Trainer.progress, []
 
     def progress(job, it, clock):
         if it == 5 and not died:
@@ -86,7 +87,7 @@ def test_a_run_that_died_goes_on_from_its_last_checkpoint_bit_for_bit(whole, tmp
             raise MemoryError("the machine went away")
         return plain(job, it, clock)
 
-    monkeypatch.setattr(train.Job, "progress", progress)
+    monkeypatch.setattr(Trainer, "progress", progress)
     with pytest.raises(MemoryError):
         run_short(tmp_path, "died", run)
     folder = train.RunFolder.open(tmp_path / "died")
@@ -105,27 +106,27 @@ def test_without_its_replay_a_resumed_run_fills_a_new_one_and_does_not_act_at_ra
 
 
 def test_a_large_replay_stays_out_of_checkpoints_unless_asked_for(monkeypatch):
-    monkeypatch.setattr("slipstream.algorithms.learner.SMALL_BYTES", 10)
+    monkeypatch.setattr("slipstream.algorithms.offpolicy.SMALL_BYTES", 10)
     for setting, kept in (("auto", False), ("on", True), ("off", False)):
-        job = train.build(load_train([*words_of("sac"), f"algo.save_replay={setting}"]))
-        job.algo.update(job.collector.rollout())
-        assert ("replay" in job.algo.state_dict()) is kept
+        job = Trainer(load_train([*words_of("sac"), f"algo.save_replay={setting}"]))
+        job.learner.update(job.collector.rollout())
+        assert ("replay" in job.learner.state_dict()) is kept
 
 
 def test_priorities_follow_the_errors():
-    job = train.build(load_train([*words_of("dqn"), "algo.warmup=1"]))
-    assert isinstance(job.algo, ReplayLearner)
+    job = Trainer(load_train([*words_of("dqn"), "algo.warmup=1"]))
+    assert isinstance(job.learner, ReplayLearner)
     told = []
-    plain = job.algo.buffer.update_priority
-    job.algo.buffer.update_priority = lambda index, error: told.append((index, error)) or plain(index, error)
-    job.algo.update(job.collector.rollout())
+    plain = job.learner.buffer.update_priority
+    job.learner.buffer.update_priority = lambda index, error: told.append((index, error)) or plain(index, error)
+    job.learner.update(job.collector.rollout())
     ((index, error),) = told
     assert index.shape == error.shape == (3 * 16,) and (error >= 0).all()
 
 
 def test_init_starts_from_the_policy_of_another_run(whole):
     folder = whole("sac")
-    job = train.build(load_train([*words_of("sac"), f"init={folder.path}"]))
+    job = Trainer(load_train([*words_of("sac"), f"init={folder.path}"]))
     theirs = load_policy(folder.path).state["policy"]
     assert all(
         torch.equal(value, theirs[name]) for name, value in job.policy.state_dict().items() if name != "random_share"
@@ -149,7 +150,7 @@ def test_init_starts_from_the_policy_of_another_run(whole):
 )
 def test_what_does_not_go_together_is_told_with_the_remedy(words, told):
     with pytest.raises(ValueError, match=told):
-        train.build(
+        Trainer(
             load_train(
                 [*words, *(["env.num_envs=2", "env.num_obstacles=0"] if "task=gym" not in words else []), "device=cpu"]
             )
@@ -193,25 +194,25 @@ def test_every_algorithm_has_settings_for_the_demo_and_for_gym(algo, choice):
 
 
 def test_the_importance_exponent_grows_to_one():
-    job = train.build(load_train(words_of("dqn")))
+    job = Trainer(load_train(words_of("dqn")))
     seen = []
     for progress in (0.0, 0.5, 1.0):
-        job.algo.update(job.collector.rollout(), progress)
-        seen.append(job.algo.buffer.sampler.beta)
+        job.learner.update(job.collector.rollout(), progress)
+        seen.append(job.learner.buffer.sampler.beta)
     assert seen == pytest.approx([0.4, 0.7, 1.0])
 
 
 def test_loading_a_state_leaves_it_to_its_owner():
-    jobs = [train.build(load_train(words_of("dqn"))) for _ in range(2)]
+    jobs = [Trainer(load_train(words_of("dqn"))) for _ in range(2)]
     for _ in range(4):
-        jobs[0].algo.update(jobs[0].collector.rollout())
-    state = jobs[0].algo.state_dict()
+        jobs[0].learner.update(jobs[0].collector.rollout())
+    state = jobs[0].learner.state_dict()
     before = torch.cat(
         [v.clone().flatten() for s in state["optimizers"].values() for m in s.values() for v in m.values() if v.ndim]
     )
-    jobs[1].algo.load_state_dict(state)
-    jobs[1].algo._warm = True
-    jobs[1].algo.update(jobs[1].collector.rollout())
+    jobs[1].learner.load_state_dict(state)
+    jobs[1].learner._warm = True
+    jobs[1].learner.update(jobs[1].collector.rollout())
     after = torch.cat(
         [v.flatten() for s in state["optimizers"].values() for m in s.values() for v in m.values() if v.ndim]
     )

@@ -15,7 +15,7 @@ import pytest
 import torch
 from tiny_runs import differences, rows_of, state_of
 
-from slipstream import train
+from slipstream import Trainer
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.training.metrics_log import read_metrics
@@ -99,7 +99,8 @@ def test_a_process_stopped_by_a_signal_leaves_a_run_that_goes_on_as_if_nothing_h
         state_of(folder)["iteration"] == 4
     )  # step 14 lies in the fourth iteration of 4 steps, which is ended and saved
     assert f"slipstream train resume={folder.path}" in stopped.stdout
-    assert main(["train", f"resume={folder.path}"]) == 0  # the task and its keys are the run's own
+    assert f"resume={folder.path} task=slope_env:Slope" in stopped.stdout
+    assert main(["train", f"resume={folder.path}", "task=slope_env:Slope"]) == 0  # its keys are the run's own
     assert main(["train", *words, "name=whole"]) == 0
     whole = RunFolder.open(own_folder / "runs" / "whole")
     assert rows_of(whole) == rows_of(folder) and len(rows_of(whole)) == 8
@@ -112,10 +113,10 @@ def test_an_env_of_ones_own_is_trained_and_evaluated_like_ours(own_folder, capsy
     assert "eval/height" in rows[2] and "eval/return" in rows[2] and "episode/height" in rows[7]
     assert (own_folder / "runs" / "own" / "best.pt").exists()
     capsys.readouterr()
-    assert main(["eval", "checkpoint=runs/own", "eval.num_drones=5", "json=true"]) == 0
+    assert main(["eval", "checkpoint=runs/own", "task=slope_env:Slope", "eval.num_drones=5", "json=true"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert result["episodes"] == 5 and result["length"] == 5.0 and math.isfinite(result["return"])
-    assert main(["eval", "checkpoint=runs/own", "compare=runs/own"]) == 2
+    assert main(["eval", "checkpoint=runs/own", "task=slope_env:Slope", "compare=runs/own"]) == 2
     assert "compare=" in capsys.readouterr().err
 
 
@@ -130,7 +131,7 @@ def test_an_observation_that_is_not_its_specs_ends_a_training_with_a_sentence(ow
 
 
 def test_evaluating_leaves_the_random_state_as_it_was(own_folder):
-    job = train.build(load_train(OWN_RUN))
+    job = Trainer(load_train(OWN_RUN))
     before = torch.get_rng_state()
     first = job.evaluate()
     assert torch.equal(torch.get_rng_state(), before)

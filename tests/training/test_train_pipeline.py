@@ -9,11 +9,12 @@ import torch
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
+from slipstream.checkpoint.run import latest_checkpoint
 from slipstream.collectors import PipelinedDataCollector
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.training.metrics_log import read_metrics
-from slipstream.training.policies import latest_checkpoint
+from slipstream.training.trainer import Trainer
 
 TINY = shlex.split("""
     env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
@@ -65,27 +66,25 @@ def test_a_run_repeats_and_a_stopped_one_goes_on_as_if_it_had_not_been(tmp_path,
 
 def test_on_policy_the_first_update_has_no_ratio_but_one_and_late_data_have():
     """The KL of the first minibatch is 0 by on-policy data; by older data as well, since the clip is around the present weights."""
-    job = train.build(
-        load_train([*TINY, *ALGORITHMS["ppo"], "collect.pipeline=on", "algo.minibatches=1", "algo.epochs=1"])
-    )
+    job = Trainer(load_train([*TINY, *ALGORITHMS["ppo"], "collect.pipeline=on", "algo.minibatches=1", "algo.epochs=1"]))
     with job.collector as collector:
         assert isinstance(collector, PipelinedDataCollector)
         importance = []
         for _ in range(3):
             batch = collector.rollout()
-            data = job.algo.prepare(batch)
+            data = job.learner.prepare(batch)
             acted = batch["log_prob"].transpose(0, 1).flatten()
             valid = data["weight"] > 0
             importance.append(float((data["log_prob"] - acted)[valid].abs().max()))
-            kl = job.algo.learn(data)["kl"]
+            kl = job.learner.learn(data)["kl"]
             assert abs(float(kl)) < 1e-6
-            job.publish()
+            job.collector.publish()
     assert importance[0] < 1e-4  # the first batch is not late
     assert min(importance[1:]) > 1e-4
 
 
 def test_values_of_the_past_are_read_in_the_units_of_the_past():
-    job = train.build(load_train([*TINY, *ALGORITHMS["ppo"], "collect.pipeline=on"]))
+    job = Trainer(load_train([*TINY, *ALGORITHMS["ppo"], "collect.pipeline=on"]))
     norm = job.policy.value_norm
     with job.collector as collector:
         batch = collector.rollout()
@@ -94,13 +93,13 @@ def test_values_of_the_past_are_read_in_the_units_of_the_past():
             norm.running_mean_sq.fill_(30.0**2 + 7.0**2)
             norm.debiasing_term.fill_(1.0)
         before = batch["value"].transpose(0, 1).flatten()  # collected when mean and deviation were 0 and 1
-        data = job.algo.prepare(batch)
+        data = job.learner.prepare(batch)
         assert torch.allclose(data["value"], (before - 30.0) / 7.0, atol=1e-4)
 
 
 def test_what_cannot_be_piped_says_so():
     with pytest.raises(ConfigError, match="league"):
-        train.build(
+        Trainer(
             load_train(
                 ["task=aircombat", "league.enabled=true", "collect.pipeline=on", "env.num_envs=16", "device=cpu"]
             )
@@ -129,8 +128,8 @@ def test_compressing_beside_the_learner_changes_nothing(tmp_path):
 
 def test_compressing_where_it_cannot_be_is_refused():
     with pytest.raises(ConfigError, match="algo=ppo"):
-        train.build(load_train([*TINY, *ALGORITHMS["sac"], "collect.compress=all"]))
+        Trainer(load_train([*TINY, *ALGORITHMS["sac"], "collect.compress=all"]))
     with pytest.raises(ConfigError, match="collect.pieces=3 must divide"):
-        train.build(load_train([*TINY, *ALGORITHMS["ppo"], "collect.compress=all", "collect.pieces=3"]))
+        Trainer(load_train([*TINY, *ALGORITHMS["ppo"], "collect.compress=all", "collect.pieces=3"]))
     with pytest.raises(ConfigError, match="collect.pieces joins"):
         load_train(["collect.pieces=2"])

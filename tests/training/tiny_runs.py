@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from slipstream.checkpoint import load_checkpoint
+from slipstream.checkpoint.run import latest_checkpoint
 from slipstream.training.metrics_log import read_metrics
-from slipstream.training.policies import latest_checkpoint
 
 
 def state_of(folder):

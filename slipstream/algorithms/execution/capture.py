@@ -13,10 +13,10 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from slipstream.algorithms.base import Learner
 from slipstream.algorithms.execution.compile import compile_step
 from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction
 from slipstream.algorithms.execution.verify import Env
-from slipstream.algorithms.ppo import PPO
 from slipstream.envs.specs import Step
 from slipstream.models.rollout_copy import RolloutCopy
 
@@ -49,13 +49,13 @@ class Collector(Protocol):
 
 
 def capture_training(
-    collector: Collector, algo: PPO, mode: str, log: Log, capture: Capture | None = None
+    collector: Collector, learner: Learner, mode: str, log: Log, capture: Capture | None = None
 ) -> tuple[Collect, Learn]:
     """Return `collect()` and `learn(batch, progress)`, run as `mode` says.
 
     Args:
         collector: must write every batch to the same memory (`return_same_td=True, ring_size=1`), which the captured update reads.
-        algo: needs a generator of its own (`algo.generator`) if the collector collects beside the update.
+        learner: needs a generator of its own (`learner.generator`) if the collector collects beside the update.
         mode: "plain", "graphs" (CUDA graphs) or "compiled" (CUDA graphs of compiled kernels). Without a GPU, "compiled" compiles the
             update and captures nothing, unless `capture` is given.
         log: receives one line per part that cannot be compiled or captured.
@@ -63,6 +63,9 @@ def capture_training(
     """
     if mode not in EXECUTION_MODES:
         raise ValueError(f"unknown execution mode '{mode}': use one of {', '.join(EXECUTION_MODES)}")
+    algo: Any = learner  # one with `supports_capture` has more than the interface: see there
+    if not learner.supports_capture and mode != "plain":
+        raise ValueError(f"the update of {type(learner).__name__} cannot be captured: use mode='plain'")
     if mode == "compiled":
         log("compiling kernels: about a minute before the first iterations, less when they were compiled before")
         # Dynamo caches programs per code object, for the lifetime of the process. Those of earlier trainings would count against its

@@ -11,7 +11,8 @@ from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
 from torch.distributions import Beta, Independent
 
-from slipstream.config.schema import TrainConfig, env_class
+from slipstream.config import registry
+from slipstream.config.schema import TrainConfig
 from slipstream.models.policy import ActorCritic, build_policy
 from slipstream.sim.random import derive_seed
 
@@ -44,7 +45,7 @@ def torchrl_training(
     from slipstream.envs.adapters.torchrl_env import TorchRLEnv
 
     algo = cfg.algo
-    env = env_class(cfg.task)(cfg.env.num_envs, device, derive_seed(cfg.seed, "env"), cfg.env)  # type: ignore[call-arg]
+    env = registry.find_task(cfg.task).make_env(cfg.env, device, derive_seed(cfg.seed, "env"))
     policy = build_policy(env.observation_spec, env.action_spec, cfg.model).to(device)
     names = policy.encoder.keys
     spec: Any = env.action_spec

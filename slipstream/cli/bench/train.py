@@ -25,13 +25,14 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from slipstream import train
-from slipstream.algorithms.execution.capture import EXECUTION_MODES, capture_training
+from slipstream.algorithms.execution.capture import EXECUTION_MODES
+from slipstream.config import registry
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.sim.devices import resolve_device, set_threads
-from slipstream.training.console import render
+from slipstream.tasks.tables import render
+from slipstream.training.trainer import Trainer
 
 GPU_SIZES, CPU_SIZES = (256, 1024, 4096, 16384, 65536), (64, 256, 1024)
 WARM_UP = 4  # iterations: set-up, two rehearsals, the capture
@@ -44,7 +45,8 @@ class Iteration:
 
     collect: Callable[[], Any]
     learn: Callable[[Any], Any]
-    frames: int  # an iteration
+    step: Callable[[], Any]  # both, as a training runs them
+    frames: int  # per iteration
 
 
 @dataclass
@@ -65,15 +67,18 @@ def run(argv: list[str]) -> int:
     """`slipstream bench train [key=value ...]`."""
     own = {name: _own(name, argv) for name in ("sizes", "forms", "out")}
     cfg = load_train([text for text in argv if text.partition("=")[0] not in own])
-    if cfg.algo.name != "ppo" or cfg.task != "navigation":
-        raise ConfigError("slipstream bench train measures task=navigation algo=ppo")
+    measured_here = registry.DEFAULT_TASK, registry.DEFAULT_ALGORITHM
+    if (cfg.task, cfg.algo.name) != measured_here:
+        raise ConfigError("slipstream bench train measures task={} algo={}".format(*measured_here))
     device = resolve_device(cfg.device)
     set_threads(cfg.threads)
     cuda = device.type == "cuda"
     sizes = (
         [_number(text) for text in own["sizes"].split(",")] if own["sizes"] else list(GPU_SIZES if cuda else CPU_SIZES)
     )
-    forms = own["forms"].split(",") if own["forms"] else [f for f in (*EXECUTION_MODES, "torchrl") if cuda or f != "graphs"]
+    forms = (
+        own["forms"].split(",") if own["forms"] else [f for f in (*EXECUTION_MODES, "torchrl") if cuda or f != "graphs"]
+    )
     for form in forms:
         if form not in (*EXECUTION_MODES, "torchrl"):
             raise ConfigError(f"unknown form '{form}': use {', '.join((*EXECUTION_MODES, 'torchrl'))}")
@@ -120,14 +125,14 @@ def measure(cfg: TrainConfig, form: str, device: torch.device) -> Result:
     began = time.perf_counter()
     iteration = _torchrl(cfg, device) if form == "torchrl" else _ours(cfg, form)
     for _ in range(WARM_UP):
-        iteration.learn(iteration.collect())
+        iteration.step()
     _wait(device)
     setup = time.perf_counter() - began
     batch = iteration.collect()
     learn_s = _seconds(lambda: iteration.learn(batch), device)
     collect_s = _seconds(iteration.collect, device)
-    whole_s = _seconds(lambda: iteration.learn(iteration.collect()), device)
-    kernels = _kernels(lambda: iteration.learn(iteration.collect())) if cuda else 0
+    whole_s = _seconds(iteration.step, device)
+    kernels = _kernels(iteration.step) if cuda else 0
     memory = torch.cuda.max_memory_reserved(device) / 2**30 if cuda else 0.0
     rollout, update, end_to_end = (iteration.frames / seconds for seconds in (collect_s, learn_s, whole_s))
     return Result(cfg.env.num_envs, form, rollout, update, end_to_end, kernels, memory, setup)
@@ -150,16 +155,16 @@ def _seconds(call: Callable[[], Any], device: torch.device) -> float:
 
 
 def _ours(cfg: TrainConfig, form: str) -> Iteration:
-    job = train.build(cfg)
-    collect, learn = capture_training(job.collector, job.algo, form, print)  # type: ignore[arg-type]
-    return Iteration(collect, lambda batch: learn(batch, 0.0), job.frames_per_batch)
+    trainer = Trainer(cfg)
+    trainer.capture(print, form)
+    return Iteration(trainer.collect, lambda batch: trainer.learn(batch, 0.0), trainer.step, trainer.frames_per_batch)
 
 
 def _torchrl(cfg: TrainConfig, device: torch.device) -> Iteration:
     from slipstream.cli.bench.torchrl import torchrl_training
 
     collect, learn = torchrl_training(cfg, device)
-    return Iteration(collect, learn, cfg.env.num_envs * cfg.algo.training_frame_num)
+    return Iteration(collect, learn, lambda: learn(collect()), cfg.env.num_envs * cfg.algo.training_frame_num)
 
 
 def _kernels(iteration: Callable[[], Any]) -> int:
@@ -192,7 +197,7 @@ def _row(result: Result) -> list[str]:
 
 def _settings(cfg: TrainConfig) -> str:
     algo = cfg.algo
-    world = f"{cfg.env.num_obstacles} + {cfg.env.dyn.num_obstacles} obstacles, {cfg.env.decision_interval} physics steps a frame"
+    world = registry.find_task(cfg.task).describe_env(cfg.env)
     return f"{algo.training_frame_num} steps, {algo.epochs} x {algo.minibatches} minibatches, {'bf16' if algo.bf16 else 'float32'}; {world}"
 
 
@@ -218,7 +223,7 @@ def markdown(results: list[Result], device: torch.device, cfg: TrainConfig) -> s
 
 def draw(results: list[Result], path: Path, title: str) -> Path:
     """Frames a second against the number of drones, a line a form."""
-    from slipstream.training.plots import rates_over_size
+    from slipstream.tasks.figures import rates_over_size
 
     forms = list(dict.fromkeys(result.form for result in results))
     series = {form: [(r.drones, r.end_to_end) for r in results if r.form == form] for form in forms}

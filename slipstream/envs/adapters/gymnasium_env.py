@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from slipstream.config.help import nearest
+from slipstream.config.registry import names
 from slipstream.envs.adapters.spaces import (
     observation_space,
     one_sided,
@@ -144,17 +145,10 @@ class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
         return {"final_obs": final, "_final_obs": done, "final_info": facts, "_final_info": done}
 
 
-# What is different by default from the task's own settings: an episode begins at its beginning, and no two begin alike.
-TASKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "slipstream/Navigation-v0": ("slipstream.tasks.navigation.env:NavigationEnv", {"random_clock": False}),
-    "slipstream/AirCombat-v0": ("slipstream.tasks.aircombat.env:AirCombatEnv", {"start": "random"}),
-}
-
-
 def register() -> None:
     """Makes the tasks known to Gymnasium; a second call changes nothing."""
     here = "slipstream.envs.adapters.gymnasium_env"
-    for name, (env, _) in TASKS.items():
+    for name, env in names("gymnasium").items():
         if name not in gymnasium.registry:
             gymnasium.register(
                 name, f"{here}:make_env", kwargs={"env": env}, vector_entry_point=f"{here}:make_vector_env"
@@ -189,8 +183,7 @@ def build(env: str, num_envs: int, seed: int | None, device: str, settings: dict
     """The TensorEnv itself; without a seed it draws one, as Gymnasium's environments do."""
     module, _, name = env.partition(":")
     kind = getattr(import_module(module), name)
-    defaults = next((changed for path, changed in TASKS.values() if path == env), {})
-    config = with_settings(kind.Config(), defaults | settings | {"num_envs": num_envs})
+    config = with_settings(kind.Config(), {**kind.episode_settings, **settings, "num_envs": num_envs})
     if seed is None:
         seed = int(np.random.default_rng().integers(2**62))
     return kind(num_envs, device, seed, config)

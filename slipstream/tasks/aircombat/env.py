@@ -58,6 +58,7 @@ class AirCombatEnv(TensorEnv):
     """N duels. Side 1 is the learner's; side 2 is `opponent`'s, or, with `sides=2`, the learner's as well."""
 
     Config = AirCombatConfig
+    episode_settings = {"start": "random"}
 
     def __init__(
         self,

@@ -116,6 +116,7 @@ class NavigationEnv(TensorEnv):
     """N drones over K seeded worlds; they do not collide with one another."""
 
     Config = NavigationConfig
+    episode_settings = {"random_clock": False}
 
     def __init__(
         self,

@@ -15,9 +15,7 @@ from typing import Any
 
 import torch
 
-from slipstream.algorithms.execution.capture import capture_training
 from slipstream.checkpoint import AsyncCheckpointSaver
-from slipstream.collectors import PipelinedDataCollector
 from slipstream.config.compose import load_train
 from slipstream.config.schema import TrainConfig
 from slipstream.monitor import PerformanceMonitor
@@ -27,7 +25,7 @@ from slipstream.monitor.gauges import memory_gauges
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.training.clock import Clock
 from slipstream.training.readback import ReadBack
-from slipstream.training.trainer import build
+from slipstream.training.trainer import Trainer
 
 FEWEST = 1  # iterations of a stretch
 FEWEST_PIPELINED = 6  # the standstill at the end costs such a stretch part of one batch
@@ -77,7 +75,7 @@ class TrainingProbe:
         """How many times as many frames a second `trial` makes as one with half the environments; None where half cannot be."""
         assert isinstance(trial, TrainingTrial)
         try:
-            half = self.open({**trial.overrides, "env.num_envs": trial.job.env.num_envs // 2})
+            half = self.open({**trial.overrides, "env.num_envs": trial.trainer.env.num_envs // 2})
         except ValueError:
             return None
         try:
@@ -98,7 +96,7 @@ class TrainingProbe:
 
 
 class TrainingTrial:
-    """One training. What it runs is the loop of `train.run`, without its logs. `overrides` are what was changed for it."""
+    """One training: `Trainer.step` again and again, without logs. `overrides` are what was changed for it."""
 
     def __init__(
         self,
@@ -107,12 +105,12 @@ class TrainingTrial:
         overrides: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.overrides = dict(overrides)
-        self.job = build(config)
-        self.device = self.job.env.device
-        self._threads = torch.get_num_threads()  # a collector beside the learner has taken its share
-        self.form = self.job.form()
-        self._collect, self._learn = capture_training(self.job.collector, self.job.algo, self.form, tell)  # type: ignore[arg-type]
         self._monitor = PerformanceMonitor()
+        self.trainer = Trainer(config, self._monitor)
+        self.device = self.trainer.env.device
+        self._threads = torch.get_num_threads()  # a collector beside the learner has taken its share
+        self.form = self.trainer.execution_mode()
+        self.trainer.capture(tell)
         self._readings = ReadBack(self.device)
         self._iterate(WARM_UP[self.form])
         self._settle()
@@ -123,7 +121,7 @@ class TrainingTrial:
         So the gain of a pipeline is rather told too small than too large.
         """
         set_threads(self._threads)
-        fewest = FEWEST_PIPELINED if isinstance(self.job.collector, PipelinedDataCollector) else FEWEST
+        fewest = FEWEST_PIPELINED if self.trainer.collector.runs_ahead else FEWEST
         self._monitor.reset()
         self._monitor.tick()
         began = time.perf_counter()
@@ -136,7 +134,7 @@ class TrainingTrial:
         if self.device.type == "cuda":  # only now have the last iterations' device times arrived
             self._monitor.tick()
         exposed = {name: wait["share"] for name, wait in self._monitor.get_exposed(iterations + 1).items()}
-        return Sample(iterations * self.job.frames_per_batch, gone, exposed, iterations)
+        return Sample(iterations * self.trainer.frames_per_batch, gone, exposed, iterations)
 
     def cost_of_a_save(self, level: int, compress: bool | str, rounds: int = 2) -> SaveCost:
         """What one checkpoint takes: iterations while it is copied and written, against as many without."""
@@ -146,7 +144,7 @@ class TrainingTrial:
             for number in range(rounds + 1):  # the first one makes the buffers
                 began, iterations = time.perf_counter(), 0
                 saver.save_async(
-                    self.job.state_dict(number, Clock(0.0)), Path(folder) / f"{number}.pt", compress, step=number
+                    self.trainer.state_dict(number, Clock(0.0)), Path(folder) / f"{number}.pt", compress, step=number
                 )
                 while iterations < 1 or saver.get_stats()["total_saved"] <= number:
                     self._iterate(1)
@@ -166,13 +164,9 @@ class TrainingTrial:
 
     def close(self) -> None:
         """Ends its threads and gives its memory back."""
-        if isinstance(self.job.collector, PipelinedDataCollector):
-            self.job.collector.shutdown()
-        buffer = getattr(self.job.algo, "buffer", None)
-        if buffer is not None:
-            buffer.close()
+        self.trainer.close()
         compiled = self.form == "compiled"
-        del self.job, self._collect, self._learn
+        del self.trainer
         if compiled:
             torch.compiler.reset()
         gc.collect()
@@ -180,21 +174,14 @@ class TrainingTrial:
             torch.cuda.empty_cache()
 
     def _iterate(self, count: int) -> None:
-        job, monitor = self.job, self._monitor
         for _ in range(count):
-            with monitor.timer("collect", self.device):
-                batch = self._collect()
-            with monitor.timer("learn", self.device):
-                losses = self._learn(batch, 0.0)
-            job.publish()
-            self._readings.send(tuple(losses), job.reading(losses))
-            with monitor.timer("read back"):
+            self._readings.send(None, self.trainer.step().metrics)
+            with self._monitor.timer("read back"):
                 self._readings.take(wait=False)
-            monitor.tick()
+            self._monitor.tick()
 
     def _settle(self) -> None:
-        if isinstance(self.job.collector, PipelinedDataCollector):
-            self.job.collector.settle()
+        self.trainer.collector.settle()
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slipstream.training.canvas import GRID, INK, MUTED, SERIES, new_figure, save_figure, style_axes
+from slipstream.tasks.figures import GRID, INK, MUTED, SERIES, new_figure, save_figure, style_axes
 
 OUTCOMES = {"won": SERIES[3], "draw": MUTED, "lost": SERIES[4]}
 

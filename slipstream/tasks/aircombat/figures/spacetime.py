@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slipstream.training.canvas import GRID, GROUND, INK, MUTED, PANEL, new_figure, save_figure
+from slipstream.tasks.figures import GRID, GROUND, INK, MUTED, PANEL, new_figure, save_figure
 
 BOX_KM, CELL_KM, FUTURE_S, PLANE_S = 50.0, 5.0, 20.0, 5.0
 OWN, THREAT, ESCAPE, MISSILE, SAFE = "#4cc9f0", "#ff5c5c", "#5ee08a", "#ffd166", "#5ee08a"

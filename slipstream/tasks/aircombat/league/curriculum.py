@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slipstream.tasks.aircombat.league.ratings import Score, total, wilson
+from slipstream.tasks.aircombat.league.ratings import Score, total
+from slipstream.tasks.evaluation import wilson
 
 POOL = "pool"  # in a stage's mix: past selves
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,28 +10,26 @@ from typing import Any
 import torch
 from rich.table import Table
 
+from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.config.help import ConfigError
-from slipstream.config.schema import EvaluateConfig
 from slipstream.storage.files import check_writable
 from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.figures.animation import draw_game
 from slipstream.tasks.aircombat.league.matches import Games, Match, Recorder
-from slipstream.tasks.aircombat.league.policies import LearnedAgent
-from slipstream.tasks.aircombat.league.ratings import Score, rate, wilson
-from slipstream.training.console import progress_bar, render
-from slipstream.training.policies import SHIPPED, LoadedPolicy
+from slipstream.tasks.aircombat.league.policies import SHIPPED, LearnedAgent
+from slipstream.tasks.aircombat.league.ratings import Score, rate
+from slipstream.tasks.evaluation import wilson
+from slipstream.tasks.tables import progress_bar, render
 
 BANDS_KM = 3  # start ranges are told in so many bands of equal width
 
 
-def run(
-    cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, tell: Callable[[str], None]
-) -> dict[str, Any]:
-    """Plays every red against every blue, prints the tables; returns what `json=true` prints."""
+def judge(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]) -> dict[str, Any]:
+    """Play every red against every blue, print the tables; return the result."""
     if cfg.compare:
         raise ConfigError(
-            f"compare= is for task=navigation; here several agents meet: red={cfg.red or 'A'},{cfg.compare} blue={cfg.blue}"
+            f"compare= has no meaning here; several agents meet: red={cfg.red or 'A'},{cfg.compare} blue={cfg.blue}"
         )
     if cfg.games < 2 or cfg.games % 2:
         raise ConfigError(
@@ -42,7 +39,7 @@ def run(
     film_path = _film_path(cfg, trained)
     world = replace(cfg.env, num_envs=cfg.games, sides=2, opponent="placeholder", reward="zero")
     flying = [
-        {name: _open(name, cfg, device, tell) for name in names} for names in (reds, blues)
+        {name: _open(name, cfg, device, log) for name in names} for names in (reds, blues)
     ]  # a wrong name is told at once
     pairs: list[dict[str, Any]] = []
     film = None
@@ -61,24 +58,22 @@ def run(
         "time_scale": cfg.env.time_scale,
         "pairs": pairs,
     }
-    tell(render(_pairs_table(pairs)))
-    tell(render(_parts_table(pairs)))
+    log(render(_pairs_table(pairs)))
+    log(render(_parts_table(pairs)))
     if len(reds) * len(blues) > 1:
         result["ratings"] = _ratings(pairs)
-        tell(_ratings_line(result["ratings"], _anchor(pairs)))
+        log(_ratings_line(result["ratings"], _anchor(pairs)))
     if film:
         recorder, index, own, enemy = film
         with progress_bar("drawing a game") as progress:
             result |= draw_game(recorder.states(index), 1 + index % 2, film_path, f"{own} against {enemy}", progress)
-        tell(
+        log(
             f"{own} against {enemy}, seen by {own} (drawn in blue, its enemy in red): {result['picture']}, {result['animation']}"
         )
-    if cfg.json:
-        print(json_module.dumps(result), flush=True)
     return result
 
 
-def tally(games: Games, cfg: EvaluateConfig) -> dict[str, Any]:
+def tally(games: Games, cfg: Any) -> dict[str, Any]:
     """The counts and shares of a pair's games: all, by red's side, and by the range at the start."""
     parts = {"side 1": ~games.swapped, "side 2": games.swapped}
     if cfg.env.start == "random":
@@ -109,7 +104,7 @@ def short_name(name: str) -> str:
         return name
     if path.suffix not in (".pt", ".slip", ".lz4"):
         return path.name
-    if path == SHIPPED["aircombat"]:
+    if path == SHIPPED:
         return "learned"
     run = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     stem = path.name.split(".")[0]
@@ -126,7 +121,7 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _film_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
+def _film_path(cfg: Any, trained: LoadedPolicy) -> Path:
     """Where the animation goes; what cannot be written there is told before a thousand games are flown."""
     from slipstream.tasks.aircombat.figures.animation import writable
 
@@ -137,12 +132,10 @@ def _film_path(cfg: EvaluateConfig, trained: LoadedPolicy) -> Path:
     return path
 
 
-def _open(name: str, cfg: EvaluateConfig, device: torch.device, tell: Callable[[str], None]) -> BaseAgent:
+def _open(name: str, cfg: Any, device: torch.device, log: Callable[[str], None]) -> BaseAgent:
     agent = create_agent(name, cfg.games, device).eval()
     if isinstance(agent, LearnedAgent) and agent.time_scale not in (None, cfg.env.time_scale):
-        tell(
-            f"{name} was trained with env.time_scale={agent.time_scale:g}; here it decides with {cfg.env.time_scale:g}"
-        )
+        log(f"{name} was trained with env.time_scale={agent.time_scale:g}; here it decides with {cfg.env.time_scale:g}")
     return agent
 
 

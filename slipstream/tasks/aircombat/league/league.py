@@ -25,6 +25,8 @@ NOW = "now"  # the learner as it is
 class League:
     """Owns the pool, the curriculum and all results. `opponent` flies side 2 of the training's env."""
 
+    name = "league"  # of its state in a checkpoint
+
     def __init__(self, config: LeagueConfig, env: AirCombatEnv, policy: ActorCritic, seed: int) -> None:
         self.config = config
         self.policy = policy
@@ -53,18 +55,18 @@ class League:
     # -- an evaluation -----------------------------------------------------------------------------------------------
 
     def evaluate(self) -> dict[str, float]:
-        """Plays everyone, draws the consequences, and tells the scores."""
+        """Play everyone, draw the consequences, and return the metrics."""
         scores = self.play()
         members = {name: scores[name] for name in self.members if name is not None}
         ratings = rate(self.results | {(NOW, name): score for name, score in scores.items()}, self.config.anchor)
         stage = self.curriculum.stage
-        told = self.told(scores, members) | {"league/stage": float(stage + 1)}
-        told |= {
+        found = self.metrics(scores, members) | {"league/stage": float(stage + 1)}
+        found |= {
             "league/elo": ratings[NOW].elo,
             "league/elo_low": ratings[NOW].low,
             "league/elo_high": ratings[NOW].high,
         }
-        told |= {f"league/{name}/elo": ratings[name].elo for name in scores if name in self.config.rated}
+        found |= {f"league/{name}/elo": ratings[name].elo for name in scores if name in self.config.rated}
         promoted = self.curriculum.judge(scores)
         self.evaluations += 1
         self.ended = f"stage{stage + 1}" if promoted else None
@@ -73,7 +75,7 @@ class League:
         elif self.curriculum.is_last and self.curriculum.evaluations % self.config.snapshot_every == 0:
             self.keep(f"self{self.evaluations}", scores)
         self._seat([scores.get(name, Score()) for name in self.members if name is not None])
-        return told
+        return found
 
     def play(self) -> dict[str, Score]:
         """The learner's games against every rated agent and every past self."""
@@ -88,7 +90,7 @@ class League:
                 scores[name] = games.score(slice(k * each, (k + 1) * each))
         return scores
 
-    def told(self, scores: dict[str, Score], members: dict[str, Score]) -> dict[str, float]:
+    def metrics(self, scores: dict[str, Score], members: dict[str, Score]) -> dict[str, float]:
         """The metrics of an evaluation, shares of all games: over the judges' together, and against each."""
         judges = total(scores[name] for name in self.config.judges)
         found = {"success": judges.share("won"), "lost": judges.share("lost"), "draw": judges.share("draw")}
@@ -99,6 +101,10 @@ class League:
         for name, score in shown.items():
             found |= {f"league/{name}/{what}": score.share(what) for what in ("won", "draw", "lost")}
         return found
+
+    def checkpoint_tags(self) -> list[str]:
+        """Return the name of the stage that the last evaluation ended: its champion is kept."""
+        return [f"{self.ended}-champion"] if self.ended else []  # a number last would make a series of them
 
     def keep(self, name: str, scores: dict[str, Score]) -> None:
         """Puts the learner as it is into the pool under a name; where the pool is full, the past self it beats most goes."""

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from slipstream.algorithms.policy_file import load_policy
 from slipstream.envs.specs import Observation
 from slipstream.models.policy import ActorCritic
 from slipstream.tasks.aircombat.agents import BaseAgent, accepts_named, action_of, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
-from slipstream.training.policies import load_policy
+
+SHIPPED = Path(__file__).parents[1] / "weights" / "aircombat.pt"
 
 
 class LearnedAgent(BaseAgent):
@@ -62,7 +64,7 @@ class LearnedAgent(BaseAgent):
         return self
 
     def _open(self, path: str | Path | None) -> ActorCritic:
-        loaded = load_policy(path, "aircombat")
+        loaded = load_policy(path or SHIPPED)
         if loaded.task != "aircombat" or loaded.trained_env is None:
             raise ValueError(f"{loaded.path} was trained for task={loaded.task}: it cannot fly a duel")
         self.time_scale = loaded.trained_env["time_scale"]

@@ -70,16 +70,6 @@ def rate(results: Mapping[tuple[str, str], Score], anchor: str, anchor_elo: floa
     return {name: Rating(float(elo[i]), float(elo[i] - half[i]), float(elo[i] + half[i])) for name, i in place.items()}
 
 
-def wilson(hits: int, trials: int) -> tuple[float, float]:
-    """The 95 % interval of a share; all of [0, 1] where nothing was tried."""
-    if not trials:
-        return 0.0, 1.0
-    z, p = 1.959964, hits / trials
-    centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z / (1 + z * z / trials) * math.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def total(scores: Iterable[Score]) -> Score:
     """All games together."""
     return sum(scores, Score())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slipstream.training.canvas import GRID, GROUND, INK, MUTED, new_figure, save_figure
+from slipstream.tasks.figures import GRID, GROUND, INK, MUTED, new_figure, save_figure
 
 TIMEOUT, SUCCESS, COLLISION = 0, 1, 2
 OUTCOMES = ((SUCCESS, "goal reached", "#3ddbd9"), (COLLISION, "collided", "#ff5c5c"), (TIMEOUT, "timed out", "#ffc857"))
@@ -18,6 +18,58 @@ FIELD = "#131b27"
 TRAIL_SHARE = 0.08  # of the flight's time: long enough to show a heading, too short to scribble over the map
 SHADOW_PER_M = 0.16  # length of a shadow, east and south, per metre of height
 POINTS_PER_PATH = 500  # more are not seen at 1,600 pixels
+
+
+def paths_to_goal(state: NDArray[Any], direction: NDArray[Any]) -> NDArray[Any]:
+    """Positions [L, 3] relative to the goal, in world axes, from a navigation episode's `state` [L, 8] and `direction` [L, ..., 3].
+
+    The state begins with the direction to the goal in the goal frame, the horizontal distance and the height to it.
+    """
+    distance = np.hypot(state[:, 3], state[:, 4])[:, None]
+    ahead, left, up = (state[:, :3] * distance).T
+    flat = direction.reshape(len(direction), -1)[:, :2]
+    heading = flat / np.maximum(np.linalg.norm(flat, axis=-1, keepdims=True), 1e-6)
+    c, s = heading.T
+    return -np.stack((c * ahead - s * left, s * ahead + c * left, up), -1)
+
+
+class FlightDrawing:
+    """Draws saved episodes as paths relative to their goals, which are in the middle (`tasks.base.EpisodeDrawing`)."""
+
+    keys: Sequence[Any] = (("observation", "state"), ("observation", "direction"), ("info", "success"), ("info", "collision"))
+    most = 96
+
+    def draw(self, path: Path, episodes: Sequence[tuple[bool, Mapping[Any, Any]]], title: str) -> Path:
+        """Draw the episodes; one that has not ended counts as not there yet."""
+        state, direction = self.keys[:2]
+        paths = [paths_to_goal(data[state].numpy(), data[direction].numpy()) for _, data in episodes]
+        outcomes = [self._outcome(terminated, data) for terminated, data in episodes]
+        return draw_paths(path, paths, outcomes, f"{title}; their goals in the middle")
+
+    def _outcome(self, terminated: bool, data: Mapping[Any, Any]) -> int:
+        success, collision = (bool(data[key].any()) if key in data else False for key in self.keys[2:])
+        return COLLISION if terminated or collision else SUCCESS if success else TIMEOUT
+
+
+def draw_paths(path: str | Path, episodes: Sequence[NDArray[Any]], outcomes: Sequence[int], title: str) -> Path:
+    """Episodes [L, 3] of positions relative to the goal, which is drawn in the middle; outcomes as in `flight_paths`."""
+    longest = max(len(e) for e in episodes)
+    paths = np.full((longest, len(episodes), 3), np.nan)
+    for i, episode in enumerate(episodes):
+        paths[: len(episode), i] = episode
+    reach = float(np.nanmax(np.abs(paths[..., :2])))
+    nothing = np.empty((0, 5))
+    goals, half_m = np.zeros((len(episodes), 2)), max(1.0, 1.05 * reach)
+    return flight_paths(
+        path,
+        nothing,
+        paths,
+        np.array(outcomes),
+        goals,
+        title=title,
+        map_half_m=half_m,
+        labels={TIMEOUT: "timed out, or goes on"},
+    )
 
 
 def flight_paths(

@@ -1,0 +1,110 @@
+"""Open policies: our checkpoints, policy files and run folders, and NavRL's weights."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+import torch
+
+from slipstream.algorithms.base import build_policy
+from slipstream.checkpoint.errors import CheckpointError
+from slipstream.checkpoint.load import find_file, is_damage, load_checked
+from slipstream.checkpoint.run import find_run, newest_state
+from slipstream.config.registry import DEFAULT_TASK
+from slipstream.envs.specs import Spec
+from slipstream.models import navrl
+from slipstream.models.navrl import is_navrl, load_navrl
+from slipstream.models.policy import ModelConfig
+
+
+@dataclass
+class LoadedPolicy:
+    """A policy from a file, and the env it was trained in if the file says."""
+
+    state: dict[str, Any]
+    path: Path
+    kind: str  # slipstream, navrl
+
+    @property
+    def name(self) -> str:
+        """The name in tables: the file, and the run it is in."""
+        folder = self.path.parent.parent if self.path.parent.name == "checkpoints" else self.path.parent
+        return f"{folder.name}/{self.path.name}" if (folder / "config.yaml").is_file() else self.path.name
+
+    def beside(self, name: str) -> Path:
+        """Return where a file about this policy goes by default: its run's folder, or here for a file outside of a run."""
+        try:
+            return find_run(self.path.parent) / name
+        except FileNotFoundError:
+            return Path(name)
+
+    @property
+    def trained_env(self) -> dict[str, Any] | None:
+        """The `env` section of its training, if the file holds one. Not trusted: it may name code."""
+        return dict(self.state["config"]["env"]) if self.kind == "slipstream" else None
+
+    @property
+    def task(self) -> str:
+        """The name of the task it was trained on. Not trusted: it may name code."""
+        return self.state["config"]["task"] if self.kind == "slipstream" else DEFAULT_TASK
+
+    def build(self, observation_spec: dict[str, Spec], action_spec: Spec, device: torch.device | str) -> Any:
+        """Return the network with these weights, for an env of these specs."""
+        if self.kind == "navrl":
+            self._check_navrl(observation_spec, action_spec)
+            return load_navrl(self.state).to(device).eval()
+        config = self.state["config"]
+        policy = build_policy(config["algo"], observation_spec, action_spec, ModelConfig(**config["model"]))
+        weights = self.state["policy"] if "policy" in self.state else self.state["algo"]["policy"]
+        try:
+            policy.load_state_dict(weights)
+        except RuntimeError as error:
+            detail = shorten(str(error).split("\n", 2)[1], 160, placeholder=" …")
+            raise ValueError(
+                f"{self.path} was trained with other observations or actions than this env gives: {detail}. "
+                "Set task and env.* as in its training."
+            ) from error
+        return policy.to(device).eval()
+
+    def _check_navrl(self, observation_spec: dict[str, Spec], action_spec: Spec) -> None:
+        gives = {name: spec.shape for name, spec in observation_spec.items()} | {"action": action_spec.shape}
+        for name, spec in {**navrl.OBSERVATION_SPEC, "action": navrl.ACTION_SPEC}.items():
+            if gives.get(name) != spec.shape:
+                raise ValueError(
+                    f"NavRL's network ({self.path}) needs {name} of shape {spec.shape}, this env has {gives.get(name)}"
+                )
+
+
+def load_policy(path: str | Path) -> LoadedPolicy:
+    """Open a checkpoint or policy file, or a run folder: its best policy if that file is good, else its newest good checkpoint."""
+    path, state = _open(Path(path))
+    if isinstance(state, dict) and is_navrl(state):
+        return LoadedPolicy(state, path, "navrl")
+    if not isinstance(state, dict) or "config" not in state or not ("policy" in state or "algo" in state):
+        raise ValueError(f"{path} holds neither a Slipstream checkpoint nor NavRL's weights")
+    return LoadedPolicy(state, path, "slipstream")
+
+
+def _open(path: Path) -> tuple[Path, Any]:
+    """Return the file that `path` stands for, and its content."""
+    if not path.is_dir():
+        return path, load_checked(find_file(path))
+    run = find_run(path)
+    best = run / "best.pt"
+    if best.exists():
+        try:
+            return best, load_checked(best)
+        except (CheckpointError, OSError) as error:
+            if not is_damage(error):
+                raise
+            why = str(error).removeprefix(f"{best}: ")
+            remedy = f"`slipstream ckpt repair {run}` puts it aside"
+            print(
+                f"best.pt is broken ({why}): taking the newest good checkpoint of {run} instead; {remedy}",
+                file=sys.stderr,
+            )
+    return newest_state(run)

@@ -1,0 +1,109 @@
+"""slipstream bench env task=aircombat: physics sub-steps a second, both sides flying random actions and fire, resets included.
+
+Our form (native code, or one Triton kernel in a CUDA graph) stands beside the plain PyTorch form, in the same process, in turns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable
+
+import torch
+
+from slipstream.algorithms.execution.graphs import GraphedFunction
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
+from slipstream.tasks.bench import REPEATS, BenchTable, describe_device, seconds_per_call
+
+MAIN = 1024
+SCALES = (1.0, 4.0, 8.0)  # sub-steps a decision, at 1,024 duels
+GROWTH = (256, 1024, 4096, 16384, 65536, 262144)
+PLAIN_MOST = 65536  # duels; beyond, a plain step on a CPU takes seconds
+ACTIONS = 8  # different ones, in turn; on a GPU one graph holds as many steps
+SETTLED_S = 6.0  # of game time flown before anything is measured: by then most missiles are in the air
+HEADER = ["duels", "sub-steps a decision", "form", "µs a decision", "sub-steps/s", "times the plain form"]
+
+
+def bench_env(config: AirCombatConfig, device: torch.device, progress: Callable[[float], None]) -> BenchTable:
+    """Measure both forms at 1,024 duels for some time scales, then from 256 to 262,144 duels at the config's own."""
+    runs = [(MAIN, scale, REPEATS) for scale in SCALES]
+    runs += [(duels, config.time_scale, 3) for duels in GROWTH if (duels, config.time_scale, REPEATS) not in runs]
+    rows = []
+    for k, (duels, scale, repeats) in enumerate(runs):
+        rows += both_forms(dataclasses.replace(config, time_scale=scale), duels, device, repeats)
+        progress((k + 1) / len(runs))
+    title = f"AirCombatEnv.step on {describe_device(device)}: both sides random, fire and resets included"
+    return BenchTable(title, HEADER, rows)
+
+
+def both_forms(config: AirCombatConfig, duels: int, device: torch.device, repeats: int) -> list[list[str]]:
+    """One row of ours and, where it can be waited for, one of the plain form, measured in turns on the same duels."""
+    ours = settled(config, duels, device)
+    steps = {"ours": stepper(ours, device)}
+    if duels <= PLAIN_MOST or device.type == "cuda":
+        plain = make(config, duels, device, "torch")
+        plain.load_state_dict(ours.state_dict())
+        steps["plain PyTorch"] = stepper(plain, device)
+    times: dict[str, list[float]] = {form: [] for form in steps}
+    for _ in range(repeats):  # in turns: what else the machine does hits both
+        for form, step in steps.items():
+            times[form].append(seconds_per_call(step, device) / (ACTIONS if device.type == "cuda" else 1))
+    ticks = ours.engine.ticks
+    rows = []
+    for form, seconds in times.items():
+        middle = statistics.median(seconds)
+        ratio = ""
+        if form == "ours" and len(times) > 1:
+            ratio = f"{statistics.median(p / o for p, o in zip(times['plain PyTorch'], seconds, strict=True)):.1f}"
+        rows.append([f"{duels:,}", str(ticks), form, f"{middle * 1e6:,.0f}", f"{duels * ticks / middle:,.0f}", ratio])
+    return rows
+
+
+def make(config: AirCombatConfig, duels: int, device: torch.device, backend: str) -> AirCombatEnv:
+    """Both sides act, from random starts."""
+    return AirCombatEnv(
+        duels, device, 0, dataclasses.replace(config, num_envs=duels, sides=2, start="random", backend=backend)
+    )
+
+
+def settled(config: AirCombatConfig, duels: int, device: torch.device) -> AirCombatEnv:
+    """Duels at all stages: clocks anywhere in the episode, so that ends and resets come all the time, and missiles in the air."""
+    env = make(config, duels, device, "auto")
+    clock = torch.randint(env.engine.rules.limit, (duels,), generator=torch.Generator().manual_seed(0))
+    env.engine.duels.clock.copy_(clock)
+    for action in random_actions(duels, device) * max(
+        1, round(SETTLED_S / env.engine.rules.dt_s / env.engine.ticks / ACTIONS)
+    ):
+        env.step(action)
+    return env
+
+
+def random_actions(duels: int, device: torch.device) -> list[torch.Tensor]:
+    """ACTIONS times rudder, throttle and fire [2, N, 3]."""
+    generator = torch.Generator().manual_seed(1)
+    actions = torch.rand(ACTIONS, 2, duels, 3, generator=generator)
+    actions[..., 0] = 2 * actions[..., 0] - 1
+    return list(actions.to(device).unbind(0))
+
+
+def stepper(env: AirCombatEnv, device: torch.device) -> Callable[[], None]:
+    """One step; on a GPU a captured graph of ACTIONS steps."""
+    actions = random_actions(env.num_envs, device)
+    if device.type == "cuda":
+
+        def run() -> None:
+            for action in actions:
+                env.step(action)
+
+        captured = GraphedFunction(run, "the steps")
+        for _ in range(4):  # the plain calls, the capture
+            captured()
+        return captured
+    count = 0
+
+    def step() -> None:
+        nonlocal count
+        env.step(actions[count % ACTIONS])
+        count += 1
+
+    return step

@@ -1,0 +1,100 @@
+"""The air-combat task: duels beyond visual range, a league of opponents, games between agents as evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from slipstream.algorithms.policy_file import LoadedPolicy
+from slipstream.config.help import ConfigError
+from slipstream.config.overrides import value_of
+from slipstream.config.schema import EvaluateConfig, TrainConfig
+from slipstream.envs.base import TensorEnv
+from slipstream.models.policy import ActorCritic
+from slipstream.sim.random import derive_seed
+from slipstream.tasks.aircombat import bench
+from slipstream.tasks.aircombat.agents import is_checkpoint
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
+from slipstream.tasks.aircombat.league import evaluation
+from slipstream.tasks.aircombat.league.curriculum import LeagueConfig
+from slipstream.tasks.aircombat.league.league import League
+from slipstream.tasks.aircombat.league.report import write_league_report
+from slipstream.tasks.base import Controller, Task
+from slipstream.tasks.bench import BenchTable
+
+
+@dataclass
+class AirCombatTrainConfig(TrainConfig):
+    """The config of a training, with the league's."""
+
+    league: LeagueConfig = field(default_factory=LeagueConfig)
+
+
+@dataclass
+class AirCombatEvaluateConfig(EvaluateConfig):
+    """The config of an evaluation, with who meets whom."""
+
+    red: str | None = None  # agents by name or checkpoint, several by commas; the one that ships by default
+    blue: str = "pursuit,crank,evade"  # whom red meets
+    games: int = 1000  # of each pair, half with the colours changed
+
+
+class AirCombatTask(Task):
+    """One side learns against scripted agents, or against past selves in a league."""
+
+    env = AirCombatEnv
+    TrainConfig = AirCombatTrainConfig
+    EvaluateConfig = AirCombatEvaluateConfig
+    set_by_evaluation = {"env.num_envs": "games", "env.opponent": "blue", "env.sides": "red and blue"}
+    evaluation_settings = {"opponent": "placeholder", "reward": "zero"}  # those of the training need not exist any more
+    export_settings = {"sides": 1}
+
+    def check_training(self, cfg: Any) -> None:
+        """Refuse two acting sides, and an opponent beside a league."""
+        if cfg.env.sides != 1:
+            raise ConfigError(
+                "a training flies one side: leave env.sides=2 out and name opponent=AGENT; for self-play use preset=aircombat"
+            )
+        if not cfg.league.enabled:
+            return
+        if cfg.collect.pipeline != "off":
+            raise ConfigError(
+                "a league changes the env's opponents between iterations: leave collect.pipeline=off with league.enabled=true"
+            )
+        if cfg.env.opponent != AirCombatConfig.opponent:
+            raise ConfigError(
+                f"the league chooses the opponents: leave opponent={cfg.env.opponent} out, or give league.enabled=false"
+            )
+
+    def make_controller(self, cfg: Any, env: TensorEnv, policy: Any) -> Controller | None:
+        """Return the league that flies the env's opponents, if there is one."""
+        if not cfg.league.enabled:
+            return None
+        if not isinstance(policy, ActorCritic):
+            raise ConfigError(f"league.enabled=true needs a policy of algo=ppo, not of algo={cfg.algo.name}")
+        assert isinstance(env, AirCombatEnv)
+        return League(cfg.league, env, policy, derive_seed(cfg.seed, "league"))
+
+    def draw_learning(self, folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the league's report, or without a league the learning curve."""
+        if not write_league_report(folder, rows):
+            super().draw_learning(folder, rows)
+
+    def policy_path(self, overrides: list[str]) -> str | None:
+        """Return the first red agent if it is a policy."""
+        red = (value_of("red", overrides) or "").partition(",")[0]
+        return red if red and is_checkpoint(red) else None
+
+    def judge(
+        self, cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
+    ) -> dict[str, Any]:
+        """Play every red against every blue; tables of won games, ratings, and a film of one game."""
+        return evaluation.judge(cfg, trained, device, log)
+
+    def bench_env(self, config: Any, device: torch.device, progress: Callable[[float], None]) -> BenchTable:
+        """Measure duels in which both sides fly random actions."""
+        return bench.bench_env(config, device, progress)

@@ -1,0 +1,194 @@
+"""Task: everything that is specific to a problem. The core knows tasks by this class alone.
+
+A task of another package is a subclass, registered by an entry point:
+
+    [project.entry-points."slipstream.tasks"]
+    docking = "docking.task:DockingTask"
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import torch
+
+from slipstream.algorithms.policy_file import LoadedPolicy
+from slipstream.config.help import ConfigError
+from slipstream.config.schema import EvaluateConfig, TrainConfig
+from slipstream.envs.base import TensorEnv
+from slipstream.sim.random import derive_seed
+from slipstream.tasks.bench import BenchTable
+from slipstream.tasks.evaluation import MOST_STEPS, Policy, fly_episodes
+from slipstream.tasks.figures import learning_curve
+
+FEWEST_POINTS = 10  # that make a curve
+
+
+class Controller(Protocol):
+    """Changes a training between its iterations, by what its evaluations show: a league, a curriculum."""
+
+    name: str  # of its state in a checkpoint
+
+    def evaluate(self) -> dict[str, float]:
+        """Evaluate the policy, draw the consequences, and return the metrics."""
+
+    def checkpoint_tags(self) -> list[str]:
+        """Return the names under which the policy just evaluated is to be kept."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that it continues from."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from `state`."""
+
+
+class Demo(Protocol):
+    """What `slipstream demo` does before and after a training."""
+
+    def before(self) -> None:
+        """Show how it is without training."""
+
+    def after(self, folder: Path, metrics: Sequence[Mapping[str, Any]], command: str) -> None:
+        """Show the trained policy, and write a report into the run folder."""
+
+
+class EpisodeDrawing(Protocol):
+    """A picture of episodes in rollout files."""
+
+    keys: Sequence[Any]  # that must be read, of each episode
+    most: int  # episodes in one picture
+
+    def draw(self, path: Path, episodes: Sequence[tuple[bool, Mapping[Any, Any]]], title: str) -> Path:
+        """Draw episodes, each with whether it terminated and the tensors [L, ...] of `keys` that it has."""
+
+
+class Task:
+    """A problem to train a policy for. This class itself serves any TensorEnv: `task=my_module:MyEnv`.
+
+    A subclass sets `env` and overrides what its problem needs. The folder of its module may hold `presets/NAME.yaml`,
+    `tuned/NAME-ALGO.yaml` (the settings of an algorithm for a preset or for the task), `defaults.yaml` and `weights/TASK.pt`.
+    """
+
+    env: type[TensorEnv]
+    TrainConfig: ClassVar[type[TrainConfig]] = TrainConfig  # a subclass may add sections and keys
+    EvaluateConfig: ClassVar[type[EvaluateConfig]] = EvaluateConfig
+    set_by_evaluation: ClassVar[
+        Mapping[str, str]
+    ] = {}  # keys that an evaluation sets itself, and the key to use instead
+    evaluation_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, in place of those of the policy's training
+    export_settings: ClassVar[
+        Mapping[str, Any]
+    ] = {}  # of env.*, for the small env that an exported policy is checked in
+    cpu_hint: ClassVar[str] = ""  # what to do if a training on a CPU would take days
+
+    def __init__(self, name: str, env: type[TensorEnv] | None = None) -> None:
+        self.name = name
+        if env is not None:
+            self.env = env
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the module that defines the task, with its presets; None if there is none."""
+        return Path(inspect.getfile(type(self))).parent
+
+    @property
+    def weights(self) -> Path | None:
+        """The policy that ships with the task."""
+        path = self.folder / "weights" / f"{self.name}.pt" if self.folder else None
+        return path if path and path.is_file() else None
+
+    # -- training ----------------------------------------------------------------------------------------------------
+
+    def make_env(self, config: Any, device: torch.device | str, seed: int, num_envs: int | None = None) -> TensorEnv:
+        """Build the env with `config.num_envs` environments, or with another number of them."""
+        return self.env(config.num_envs if num_envs is None else num_envs, device, seed, config)  # type: ignore[call-arg, arg-type]
+
+    def check_training(self, cfg: Any) -> None:
+        """Raise ConfigError if a training cannot be run with this config."""
+
+    def make_controller(self, cfg: Any, env: TensorEnv, policy: Any) -> Controller | None:
+        """Return what changes the training between iterations; None if nothing does."""
+        return None
+
+    def evaluate_in_training(self, cfg: Any, policy: Policy, device: torch.device) -> dict[str, float]:
+        """Return the metrics of an evaluation during training; a key without `/` becomes `eval/KEY`."""
+        env = self.make_env(cfg.env, device, derive_seed(cfg.seed, "evaluation"), cfg.eval.num_drones)
+        return fly_episodes(env, policy, cfg.eval.max_steps)
+
+    def draw_learning(self, folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the curves of a run (`rows` of its metrics) into its folder."""
+        if sum(row.get("episode/return") is not None for row in rows) >= FEWEST_POINTS:
+            learning_curve(rows, folder / "learning.png", folder.name)
+
+    # -- the command `eval` --------------------------------------------------------------------------------------------
+
+    def policy_path(self, overrides: list[str]) -> str | None:
+        """Return the policy that the overrides of an evaluation name other than by checkpoint=."""
+        return None
+
+    def judge(
+        self, cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
+    ) -> dict[str, Any]:
+        """Evaluate a policy: print tables with `log`, draw figures, and return the result as plain data."""
+        if cfg.compare:
+            raise ConfigError(f"compare= has no meaning for task={cfg.task}: evaluate {cfg.compare} by itself")
+        env = self.make_env(cfg.env, device, cfg.seed, cfg.eval.num_drones)
+        torch.manual_seed(cfg.seed)  # for envs that draw from torch itself
+        policy = trained.build(env.observation_spec, env.action_spec, device)
+        result: dict[str, Any] = fly_episodes(env, policy, cfg.eval.max_steps)
+        result |= {"episodes": cfg.eval.num_drones, "checkpoint": str(trained.path)}
+        log("  ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+                      for name, value in result.items()))  # fmt: skip
+        if "unfinished" in result:
+            steps = cfg.eval.max_steps or MOST_STEPS
+            log(f"{result['unfinished']:.0%} of the episodes had not ended after {steps:,} steps and count as they are: "
+                "raise eval.max_steps")  # fmt: skip
+        return result
+
+    # -- other commands ------------------------------------------------------------------------------------------------
+
+    def bench_env(self, config: Any, device: torch.device, progress: Callable[[float], None]) -> BenchTable:
+        """Measure how fast the env steps, for `slipstream bench env`."""
+        raise ConfigError(f"task={self.name} has no benchmark of its env")
+
+    def describe_env(self, config: Any) -> str:
+        """Return the settings of the env that matter for its speed, for the title of a table."""
+        return self.name
+
+    def make_demo(self, cfg: Any) -> Demo:
+        """Return the task's part of `slipstream demo`."""
+        raise ConfigError(f"task={self.name} has no demo")
+
+    def episode_drawing(self, shapes: Mapping[Any, Sequence[int]]) -> EpisodeDrawing | None:
+        """Return the picture for episodes with keys of these shapes; None if they are not this task's."""
+        return None
+
+
+def as_task(found: Any, name: str) -> Task:
+    """Return what is registered or typed as a task's name as a Task: a Task, a subclass of it, or a TensorEnv class."""
+    if isinstance(found, Task):
+        return found
+    if isinstance(found, type) and issubclass(found, Task):
+        return found(name)
+    if not (isinstance(found, type) and issubclass(found, TensorEnv)):
+        module, _, attribute = name.partition(":")
+        raise ConfigError(f"task={name}: {module} has no TensorEnv subclass named {attribute}")
+    config = getattr(found, "Config", None)
+    if not is_dataclass(config) or "num_envs" not in {f.name for f in fields(config)}:
+        raise ConfigError(
+            f"task={name}: {found.__name__}.Config must be the dataclass of its settings, with a field num_envs"
+        )
+    return OwnEnvTask(name, found)
+
+
+class OwnEnvTask(Task):
+    """A TensorEnv of the user's, with the default behaviour."""
+
+    @property
+    def folder(self) -> None:
+        """None: the user's folder may hold YAML files for anything."""
+        return None

@@ -1,0 +1,283 @@
+"""Deterministic flights over maps not trained on: rates with intervals, a table, a picture.
+
+NavRL's protocol: a row of drones on one side of each map crosses to the other with mean actions. Drones on one map are not
+independent, so intervals come from a bootstrap over maps, and two policies are compared by their paired differences per map.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.table import Table
+
+from slipstream.algorithms.execution.graphs import GraphedFunction
+from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
+from slipstream.config.help import ConfigError
+from slipstream.config.schema import EvalConfig, EvaluateConfig
+from slipstream.models.exploration import ExplorationType, set_exploration_type
+from slipstream.models.policy import ActorCritic
+from slipstream.storage.files import check_writable
+from slipstream.tasks.evaluation import Policy, action_of, bootstrap_interval, wilson
+from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
+from slipstream.tasks.navigation.figures.flight import flight_paths
+from slipstream.tasks.tables import progress_bar, render
+
+CROSSING_STEPS = 2200  # physics steps of a flight, if nothing else is asked for
+PATH_EVERY = 8  # physics steps between the points of a drawn path
+RATES = ("success", "collision", "timeout", "success_strict")
+
+
+@dataclass
+class Flights:
+    """How the drones fared: each [maps, drones]."""
+
+    map_seeds: list[int]
+    success: np.ndarray  # within 0.5 m of the goal before any collision
+    collision: np.ndarray  # before the goal
+    time_to_goal_s: np.ndarray  # NaN where it was not reached
+    success_strict: np.ndarray  # NavRL's reading: at the goal when the episode ended
+    paths: np.ndarray  # [T, drones, 3] over the first map, NaN after the end
+    mover_paths: np.ndarray  # [T, K, 3]
+
+    @property
+    def timeout(self) -> np.ndarray:
+        """Neither the goal nor a collision."""
+        return ~(self.success | self.collision)
+
+
+# -- flying ----------------------------------------------------------------------------------------------------------
+
+
+class _Crossing:
+    """All maps' drones flown at once, their fates kept on the device."""
+
+    def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
+        maps = env.config.num_worlds
+        start, goal = evaluation_starts(drones, env.config.map_half_m)
+        self.env, self.policy = env, policy
+        self.observation = {k: v.clone() for k, v in env.place(start.repeat(maps, 1), goal.repeat(maps, 1)).items()}
+        none = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
+        self.success, self.collision, self.ended, self.strict = none.clone(), none.clone(), none.clone(), none.clone()
+        self.time_s = torch.full((env.num_envs,), torch.nan, device=env.device)
+        self.clock_s = torch.zeros((), device=env.device)
+
+    def step(self) -> None:
+        """One decision of every drone; only tensors that live on are written."""
+        record = self.env.step(action_of(self.policy(self.observation)))
+        for name, value in record.observation.items():
+            self.observation[name].copy_(value)
+        self.clock_s.add_(self.env.config.dt_s * self.env.config.decision_interval)
+        flying = ~self.ended
+        at_goal = (record.info["at_goal"] > 0) & ~record.terminated & flying
+        self.time_s.copy_(torch.where(at_goal & ~self.success, self.clock_s, self.time_s))
+        self.success.logical_or_(at_goal)
+        self.collision.logical_or_(record.terminated & flying & ~self.success)
+        done = (record.terminated | record.truncated) & flying
+        self.strict.logical_or_(done & (record.info["at_goal"] > 0))
+        self.ended.logical_or_(done)
+
+
+@torch.no_grad()
+def fly(
+    env: NavigationEnv,
+    policy: Policy,
+    drones: int,
+    progress: Callable[[float], None] | None = None,
+    record_paths: bool = True,
+) -> Flights:
+    """Flies the protocol over the env's maps, `drones` on each; `progress` hears the share done."""
+    crossing = _Crossing(env, policy, drones)
+    config, maps = env.config, env.config.num_worlds
+    decisions = -(-config.max_episode_steps // config.decision_interval)
+    every = max(1, PATH_EVERY // config.decision_interval)
+    capturable = env.device.type == "cuda" and isinstance(policy, ActorCritic)  # others may wait for the device
+    step = GraphedFunction(crossing.step, "evaluation") if capturable else crossing.step
+    paths, movers = [], []
+    with set_exploration_type(ExplorationType.MEAN):
+        for i in range(decisions):
+            if record_paths and i % every == 0:
+                over = (crossing.ended | crossing.success)[:drones]
+                paths.append(torch.where(over[:, None], torch.nan, env.drone.pos[:drones]).clone())
+                movers.append(env.movers.pos[0].clone())
+            step()
+            if i % 100 == 99:
+                if progress:
+                    progress((i + 1) / decisions)
+                if bool(crossing.ended.all()):
+                    break
+    env.check()
+    shape = (maps, drones)
+    numpy = lambda x: x.cpu().numpy().reshape(shape)  # noqa: E731
+    return Flights(
+        list(env.world_seeds),
+        numpy(crossing.success),
+        numpy(crossing.collision),
+        numpy(crossing.time_s),
+        numpy(crossing.strict),
+        torch.stack(paths).cpu().numpy() if paths else np.zeros((0, drones, 3), np.float32),
+        torch.stack(movers).cpu().numpy() if movers else np.zeros((0, 0, 3), np.float32),
+    )
+
+
+def evaluation_env(
+    world: NavigationConfig, settings: EvalConfig, device: torch.device | str, seed: int = 0
+) -> NavigationEnv:
+    """The env of the protocol: one world a map seed, clocks at zero, flights not cut at the goal."""
+    config = dataclasses.replace(
+        world,
+        num_envs=settings.num_drones * len(settings.map_seeds),
+        num_worlds=len(settings.map_seeds),
+        world_seeds=list(settings.map_seeds),
+        max_episode_steps=settings.max_steps or CROSSING_STEPS,
+        random_clock=False,
+        goal_ends_episode=False,
+    )
+    return NavigationEnv(config.num_envs, device, seed, config)
+
+
+# -- judging ---------------------------------------------------------------------------------------------------------
+
+
+def summarise(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
+    """The figures of the protocol, over all maps and for each."""
+    drones = flights.success.shape[1]
+    maps = []
+    for k, seed in enumerate(flights.map_seeds):
+        low, high = wilson(int(flights.success[k].sum()), drones)
+        rates = {name: float(getattr(flights, name)[k].mean()) for name in RATES}
+        maps.append(
+            {"map_seed": seed, **rates, "success_low": low, "success_high": high, "drones": drones, **_time(flights, k)}
+        )
+    low, high = maps[0]["success_low"], maps[0]["success_high"]
+    if len(maps) > 1:  # there is nothing to resample in one map
+        low, high = bootstrap_interval(flights.success.mean(1), resamples)
+    means = {name: float(getattr(flights, name).mean()) for name in RATES}
+    whole = {"success": means.pop("success"), "success_low": low, "success_high": high, **means}
+    return {**whole, **_time(flights, slice(None)), "drones": int(flights.success.size), "maps": maps}
+
+
+def compare(a: Flights, b: Flights, resamples: int = 10_000) -> dict[str, Any]:
+    """Success of `a` less that of `b`, paired by map."""
+    if a.map_seeds != b.map_seeds:
+        raise ValueError("only flights over the same maps can be compared")
+    difference = a.success.mean(1) - b.success.mean(1)
+    low, high = bootstrap_interval(difference, resamples) if len(difference) > 1 else (None, None)
+    per_map = [{"map_seed": seed, "difference": float(d)} for seed, d in zip(a.map_seeds, difference, strict=True)]
+    return {"difference": float(difference.mean()), "difference_low": low, "difference_high": high, "maps": per_map}
+
+
+def _time(flights: Flights, k: int | slice) -> dict[str, float | None]:
+    times = flights.time_to_goal_s[k][flights.success[k]]
+    return {"time_to_goal_s": float(times.mean()) if times.size else None}
+
+
+def percent_table(result: Mapping[str, Any], title: str) -> str:
+    """The figures of an evaluation, a line a map and one over all."""
+    table = Table(title=title, title_justify="left")
+    for name in (
+        "map",
+        "drones",
+        "success",
+        "95 % interval",
+        "collision",
+        "timeout",
+        "at goal at the end",
+        "time to goal",
+    ):
+        table.add_column(name, justify="right")
+    for row in [*result["maps"], result]:
+        time_s = row["time_to_goal_s"]
+        table.add_row(
+            str(row.get("map_seed", "all")),
+            f"{row['drones']:,}",
+            f"{row['success']:.3f}",
+            f"{row['success_low']:.3f} … {row['success_high']:.3f}",
+            f"{row['collision']:.3f}",
+            f"{row['timeout']:.3f}",
+            f"{row['success_strict']:.3f}",
+            "–" if time_s is None else f"{time_s:.1f} s",
+            end_section=row is result["maps"][-1],
+        )
+    return render(table)
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+def judge(
+    cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
+) -> dict[str, Any]:
+    """Fly the policy of `slipstream eval`, print a table, draw the paths; return the result."""
+    other = load_policy(cfg.compare) if cfg.compare else None  # before anything flies: a wrong path is an error at once
+    if other and other.task != trained.task:
+        raise ConfigError(
+            f"{trained.path} was trained for task={trained.task}, compare={other.path} for task={other.task}: compare policies of one task"
+        )
+    picture = Path(cfg.out) if cfg.out else trained.beside("eval.png")
+    if cfg.eval.picture:
+        check_writable(picture)
+    env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
+    policy = trained.build(env.observation_spec, env.action_spec, device)
+    rival = other.build(env.observation_spec, env.action_spec, device) if other else None
+    with progress_bar(f"flying {env.num_envs} drones over {len(cfg.eval.map_seeds)} maps") as progress:
+        flights = fly(env, policy, cfg.eval.num_drones, progress, cfg.eval.picture)
+    result = summarise(flights, cfg.eval.bootstrap)
+    result["checkpoint"] = str(trained.path)
+    world = f"{cfg.env.num_obstacles} standing, {env.movers.count} moving, {_flown(cfg.env)}"
+    log(percent_table(result, f"{trained.name}: {world}"))
+    if other and rival:
+        result["compare"] = _compare_with(other, rival, flights, cfg, device)
+        log(percent_table(result["compare"]["other"], f"{other.name}, in the same world"))
+        c = result["compare"]
+        low, high = c["difference_low"], c["difference_high"]
+        interval = "" if low is None else f" (95 % interval {low:+.3f} … {high:+.3f})"
+        log(f"success of {trained.name} less {other.name}, paired by map: {c['difference']:+.3f}{interval}")
+    if len(cfg.eval.map_seeds) < 16:
+        hint = ",".join(str(cfg.eval.map_seeds[0] + i) for i in range(16))
+        log(f"({len(cfg.eval.map_seeds)} maps; take at least 16 for a claim: 'eval.map_seeds=[{hint}]')")
+    if cfg.eval.picture:
+        result["picture"] = str(draw(flights, env, picture))
+        log(f"paths over map {flights.map_seeds[0]}: {result['picture']}")
+    return result
+
+
+def _compare_with(
+    other: LoadedPolicy, rival: Policy, flights: Flights, cfg: EvaluateConfig, device: torch.device
+) -> dict[str, Any]:
+    env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
+    with progress_bar(f"flying {other.name}") as progress:
+        theirs = fly(env, rival, cfg.eval.num_drones, progress, False)
+    found = {"checkpoint": str(other.path), **compare(flights, theirs, cfg.eval.bootstrap)}
+    return found | {"other": summarise(theirs, cfg.eval.bootstrap)}
+
+
+def cross(policy: Policy, world: NavigationConfig, settings: EvalConfig, device: torch.device) -> dict[str, float]:
+    """Return the metrics of an evaluation during training."""
+    env = evaluation_env(world, settings, device)
+    result = summarise(fly(env, policy, settings.num_drones, record_paths=False), 1000)
+    keys = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")
+    return {key: result[key] for key in keys if result[key] is not None}
+
+
+def _flown(config: NavigationConfig) -> str:
+    steps = "physics step" if config.decision_interval == 1 else f"{config.decision_interval} physics steps"
+    return f"{config.dynamics}, a decision every {steps}"
+
+
+def draw(flights: Flights, env: NavigationEnv, path: Path) -> Path:
+    """The paths over the first map, as a PNG."""
+    boxes = env.grid.boxes[0].cpu().numpy()
+    boxes = boxes[np.abs(boxes[:, 0]) < 1e3]
+    outcome = np.where(flights.success[0], 1, np.where(flights.collision[0], 2, 0))
+    goals = evaluation_starts(flights.success.shape[1], env.config.map_half_m)[1][:, :2].numpy()
+    movers = flights.mover_paths if env.movers.count else None
+    widths = env.movers.width.cpu().numpy() if env.movers.count else None
+    rate = flights.success[0].mean()
+    title = f"map {flights.map_seeds[0]}: {rate:.0%} of {len(outcome)} drones reach the goal"
+    return flight_paths(path, boxes, flights.paths, outcome, goals, movers, widths, title, env.config.map_half_m)

@@ -1,0 +1,183 @@
+"""RunOutputs: everything a training writes and shows: checkpoints, rollouts, the metrics log, the terminal view."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, Self
+
+from slipstream.checkpoint import AsyncCheckpointSaver
+from slipstream.config.help import ConfigError
+from slipstream.config.schema import TrainConfig
+from slipstream.monitor import PerformanceMonitor
+from slipstream.rollouts.storage import RolloutStorage
+from slipstream.tasks.base import Task
+from slipstream.tasks.tables import PipedConsole
+from slipstream.training.clock import Clock
+from slipstream.training.live_view import LiveView
+from slipstream.training.metrics_log import RunLog, read_metrics
+from slipstream.training.readback import ReadBack
+from slipstream.training.resume import explain_save_errors
+from slipstream.training.run_folder import RunFolder
+from slipstream.training.trainer import StepResult, Trainer
+
+SUMMARY_EVERY = 100  # iterations
+SCORES = ("episode/return", "episode/success", "eval/success", "eval/return")  # noted with a checkpoint
+
+
+class RunOutputs:
+    """The saver, the logs and the view of one training; a context manager that also closes the trainer's collector."""
+
+    def __init__(self, trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> None:
+        self.trainer, self.folder, self.start = trainer, folder, start
+        self._wandb = wandb
+        self.monitor = PerformanceMonitor()
+        trainer.watch(self.monitor)
+        self.readback = ReadBack(trainer.env.device)
+
+    def __enter__(self) -> Self:
+        trainer, folder, cfg = self.trainer, self.folder, self.trainer.cfg
+        with ExitStack() as stack:
+            stack.enter_context(explain_save_errors(cfg, folder))
+            self.saver = stack.enter_context(
+                AsyncCheckpointSaver(
+                    cfg.async_checkpoint_queue_size,
+                    compression_level=cfg.save_compression_level,
+                    full_every=cfg.checkpoint_full_every,
+                    keep_last=cfg.keep_checkpoints,
+                    links=True,
+                )
+            )
+            self.rollouts = stack.enter_context(RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level))
+            self.log = stack.enter_context(RunLog(folder, self._wandb, self.start))
+            self.view = stack.enter_context(
+                LiveView(
+                    *totals(trainer), title(trainer), console=PipedConsole(quiet=cfg.quiet), if_long=if_long(trainer)
+                )
+            )
+            stack.enter_context(trainer.collector)
+            self.saver.install_signal_handlers(tell_stop)
+            self.monitor.gauge("queue/checkpoint", lambda: self.saver.get_stats()["queue_size"])
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: Any) -> bool | None:
+        return self._stack.__exit__(*exc)
+
+    def start_clocks(self) -> Clock:
+        """Start the clocks of training time and of saves; return the first."""
+        cfg = self.trainer.cfg
+        self.clock, self.save_clock = Clock(cfg.max_time_s, self.trainer.trained_s), Clock(60 * cfg.save_minutes)
+        return self.clock
+
+    def rollout_writer(self, it: int) -> Callable[[Any], None] | None:
+        """Return what saves the batch of iteration `it`; None if it is not due."""
+        interval = self.trainer.cfg.rollout_save_interval
+        if not interval or (it + 1) % interval:
+            return None
+
+        def write(batch: Any) -> None:
+            plain = batch.decode() if hasattr(batch, "decode") else batch  # a compressed batch
+            with self.monitor.timer("rollout_save"):
+                self.rollouts.save(plain, it + 1, note={"frames": self.trainer.collector.frames})
+
+        return write
+
+    def read_metrics(self, it: int, result: StepResult, wait: bool) -> list[tuple[int, dict[str, float]]]:
+        """Return (iteration, metrics) that have reached the host: on a GPU those of the iteration before, unless `wait`."""
+        self.readback.send(it, result.metrics)
+        with self.monitor.timer("read back"):
+            return [(past, self.trainer.read_metrics(values)) for past, values in self.readback.take(wait)]
+
+    def log_metrics(
+        self, it: int, read: list[tuple[int, dict[str, float]]], evaluation: dict[str, float]
+    ) -> dict[str, float]:
+        """Log and show what was read, with the evaluation of iteration `it`; return the metrics of the last one."""
+        trainer = self.trainer
+        fps = trainer.frames_per_batch * len(read) / self.clock.lap() if read else 0.0
+        stats = self.monitor.get_stats()
+        perf = {f"perf/{name}": value for name, value in self.monitor.metrics(stats=stats).items()}
+        metrics: dict[str, float] = {}
+        for past, values in read:
+            metrics = values | (evaluation if past == it else {}) | {"fps": fps}
+            frames = trainer.collector.frames - (it - past) * trainer.frames_per_batch
+            self.log.write(past + 1, frames, metrics | perf)
+            self.view.update(past + 1, frames, metrics, stats, trainer.progress(it + 1, self.clock))
+        if it % SUMMARY_EVERY == SUMMARY_EVERY - 1:
+            self.view.print(summary(self.monitor, self.saver, self.start))
+        return metrics
+
+    def save_policy(self, tag: str) -> None:
+        """Save the policy alone as TAG.pt."""
+        self.saver.save_async(self.trainer.policy_state(), self.folder.path / f"{tag}.pt", compress=False)
+
+    def save_checkpoint(self, it: int, metrics: dict[str, float]) -> None:
+        """Save the state after iteration `it`, and flush the log."""
+        cfg = self.trainer.cfg
+        with self.monitor.timer("checkpoint_save"):
+            self.saver.save_async(
+                self.trainer.state_dict(it + 1, self.clock),
+                self.folder.checkpoint_path(it + 1),
+                cfg.compress_checkpoint,
+                step=it + 1,
+                metrics={name: value for name, value in metrics.items() if name in SCORES},
+            )
+        self.log.flush()
+        self.save_clock = Clock(60 * cfg.save_minutes)
+
+
+def draw_learning(task: Task, folder: RunFolder) -> None:
+    """Write the curves of a run into its folder. A training is not lost because a picture cannot be written."""
+    try:
+        task.draw_learning(folder.path, read_metrics(folder.path))
+    except OSError as error:
+        print(f"the curves could not be drawn: {error}")
+
+
+def tell_stop(number: int) -> None:
+    """Answer the first Ctrl-C at once; in a signal handler, so past all buffers."""
+    os.write(2, b"finishing the iteration and saving; Ctrl-C again leaves without\n")
+
+
+def totals(trainer: Trainer) -> tuple[int, int]:
+    """Return the iterations and frames of the run; 0 and 0 if time ends it."""
+    return (0, 0) if trainer.cfg.max_time_s else (trainer.iterations, trainer.iterations * trainer.frames_per_batch)
+
+
+def if_long(trainer: Trainer) -> str:
+    """Return what to do about a run that would take days."""
+    hint = "Ctrl-C keeps what is learned, max_time_s= or total_frames= ends sooner"
+    on_cpu = trainer.task.cpu_hint if trainer.env.device.type == "cpu" else ""
+    return f"{hint}; {on_cpu}" if on_cpu else hint
+
+
+def title(trainer: Trainer) -> str:
+    """Return the heading of the live view."""
+    cfg, env = trainer.cfg, trainer.env
+    weights = sum(p.numel() for p in trainer.policy.parameters())
+    return f"{cfg.task}: {env.num_envs:,} environments on {env.device}, {weights:,} weights, seed {cfg.seed}"
+
+
+def summary(monitor: PerformanceMonitor, saver: AsyncCheckpointSaver, resumed_at: int = 0) -> str:
+    """Return a summary of times and checkpoints; of a resumed run, since it was resumed."""
+    stats = saver.get_stats()
+    since = f" since the resume after {resumed_at:,} iterations" if resumed_at else ""
+    return (
+        f"{monitor.get_summary()}\n\n[Checkpoint Stats]\n  Total saved: {stats['total_saved']}{since}\n"
+        f"  Compression ratio: {stats['compression_ratio']:.2f}x\n  Queue size: {stats['queue_size']}"
+    )
+
+
+def wandb_settings(cfg: TrainConfig) -> dict[str, Any]:
+    """Return W&B's settings; `auto` logs offline if the package is installed, and not at all otherwise."""
+    settings = dict(vars(cfg.wandb))
+    installed = importlib.util.find_spec("wandb") is not None
+    if settings["mode"] == "auto":
+        settings["mode"] = "offline" if installed else "disabled"
+    if settings["mode"] != "disabled" and not installed:
+        raise ConfigError(
+            f"wandb.mode={settings['mode']} needs W&B: pip install 'slipstream-rl[wandb]', or set wandb.mode=disabled"
+        )
+    return settings

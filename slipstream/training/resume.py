@@ -1,0 +1,101 @@
+"""Resume a run: its state, what may change, who may write; and how to recover if it cannot save."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from slipstream.checkpoint.load import newest_good
+from slipstream.checkpoint.run import newest_state
+from slipstream.config import registry
+from slipstream.config.compose import from_dict, to_dict
+from slipstream.config.help import ConfigError
+from slipstream.config.schema import TrainConfig
+from slipstream.storage.errors import SaveError
+from slipstream.storage.files import WriterLock
+from slipstream.training.run_folder import RunFolder
+
+# What a resumed run may change: how long it runs, where, and what it shows, but not what it computes.
+RESUME_OVERRIDABLE = (
+    *("total_frames", "max_time_s", "save_minutes", "device", "compile", "quiet", "threads", "resume", "root", "name"),
+    *("init", "wandb.mode", "checkpoint_full_every", "collect.prefetch_count", "collect.threads"),
+    *("rollout_save_interval", "rollout_compression_level"),
+)
+
+
+def load_resume_state(cfg: TrainConfig, folder: RunFolder) -> dict[str, Any]:
+    """Return the newest good state of a run; raise ConfigError if `cfg` differs from the run's own config.
+
+    The config is the caller's and trusted, so code that it names may be named in the run folder too.
+    """
+    _, state = newest_state(folder.path)
+    given = to_dict(cfg)
+    registry.refuse_unregistered(state["config"], registry.unregistered_names(given).values(), str(folder.path))
+    changed = _changed_keys(given, to_dict(from_dict(state["config"])))
+    if changed:
+        raise ConfigError(
+            f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with init={folder.path}"
+        )
+    return state
+
+
+def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "") -> list[str]:
+    """Return the dotted keys that differ between two configs, but for those that a resumed run may change."""
+    changed: list[str] = []
+    for name in [*given, *(name for name in held if name not in given)]:
+        mine, theirs = given.get(name), held.get(name)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            changed += _changed_keys(mine, theirs, f"{prefix}{name}.")
+        elif mine != theirs and prefix + name not in RESUME_OVERRIDABLE:
+            changed.append(prefix + name)
+    return changed
+
+
+def trusted_words(cfg: Any) -> str:
+    """Return the `key=value` words that a command needs to trust the code a config names, each with a leading space."""
+    return "".join(f" {key}={value}" for key, value in registry.unregistered_names(to_dict(cfg)).items())
+
+
+def resume_command(cfg: TrainConfig, folder: RunFolder) -> str:
+    """Return the command that continues a run."""
+    return f"slipstream train resume={folder.path}{trusted_words(cfg)}"
+
+
+def sole_writer(folder: RunFolder) -> WriterLock:
+    """Return the lock that lets one training at a time write a run folder; it ends with the process."""
+    return WriterLock(
+        folder.path,
+        f"wait until it ends or stop it; another run that starts from this one's policy: slipstream train init={folder.path}",
+    )
+
+
+@contextmanager
+def explain_save_errors(cfg: TrainConfig, folder: RunFolder) -> Iterator[None]:
+    """Add to an error of saving which state is good, and how to continue."""
+    try:
+        yield
+    except SaveError as error:
+        raise type(error)(f"{error}. {recovery_hint(cfg, folder, is_full(error))}") from error
+    except OSError as error:  # the log's
+        if not is_full(error):
+            raise
+        raise OSError(f"{error}. {recovery_hint(cfg, folder, True)}") from error
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Return whether an error comes from a full disk or quota."""
+    while error is not None and not (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
+        error = error.__cause__
+    return error is not None
+
+
+def recovery_hint(cfg: TrainConfig, folder: RunFolder, full: bool) -> str:
+    """Return which state of a run is good, and how to continue."""
+    remedy = "Free space" if full else "Repair the cause"
+    try:
+        newest = newest_good(folder.checkpoints)
+    except (SaveError, OSError):
+        return f"There is no checkpoint to continue from. {remedy}, then start again"
+    return f"The run is good up to iteration {newest.iteration} ({newest.path.name}). {remedy}, then: {resume_command(cfg, folder)}"
