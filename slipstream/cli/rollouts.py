@@ -15,19 +15,17 @@ from rich.table import Table
 
 from slipstream.cli.subcommands import run_command
 from slipstream.config import registry
-from slipstream.rollouts.broken import OnBroken
 from slipstream.rollouts.episodes import EpisodeRef, find_episodes, outcome_key, read_episode
 from slipstream.rollouts.export import FORMATS, export
-from slipstream.rollouts.reader import RolloutFile
-from slipstream.rollouts.storage import RolloutError, RolloutStorage, iteration_of, rollout_files
-from slipstream.rollouts.tree import wanted
+from slipstream.rollouts.reader import BROKEN, RolloutFile, find_keys
+from slipstream.rollouts.storage import OnBroken, RolloutStorage, iteration_of, rollout_files
 from slipstream.storage.codec.registry import CodecError, codec_name, read_header
-from slipstream.storage.errors import DamagedFileError
+from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import EpisodeDrawing
 from slipstream.tasks.figures import draw_curves
 
 MOST_CURVES = 6  # episodes drawn as curves, unless they are named
-BROKEN = ("A broken file cannot be mended: copy it again from where it came, or delete it or move it away. Until then `show` and "
+REMEDY = ("A broken file cannot be repaired: copy it again from where it came, or delete it or move it away. Until then `show` and "
           "`export` skip it, and so does RolloutStorage(folder, on_broken='skip').")  # fmt: skip
 IN_PLACES = ("Where only places are damaged, other keys and environments can be read: load(iteration, keys=[...]), "
              "load_slice(iteration, envs=[...]).")  # fmt: skip
@@ -35,7 +33,7 @@ IN_PLACES = ("Where only places are damaged, other keys and environments can be 
 
 def main(argv: list[str]) -> int:
     """Run one `slipstream rollouts` command; the exit code: 0 good, 1 something is broken, 2 could not be done."""
-    return run_command(_parser(), argv, (RolloutError, DamagedFileError, OSError, KeyError, ValueError, ImportError))
+    return run_command(_parser(), argv, (SaveError, OSError, KeyError, ValueError, ImportError))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,7 +78,7 @@ class _Skipped:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def __call__(self, path: Path, error: DamagedFileError) -> None:
+    def __call__(self, path: Path, error: Exception) -> None:
         self.tell(path.name, f"skipped a broken file ({error})")
 
     def tell(self, name: str, text: str) -> None:
@@ -136,7 +134,7 @@ def _ls(args: argparse.Namespace, console: Console) -> int:
     for path in files:
         try:
             table.add_row(*_row(path, RolloutFile(path)))
-        except DamagedFileError as error:
+        except BROKEN as error:
             broken += 1
             size = f"{path.stat().st_size / 1e6:.2f}"
             table.add_row(str(iteration_of(path)), "", "", size, "", "", "", f"[red]broken[/red]: {escape(str(error))}")
@@ -172,7 +170,7 @@ def _show(args: argparse.Namespace, console: Console) -> int:
     if iteration is None:
         raise ValueError(f"{args.path}: no batch is whole; `slipstream rollouts verify` says what is wrong with each")
     file = storage.file(iteration)
-    wanted(file.keys, args.keys.split(",") if args.keys else None)  # raises before anything is printed
+    find_keys(file.keys, args.keys.split(",") if args.keys else None)  # raises before anything is printed
     episodes = find_episodes(storage, iterations if args.all else [iteration]) if file.lead else []
     drawing = _drawing(args, file)
     numbers = _episode_numbers(args, drawing, len(episodes))
@@ -193,7 +191,7 @@ def _print_keys(file: RolloutFile, iteration: int, console: Console) -> None:
         what, shape = ("", column.shape[len(file.lead) :]) if column.steps else ("no steps", column.shape)
         if column.follows is not None:
             what = f"{column.key[-1]} one step on, but {column.geometry.frames:,}"
-        sizes = f"{column.tensor_bytes / 1e6:.3f}", f"{file.stored_bytes(i) / 1e6:.3f}"
+        sizes = f"{column.nbytes / 1e6:.3f}", f"{sum(map(len, file.blocks(i))) / 1e6:.3f}"
         table.add_row(
             escape(_name(column.key)),
             column.dtype,
@@ -208,9 +206,9 @@ def _print_keys(file: RolloutFile, iteration: int, console: Console) -> None:
 def _codecs(file: RolloutFile, i: int) -> str:
     """The codecs of a column's blocks, the most frequent first."""
     names: dict[str, int] = {}
-    for offset, nbytes in file.columns[i].places:
+    for block in file.blocks(i):
         try:
-            name = codec_name(read_header(file.data[offset : offset + nbytes]).codec)
+            name = codec_name(read_header(block).codec)
         except CodecError:
             name = "[red]damaged[/red]"
         names[name] = names.get(name, 0) + 1
@@ -278,7 +276,7 @@ def _picture(
     for n in numbers:
         try:
             read[n] = read_episode(storage, episodes[n], keys or None)
-        except DamagedFileError as error:
+        except BROKEN as error:
             skipped.tell(f"episode {n}", f"left out episode {n} ({error})")
     if not read:
         raise ValueError("none of these episodes can be read: name others by --episodes, or other --keys")
@@ -307,7 +305,7 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
         try:
             problems = list(RolloutFile(path).damaged())
             in_places += bool(problems)
-        except (DamagedFileError, OSError) as error:
+        except (*BROKEN, OSError) as error:
             problems = [str(error)]
         broken += bool(problems)
         more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
@@ -319,7 +317,7 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
     console.print(table)
     console.print(f"{len(iterations) - broken} good, {broken} broken")
     if broken:
-        console.print(BROKEN, soft_wrap=True, markup=False)
+        console.print(REMEDY, soft_wrap=True, markup=False)
     if in_places:
         console.print(IN_PLACES, soft_wrap=True, markup=False)
     return 1 if broken else 0

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from slipstream.storage.codec.block_coder import QUICK, BlockCoder, CodecChoice
 from slipstream.storage.codec.registry import (
@@ -27,6 +26,7 @@ from slipstream.storage.codec.registry import (
     CodecError,
     read_header,
 )
+from slipstream.storage.container import Container
 
 ROW_BYTES = 1 << 10  # smaller frames share a row
 GROUP_BYTES = 1 << 15  # opened at once: a slice of 32 lidar scans is one group, and 32 KiB stay in the first cache
@@ -38,18 +38,18 @@ _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 @dataclass(frozen=True)
 class Geometry:
-    """How the frames of one tensor lie in blocks."""
+    """How the frames of one tensor are laid out in blocks."""
 
     frames: int
     frame_bytes: int
     itemsize: int  # of a number; of a complex one its real part
-    span: int  # frames a row
+    span: int  # frames per row
     group: int  # rows
     block_rows: int
 
     @classmethod
     def plan(cls, frames: int, frame_bytes: int, itemsize: int, steps: int) -> Geometry:
-        """For frames of which `steps` follow one another; groups end where these do, if it can be."""
+        """Return the layout for frames of which `steps` follow one another; groups end where these do, if possible."""
         if not frames or not frame_bytes:
             return cls(frames, frame_bytes, itemsize, 1, 1, 1)
         span = max(1, ROW_BYTES // frame_bytes)
@@ -76,62 +76,58 @@ class Geometry:
         """Blocks of the column."""
         return -(-self.rows // self.block_rows)
 
+    def is_sound(self) -> bool:
+        """Whether a block coder can work with it, and a group is no larger than `plan` makes it: for sizes from a file."""
+        group_bytes, block_bytes = self.group * self.row_bytes, self.block_rows * self.row_bytes
+        few = self.group == 1 or group_bytes <= 2 * GROUP_BYTES
+        return self.block_rows % self.group == 0 and block_bytes < 1 << 31 and few and self.span <= ROW_BYTES
+
     def coder(self) -> BlockCoder:
-        """What codes and opens its blocks."""
+        """Return the coder of its blocks."""
         return BlockCoder(self.row_bytes, self.itemsize, self.group, self.block_rows)
 
 
 def _divisor(number: int, most: int) -> int:
-    """The largest divisor of `number` up to `most`; `most` itself where that would be less than half of it."""
+    """Return the largest divisor of `number` up to `most`; `most` itself if that would be less than half of it."""
     return next((d for d in range(most, most // 2, -1) if number % d == 0), most)
 
 
 def effort(level: int) -> int:
-    """The documents' 0-16: 0 raw; to 9 LZ4's fast compressor behind our filters, which beats its level 9 without them; above, zstd's."""
+    """Return the coder's level for a `compression_level`: 0 raw; to 9 LZ4's fast compressor behind our filters; above, zstd's."""
     if not 0 <= level <= 16:
         raise ValueError(f"compression_level is {level}: use 0 (none) to 16")
     return QUICK if level <= 9 else 3 if level <= 12 else 9
 
 
-def _candidates(width: int, last: int) -> list[int]:
-    """What is tried. A palette only of bytes, which has room for all: of wider numbers the next group may have too many."""
-    return [
-        MASK,
-        *(
-            steps | last
-            for steps in (0, MASK, SHUFFLE, DELTA | MASK, DELTA | SHUFFLE, *([PALETTE] if width == 1 else []))
-        ),
-    ]
-
-
 class ColumnCoder:
-    """Codes one key's blocks, batch after batch; its codec is chosen from the data and looked at again as they change."""
+    """Encodes the blocks of one key, batch after batch. The codec is chosen from the data, and again when they change."""
 
     def __init__(self, geometry: Geometry, level: int) -> None:
         self.geometry, self._level, self._slow = geometry, effort(level), level > 9
         self._coder = geometry.coder()
-        candidates = _candidates(self._coder.width, ZSTD if self._slow else LZ4)
+        last = ZSTD if self._slow else LZ4
+        # a palette only of bytes, which has room for all: of wider numbers the next group may have too many
+        steps = (0, MASK, SHUFFLE, DELTA | MASK, DELTA | SHUFFLE, *([PALETTE] if self._coder.width == 1 else []))
         self._choice = CodecChoice(
-            "raw" if level == 0 else "auto", self._coder, self._level, self._slow, OPENING_WEIGHT, 1, candidates
-        )
+            "raw" if level == 0 else "auto", self._coder, self._level, self._slow,
+            weight=OPENING_WEIGHT, patience=1, candidates=[MASK, *(step | last for step in steps)],
+        )  # fmt: skip
 
     def encode(self, number: int, frames: Callable[[int, int], np.ndarray]) -> np.ndarray:
-        """Block `number`, its frames [a, b) given by `frames(a, b)` as contiguous uint8 [b - a, frame_bytes]; a copy of its bytes."""
+        """Return a copy of block `number`; `frames(a, b)` gives frames [a, b) as contiguous uint8 [b - a, frame_bytes]."""
         g = self.geometry
         first, last = number * g.block_rows, min((number + 1) * g.block_rows, g.rows)
-        a, b = first * g.span, min(last * g.span, g.frames)
-        data = frames(a, b).reshape(-1)
+        data = frames(first * g.span, min(last * g.span, g.frames)).reshape(-1)
         missing = (last - first) * g.row_bytes - data.size
         if missing:  # the last row is filled up with zeros
             data = np.concatenate([data, np.zeros(missing, np.uint8)])
         rows = data.reshape(last - first, g.row_bytes)
-        block = self._code(rows, first)
-        if self._choice.drifted:  # a batch has few blocks of a key: better this one twice than the whole batch large
-            again = self._code(rows, first)
-            block = min(block, again, key=len)
+        block = self._encode(rows, first)
+        if self._choice.drifted:  # a batch has few blocks of a key: better this one twice than the complete batch large
+            block = min(block, self._encode(rows, first), key=len)
         return block
 
-    def _code(self, rows: np.ndarray, first: int) -> np.ndarray:
+    def _encode(self, rows: np.ndarray, first: int) -> np.ndarray:
         codec = self._choice.pick(rows, self._slow)
         block = self._coder.encode(rows, first, codec, self._level, self._slow or not codec & (LZ4 | ZSTD)).copy()
         self._choice.coded(int(block[AT_CODED : AT_CODED + 4].view("<u4")[0]) / rows.nbytes, self._slow)
@@ -139,14 +135,15 @@ class ColumnCoder:
 
 
 def frames_of(data: Any, lead: tuple[int, ...]) -> np.ndarray:
-    """A tensor's bits as unsigned words [envs, steps, words of a frame ...], sharing its memory where it can; any strides.
+    """Return a tensor's bits as unsigned words [envs, steps, words of a frame ...], as a view if possible; any strides.
 
-    Without leading dimensions every number is a frame of its own.
+    Without leading dimensions every number is a frame.
     """
     if isinstance(data, np.ndarray):
         bits = np.ascontiguousarray(data).reshape(-1).view(np.uint8).reshape(*data.shape, data.dtype.itemsize)
     else:
-        bits = bits_of(data).numpy()
+        tensor = torch.view_as_real(data) if data.is_complex() else data
+        bits = tensor.view(_WORDS[tensor.dtype.itemsize]).numpy()
     if len(lead) == 2:
         return bits
     if len(lead) == 1:
@@ -155,95 +152,85 @@ def frames_of(data: Any, lead: tuple[int, ...]) -> np.ndarray:
     return bits.reshape(1, count, -1) if count else np.empty((1, 0, 1), np.uint8)
 
 
-def bits_of(tensor: Tensor) -> Tensor:
-    """The tensor's bits as integers of its numbers' size."""
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor)
-    return tensor.view(_WORDS[tensor.dtype.itemsize])
-
-
 def part_of(bits: np.ndarray, a: int, b: int) -> np.ndarray:
-    """Frames [a, b) of [envs, steps, ...], one environment after the other, as contiguous uint8 [b - a, frame_bytes]."""
+    """Return frames [a, b) of [envs, steps, ...], one environment after the other, as contiguous uint8 [b - a, frame_bytes]."""
     frame_bytes = bits.dtype.itemsize * math.prod(bits.shape[2:])
-    if len(bits) == 1:
-        return np.ascontiguousarray(bits[0, a:b]).reshape(-1).view(np.uint8).reshape(-1, frame_bytes)
     steps = bits.shape[1]
-    low, high = a // steps, -(-b // steps)
-    whole = np.ascontiguousarray(bits[low:high]).reshape(-1).view(np.uint8).reshape(-1, frame_bytes)
-    return whole[a - low * steps : b - low * steps]
+    low, high = (0, 1) if len(bits) == 1 else (a // steps, -(-b // steps))
+    part = bits[:, a:b] if len(bits) == 1 else bits[low:high]
+    flat = np.ascontiguousarray(part).reshape(-1).view(np.uint8).reshape(-1, frame_bytes)
+    return flat if len(bits) == 1 else flat[a - low * steps : b - low * steps]
 
 
 class ColumnReader:
-    """Opens frames of a column whose blocks lie in `data`, a mapped file, at `places`, int64 [blocks, 2] of offset and bytes."""
+    """Decodes frames of a column whose blocks are sections of a mapped file, from number `first` on."""
 
-    def __init__(self, geometry: Geometry, data: np.ndarray, places: np.ndarray) -> None:
-        self.geometry = geometry
-        self._data, self._places = data, places
-        self._coder = geometry.coder() if geometry.rows else None
-        self._addresses = data.ctypes.data + places[:, 0]
-        self._checked = np.zeros(len(places), bool)
+    def __init__(self, geometry: Geometry, container: Container, first: int) -> None:
+        self.geometry, self._container, self._first = geometry, container, first
+        self._checked = np.zeros(geometry.blocks, bool)
+        if geometry.blocks:
+            self._coder = geometry.coder()
+            offsets = container.offsets[first : first + geometry.blocks]
+            self._addresses = container.view(first).ctypes.data + (offsets - offsets[0])
 
-    def all(self, verify: bool = True) -> np.ndarray:
-        """Every frame, uint8 [frames, frame_bytes]."""
+    def all(self) -> np.ndarray:
+        """Return every frame, uint8 [frames, frame_bytes]."""
         g = self.geometry
         out = np.empty((g.rows, g.row_bytes), np.uint8)
-        self._gather(np.arange(g.rows), out, verify)
+        self._gather(np.arange(g.rows), out)
         return out.reshape(-1)[: g.frames * g.frame_bytes].reshape(g.frames, g.frame_bytes)
 
     def take(self, frames: np.ndarray) -> np.ndarray:
-        """Those frames, uint8 [n, frame_bytes]; only the groups they lie in are opened."""
+        """Return those frames, uint8 [n, frame_bytes]; only the groups they are in are decoded."""
         g = self.geometry
         if not g.rows or not len(frames):
             return np.empty((len(frames), g.frame_bytes), np.uint8)
         rows = frames // g.span
         if g.span == 1:
             out = np.empty((len(rows), g.row_bytes), np.uint8)
-            self._gather(rows, out, True)
+            self._gather(rows, out)
             return out
         different, place = np.unique(rows, return_inverse=True)
         out = np.empty((len(different), g.row_bytes), np.uint8)
-        self._gather(different, out, True)
+        self._gather(different, out)
         return out.reshape(-1, g.frame_bytes)[place * g.span + frames % g.span]
 
     def damaged(self) -> Iterator[tuple[int, int, str]]:
-        """(first frame, frame behind the last, why) of every group that cannot be opened; opens all of them."""
+        """Yield (first frame, frame after the last, reason) of every group that cannot be decoded; decodes all of them."""
         g = self.geometry
         out = np.empty((g.group, g.row_bytes), np.uint8)
         for block in range(g.blocks):
             first, last = block * g.block_rows, min((block + 1) * g.block_rows, g.rows)
+            step = g.group
             try:
                 self._check_block(block)
-            except CodecError as error:
-                yield first * g.span, min(last * g.span, g.frames), str(error)
-                continue
-            for a in range(first, last, g.group):
-                b = min(a + g.group, last)
+            except CodecError:
+                step = g.block_rows
+            for a in range(first, last, step):
+                b = min(a + step, last)
                 try:
-                    self._gather(np.arange(a, b), out[: b - a], True)
+                    self._gather(np.arange(a, b), out[: b - a])
                 except CodecError as error:
                     yield a * g.span, min(b * g.span, g.frames), str(error)
 
-    def _gather(self, rows: np.ndarray, out: np.ndarray, verify: bool) -> None:
+    def _gather(self, rows: np.ndarray, out: np.ndarray) -> None:
         if not rows.size:
             return
-        assert self._coder is not None
         blocks = rows // self.geometry.block_rows
         if not self._checked[blocks].all():
             for block in np.unique(blocks[~self._checked[blocks]]).tolist():
                 self._check_block(block)
-        self._coder.gather(self._addresses, 0, 0, self.geometry.rows, np.ascontiguousarray(rows, np.int64), out, verify)
+        self._coder.gather(self._addresses, 0, 0, self.geometry.rows, np.ascontiguousarray(rows, np.int64), out, True)
 
     def _check_block(self, block: int) -> None:
-        """Header and table are what they must be at this place: from here on the kernels may follow them."""
+        """Check that header and table are those of this place: after this the kernels may follow them."""
         g = self.geometry
-        offset, nbytes = self._places[block].tolist()
-        header = read_header(self._data[offset : offset + nbytes])
-        rows = min(g.block_rows, g.rows - block * g.block_rows)
-        assert self._coder is not None
+        header = read_header(self._container.view(self._first + block))
         try:
             self._coder.check(header)
         except ValueError as error:
             raise CodecError(str(error)) from error
-        if (header.first_row, header.rows) != (block * g.block_rows, rows) or header.nbytes > nbytes:
-            raise CodecError(f"block {block} holds rows from {header.first_row} on, another's")
+        first = block * g.block_rows
+        if (header.first_row, header.rows) != (first, min(g.block_rows, g.rows - first)):
+            raise CodecError(f"block {block} holds rows from {header.first_row} on, those of another")
         self._checked[block] = True

@@ -1,4 +1,4 @@
-"""Episodes in a folder of batches: cut where they end, joined where a batch goes on in the next one."""
+"""Episodes in a folder of batches: cut where they end, joined where one batch continues the one before."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from slipstream.rollouts.reader import RolloutFile
+from slipstream.rollouts.reader import BROKEN, RolloutFile, find_keys
 from slipstream.rollouts.storage import RolloutStorage
-from slipstream.rollouts.tree import wanted
-from slipstream.storage.errors import DamagedFileError
-from slipstream.storage.schema import Key
+from slipstream.rollouts.writer import Key
 
 
 @dataclass
@@ -28,15 +26,15 @@ class Piece:
 
 @dataclass
 class EpisodeRef:
-    """Where an episode lies."""
+    """The steps of an episode."""
 
     pieces: list[Piece] = field(default_factory=list)
     terminated: bool = False
-    truncated: bool = False  # neither: it goes on behind what was saved
+    truncated: bool = False  # neither: it continues after the saved steps
 
     @property
     def ended(self) -> bool:
-        """Whether its end is there."""
+        """Whether its end was saved."""
         return self.terminated or self.truncated
 
     def __len__(self) -> int:
@@ -46,10 +44,10 @@ class EpisodeRef:
 def find_episodes(
     storage: RolloutStorage, iterations: Iterable[int] | None = None, envs: Any = None
 ) -> list[EpisodeRef]:
-    """All episodes of the batches, in order of their beginning. Frames that are marked invalid belong to none.
+    """Return all episodes of the batches, in order of their beginning. Frames that are marked invalid belong to none.
 
-    A batch is joined to the one before where its observations go on as that one's ended, bit for bit; without successors of
-    observations, where its number is the next one. A broken batch is raised or left out, as the storage's `on_broken` says.
+    A batch is joined to the one before if its first observations are the successors of that one's last, bit for bit; without
+    successors of observations, if its number is the next one. For a broken batch the storage's `on_broken` decides.
     """
     done: list[EpisodeRef] = []
     running: dict[int, EpisodeRef] = {}
@@ -60,13 +58,13 @@ def find_episodes(
             if not file.lead:
                 continue
             chosen = np.arange(file.envs) if envs is None else np.atleast_1d(np.arange(file.envs)[envs])
-            goes_on = _goes_on(before, file, chosen)
+            continues = _continues(before, file, chosen)
             ends = _flags(file, chosen)
-        except DamagedFileError as error:
-            storage.met_broken(iteration, error)
+        except BROKEN as error:
+            storage.handle_broken(iteration, error)
             continue
         for row, env in enumerate(chosen.tolist()):
-            if not goes_on[row]:
+            if not continues[row]:
                 done.extend([running.pop(env)] if env in running else [])
             _cut(file, row, env, ends, running, done)
         before = file
@@ -76,40 +74,32 @@ def find_episodes(
 def read_episode(
     storage: RolloutStorage, episode: EpisodeRef, keys: Iterable[Any] | None = None
 ) -> dict[Key, torch.Tensor]:
-    """The episode's tensors, each [steps, ...], by key; of arrays the tensors of the same numbers."""
+    """Return the episode's tensors by key, each [steps, ...]; arrays become tensors."""
     parts: list[dict[Key, Any]] = []
     for piece in episode.pieces:
         file = storage.file(piece.iteration)
         frames = piece.env * file.steps + np.arange(piece.start, piece.stop)
-        parts.append(
-            {
-                file.keys[i]: file.tensor(i, file.take(i, frames), _shape(file, i, frames), None)
-                for i in _picked(file, keys)
-            }
-        )
+        parts.append({file.keys[i]: file.steps_of(i, frames) for i in _numeric(file, keys)})
     return {key: torch.cat([torch.as_tensor(part[key]) for part in parts]) for key in parts[0]}
 
 
 def outcome_key(keys: list[Key], name: str) -> Key | None:
-    """Where a batch keeps the reward or the end of a step: TorchRL under `next`, ours beside the observation."""
+    """Return the key of a step's reward or end: TorchRL has it under `next`, ours beside the observation."""
     return next((key for key in (("next", name), (name,)) if key in keys), None)
 
 
-def _picked(file: RolloutFile, keys: Iterable[Any] | None) -> list[int]:
-    plain = [i for i in sorted(wanted(file.keys, keys)) if file.columns[i].steps]
-    return [
-        i
-        for i in plain
-        if not file.columns[i].dtype.startswith("numpy:") or np.dtype(file.columns[i].dtype[6:]).kind in "biufc"
-    ]
+def _numeric(file: RolloutFile, keys: Iterable[Any] | None) -> list[int]:
+    """Return the columns of `keys` that have steps and hold numbers."""
 
+    def is_number(dtype: str) -> bool:
+        return not dtype.startswith("numpy:") or np.dtype(dtype.removeprefix("numpy:")).kind in "biufc"
 
-def _shape(file: RolloutFile, i: int, frames: np.ndarray) -> tuple[int, ...]:
-    return (len(frames), *file.columns[i].shape[len(file.lead) :])
+    found = sorted(find_keys(file.keys, keys))
+    return [i for i in found if file.columns[i].steps and is_number(file.columns[i].dtype)]
 
 
 def _flags(file: RolloutFile, envs: np.ndarray) -> dict[str, np.ndarray]:
-    """bool [envs, steps] of `terminated`, `truncated` and `valid`; `done` alone counts as terminated."""
+    """Return bool [envs, steps] of `terminated`, `truncated` and `valid`; `done` alone counts as terminated."""
     frames = (envs[:, None] * file.steps + np.arange(file.steps)).reshape(-1)
 
     def read(name: str) -> np.ndarray | None:
@@ -117,7 +107,7 @@ def _flags(file: RolloutFile, envs: np.ndarray) -> dict[str, np.ndarray]:
         if key is None or not file.columns[file.keys.index(key)].steps:
             return None
         i = file.keys.index(key)
-        values = np.asarray(file.tensor(i, file.take(i, frames), _shape(file, i, frames), None))
+        values = np.asarray(file.steps_of(i, frames))
         return np.asarray(values.reshape(len(envs), file.steps, -1).astype(bool).any(-1))
 
     nothing = np.zeros((len(envs), file.steps), bool)
@@ -136,7 +126,7 @@ def _cut(
     running: dict[int, EpisodeRef],
     done: list[EpisodeRef],
 ) -> None:
-    """The steps of one environment in one batch, handed to the episodes they belong to."""
+    """Add the steps of one environment in one batch to the episodes they belong to."""
     valid = flags["valid"][row]
     stops = flags["terminated"][row] | flags["truncated"][row] | ~valid
     start = 0
@@ -156,8 +146,8 @@ def _cut(
         start = at + 1
 
 
-def _goes_on(before: RolloutFile | None, file: RolloutFile, envs: np.ndarray) -> np.ndarray:
-    """bool [envs]: whether the batch's first step follows the last one of the batch before."""
+def _continues(before: RolloutFile | None, file: RolloutFile, envs: np.ndarray) -> np.ndarray:
+    """Return bool [envs]: whether the batch's first step follows the last one of the batch before."""
     none = np.zeros(len(envs), bool)
     if before is None or before.envs != file.envs or not before.steps or not file.steps:
         return none
@@ -165,10 +155,10 @@ def _goes_on(before: RolloutFile | None, file: RolloutFile, envs: np.ndarray) ->
              and key[1:] in file.keys]  # fmt: skip
     if not pairs:
         return ~none if before.iteration + 1 == file.iteration else none
-    goes_on = ~none
+    continues = ~none
     for i, j in pairs:
         if before.columns[i].geometry.frame_bytes != file.columns[j].geometry.frame_bytes:
             return none
         last, first = before.take(i, envs * before.steps + before.steps - 1), file.take(j, envs * file.steps)
-        goes_on &= (last == first).all(-1)
-    return goes_on
+        continues &= (last == first).all(-1)
+    return continues

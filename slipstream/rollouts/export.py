@@ -1,4 +1,4 @@
-"""Rollouts for others: HDF5 by batch, Parquet by step, Minari by episode. Each package is needed only for its own form."""
+"""Export of rollouts: HDF5 by batch, Parquet by step, Minari by episode. Each package is needed only for its own format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -18,12 +17,11 @@ import numpy as np
 import torch
 
 from slipstream.rollouts.episodes import find_episodes, outcome_key, read_episode
-from slipstream.rollouts.reader import RolloutFile
+from slipstream.rollouts.reader import RolloutFile, find_keys
 from slipstream.rollouts.storage import RolloutStorage
-from slipstream.rollouts.tree import wanted
+from slipstream.rollouts.writer import Key
 from slipstream.storage.errors import DamagedFileError
-from slipstream.storage.files import check_writable
-from slipstream.storage.schema import Key
+from slipstream.storage.files import check_writable, temporary_name
 
 FORMATS = {"hdf5": ("h5py", ".h5"), "parquet": ("pyarrow", ".parquet"), "minari": ("minari", "")}
 ROWS_AT_ONCE = 1 << 16
@@ -36,9 +34,17 @@ def export(
     iterations: Iterable[int] | None = None,
     keys: Iterable[Any] | None = None,
 ) -> str:
-    """Writes the batches (all by default) to `out`; what was written, in words. bfloat16 and 8-bit floats become float32.
+    """Write the batches to `out`. bfloat16 and 8-bit floats become float32. For a broken batch the storage's `on_broken` decides.
 
-    A broken batch is raised or left out, as the storage's `on_broken` says.
+    Args:
+        storage: where the batches are.
+        to: "hdf5", "parquet" or "minari".
+        out: the file, or the folder of a Minari dataset.
+        iterations: which batches; all by default.
+        keys: which tensors; all by default.
+
+    Returns:
+        A line that says what was written.
     """
     package, _ = FORMATS[to]
     try:
@@ -46,16 +52,16 @@ def export(
     except ImportError as error:
         raise ImportError(f"export --to {to} needs {package}: pip install 'slipstream-rl[rollouts]'") from error
     chosen = storage.readable(iterations)
-    if storage.skips_broken:  # found before anything of them is written
-        chosen = [i for i in chosen if _is_whole(storage, i, None if to == "minari" else keys)]
+    if storage.skips_broken:  # damage is found before anything is written
+        chosen = [i for i in chosen if _is_intact(storage, i, None if to == "minari" else keys)]
     if not chosen:
-        raise FileNotFoundError(f"{storage.save_dir} holds no whole rollouts to export")
+        raise FileNotFoundError(f"{storage.save_dir} has no readable rollouts to export")
     writers: dict[str, Callable[..., str]] = {"hdf5": _to_hdf5, "parquet": _to_parquet, "minari": _to_minari}
     return writers[to](module, storage, Path(out), chosen, keys)
 
 
 def plain_array(value: Any) -> np.ndarray:
-    """A tensor as an array that other formats know."""
+    """Return a tensor as an array that other formats know."""
     if isinstance(value, np.ndarray):
         return value
     if value.dtype.is_floating_point and value.dtype not in (torch.float16, torch.float32, torch.float64):
@@ -63,20 +69,20 @@ def plain_array(value: Any) -> np.ndarray:
     return value.numpy()
 
 
-def _is_whole(storage: RolloutStorage, iteration: int, keys: Iterable[Any] | None) -> bool:
+def _is_intact(storage: RolloutStorage, iteration: int, keys: Iterable[Any] | None) -> bool:
     file = storage.file(iteration)
     problem = next(file.damaged(keys), None)
     if problem is not None:
-        storage.met_broken(iteration, DamagedFileError(f"{file.path}: {problem}"))
+        storage.handle_broken(iteration, DamagedFileError(f"{file.path}: {problem}"))
     return problem is None
 
 
 @contextlib.contextmanager
-def _appearing(out: Path) -> Iterator[Path]:
-    """A temporary name beside `out`, renamed to it when all went well."""
+def _renamed_at_end(out: Path) -> Iterator[Path]:
+    """Give a temporary name beside `out` that is renamed to it at the end, unless there was an error."""
     out.parent.mkdir(parents=True, exist_ok=True)
     check_writable(out)
-    temporary = out.with_name(f".{out.name}.{uuid.uuid4().hex}.tmp")
+    temporary = temporary_name(out)
     try:
         yield temporary
         os.replace(temporary, out)
@@ -85,22 +91,20 @@ def _appearing(out: Path) -> Iterator[Path]:
 
 
 def _arrays(file: RolloutFile, keys: Iterable[Any] | None) -> Iterator[tuple[Key, np.ndarray, bool]]:
-    """(key, array, whether it has [envs, steps]) of the tensors of a batch."""
-    for i in sorted(wanted(file.keys, keys)):
-        column = file.columns[i]
-        frames = file.take(i, np.arange(file.envs * file.steps)) if column.steps else file.all(i)
-        yield column.key, plain_array(file.tensor(i, frames, column.shape, None)), column.steps
+    """Yield (key, array, whether it has [envs, steps]) of the tensors of a batch."""
+    for i in sorted(find_keys(file.keys, keys)):
+        yield file.keys[i], plain_array(file.read_column(i)), file.columns[i].steps
 
 
 def _to_hdf5(h5py: Any, storage: RolloutStorage, out: Path, iterations: list[int], keys: Any) -> str:
     count = 0
-    with _appearing(out) as temporary, h5py.File(temporary, "w") as target:
+    with _renamed_at_end(out) as temporary, h5py.File(temporary, "w") as target:
         target.attrs["format"] = "slipstream rollouts"
         for iteration in iterations:
             file = storage.file(iteration)
             group = target.create_group(f"rollout_{iteration:06d}")
             group.attrs["iteration"], group.attrs["lead"] = iteration, file.lead
-            group.attrs["note"] = json.dumps(file.note)
+            group.attrs["note"] = json.dumps(file.note, default=str)
             for key, array, is_steps in _arrays(file, keys):
                 kind = (
                     {"compression": "gzip", "compression_opts": 1, "shuffle": True} if is_steps and array.size else {}
@@ -113,13 +117,13 @@ def _to_hdf5(h5py: Any, storage: RolloutStorage, out: Path, iterations: list[int
 
 
 def _to_parquet(pyarrow: Any, storage: RolloutStorage, out: Path, iterations: list[int], keys: Any) -> str:
-    """A row a step: iteration, env, step, and a column a key; what a step has several of is a list, its shape noted in the schema."""
+    """Write one row per step: iteration, env, step, and one column per key; several numbers per step are a list, its shape in the schema."""
     parquet = importlib.import_module("pyarrow.parquet")
     rows, writer = 0, None
-    with _appearing(out) as temporary, contextlib.ExitStack() as stack:
+    with _renamed_at_end(out) as temporary, contextlib.ExitStack() as stack:
         for iteration in iterations:
             file = storage.file(iteration)
-            picked = [i for i in sorted(wanted(file.keys, keys)) if file.columns[i].steps]
+            picked = [i for i in sorted(find_keys(file.keys, keys)) if file.columns[i].steps]
             if not file.lead:
                 continue
             per_env = max(1, ROWS_AT_ONCE // max(file.steps, 1))
@@ -142,11 +146,9 @@ def _table(pyarrow: Any, file: RolloutFile, picked: list[int], envs: np.ndarray)
     names, columns = list(index), [pyarrow.array(values.astype(np.int64)) for values in index.values()]
     fields = [pyarrow.field(name, pyarrow.int64()) for name in names]
     for i in picked:
-        shape = file.columns[i].shape[len(file.lead) :]
-        array = plain_array(file.tensor(i, file.take(i, frames), (n, *shape), None))
-        if array.dtype.kind == "c":
-            array = np.stack((array.real, array.imag), -1)
-            shape = (*shape, 2)
+        array = plain_array(file.steps_of(i, frames))
+        array = np.stack((array.real, array.imag), -1) if array.dtype.kind == "c" else array
+        shape = array.shape[1:]
         values = pyarrow.array(array.reshape(-1))
         size = int(np.prod(shape, dtype=np.int64))
         column = (
@@ -160,16 +162,17 @@ def _table(pyarrow: Any, file: RolloutFile, picked: list[int], envs: np.ndarray)
 
 
 def _to_minari(minari: Any, storage: RolloutStorage, out: Path, iterations: list[int], keys: Any) -> str:
-    """A dataset NAME-v0 in the folder `out` is in: episodes as far as they were saved; one that goes on behind it is marked truncated."""
+    """Write a dataset NAME-v0 beside `out`; an episode that was not saved to its end is marked truncated."""
     from gymnasium import spaces
 
     name = out.name if re.search(r"-v\d+$", out.name) else f"{out.name}-v0"
     target = out.parent / name
-    if target.exists() and not (target / "data" / "main_data.hdf5").is_file():
-        raise FileExistsError(f"{target} is there and is no Minari dataset: give another name")
+    is_dataset = not target.is_symlink() and (target / "data" / "main_data.hdf5").is_file()
+    if os.path.lexists(target) and not is_dataset:
+        raise FileExistsError(f"{target} exists and is no Minari dataset: give another name")
     first = storage.file(iterations[0])
     reward, action = outcome_key(first.keys, "reward"), outcome_key(first.keys, "action")
-    seen = [key for i, key in enumerate(first.keys) if key[0] == "observation" and i in wanted(first.keys, keys)]
+    seen = [key for i, key in enumerate(first.keys) if key[0] == "observation" and i in find_keys(first.keys, keys)]
     if reward is None or action is None or not seen:
         raise ValueError(
             "Minari holds observations, actions and rewards: the batch needs 'observation', 'action' and 'reward'"
@@ -202,7 +205,7 @@ def _to_minari(minari: Any, storage: RolloutStorage, out: Path, iterations: list
     os.environ["MINARI_DATASETS_PATH"] = str(out.parent.resolve())
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that nobody has said who the author is, and the like
+            warnings.simplefilter("ignore", UserWarning)  # of a missing author, and the like
             minari.create_dataset_from_buffers(
                 name,
                 buffers,
@@ -217,7 +220,7 @@ def _to_minari(minari: Any, storage: RolloutStorage, out: Path, iterations: list
 
 
 def _with_last(data: dict[Key, np.ndarray], key: Key) -> np.ndarray:
-    """An episode's observations and the last one's successor; where that was not saved, the last one again."""
+    """Return an episode's observations and the last one's successor; if that was not saved, the last one again."""
     after = data.get(("next", *key))
     return np.concatenate((data[key], data[key][-1:] if after is None else after[-1:]))
 

@@ -1,217 +1,268 @@
-"""Reading a rollout file: mapped, opened by its head, any part decoded on its own and checked as it is."""
+"""Reading rollout files: one batch, parts of it, and random slices of many. Files are mapped; every group is checked when it is decoded."""
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import math
 import os
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from slipstream.rollouts.columns import ColumnReader
-from slipstream.rollouts.file import ENDING, FORMAT, TAIL, Column, envs_and_steps, itemsize_of
-from slipstream.rollouts.tree import put_together, wanted
+from slipstream.rollouts.columns import ColumnReader, Geometry
+from slipstream.rollouts.writer import KIND, Column, Key, envs_and_steps, itemsize_of, show, word_size
 from slipstream.storage.codec.registry import CodecError
-from slipstream.storage.records import MAGIC, DamagedFileError, array_of, json_of, read_record, read_records
-from slipstream.storage.schema import Key, show
+from slipstream.storage.container import Container
+from slipstream.storage.errors import DamagedFileError, TooLargeError
+from slipstream.storage.reader import Reader
+from slipstream.storage.serializer import MISSING, from_json, unflatten, walk_leaves
+
+BROKEN = (DamagedFileError, TooLargeError)  # the errors of a file that cannot be read
+_YEAR_3000 = 32_503_680_000  # seconds
+_STEP_BYTES = 16  # memory that finding the episodes takes per step
+_SMALL = 64 << 20  # bytes; more is counted against the reader's budget first
 
 
 class RolloutFile:
-    """One batch on disk. Opening it reads its head; frames are read from the map as they are asked for."""
+    """One batch on disk. Opening it reads its head; frames are read from the map when they are needed.
+
+    Raises:
+        DamagedFileError: if the file is cut short, damaged or forged.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         status = os.stat(self.path)
         self.stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
-        if status.st_size < len(MAGIC) + ENDING:
-            raise DamagedFileError(f"{self.path} is cut off: {status.st_size} bytes hold no batch")
-        self.data = np.memmap(self.path, np.uint8, mode="r")
-        try:
-            self._read_head()
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, DamagedFileError):
-                raise
-            raise DamagedFileError(f"{self.path}: its head makes no sense ({type(error).__name__}: {error})") from error
-
-    def _read_head(self) -> None:
-        data, what = self.data, str(self.path)
-        tail, _ = read_record(data, len(data) - ENDING, what) if self._ends_well() else (None, 0)
-        if tail is None or tail.name != "tail" or data[: len(MAGIC)].tobytes() != MAGIC:
-            raise DamagedFileError(f"{what} is cut off, or no rollout file: it does not end as one")
-        _, at, _ = TAIL.unpack(tail.payload[: TAIL.size].tobytes())
-        record, _ = read_record(data, min(at, len(data)), what)
-        if record.name != "head":
-            raise DamagedFileError(f"{what} is damaged at byte {at}: its head is not there")
-        head = json_of(record)
-        if head["format"] != FORMAT:
-            raise DamagedFileError(f"{what} has format {head['format']}, this version reads {FORMAT}")
-        self.iteration, self.saved, self.note = int(head["iteration"]), float(head["saved"]), dict(head["note"])
-        self.lead: tuple[int, ...] = tuple(int(n) for n in head["lead"])
-        self.envs, self.steps = envs_and_steps(self.lead)
-        self.tree = head["tree"]
-        self.columns = [Column.restore(d) for d in head["columns"]]
+        self.nbytes = status.st_size
+        self.container = Container.open(self.path, KIND)
+        reader, head = self.container.reader, self.container.head
+        with reader.parsing("the head"):
+            self.iteration = reader.integer(head["iteration"], "the iteration")
+            self.saved = head["saved"]  # seconds since 1970
+            if type(self.saved) is not float or not 0 <= self.saved < _YEAR_3000:
+                reader.fail("the time of saving is not a date")
+            self.note: dict[str, Any] = dict(unflatten(from_json(head["note"], 0, reader), lambda i: MISSING))
+            self.lead = tuple(reader.integers(head["lead"], "the batch size", max_count=2))
+            self.envs, self.steps = envs_and_steps(self.lead)
+            reader.claim(_STEP_BYTES * reader.product([self.envs, self.steps], "the batch size"), "the steps")
+            self.tree = from_json(head["tree"], len(head["columns"]), reader)
+            paths = list(walk_leaves(self.tree))
+            if [number for _, number in paths] != list(range(len(head["columns"]))):
+                reader.fail("the structure and the columns do not match")
+            self.keys: list[Key] = [key for key, _ in paths]
+            self.columns = [self._column(key, data) for key, data in zip(self.keys, head["columns"], strict=True)]
+            self._check_successors()
         self._readers: dict[int, ColumnReader] = {}
         self._ranks: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def _column(self, key: Key, data: dict[str, Any]) -> Column:
+        """Check the description of a column before memory is taken for it."""
+        reader, what = self.container.reader, show(key)
+        if not key or not all(type(name) in (str, int) for name in key):
+            reader.fail(f"{what} is not a key")
+        dtype, shape = (
+            reader.text(data["dtype"], f"the dtype of {what}", 64),
+            reader.shape(data["shape"], f"the shape of {what}"),
+        )
+        if dtype.startswith("numpy:"):
+            reader.dtype(dtype.removeprefix("numpy:"), f"the dtype of {what}")
+        is_steps = data["steps"] is True
+        if is_steps and shape[: len(self.lead)] != self.lead or is_steps and not self.lead:
+            reader.fail(f"{what} has not the steps of the batch")
+        frames = self.envs * self.steps if is_steps else math.prod(shape)
+        numbers = math.prod(shape[len(self.lead) :]) if is_steps else 1
+        stored = reader.integer(data["frames"], f"the frames of {what}", 0, frames)
+        layout = reader.integers(data["layout"], f"the layout of {what}", 1, (1 << 31) - 1, max_count=3)
+        geometry = Geometry(stored, numbers * itemsize_of(dtype), word_size(dtype), *layout)
+        first = reader.integer(data["first"], f"the first block of {what}", 0, len(self.container))
+        if not geometry.is_sound() or first + geometry.blocks > len(self.container):
+            reader.fail(f"the layout of {what} is impossible")
+        if (data["follows"] is None) != (data["stored"] is None) or (data["follows"] is None and stored != frames):
+            reader.fail(f"{what} has {stored} frames of {frames}")
+        return Column(key, dtype, shape, is_steps, geometry, data["follows"], first, data["stored"])
+
+    def _check_successors(self) -> None:
+        reader = self.container.reader
         for column in self.columns:
-            self._check(column)
+            if column.follows is not None:
+                reader.integer(column.follows, f"the column before {show(column.key)}", 0, len(self.columns) - 1)
+                base = self.columns[column.follows]
+                same = (base.shape, base.dtype, base.steps) == (column.shape, column.dtype, True)
+                if base.follows is not None or not same or not self.envs * self.steps:
+                    reader.fail(f"{show(column.key)} cannot follow {show(base.key)}")
 
-    def _ends_well(self) -> bool:
-        end = self.data[-64:]
-        return end[16:19].tobytes() == b"end" and len(self.data) % 64 == 0
-
-    def _check(self, column: Column) -> None:
-        """Raises where the head's own numbers cannot be: before memory is taken for them."""
-        g, places = column.geometry, np.array(column.places, np.int64).reshape(-1, 2)
-        frame_bytes = itemsize_of(column.dtype) * (math.prod(column.shape[len(self.lead) :]) if column.steps else 1)
-        frames = self.envs * self.steps if column.steps else math.prod(column.shape)
-        good = (
-            len(places) == g.blocks
-            and frame_bytes == g.frame_bytes
-            and (g.frames == frames or column.follows is not None)
-        )
-        inside = not len(places) or (
-            (places >= 0).all() and not (places[:, 0] % 8).any() and (places.sum(1) <= len(self.data)).all()
-        )
-        if not good or not inside or (column.steps and column.shape[: len(self.lead)] != self.lead):
-            raise DamagedFileError(f"{self.path}: {show(column.key)} cannot lie where its head says")
-
-    # --- what it holds
-
-    @cached_property
-    def keys(self) -> list[Key]:
-        """The keys of its tensors, in order."""
-        return [column.key for column in self.columns]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the file."""
-        return len(self.data)
+    # --- contents
 
     @property
     def tensor_bytes(self) -> int:
         """Bytes of its tensors."""
-        return sum(column.tensor_bytes for column in self.columns)
+        return sum(column.nbytes for column in self.columns)
 
-    @property
-    def frames(self) -> int:
-        """Steps of all environments; 0 where the batch has no such dimensions."""
-        return self.envs * self.steps if self.lead else 0
-
-    def stored_bytes(self, i: int) -> int:
-        """Bytes that a column takes in the file."""
-        return sum(nbytes for _, nbytes in self.columns[i].places)
+    def blocks(self, i: int) -> list[np.ndarray]:
+        """Return the blocks of column i as they are in the file, not checked."""
+        first = self.columns[i].first
+        return [self.container.view(number) for number in range(first, first + self.columns[i].geometry.blocks)]
 
     # --- reading
 
     def read(self, keys: Iterable[Any] | None = None, device: torch.device | str | None = None) -> Any:
-        """The batch as it was saved; `keys` leaves out all other tensors."""
-        picked = wanted(self.keys, keys)
-        frames = {i: self.all(i) for i in sorted(picked) if self.columns[i].follows is None}
+        """Return the batch as it was saved; `keys` leaves out all other tensors."""
+        picked = find_keys(self.keys, keys)
+        self._claim(sum(self.columns[i].nbytes for i in picked))
+        frames = {i: self._all(i) for i in sorted(picked) if self.columns[i].follows is None}
         for i in sorted(picked - set(frames)):
             frames[i] = self._following(i, frames.get(self.columns[i].follows))  # type: ignore[arg-type]
-        return put_together(
-            self.tree, {i: self.tensor(i, f, self.columns[i].shape, device) for i, f in frames.items()}, keys is None
-        )
+        tensors = {i: _to(self.tensor(i, data, self.columns[i].shape), device) for i, data in frames.items()}
+        return self.assemble(tensors, keys is None)
 
     def read_slice(
         self, envs: Any = None, steps: Any = None, keys: Iterable[Any] | None = None, device: Any = None
     ) -> Any:
-        """Those environments and steps of the batch, both dimensions kept; what has no such dimensions comes whole."""
+        """Return those environments and steps, both dimensions kept; tensors without them come complete."""
         if not self.lead:
             raise ValueError(
-                f"{self.path} holds no [envs, steps] to slice: load it whole, or save with batch_dims=2 (1: one environment)"
+                f"{self.path} has no [envs, steps] to slice: load all of it, or save with batch_dims=2 (1: one environment)"
             )
-        e, s = _chosen(envs, self.envs, "envs"), _chosen(steps, self.steps, "steps")
+        e, s = _indices(envs, self.envs, "envs"), _indices(steps, self.steps, "steps")
+        if len(self.lead) == 1 and len(e) != 1:
+            raise ValueError(f"{self.path} has the steps of one environment: leave envs out")
         frames = (e[:, None] * self.steps + s[None]).reshape(-1)
         take = (e, s) if len(self.lead) == 2 else (s,)
-        if len(take) == 1 and len(e) != 1:
-            raise ValueError(f"{self.path} holds one environment's steps: leave envs out")
         tensors = {}
-        for i in wanted(self.keys, keys):
-            column = self.columns[i]
-            if column.steps:
-                shape = (*(len(index) for index in take), *column.shape[len(self.lead) :])
-                tensors[i] = self.tensor(i, self.take(i, frames), shape, device)
-            else:
-                tensors[i] = self.tensor(i, self.all(i), column.shape, device)
-        return put_together(self.tree, tensors, keys is None, self.lead, take)
+        for i in find_keys(self.keys, keys):
+            steps_here = self.columns[i].steps
+            tensors[i] = self.steps_of(i, frames, *map(len, take)) if steps_here else self.read_column(i)
+            tensors[i] = _to(tensors[i], device)
+        return self.assemble(tensors, keys is None, take)
+
+    def read_column(self, i: int) -> Any:
+        """Return the tensor or array of column i."""
+        column = self.columns[i]
+        self._claim(column.nbytes)
+        frames = self._all(i) if column.follows is None else self._following(i, None)
+        return self.tensor(i, frames, column.shape)
+
+    def assemble(self, tensors: dict[int, Any], values: bool, take: tuple[np.ndarray, ...] | None = None) -> Any:
+        """Return the batch of these tensors, of which `take` was taken; `values`: with everything that is no tensor."""
+
+        def batch_size(size: list[int]) -> list[int]:
+            n = len(self.lead)
+            return [*map(len, take), *size[n:]] if take is not None and tuple(size[:n]) == self.lead else size
+
+        def part(nested: Any, take: tuple[np.ndarray, ...] = take or ()) -> Any:
+            return [part(nested[int(i)], take[1:]) for i in take[0]] if take and isinstance(nested, list) else nested
+
+        with self.container.reader.parsing("the structure"):
+            return unflatten(
+                self.tree, lambda i: tensors.get(i, MISSING), values=values, batch_size=batch_size, stack=part
+            )
 
     def take(self, i: int, frames: np.ndarray) -> np.ndarray:
-        """Frames (env x steps + step) of column i, uint8 [n, frame_bytes]; only the groups they lie in are opened."""
-        with self._naming(i):
-            if self.columns[i].follows is None:
+        """Return frames (env x steps + step) of column i, uint8 [n, frame_bytes]; only the groups they are in are decoded."""
+        column = self.columns[i]
+        self._claim(len(frames) * column.geometry.frame_bytes)
+        if column.follows is None:
+            with self._naming(i):
                 return self._reader(i).take(frames)
         stored, rank = self._rank(i)
         own = stored[frames]
         # a step that is stored itself has none behind it, or another: any row will do until it is written over
-        out = self.take(self.columns[i].follows, np.where(own, frames, frames + 1))  # type: ignore[arg-type]
+        out = self.take(column.follows, np.where(own, frames, frames + 1))
         if own.any():
             with self._naming(i):
                 out[own] = self._reader(i).take(rank[frames[own]])
         return out
 
-    def all(self, i: int) -> np.ndarray:
-        """Every frame that column i holds itself, uint8 [n, frame_bytes]."""
+    def steps_of(self, i: int, frames: np.ndarray, *lead: int) -> Any:
+        """Return frames of column i as a tensor [*lead, ...], by default [n, ...]."""
+        return self.tensor(
+            i, self.take(i, frames), (*(lead or (len(frames),)), *self.columns[i].shape[len(self.lead) :])
+        )
+
+    def tensor(self, i: int, frames: np.ndarray, shape: tuple[int, ...]) -> Any:
+        """Return frames of column i, uint8 [n, frame_bytes], as a tensor or array that shares their memory."""
+        dtype, flat = self.columns[i].dtype, frames.reshape(-1)
+        if dtype.startswith("numpy:"):
+            return flat.view(np.dtype(dtype.removeprefix("numpy:"))).reshape(shape)
+        kind = getattr(torch, dtype)
+        return (torch.from_numpy(flat).view(kind) if flat.size else torch.empty(0, dtype=kind)).reshape(shape)
+
+    def _all(self, i: int) -> np.ndarray:
+        """Return every frame that column i holds itself, uint8 [n, frame_bytes]."""
         with self._naming(i):
             return self._reader(i).all()
 
     def _following(self, i: int, base: np.ndarray | None) -> np.ndarray:
-        """All frames of a successor, from those of the column it follows, if these are at hand."""
+        """Return all frames of a successor, from those of the column it follows, if these were read."""
         if base is None:
             return self.take(i, np.arange(self.envs * self.steps))
         out = np.empty_like(base)
         out[:-1] = base[1:]
-        out[self._rank(i)[0]] = self.all(i)
+        out[self._rank(i)[0]] = self._all(i)
         return out
+
+    def _claim(self, nbytes: int) -> None:
+        if nbytes > _SMALL:
+            Reader(self.path).claim(nbytes)
 
     def _reader(self, i: int) -> ColumnReader:
         if i not in self._readers:
-            places = np.array(self.columns[i].places, np.int64).reshape(-1, 2)
-            self._readers[i] = ColumnReader(self.columns[i].geometry, self.data, places)
+            self._readers[i] = ColumnReader(self.columns[i].geometry, self.container, self.columns[i].first)
         return self._readers[i]
 
     def _rank(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """(which steps of a successor are stored, bool; how many of these lie before a step)."""
+        """Return (which steps of a successor are stored, bool; how many of these come before a step)."""
         if i not in self._ranks:
-            bits = self._stored(i)
-            stored = np.unpackbits(bits, count=self.envs * self.steps).view(bool)
-            if int(stored.sum()) != self.columns[i].geometry.frames:
-                raise DamagedFileError(f"{self.path}: {show(self.columns[i].key)} has other steps than its head says")
+            reader, count = self.container.reader, self.envs * self.steps
+            bits = self.container.array(self.columns[i].stored, f"the stored steps of {show(self.columns[i].key)}")
+            if bits.dtype != np.uint8 or bits.shape != (-(-count // 8),):
+                reader.fail(f"the stored steps of {show(self.columns[i].key)} are not those of the batch")
+            stored = np.unpackbits(bits, count=count).view(bool)
+            if int(stored.sum()) != self.columns[i].geometry.frames or not stored[self.steps - 1 :: self.steps].all():
+                reader.fail(f"{show(self.columns[i].key)} has other steps than its head says")
             self._ranks[i] = stored, np.cumsum(stored) - 1
         return self._ranks[i]
 
-    def _stored(self, i: int) -> np.ndarray:
-        place = self.columns[i].stored
-        assert place is not None
-        named = array_of(read_record(self.data, place, str(self.path))[0])
-        if named is None or named[0] != f"stored/{i}":
-            raise DamagedFileError(f"{self.path} is damaged at byte {place}: another record lies there")
-        return named[1]
-
-    def tensor(self, i: int, frames: np.ndarray, shape: tuple[int, ...], device: Any) -> Any:
-        """Frames of column i, uint8 [n, frame_bytes], as what they were; shares their memory."""
-        dtype, flat = self.columns[i].dtype, frames.reshape(-1)
-        if dtype.startswith("numpy:"):
-            return flat.view(np.dtype(dtype.removeprefix("numpy:"))).reshape(shape)
-        tensor = (
-            torch.from_numpy(flat).view(getattr(torch, dtype))
-            if flat.size
-            else torch.empty(0, dtype=getattr(torch, dtype))
-        )
-        tensor = tensor.reshape(shape)
-        return tensor if device is None else tensor.to(device)
-
     # --- damage
 
-    def _naming(self, i: int) -> _Naming:
-        return _Naming(self, i)
+    def damaged(self, keys: Iterable[Any] | None = None) -> Iterator[str]:
+        """Yield a description of everything that is not as it was written, with key and place; reads all of it, or all of `keys`."""
+        picked = find_keys(self.keys, keys)
+        picked |= {base for i in picked if (base := self.columns[i].follows) is not None}
+        found = False
+        for i in sorted(picked):
+            try:
+                if self.columns[i].follows is not None:
+                    self._rank(i)
+                for first, last, why in self._reader(i).damaged():
+                    found = True
+                    yield f"{show(self.columns[i].key)}, {self._place(i, first, last)}: {why}"
+            except DamagedFileError as error:
+                found = True
+                yield str(error).removeprefix(f"{self.path}: ")
+        if keys is None and not found:  # padding and bytes of no group
+            for _, why in self.container.damage():
+                yield why.removeprefix(f"{self.path}: ")
 
-    def place_of(self, i: int, first: int, last: int) -> str:
-        """Frames [first, last) of column i in words."""
+    @contextlib.contextmanager
+    def _naming(self, i: int) -> Iterator[None]:
+        """Raise an error of a column with the file, the key and the place."""
+        try:
+            yield
+        except CodecError as error:
+            found = list(self._reader(i).damaged())
+            place = self._place(i, *found[0][:2]) if found else "a place that can be read now"
+            more = f" and {len(found) - 1} more places" if len(found) > 1 else ""
+            what = f"{show(self.columns[i].key)} is damaged at {place}{more}"
+            raise DamagedFileError(f"{self.path}: {what} ({error}); other keys and batches can be read") from error
+
+    def _place(self, i: int, first: int, last: int) -> str:
+        """Describe frames [first, last) of column i."""
         column = self.columns[i]
         if not column.steps:
             return f"numbers {first} to {last - 1}"
@@ -221,53 +272,137 @@ class RolloutFile:
         (a, s), (b, t) = divmod(first, self.steps), divmod(last - 1, self.steps)
         return f"env {a}, steps {s} to {t}" if a == b else f"env {a}, step {s} to env {b}, step {t}"
 
-    def damaged(self, keys: Iterable[Any] | None = None) -> Iterator[str]:
-        """Everything in the file that is not as it was written, each with its key and place; reads all of it, or all of `keys`."""
-        picked = wanted(self.keys, keys)
-        picked |= {base for i in picked if (base := self.columns[i].follows) is not None}
-        for i in sorted(picked):
-            column = self.columns[i]
+
+class SliceSampler:
+    """Draws runs of `length` consecutive steps of one environment, from the files that existed when it was made.
+
+    A run may cross the end of an episode (see `done`), never that of a batch. Only the sizes of the files are kept.
+    """
+
+    def __init__(
+        self,
+        paths: list[Path],
+        open_file: Callable[[Path], RolloutFile],
+        length: int,
+        keys: Iterable[Any] | None,
+        seed: int | None,
+        on_broken: Callable[[Path, Exception], None],
+    ) -> None:
+        if length < 1:
+            raise ValueError(f"length={length} must be at least 1")
+        self.length = length
+        self._paths, self._open, self._on_broken = paths, open_file, on_broken
+        self._rng = np.random.default_rng(seed)
+        self._runs = np.array([self._count(open_file(path)) for path in paths], np.int64)
+        self._ends = np.cumsum(self._runs)
+        if not len(self):
+            why = (
+                f"none of the {len(paths)} batches has so many steps in a row"
+                if paths
+                else "there are no rollouts to draw from"
+            )
+            raise ValueError(f"no slices of {length} steps: {why}")
+        self._first = open_file(paths[int(np.flatnonzero(self._runs)[0])])
+        self._picked = [i for i in sorted(find_keys(self._first.keys, keys)) if self._first.columns[i].steps]
+
+    def __len__(self) -> int:
+        """The number of different runs."""
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def sample(self, number: int, device: torch.device | str | None = None) -> Any:
+        """Return `number` runs, each as likely as any other: a batch [number, length, ...] of the step keys."""
+        while True:
             try:
-                for first, last, why in self._reader(i).damaged():
-                    yield f"{show(column.key)}, {self.place_of(i, first, last)}: {why}"
-                if column.follows is not None:
-                    self._rank(i)
-            except DamagedFileError as error:
-                yield str(error).removeprefix(f"{self.path}").lstrip(" :")
-        if keys is not None:
-            return
-        try:
-            for _ in read_records(self.data, "it"):
-                pass
-        except DamagedFileError as error:
-            yield str(error)
+                return self.take(self._rng.integers(len(self), size=number), device)
+            except _BrokenBatchError as error:
+                self._on_broken(self._paths[error.which], error)  # raises, unless the storage skips broken files
+                self._runs[error.which] = 0  # all runs are drawn again, or those of good files would be rarer
+                self._ends = np.cumsum(self._runs)
+                if not len(self):
+                    raise
+
+    def take(self, runs: np.ndarray, device: torch.device | str | None = None) -> Any:
+        """Return those runs, by number."""
+        first, length, number = self._first, self.length, len(runs)
+        chosen = np.searchsorted(self._ends, runs, side="right")
+        at = runs - (self._ends - self._runs)[chosen]
+        out = {i: np.empty((number * length, first.columns[i].geometry.frame_bytes), np.uint8) for i in self._picked}
+        for which in np.unique(chosen).tolist():
+            try:
+                file = self._open(self._paths[which])
+                if self._count(file) != self._runs[which]:
+                    raise ValueError(f"{file.path} was replaced by a batch of another size: make a new sampler")
+                mine = np.flatnonzero(chosen == which)
+                env, step = np.divmod(at[mine], file.steps - length + 1)
+                frames = ((env * file.steps + step)[:, None] + np.arange(length)).reshape(-1)
+                target = (mine[:, None] * length + np.arange(length)).reshape(-1)
+                for i in self._picked:
+                    out[i][target] = file.take(_same_column(first, i, file), frames)
+            except BROKEN as error:
+                raise _BrokenBatchError(which, error) from error
+        lead = (number, length)
+        shapes = {i: (*lead, *first.columns[i].shape[len(first.lead) :]) for i in self._picked}
+        tensors = {i: _to(first.tensor(i, out[i], shapes[i]), device) for i in self._picked}
+        return first.assemble(tensors, False, tuple(np.arange(n) for n in lead))
+
+    def _count(self, file: RolloutFile) -> int:
+        return file.envs * max(0, file.steps - self.length + 1) if file.lead else 0
 
 
-class _Naming:
-    """Tells an error of a column with the file, the key and the place."""
+class _BrokenBatchError(DamagedFileError):
+    """A batch could not be read; `which` is its place among the sampler's files."""
 
-    def __init__(self, file: RolloutFile, i: int) -> None:
-        self._file, self._i = file, i
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, CodecError):
-            key, found = self._file.columns[self._i].key, list(self._file._reader(self._i).damaged())
-            place = self._file.place_of(self._i, *found[0][:2]) if found else "a place that can be read now"
-            more = f" and {len(found) - 1} more places" if len(found) > 1 else ""
-            raise DamagedFileError(
-                f"{self._file.path}: {show(key)} is damaged at {place}{more} ({error}); other keys and batches can be read"
-            ) from error
+    def __init__(self, which: int, error: Exception) -> None:
+        super().__init__(str(error))
+        self.which = which
 
 
-def _chosen(index: Any, size: int, name: str) -> np.ndarray:
-    """int64 [n] of None (all), a number, a slice or numbers; negative ones count from the end."""
-    if index is None:
-        return np.arange(size)
-    if isinstance(index, slice):
-        return np.arange(size)[index]
+def _to(tensor: Any, device: Any) -> Any:
+    """Move a tensor to `device`, if one is given; arrays stay."""
+    return tensor if device is None or isinstance(tensor, np.ndarray) else tensor.to(device)
+
+
+def _same_column(first: RolloutFile, i: int, file: RolloutFile) -> int:
+    """Return the column of `file` with the key, dtype and shape of column i of `first`."""
+    own = first.columns[i]
+    j = i if file.keys[i : i + 1] == [own.key] else file.keys.index(own.key) if own.key in file.keys else -1
+    other = file.columns[j] if j >= 0 else None
+    same = other is not None and other.steps and own.dtype == other.dtype
+    if not same or other is None or own.shape[len(first.lead) :] != other.shape[len(file.lead) :]:
+        raise ValueError(
+            f"{first.path} and {file.path} differ in {own.key}: name keys that are the same in all batches"
+        )
+    return j
+
+
+def find_keys(keys: list[Key], asked: Iterable[Any] | None) -> set[int]:
+    """Return the numbers of the `asked` keys, or of all: each by its own key, or by a key above it. Dots separate nested names."""
+    if asked is None:
+        return set(range(len(keys)))
+    found: set[int] = set()
+    for one in [asked] if isinstance(asked, str | tuple) else asked:
+        names = {(one,), tuple(one.split("."))} if isinstance(one, str) else {one if isinstance(one, tuple) else (one,)}
+        hits = {i for i, key in enumerate(keys) if any(key[: len(name)] == name for name in names)}
+        if not hits:
+            name = ".".join(map(str, one)) if isinstance(one, tuple) else str(one)
+            raise KeyError(_missing_key(name, [".".join(map(str, key)) for key in keys]))
+        found |= hits
+    return found
+
+
+def _missing_key(name: str, keys: list[str]) -> str:
+    """Return the message for a key that is missing, with the nearest one; keys as the command line takes them."""
+    branches = {key[:at] for key in keys for at, letter in enumerate(key) if letter == "."}
+    leaves = {key.rpartition(".")[2]: key for key in reversed(keys)}  # `stat` is near `observation.state`
+    near = difflib.get_close_matches(name, [*keys, *sorted(branches)], 1)
+    near = near or [leaves[leaf] for leaf in difflib.get_close_matches(name, leaves, 1)]
+    return f"no '{name}' here; there are {', '.join(keys)}{f'; did you mean {near[0]}?' if near else ''}"
+
+
+def _indices(index: Any, size: int, name: str) -> np.ndarray:
+    """Return int64 [n] of None (all), a number, a slice, numbers or a mask; negative ones count from the end."""
+    if index is None or isinstance(index, slice):
+        return np.arange(size)[index or slice(None)]
     chosen = np.atleast_1d(np.asarray(index.cpu() if isinstance(index, torch.Tensor) else index))
     if chosen.dtype == bool:
         if chosen.shape != (size,):

@@ -1,48 +1,41 @@
-"""RolloutStorage: batches of experience in a folder, one compressed and checked file each, any part read on its own."""
+"""RolloutStorage: batches of experience in a folder, one compressed and checked file each; any part can be read."""
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 import threading
 import time
+import warnings
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from slipstream.rollouts.broken import BrokenFiles, OnBroken
 from slipstream.rollouts.columns import effort
-from slipstream.rollouts.file import Batch, RolloutWriter
-from slipstream.rollouts.reader import RolloutFile
-from slipstream.rollouts.sampling import SliceSampler
-from slipstream.rollouts.tree import lead_of, take_apart
-from slipstream.storage.codec import Workers
+from slipstream.rollouts.reader import BROKEN, RolloutFile, SliceSampler
+from slipstream.rollouts.writer import Batch, RolloutWriter, leading_dimensions, split
+from slipstream.storage.background import SAVER_NICE, BackgroundWorker, close_after, save_timings
 from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.files import FileSystem, WriterLock, prepare_folder
-from slipstream.storage.queue import NICE, SaveQueue, close_after, timings
-from slipstream.storage.staging import Buffer, Staging
+from slipstream.storage.serializer import flatten
+from slipstream.storage.staging import Staging
 
-_NAME = re.compile(r"rollout_(\d{6,})\.slip")
 OPEN_FILES = 256  # maps kept for the next read; each holds a file handle
+_NAME = re.compile(r"rollout_(\d{6,18})\.slip")
+
+OnBroken = str | Callable[[Path, Exception], None]
 
 
 class RolloutError(SaveError):
-    """A rollout could not be saved; the message says what to do, the cause is chained."""
-
-
-@dataclass
-class _Job:
-    path: Path
-    batch: Batch
-    buffer: Buffer
+    """A rollout could not be saved. The message says what to do; the cause is chained."""
 
 
 class RolloutStorage:
-    """Saves batches beside the training and reads them back, whole or in part.
+    """Saves batches in the background and reads them back, completely or in part.
 
         with RolloutStorage("runs/NAME/rollouts") as storage:
             for i, batch in enumerate(collector):
@@ -54,16 +47,23 @@ class RolloutStorage:
         part = storage.load_slice(100, envs=[3, 7], steps=slice(0, 8), keys=["observation", "action"])
 
     A batch is a TensorDict or a nested dict of tensors, [envs, steps, ...] (or [steps, ...]); strings, numbers and lists among
-    them are kept too. Reading needs no lock and sees whole files only; one process at a time writes into a folder.
-
-    compression_level: 0-16, the documents' scale: 0 stores raw; to 9, LZ4, fast; 10 and more, zstd: a fifth smaller, slower.
-    asynchronous: False lets `save` return when the file is on the disk.
-    max_queue_size, queue_policy: how many batches may wait, and what `save` does then: "block", "drop_oldest", "keep_newest"
-        or "raise". What is dropped is counted in `get_stats()`.
-    on_broken: what iterating, `iterations`, `slices`, `find_episodes` and `export` do with a file that is cut off or damaged: "raise"
-        names those that are whole, "skip" warns and goes on, a function (path, error) is told. `load` of a broken one always raises.
+    them are kept too. Reading needs no lock and sees complete files only; one process at a time writes into a folder.
     An error of the background thread is raised, as RolloutError, by the next `save`, `wait`, `load` or `close`; that call does
     nothing else, and later ones work again once the cause is gone.
+
+    Args:
+        save_dir: the folder. It is made at the first save.
+        compression_level: 0 to 16. 0 stores raw; up to 9 LZ4, fast; 10 and more zstd, a fifth smaller and slower.
+        asynchronous: False lets `save` return when the file is on the disk.
+        max_queue_size: how many batches may wait.
+        queue_policy: what `save` does if that many wait: "block", "drop_oldest", "keep_newest" or "raise". `get_stats()` counts
+            what was dropped.
+        threads: threads that compress; None for one per core, at most 4.
+        verbose: print a line per saved batch.
+        on_broken: what iterating, `iterations`, `slices`, `find_episodes` and `export` do with a file that is cut short or
+            damaged: "raise" (the error names the readable ones), "skip" (with a warning), or a function (path, error) to call.
+            `load` of a broken file always raises.
+        fs: the file system calls, for tests.
     """
 
     def __init__(
@@ -79,62 +79,70 @@ class RolloutStorage:
         on_broken: OnBroken = "raise",
         fs: FileSystem | None = None,
     ) -> None:
-        effort(compression_level)  # refuses what it does not know
+        effort(compression_level)  # raises if it is out of range
+        if not callable(on_broken) and on_broken not in ("raise", "skip"):
+            raise ValueError(f"on_broken is {on_broken!r}: use 'raise', 'skip' or a function (path, error)")
         self.save_dir = Path(save_dir)
         self.compression_level, self.asynchronous, self.verbose = compression_level, asynchronous, verbose
-        self._broken = BrokenFiles(on_broken)
-        self._settings = (max_queue_size, queue_policy)
+        self._on_broken = on_broken
         self._fs = fs or FileSystem()
-        self._workers = Workers(threads, nice=NICE)
-        self._writer = RolloutWriter(compression_level, self._workers, self._fs)
+        self._queue: dict[str, Any] = {"max_queue_size": max_queue_size, "queue_policy": queue_policy}
+        self._saver: BackgroundWorker | None = None  # readers start no thread and take no lock
+        self._encoder = BackgroundWorker("rollout encoder", threads=threads, nice=SAVER_NICE, error=RolloutError)
+        self._writer = RolloutWriter(compression_level, self._encoder, self._fs)
         self._staging = Staging()
         self._lock = WriterLock(self.save_dir)
-        self._queue: SaveQueue[_Job] | None = None  # whoever only reads starts no thread and takes no lock
-        self._closed = False
         self._counts = dict.fromkeys(("saved", "bytes_in", "bytes_out"), 0)
         self._blocking_ms: deque[float] = deque(maxlen=1000)
         self._files: OrderedDict[Path, RolloutFile] = OrderedDict()
         self._files_lock = threading.Lock()
+        self._closed = False
 
     # --- writing
 
     def save(
         self, data: Any, iteration: int, *, batch_dims: int | None = None, note: dict[str, Any] | None = None
     ) -> Path:
-        """Keep the batch as it is now and write it in the background; the path it will have. An iteration saved before is replaced.
+        """Copy the batch and write it in the background; a batch of the same iteration is replaced.
 
-        batch_dims: how many leading dimensions are the batch's: 2 for [envs, steps], 1 for [steps]; found out by default.
-        note: plain data stored with it, and shown by `slipstream rollouts show`.
+        Args:
+            data: a TensorDict or a nested dict of tensors.
+            iteration: the number in the file's name, 0 or more.
+            batch_dims: number of leading dimensions: 2 for [envs, steps], 1 for [steps]; found from the tensors by default.
+            note: plain data stored with the batch, shown by `slipstream rollouts show`.
+
+        Returns:
+            The path the file will have.
         """
         start = time.perf_counter()
         path = self.path_of(iteration)
-        queue = self._writing()
-        queue.make_room()
-        tree, leaves, keys = take_apart(data)
-        lead = lead_of(data, keys, [tuple(leaf.shape) for leaf in leaves.data], batch_dims)
+        saver = self._start_writing()
+        saver.make_room()
+        tree, leaves, keys = split(data)
+        lead = leading_dimensions(data, keys, leaves, batch_dims)
+        notes, _ = flatten(dict(note or {}))
         buffer = self._staging.snapshot(leaves)
-        queue.put(
-            _Job(path, Batch(operator.index(iteration), tree, keys, lead, buffer.layout, dict(note or {})), buffer)
-        )
+        batch = Batch(operator.index(iteration), tree, keys, lead, notes, buffer)
+        saver.submit(self._write, path, batch, label=str(path), done=lambda: self._staging.release(buffer))
         self._blocking_ms.append(1e3 * (time.perf_counter() - start))
         if not self.asynchronous:
-            queue.wait()
+            saver.wait()
         return path
 
     def wait(self, timeout: float | None = None) -> None:
-        """Block until everything saved is on the disk; raises what went wrong."""
-        if self._queue is not None:
-            self._queue.wait(timeout)
+        """Wait until everything saved is on the disk; raise the errors of saves that failed."""
+        if self._saver is not None:
+            self._saver.wait(timeout)
 
     def close(self, timeout: float | None = 60) -> None:
-        """Finish what is queued and let everything go; raises what went wrong and was not raised before. Safe to call twice."""
+        """Finish the queue and release everything; raise errors that were not raised before. May be called twice."""
         self._closed = True
         with self._files_lock:
             self._files.clear()
-        if self._queue is not None and self._queue.close(timeout):
-            self._workers.close()
+        if self._saver is not None and self._saver.close(timeout):
+            self._encoder.close()
             self._lock.release()
-            self._queue.raise_errors()
+            self._saver.raise_errors()
 
     shutdown = close
 
@@ -145,68 +153,83 @@ class RolloutStorage:
         close_after(self.close, RolloutError, error)
 
     def get_stats(self) -> dict[str, Any]:
-        """What was saved and what it cost. Times in milliseconds, over the last 1,000 saves."""
-        out, queue = self._counts["bytes_out"], self._queue
+        """Return counts, sizes and times of the saves: in milliseconds, over the last 1,000."""
+        out, saver = self._counts["bytes_out"], self._saver
         return {
             "total_saved": self._counts["saved"],
             **self._counts,
-            "dropped": 0 if queue is None else queue.dropped,
-            "failed": 0 if queue is None else queue.failed,
+            "dropped": 0 if saver is None else saver.dropped,
+            "failed": 0 if saver is None else saver.failed,
             "compression_ratio": self._counts["bytes_in"] / out if out else 1.0,
-            "queue_size": 0 if queue is None else len(queue),
-            **timings(self._blocking_ms, deque() if queue is None else queue.background_ms),
+            "queue_size": 0 if saver is None else len(saver),
+            **save_timings(self._blocking_ms, () if saver is None else saver.durations_ms),
         }
 
     # --- reading
 
     def path_of(self, iteration: int) -> Path:
-        """The file of an iteration, whether it is there or not."""
+        """Return the path of an iteration's file, whether it exists or not."""
         number = operator.index(iteration)
         if number < 0:
             raise ValueError(f"iteration is {number}: use 0 or more")
         return self.save_dir / f"rollout_{number:06d}.slip"
 
     def iterations(self) -> list[int]:
-        """The iterations that are there, in order; where broken files are skipped, those that can be opened."""
-        return self.readable() if self.skips_broken else self._there()
+        """Return the saved iterations, in order; if broken files are skipped, those that can be opened."""
+        return self.readable() if self.skips_broken else self._saved()
 
     def readable(self, iterations: Iterable[int] | None = None) -> list[int]:
-        """Those iterations (all by default) whose files can be opened; a broken one is raised or skipped, as `on_broken` says.
+        """Return those iterations (all by default) whose files can be opened; for broken ones do what `on_broken` says.
 
-        Opening a file checks its head and its end; its data are checked as they are read.
+        Opening a file checks its header and index; its data are checked when they are read.
         """
         good = []
-        for iteration in self._there() if iterations is None else iterations:
+        for iteration in self._saved() if iterations is None else iterations:
             try:
                 self.file(iteration)
-            except DamagedFileError as error:
-                self.met_broken(iteration, error)
+            except BROKEN as error:
+                self.handle_broken(iteration, error)
             else:
                 good.append(iteration)
         return good
 
     @property
     def skips_broken(self) -> bool:
-        """Whether reading goes on without broken files."""
-        return self._broken.skips
+        """Whether reading continues without broken files."""
+        return self._on_broken != "raise"
 
-    def met_broken(self, iteration: int, error: DamagedFileError) -> None:
-        """What `on_broken` says about a file that could not be read."""
-        self._broken.met(
-            self.path_of(iteration), error, lambda: [i for i in self._there() if i != iteration and self._opens(i)]
-        )
+    def handle_broken(self, iteration: int, error: Exception) -> None:
+        """Do what `on_broken` says about a file that could not be read; raises if that is "raise"."""
+        if callable(self._on_broken):
+            self._on_broken(self.path_of(iteration), error)
+        elif self.skips_broken:
+            warnings.warn(f"skipped a broken rollout: {error}", RuntimeWarning, stacklevel=3)
+        else:
+            good = as_ranges(i for i in self._saved() if i != iteration and self._can_open(i))
+            others = f"iterations {good} can be opened" if good else "no other iteration can be opened"
+            raise DamagedFileError(
+                f"{error}. In this folder {others}; to continue without broken files: RolloutStorage(folder, on_broken='skip')"
+            ) from error
 
     def file(self, iteration: int) -> RolloutFile:
-        """The file of an iteration, opened: its keys, shapes and sizes, and `read` and `read_slice`."""
+        """Open the file of an iteration: its keys, shapes and sizes, and `read` and `read_slice`."""
         path = self.path_of(iteration)
-        if self._queue is not None and any(job.path == path for job in self._queue.pending()):
-            self._queue.wait()
-        elif self._queue is not None:
-            self._queue.raise_errors()
+        if self._saver is not None:
+            self._saver.wait() if str(path) in self._saver.pending() else self._saver.raise_errors()
         return self._open(path)
 
     def load(self, iteration: int, device: torch.device | str | None = None, keys: Iterable[Any] | None = None) -> Any:
-        """The batch of an iteration as it was saved, on `device` (by default in main memory); `keys` leaves out all other tensors."""
+        """Return the batch of an iteration as it was saved.
+
+        Args:
+            iteration: which batch.
+            device: where to put the tensors; main memory by default.
+            keys: read only these tensors; a key above several names all of them.
+
+        Raises:
+            FileNotFoundError: if there is no such batch.
+            DamagedFileError: if it cannot be read.
+        """
         return self.file(iteration).read(keys, device)
 
     def load_slice(
@@ -217,9 +240,11 @@ class RolloutStorage:
         keys: Iterable[Any] | None = None,
         device: torch.device | str | None = None,
     ) -> Any:
-        """Some environments and steps of a batch, both dimensions kept; nothing else is decoded.
+        """Return some environments and steps of a batch, both dimensions kept; nothing else is decoded.
 
-        envs, steps: a number, a slice, numbers or a mask; all by default. What has no such dimensions comes whole.
+        Args:
+            envs: a number, a slice, numbers or a mask; all by default.
+            steps: the same, of steps. Tensors without these dimensions come complete.
         """
         return self.file(iteration).read_slice(envs, steps, keys, device)
 
@@ -230,23 +255,23 @@ class RolloutStorage:
         iterations: Iterable[int] | None = None,
         seed: int | None = None,
     ) -> SliceSampler:
-        """What draws random runs of `length` steps out of all batches, decoding nothing else:
+        """Return a sampler of random runs of `length` steps from all batches; nothing else is decoded.
 
         runs = storage.slices(32, keys=["observation", "action", "reward"])
         batch = runs.sample(256)                            # [256, 32, ...]
         """
         paths = [self.path_of(i) for i in self.readable(iterations)]
         return SliceSampler(
-            paths, self._open, length, keys, seed, lambda path, error: self.met_broken(iteration_of(path), error)
+            paths, self._open, length, keys, seed, lambda path, error: self.handle_broken(iteration_of(path), error)
         )
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
-        """(iteration, batch) of all that are there, in order, each read when its turn comes."""
-        for iteration in self._there():
+        """Yield (iteration, batch) of all saved batches, in order; each is read when its turn comes."""
+        for iteration in self._saved():
             try:
                 batch = self.load(iteration)
-            except DamagedFileError as error:
-                self.met_broken(iteration, error)
+            except BROKEN as error:
+                self.handle_broken(iteration, error)
             else:
                 yield iteration, batch
 
@@ -259,59 +284,50 @@ class RolloutStorage:
 
     # --- inside
 
-    def _there(self) -> list[int]:
+    def _saved(self) -> list[int]:
         self.wait()
         return [iteration_of(path) for path in rollout_files(self.save_dir)]
 
-    def _opens(self, iteration: int) -> bool:
+    def _can_open(self, iteration: int) -> bool:
         try:
             self._open(self.path_of(iteration))
-        except (DamagedFileError, OSError):
+        except (*BROKEN, OSError):
             return False
         return True
 
-    def _writing(self) -> SaveQueue[_Job]:
-        """The queue, started at the first save: the folder is made, locked, and cleared of what killed processes left."""
-        if self._queue is None:
+    def _start_writing(self) -> BackgroundWorker:
+        """At the first save make the folder, lock it, remove files of killed processes, and start the worker."""
+        if self._saver is None:
             if self._closed:
-                raise RolloutError("this storage is shut down: make a new one")
+                raise RolloutError("this rollout storage is shut down: make a new one")
             prepare_folder(self.save_dir)
             try:
                 self._lock.take()
             except BlockingIOError as error:
                 raise RolloutError(str(error)) from error
-            size, policy = self._settings
-            self._queue = SaveQueue(
-                self._write,
-                lambda job: self._staging.release(job.buffer),
-                name_of=lambda job: str(job.path),
-                size=size,
-                policy=policy,
-                error=RolloutError,
-                owner="storage",
-                say=self._say,
-                on_exit=self.close,
+            self._saver = BackgroundWorker(
+                "rollout storage", nice=SAVER_NICE, error=RolloutError, on_exit=self.close, log=self._log, **self._queue
             )
-        self._queue.check()
-        return self._queue
+        self._saver.check()
+        return self._saver
 
-    def _write(self, job: _Job) -> None:
-        written = self._writer.write(job.path, job.batch, job.buffer.fetch())
+    def _write(self, path: Path, batch: Batch) -> None:
+        written, nbytes = self._writer.write(path, batch), batch.buffer.layout.nbytes
         self._counts["saved"] += 1
-        self._counts["bytes_in"] += job.buffer.layout.nbytes
+        self._counts["bytes_in"] += nbytes
         self._counts["bytes_out"] += written
-        self._say(f"{job.path}: {job.buffer.layout.nbytes / 1e6:.1f} MB as {written / 1e6:.1f} MB")
+        self._log(f"{path}: {nbytes / 1e6:.1f} MB as {written / 1e6:.1f} MB")
 
     def _open(self, path: Path) -> RolloutFile:
-        """The file, from the maps that are kept where it is still the same one."""
+        """Open the file, or return the open one if it is still the same."""
         with self._files_lock:
             kept = self._files.pop(path, None)
         try:
             status = path.stat()
         except FileNotFoundError:
-            there = [iteration_of(p) for p in rollout_files(self.save_dir)]
-            held = f"{len(there)} others, from {min(there)} to {max(there)}" if there else "none at all"
-            raise FileNotFoundError(f"{path} does not exist; there are {held}") from None
+            saved = [iteration_of(p) for p in rollout_files(self.save_dir)]
+            others = f"{len(saved)} others, from {min(saved)} to {max(saved)}" if saved else "none at all"
+            raise FileNotFoundError(f"{path} does not exist; there are {others}") from None
         if kept is None or kept.stamp != (status.st_ino, status.st_mtime_ns, status.st_size):
             kept = RolloutFile(path)
         if not self._closed:
@@ -321,21 +337,28 @@ class RolloutStorage:
                     self._files.popitem(last=False)
         return kept
 
-    def _say(self, text: str) -> None:
+    def _log(self, text: str) -> None:
         if self.verbose:
             print(f"[rollout] {text}", flush=True)
 
 
 def rollout_files(folder: str | Path) -> list[Path]:
-    """The rollout files of a folder, by iteration."""
+    """Return the rollout files of a folder, by iteration."""
     folder = Path(folder)
     found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)] if folder.is_dir() else []
     return sorted(found, key=iteration_of)
 
 
 def iteration_of(path: Path) -> int:
-    """The iteration in a file's name."""
+    """Return the iteration in a file's name."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         raise ValueError(f"{path} is not named as a rollout file is: rollout_000100.slip")
     return int(match[1])
+
+
+def as_ranges(numbers: Iterable[int]) -> str:
+    """Return 0, 1, 2, 5 as `0-2,5`, as the command line takes it."""
+    runs = itertools.groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
+    ends = [(run[0][1], run[-1][1]) for run in (list(group) for _, group in runs)]
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ends)

@@ -97,3 +97,9 @@ def world(envs: int = 6, steps: int = 16, first: int = 0, alias: bool = True) ->
         {"observation": TensorDict({"x": after}, batch_size=[envs, steps])}, batch_size=[envs, steps]
     )
     return out
+
+
+def block_place(file: Any, column: int) -> tuple[int, int]:
+    """(offset in the file, bytes) of a column's first block."""
+    first = file.columns[column].first
+    return int(file.container.offsets[first]), int(file.container.sizes[first])

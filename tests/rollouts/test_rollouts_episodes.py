@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from rollout_worlds import world
+from rollout_worlds import block_place, world
 from tensordict import TensorDict
 
 from slipstream import RolloutStorage
@@ -172,7 +172,7 @@ def test_verify_finds_the_broken_file_and_its_place(folder, capsys):
     content = bytearray(path.read_bytes())
     with RolloutStorage(folder) as storage:
         file = storage.file(1)
-        offset, nbytes = file.columns[file.keys.index(("reward",))].places[0]
+        offset, nbytes = block_place(file, file.keys.index(("reward",)))
     content[offset + nbytes - 20] ^= 1
     path.write_bytes(content)
     capsys.readouterr()
@@ -235,7 +235,7 @@ def one_cut(folder):
 
 def damage(path, key):
     """Flip a bit in the first block of a key."""
-    offset, nbytes = (file := RolloutFile(path)).columns[file.keys.index((key,))].places[0]
+    offset, nbytes = block_place(file := RolloutFile(path), file.keys.index((key,)))
     content = bytearray(path.read_bytes())
     content[offset + nbytes - 20] ^= 1
     path.write_bytes(content)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from rollout_worlds import same, world
+from rollout_worlds import block_place, same, world
 
 from slipstream import RolloutStorage
 from slipstream.rollouts.episodes import find_episodes
@@ -70,8 +70,8 @@ def test_a_full_disk_is_told_and_nothing_is_lost_or_left(tmp_path, fault):
         storage._fs.__class__ = FullDisk
         storage._fs.__init__(*((1 << 60, fault) if isinstance(fault, str) else (fault,)))
         storage.save(world(first=5), 0)
-        assert storage._queue.wait_for_error(30)
-        with pytest.raises(RolloutError, match=r"rollout_000000.slip failed: OSError: .*No space left") as told:
+        assert storage._saver.wait_for_error(30)
+        with pytest.raises(RolloutError, match=r"failed at .*rollout_000000.slip: OSError: .*No space left") as told:
             storage.save(world(), 1)
         assert isinstance(told.value.__cause__, OSError)
         storage._fs.__init__()
@@ -106,14 +106,14 @@ def test_a_full_queue_does_as_it_was_told(tmp_path, policy):
 
     with RolloutStorage(tmp_path, threads=1, max_queue_size=2, queue_policy=policy, fs=Slow()) as storage:
         storage.save(world(), 0)
-        while storage._queue.pending() and not storage._queue._current:
+        while storage._saver.pending() and not storage._saver._running:
             pass
         storage.save(world(), 1)
         storage.save(world(), 2)
         if policy == "block":
             threading.Timer(0.05, gate.set).start()
         if policy == "raise":
-            with pytest.raises(RolloutError, match="2 snapshots wait"):
+            with pytest.raises(RolloutError, match="2 tasks wait"):
                 storage.save(world(), 3)
         else:
             storage.save(world(), 3)
@@ -211,7 +211,7 @@ def test_damage_is_told_with_its_key_and_place_and_the_rest_can_be_read(tmp_path
     batch, path = saved(tmp_path)
     file = RolloutFile(path)
     i = file.keys.index(("noise",))
-    offset, nbytes = file.columns[i].places[0]
+    offset, nbytes = block_place(file, i)
     broken = bytearray(path.read_bytes())
     broken[offset + nbytes - 40] ^= 255
     path.write_bytes(broken)
@@ -306,7 +306,7 @@ def one_cut(tmp_path):
 
 def test_the_error_of_a_broken_file_says_which_are_whole_and_how_to_go_on(one_cut):
     storage = RolloutStorage(one_cut)
-    remedy = r"rollout_000001.slip is cut off.*iterations 0,2,5 can be opened.*on_broken='skip'"
+    remedy = r"rollout_000001.slip: .*cut short.*iterations 0,2,5 can be opened.*on_broken='skip'"
     with pytest.raises(DamagedFileError, match=remedy):
         storage.slices(4)
     seen = []
@@ -325,7 +325,7 @@ def test_broken_files_are_skipped_with_a_warning_where_that_is_asked_for(one_cut
         assert [i for i, _ in storage] == [0, 2, 5]
     with pytest.warns(RuntimeWarning, match="rollout_000001.slip"):
         assert storage.slices(4, iterations=[1, 2], seed=0).sample(8)["reward"].shape == (8, 4)
-    with pytest.raises(DamagedFileError, match="cut off"):
+    with pytest.raises(DamagedFileError, match="cut short"):
         storage.load(1)
     told = []
     storage = RolloutStorage(one_cut, on_broken=lambda path, error: told.append(path.name))
@@ -335,7 +335,7 @@ def test_broken_files_are_skipped_with_a_warning_where_that_is_asked_for(one_cut
 
 def test_slices_of_a_batch_with_a_damaged_place_are_drawn_no_more(one_cut):
     path = one_cut / "rollout_000002.slip"
-    offset, nbytes = (file := RolloutFile(path)).columns[file.keys.index(("reward",))].places[0]
+    offset, nbytes = block_place(file := RolloutFile(path), file.keys.index(("reward",)))
     content = bytearray(path.read_bytes())
     content[offset + nbytes - 20] ^= 1
     path.write_bytes(content)

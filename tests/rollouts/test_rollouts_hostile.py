@@ -1,0 +1,162 @@
+"""Files whose checksums hold and whose numbers cannot be: refused by name, and the files beside them are still read."""
+
+import copy
+import random
+
+import numpy as np
+import pytest
+from rollout_worlds import same, world
+
+from slipstream import RolloutStorage
+from slipstream.cli.rollouts import main
+from slipstream.rollouts.reader import BROKEN, RolloutFile
+from slipstream.storage.container import Container, ContainerWriter, MemoryFile
+
+HUGE = 1 << 63
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three batches; the tests forge the second one."""
+    with RolloutStorage(tmp_path, threads=1) as storage:
+        for i in range(3):
+            storage.save(world(first=16 * i), i, note={"frames": i})
+    return tmp_path
+
+
+def forge(path, change, sections=None):
+    """Write the file again with a changed head, all checksums right."""
+    with Container.open(path, "roll") as container:
+        head, parts = copy.deepcopy(container.head), [container.view(n).copy() for n in range(len(container))]
+    change(head)
+    if sections is not None:
+        sections(parts)
+    file = MemoryFile()
+    writer = ContainerWriter(file, "roll")
+    for part in parts:
+        writer.add(part)
+    writer.finish(head)
+    path.write_bytes(file.join().tobytes())
+
+
+def column(name, value, i=0):
+    return lambda head: head["columns"][i].update({name: value})
+
+
+def top(name, value):
+    return lambda head: head.update({name: value})
+
+
+ABSURD = {
+    "group of 0": column("layout", [1, 0, 4]),
+    "span of 0": column("layout", [0, 1, 1]),
+    "no layout": column("layout", []),
+    "rows of 2^31": column("layout", [1, 1, (1 << 31) - 1]),
+    "layout of 2^63": column("layout", [1, HUGE, HUGE]),
+    "shape of 2^63": column("shape", [6, 16, HUGE]),
+    "shape whose product overflows": column("shape", [6, 16, 1 << 40, 1 << 40]),
+    "negative shape": column("shape", [6, 16, -1]),
+    "frames of 2^63": column("frames", HUGE),
+    "fewer frames": column("frames", 3),
+    "block far away": column("first", 10**6),
+    "negative block": column("first", -1),
+    "follows nothing": column("follows", 99, 4),
+    "follows itself": column("follows", 4, 4),
+    "follows a list": column("follows", [0], 4),
+    "stored nowhere": column("stored", None, 4),
+    "dtype of objects": column("dtype", "numpy:O"),
+    "dtype of a function": column("dtype", "zeros"),
+    "steps that are text": column("steps", "yes"),
+    "saved in 1e300": top("saved", 1e300),
+    "saved in the past": top("saved", -1.0),
+    "saved as text": top("saved", "now"),
+    "iteration of a float": top("iteration", 1.5),
+    "batch of 2^62 steps": top("lead", [1 << 31, 1 << 31]),
+    "batch of 2^63 environments": top("lead", [HUGE, 1]),
+    "three leading dimensions": top("lead", [6, 16, 40]),
+    "no tree": top("tree", None),
+    "tree of another batch": top("tree", ["dict", [["x", ["tensor", 0]]]]),
+    "tree with a link out of range": top("tree", ["dict", [["x", ["tensor", 7]]]]),
+    "no columns": top("columns", []),
+    "columns of text": top("columns", "all"),
+    "note of a tensor": top("note", ["dict", [["x", ["tensor", 0]]]]),
+}
+
+
+@pytest.mark.parametrize("name", ABSURD)
+def test_an_absurd_head_is_refused_and_listed(folder, name, capsys):
+    path = folder / "rollout_000001.slip"
+    forge(path, ABSURD[name])
+    with pytest.raises(BROKEN, match="rollout_000001.slip: "):
+        RolloutFile(path)
+    storage = RolloutStorage(folder, on_broken=lambda path, error: None)
+    assert storage.iterations() == [0, 2] and same(world(first=32), storage.load(2))
+    assert main(["ls", str(folder)]) == 0
+    assert "3 batches (1 of them broken)" in capsys.readouterr().out
+    assert main(["verify", str(folder)]) == 1 and "2 good, 1 broken" in capsys.readouterr().out
+    assert main(["show", str(folder)]) == 0 and main(["show", str(folder), "--all"]) == 1
+
+
+def test_an_untouched_head_is_read_again(folder):
+    path = folder / "rollout_000001.slip"
+    forge(path, lambda head: None)
+    assert same(world(first=16), RolloutFile(path).read())
+
+
+def test_stored_steps_that_do_not_fit_are_refused(folder):
+    path = folder / "rollout_000001.slip"
+    forge(path, lambda head: None, lambda parts: parts[-1].fill(0))  # the bits of the successor's own steps
+    file = RolloutFile(path)
+    with pytest.raises(BROKEN, match="other steps"):
+        file.read()
+    assert any("other steps" in problem for problem in file.damaged())
+
+
+def nodes(value, path=()):
+    """Every place in nested JSON."""
+    yield path
+    for key, child in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from nodes(child, (*path, key))
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(5000, marks=pytest.mark.soak)])
+def test_any_changed_value_of_the_head_is_read_or_refused(folder, count):
+    path = folder / "rollout_000001.slip"
+    good, rng = path.read_bytes(), random.Random(count)
+    values = [0, 1, -1, 2**31, 2**62, HUGE, 10**30, 0.5, 1e300, None, True, "x", "numpy:O", "float64", [], {}, [[1]], ["list", [1]], ["tensor", 0], ["learning", 0]]  # fmt: skip
+
+    def change(head):
+        *way, last = rng.choice([place for place in nodes(head) if place])
+        for key in way:
+            head = head[key]
+        head[last] = copy.deepcopy(rng.choice(values))
+
+    for _ in range(count):
+        path.write_bytes(good)
+        forge(path, change)
+        try:
+            file = RolloutFile(path)
+            list(file.damaged())
+            file.read()
+            file.read_slice(envs=0, steps=[0, 2])
+        except (*BROKEN, ValueError, IndexError, KeyError):  # the last three: what the batch holds cannot be sliced so
+            continue
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(5000, marks=pytest.mark.soak)])
+def test_any_changed_block_is_read_or_refused(folder, count):
+    path = folder / "rollout_000001.slip"
+    good, rng = path.read_bytes(), np.random.default_rng(count)
+
+    def change(parts):
+        part = parts[rng.integers(len(parts))]
+        for at in rng.integers(0, min(len(part), 200), 3):
+            part[at] = rng.integers(256)
+
+    for _ in range(count):
+        path.write_bytes(good)
+        forge(path, lambda head: None, change)
+        try:
+            RolloutFile(path).read()
+        except BROKEN:
+            continue
