@@ -190,10 +190,11 @@ class ColumnReader:
             out = np.empty((len(rows), g.row_bytes), np.uint8)
             self._gather(rows, out)
             return out
-        different, place = np.unique(rows, return_inverse=True)
-        out = np.empty((len(different), g.row_bytes), np.uint8)
-        self._gather(different, out)
-        return out.reshape(-1, g.frame_bytes)[place * g.span + frames % g.span]
+        begins = np.ones(len(rows), bool)  # consecutive frames of one row share it
+        np.not_equal(rows[1:], rows[:-1], out=begins[1:])
+        out = np.empty((np.count_nonzero(begins), g.row_bytes), np.uint8)
+        self._gather(rows[begins], out)
+        return out.reshape(-1, g.frame_bytes)[(begins.cumsum() - 1) * g.span + frames % g.span]
 
     def damaged(self) -> Iterator[tuple[int, int, str]]:
         """Yield (first frame, frame after the last, reason) of every group that cannot be decoded; decodes all of them."""

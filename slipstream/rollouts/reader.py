@@ -23,8 +23,8 @@ from slipstream.storage.serializer import MISSING, from_json, unflatten, walk_le
 
 BROKEN = (DamagedFileError, TooLargeError)  # the errors of a file that cannot be read
 _YEAR_3000 = 32_503_680_000  # seconds
+_SMALL = 1 << 20  # bytes that are not worth a count
 _STEP_BYTES = 16  # memory that finding the episodes takes per step
-_SMALL = 64 << 20  # bytes; more is counted against the reader's budget first
 
 
 class RolloutFile:
@@ -207,7 +207,7 @@ class RolloutFile:
         return out
 
     def _claim(self, nbytes: int) -> None:
-        if nbytes > _SMALL:
+        if nbytes > _SMALL:  # per call: the caller owns what it returns
             Reader(self.path).claim(nbytes)
 
     def _reader(self, i: int) -> ColumnReader:
