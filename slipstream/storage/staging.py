@@ -21,14 +21,17 @@ from slipstream.storage.serializer import Leaves
 ALIGN = 16  # bytes; enough for every dtype, and a thousand 4-byte step counters stay small
 SIGNED_MOMENTS = frozenset(("exp_avg", "momentum_buffer", "mu", "exp_avg_diff"))
 SQUARED_MOMENTS = frozenset(("exp_avg_sq", "max_exp_avg_sq", "square_avg", "exp_inf", "nu"))
-WHOLE = -1
+MOMENTS = SIGNED_MOMENTS | SQUARED_MOMENTS
+_COMPLETE = -1  # a tensor is copied as a whole, not a range of bytes that several tensors share
 _META = torch.device("meta")
 _QUANTIZED = frozenset((torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4))
-MOMENTS = SIGNED_MOMENTS | SQUARED_MOMENTS
+_KIND = attrgetter("dtype", "shape", "device")
+_ADDRESS = attrgetter("_cdata")
+_ROLE = {name: name for name in MOMENTS}.get  # None for other names
 
 
 class Storage(NamedTuple):
-    """A run of bytes that one or more tensors look at."""
+    """A range of bytes that one or more tensors show."""
 
     stream: int
     start: int  # bytes into the stream
@@ -37,7 +40,7 @@ class Storage(NamedTuple):
 
 
 class View(NamedTuple):
-    """How a tensor looks at its storage. `dtype` is torch's name, or NumPy's with the prefix `numpy:`."""
+    """How a tensor shows its storage. `dtype` is torch's name, or NumPy's with the prefix `numpy:`."""
 
     storage: int
     dtype: str
@@ -57,24 +60,22 @@ class Stream(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything lies. Two states of the same layout can be coded as a difference."""
+    """The place of every tensor. Two states of the same layout can be coded as a difference."""
 
     key: tuple[Any, ...]
     streams: tuple[Stream, ...]
     storages: tuple[Storage, ...]
     views: tuple[View, ...]
-    sources: tuple[
-        tuple[int, int], ...
-    ]  # per storage: the leaf to copy from; WHOLE, or the first byte of what several tensors share
+    sources: tuple[tuple[int, int], ...]  # per storage: the leaf to copy from, and the first byte to copy or _COMPLETE
     regions: tuple[tuple[str, int, int], ...]  # (device, start, end) in the host buffer
     nbytes: int
 
 
 def describe(leaves: Leaves) -> tuple[Any, ...]:
-    """What decides the layout of `leaves`: dtypes, shapes, strides, devices, roles and who shares storage with whom.
+    """Return what decides the layout of `leaves`: dtypes, shapes, strides, devices, roles and shared storages.
 
-    The trainer waits for this: one attribute of all tensors after the other, without a loop in Python. What of it can be saved
-    at all is looked at when it is first seen, in `plan`.
+    Training waits for this: it reads one attribute of all tensors after the other, without a loop in Python. Whether they can
+    be saved at all is checked when a layout is first seen, in `plan`.
     """
     tensors = leaves.data
     arrays: tuple[Any, ...] = ()
@@ -88,144 +89,103 @@ def describe(leaves: Leaves) -> tuple[Any, ...]:
         strides = () if all(map(Tensor.is_contiguous, tensors)) else tuple(map(Tensor.stride, tensors))
         storages = list(map(_ADDRESS, map(Tensor.untyped_storage, tensors)))
     except (RuntimeError, NotImplementedError):
-        for data, name in zip(leaves.data, leaves.names, strict=True):
-            _refuse_special(data, name)
+        _check_plain(leaves)
         raise
-    shared: tuple[tuple[int, int], ...] = ()  # the first tensor with the same storage, and where in it this one begins
+    shared: tuple[tuple[int, int], ...] = ()  # the first tensor with the same storage, and the offset of this one
     if len(set(storages)) != len(storages):
         first: dict[int, int] = {}
         shared = tuple((first.setdefault(s, i), tensors[i].storage_offset()) for i, s in enumerate(storages))
     return tuple(map(_KIND, tensors)), strides, shared, arrays, tuple(map(_ROLE, leaves.names))
 
 
-_KIND = attrgetter("dtype", "shape", "device")
-_ADDRESS = attrgetter("_cdata")
-_ROLE = {name: name for name in MOMENTS}.get  # None for what is no moment
-
-
-def _refuse_special(data: Any, name: Any) -> None:
-    if isinstance(data, np.ndarray):
-        if data.dtype.hasobject or data.dtype.names:
+def _check_plain(leaves: Leaves) -> None:
+    for data, name in zip(leaves.data, leaves.names, strict=True):
+        if isinstance(data, np.ndarray):
+            if data.dtype.hasobject or data.dtype.names:
+                raise TypeError(
+                    f"array {name!r} of dtype {data.dtype} is not plain numbers: save its columns as arrays"
+                )
+        elif data.layout is not torch.strided or data.dtype in _QUANTIZED or data.device == _META:
+            kind = f"{data.layout}, {data.dtype}, {data.device}"
             raise TypeError(
-                f"array {name!r} of dtype {data.dtype} is not plain numbers: save its columns as arrays of their own"
+                f"tensor {name!r} is not a plain dense tensor ({kind}): save to_dense(), dequantize() or its parts"
             )
-    elif data.layout is not torch.strided or data.dtype in _QUANTIZED or data.device == _META:
-        kind = f"{data.layout}, {data.dtype}, {data.device}"
-        raise TypeError(
-            f"tensor {name!r} is not a plain dense tensor ({kind}): save to_dense(), dequantize() or its parts"
-        )
 
 
-def _entries(key: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """What `describe` found, leaf by leaf: (dtype, shape) of an array; of a tensor also stride, offset, first sharer, device, role."""
-    kinds, strides, shared, arrays, roles = key
-    out: list[Any] = [None] * len(roles)
-    for i, dtype, shape in arrays:
-        out[i] = (dtype.str, shape)
-    places = [i for i, entry in enumerate(out) if entry is None]
-    for t, i in enumerate(places):
-        dtype, shape, device = kinds[t]
-        first, offset = (places[shared[t][0]], shared[t][1]) if shared else (i, 0)
-        out[i] = (dtype, shape, strides[t] if strides else _contiguous(shape), offset, first, device, roles[i] or "")
-    return out
+class _Part(NamedTuple):
+    """The leaves of one storage."""
+
+    device: str
+    width: int
+    role: str
+    leaves: list[int]
+    nbytes: int
+    low: int  # first byte of the storage to copy, or _COMPLETE
 
 
 def plan(leaves: Leaves, key: tuple[Any, ...]) -> Layout:
-    """Lay out the leaves that `describe` gave `key` for."""
-    for data, name in zip(leaves.data, leaves.names, strict=True):
-        _refuse_special(data, name)
-    entries = _entries(key)
+    """Lay out the leaves that `describe` gave `key` for: by device, width and role, so that similar numbers are neighbours."""
+    _check_plain(leaves)
     groups: dict[Any, list[int]] = {}
-    for i, entry in enumerate(entries):
-        groups.setdefault(("numpy", i) if len(entry) == 2 else ("tensor", entry[4]), []).append(i)
-    parts = []  # (device, width, role, leaves, nbytes, first byte or WHOLE)
-    for group in groups.values():
-        entry = entries[group[0]]
-        if len(entry) == 2:
-            dtype = np.dtype(entry[0])
-            width = dtype.itemsize if dtype.kind in "biufc" and dtype.itemsize in (1, 2, 4, 8) else 1
-            parts.append(("cpu", width, "", group, dtype.itemsize * int(np.prod(entry[1], dtype=object)), WHOLE))
-            continue
-        nbytes, low = int(np.prod(entry[1], dtype=object)) * entry[0].itemsize, WHOLE
-        if any(
-            entries[i][:4] != entry[:4] for i in group
-        ):  # different views of one storage: keep all that lies between them
-            ranges = [_extent(entries[i]) for i in group]
-            low = min(r[0] for r in ranges) // 16 * 16  # every dtype's offsets stay whole numbers
-            nbytes = max(r[1] for r in ranges) - low
-        parts.append((str(entry[5]), _width(entry[0]), entry[6], group, nbytes, low))
-    order = sorted(range(len(parts)), key=lambda p: (parts[p][0] != "cpu", *parts[p][:3], p))
+    for i, data in enumerate(leaves.data):
+        groups.setdefault((i,) if isinstance(data, np.ndarray) else data.untyped_storage()._cdata, []).append(i)
+    parts = [_make_part(leaves, group) for group in groups.values()]
     streams: list[Stream] = []
-    storages: list[Storage] = [Storage(0, 0, 0, "")] * len(parts)
     regions: list[tuple[str, int, int]] = []
-    views: list[View | None] = [None] * len(entries)
+    storages: dict[int, Storage] = {}
+    views: dict[int, View] = {}
     position, previous = 0, None
-    for p in order:
-        device, width, role, group, nbytes, low = parts[p]
-        if (device, width) != previous:
+    for p in sorted(range(len(parts)), key=lambda p: (parts[p].device != "cpu", *parts[p][:3], p)):
+        part = parts[p]
+        if part[:2] != previous:
             position = -(-position // 64) * 64
-            if previous is None or device != previous[0]:
-                regions.append((device, position, position))
-            streams.append(Stream(width, position, 0))
-            previous = (device, width)
+            if previous is None or part.device != previous[0]:
+                regions.append((part.device, position, position))
+            streams.append(Stream(part.width, position, 0))
+            previous = part[:2]
         start = -(-position // ALIGN) * ALIGN
-        position = start + nbytes
-        storages[p] = Storage(len(streams) - 1, start - streams[-1].start, nbytes, role)
+        position = start + part.nbytes
+        storages[p] = Storage(len(streams) - 1, start - streams[-1].start, part.nbytes, part.role)
         streams[-1] = streams[-1]._replace(nbytes=position - streams[-1].start)
-        regions[-1] = (device, regions[-1][1], position)
-        for i in group:
-            views[i] = _view(entries[i], p, low)
-    sources = tuple((part[3][0], part[5]) for part in parts)
-    return Layout(
-        key,
-        tuple(streams),
-        tuple(storages),
-        tuple(v for v in views if v is not None),
-        sources,
-        tuple(regions),
-        position,
+        regions[-1] = (part.device, regions[-1][1], position)
+        views.update((i, _make_view(leaves.data[i], p, part.low)) for i in part.leaves)
+    placed = tuple(storages[p] for p in range(len(parts))), tuple(views[i] for i in range(len(leaves.data)))
+    sources = tuple((part.leaves[0], part.low) for part in parts)
+    return Layout(key, tuple(streams), *placed, sources, tuple(regions), position)
+
+
+def _make_part(leaves: Leaves, group: list[int]) -> _Part:
+    first = leaves.data[group[0]]
+    if isinstance(first, np.ndarray):
+        numbers = first.dtype.kind in "biufc" and first.dtype.itemsize in (1, 2, 4, 8)
+        return _Part("cpu", first.dtype.itemsize if numbers else 1, "", group, first.nbytes, _COMPLETE)
+    size = first.dtype.itemsize // 2 if first.dtype.is_complex else first.dtype.itemsize
+    nbytes, low = first.numel() * first.dtype.itemsize, _COMPLETE
+    tensors = [leaves.data[i] for i in group]
+    if len({(t.dtype, t.shape, t.stride(), t.storage_offset()) for t in tensors}) > 1:
+        # different views of one storage: copy all bytes from the first one shown to the last
+        ranges = [_shown_bytes(t) for t in tensors]
+        low = min(start for start, _ in ranges) // 16 * 16  # the offset is a multiple of every itemsize
+        nbytes = max(end for _, end in ranges) - low
+    return _Part(
+        str(first.device), size if size in (1, 2, 4, 8) else 1, _ROLE(leaves.names[group[0]]) or "", group, nbytes, low
     )
 
 
-def _view(entry: tuple[Any, ...], storage: int, low: int) -> View:
-    if len(entry) == 2:
-        return View(storage, f"numpy:{entry[0]}", tuple(entry[1]), (), 0, "cpu")
-    dtype, shape, stride, offset, _, device, _ = entry
-    name = str(dtype).removeprefix("torch.")
-    if low != WHOLE:
-        return View(storage, name, tuple(shape), tuple(stride), offset - low // dtype.itemsize, str(device))
-    return View(storage, name, tuple(shape), _kept_stride(shape, stride), 0, str(device))
+def _shown_bytes(tensor: Tensor) -> tuple[int, int]:
+    """First and last + 1 byte of its storage that a tensor shows."""
+    start = int(tensor.storage_offset())
+    last = start + sum((s - 1) * t for s, t in zip(tensor.shape, tensor.stride(), strict=True))
+    return start * tensor.dtype.itemsize, (last + 1 if tensor.numel() else start) * tensor.dtype.itemsize
 
 
-def _kept_stride(shape: Any, stride: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a tensor copied on its own: its own order of dimensions where it has no holes, else contiguous."""
-    expected = 1
-    for size, step in sorted(((s, t) for s, t in zip(shape, stride, strict=True) if s != 1), key=lambda pair: pair[1]):
-        if step != expected:
-            return _contiguous(shape)
-        expected *= size
-    return tuple(stride)
-
-
-def _contiguous(shape: Any) -> tuple[int, ...]:
-    out, run = [], 1
-    for size in reversed(shape):
-        out.append(run)
-        run *= max(size, 1)
-    return tuple(reversed(out))
-
-
-def _extent(entry: tuple[Any, ...]) -> tuple[int, int]:
-    dtype, shape, stride, offset = entry[:4]
-    if 0 in shape:
-        return offset * dtype.itemsize, offset * dtype.itemsize
-    last = offset + sum((s - 1) * t for s, t in zip(shape, stride, strict=True))
-    return offset * dtype.itemsize, (last + 1) * dtype.itemsize
-
-
-def _width(dtype: torch.dtype) -> int:
-    size = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
-    return size if size in (1, 2, 4, 8) else 1
+def _make_view(data: Any, storage: int, low: int) -> View:
+    if isinstance(data, np.ndarray):
+        return View(storage, f"numpy:{data.dtype.str}", tuple(data.shape), (), 0, "cpu")
+    name, shape, device = str(data.dtype).removeprefix("torch."), tuple(data.shape), str(data.device)
+    if low != _COMPLETE:
+        return View(storage, name, shape, data.stride(), data.storage_offset() - low // data.dtype.itemsize, device)
+    return View(storage, name, shape, torch.empty_like(data, device=_META).stride(), 0, device)  # without holes
 
 
 class Buffer:
@@ -239,15 +199,15 @@ class Buffer:
         self._device = [torch.zeros(b - a, dtype=torch.uint8, device=d) for d, a, b in self._gpus]
         self._events: list[Any] = []
         self._arrays: list[tuple[np.ndarray, int]] = []  # (where to, from which leaf)
-        self._spans: list[tuple[Tensor, int, int]] = []  # what several tensors share, from its first byte on
-        copies: dict[
-            Any, tuple[list[Tensor], list[int]]
-        ] = {}  # one call, on a GPU one launch, for all of one dtype on one device
+        self._spans: list[
+            tuple[Tensor, int, int]
+        ] = []  # bytes that several tensors share: (where to, leaf, first byte)
+        copies: dict[Any, tuple[list[Tensor], list[int]]] = {}  # all of one dtype and device in one call
         for p, (leaf, low) in enumerate(layout.sources):
             target = self._target(p)
             if layout.views[leaf].dtype.startswith("numpy:"):
                 self._arrays.append((target.numpy(), leaf))
-            elif low != WHOLE:
+            elif low != _COMPLETE:
                 self._spans.append((target, leaf, low))
             else:
                 targets, leaves = copies.setdefault((target.device, target.dtype), ([], []))
@@ -265,11 +225,10 @@ class Buffer:
             gpu = next(i for i, (device, _, _) in enumerate(self._gpus) if str(device) == view.device)
             flat, start = self._device[gpu], start - self._gpus[gpu][1]
         piece = flat[start : start + storage.nbytes]
-        if low != WHOLE or view.dtype.startswith("numpy:"):
+        if low != _COMPLETE or view.dtype.startswith("numpy:"):
             return piece
-        return piece.view(getattr(torch, view.dtype)).as_strided(
-            view.shape, view.stride, start // getattr(torch, view.dtype).itemsize
-        )
+        dtype = getattr(torch, view.dtype)
+        return piece.view(dtype).as_strided(view.shape, view.stride, start // dtype.itemsize)
 
     def fill(self, data: list[Any]) -> None:
         """Copy the leaves in; on a GPU the copies are queued behind the work already there."""
@@ -293,7 +252,7 @@ class Buffer:
                 self._events.append(event)
 
     def fetch(self) -> np.ndarray:
-        """The snapshot as host bytes, once it has come over from the GPUs. Called by the saver's thread."""
+        """Return the snapshot as host bytes after it was copied from the GPUs. Called by the saver's thread."""
         events = iter(self._events)
         for (device, start, end), staged in zip(self._gpus, self._device, strict=True):
             if device.type != "cuda":
@@ -317,22 +276,20 @@ def _side_stream(device: torch.device) -> Any:
 
 
 class Staging:
-    """Buffers that come back: a saver that keeps its rhythm takes memory once."""
+    """A pool of buffers: a saver that saves the same tensors again allocates memory once."""
 
     def __init__(self) -> None:
-        self._known: dict[
-            Any, tuple[Layout, list[Buffer]]
-        ] = {}  # by what `describe` found: the layout, and buffers that are free
+        self._known: dict[Any, tuple[Layout, list[Buffer]]] = {}  # by key: the layout and its free buffers
         self._lock = threading.Lock()
 
     def snapshot(self, leaves: Leaves) -> Buffer:
-        """A buffer that holds the leaves as they are now; give it back with `release`."""
+        """Copy the leaves as they are now into a buffer; give it back with `release`."""
         key = describe(leaves)
         with self._lock:
             known = self._known.get(key)
             if known is None:
                 known = plan(leaves, key), []
-                while len(self._known) >= 4:  # states of more shapes than this are not a rhythm: let the oldest go
+                while len(self._known) >= 4:  # more layouts than this do not repeat: forget the oldest
                     del self._known[next(iter(self._known))]
                 self._known[key] = known
             layout, free = known
