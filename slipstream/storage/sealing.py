@@ -8,7 +8,7 @@ import weakref
 from collections import deque
 from typing import Protocol
 
-from slipstream.storage.codec.workers import lower_priority
+from slipstream.storage.background import lower_priority
 
 
 class Sealable(Protocol):

@@ -9,7 +9,6 @@ from slipstream.storage.codec import (
     CHUNK_BYTES,
     CodecError,
     Scratch,
-    Workers,
     decode_chunk,
     dequantise_moments,
     encode_chunk,
@@ -180,12 +179,3 @@ def test_moments_in_eight_bits_are_near_and_stay_put(count, signed, seed, expone
 def test_moments_that_overflowed_stay_huge():
     opened = dequantise_moments(quantise_moments(np.array([np.inf, 1.0], np.float32), False), 2, False)
     assert opened[0] == np.inf and opened[1] > 0
-
-
-def test_workers_keep_order_and_raise_what_failed():
-    workers = Workers(2)
-    assert list(workers.map(lambda x: x * x, range(50))) == [x * x for x in range(50)]
-    with pytest.raises(ZeroDivisionError):
-        list(workers.map(lambda x: 1 // (3 - x), range(50)))
-    assert list(workers.map(str, [1])) == ["1"]
-    workers.close()

@@ -10,13 +10,11 @@ from slipstream.storage.codec.chunks import (
     quantise_moments,
 )
 from slipstream.storage.codec.registry import CodecError
-from slipstream.storage.codec.workers import Workers
 
 __all__ = [
     "CHUNK_BYTES",
     "CodecError",
     "Scratch",
-    "Workers",
     "decode_chunk",
     "dequantise_moments",
     "encode_chunk",
