@@ -13,7 +13,7 @@ from slipstream.collectors.producer import tensors_of
 from slipstream.models.policy import build_policy
 
 
-class Told(nn.Module):
+class UpdateCounter(nn.Module):
     """Every weight is the number of updates so far; it says which ones it saw at the beginning and at the end of each step."""
 
     def __init__(self, pause_s: float = 0.0) -> None:
@@ -37,7 +37,7 @@ class Told(nn.Module):
 
 
 @torch.no_grad()
-def learn(policy: Told) -> None:
+def learn(policy: UpdateCounter) -> None:
     for weight in policy.weights:
         weight.add_(1.0)
         time.sleep(0.0002)  # an update takes a while, in which the weights belong together in no sense
@@ -71,27 +71,27 @@ def versions(collector, batches: int, update) -> list[int]:
 
 
 def test_data_are_one_update_old_and_say_so(pipeline):
-    policy = Told()
+    policy = UpdateCounter()
     assert versions(pipeline(policy), 6, lambda: learn(policy)) == [0, 0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("staleness", [1, 2, 3])
 @pytest.mark.parametrize("prefetch", [1, 2, 5])
-def test_data_are_exactly_so_old_as_asked_for_however_many_batches_may_wait(pipeline, staleness, prefetch):
-    policy = Told()
+def test_staleness_is_exact_for_any_prefetch_count(pipeline, staleness, prefetch):
+    policy = UpdateCounter()
     collector = pipeline(policy, prefetch_count=prefetch, max_staleness=staleness)
     assert versions(collector, 8, lambda: learn(policy)) == [max(0, k - 1 - staleness) for k in range(1, 9)]
 
 
 def test_on_policy_data_are_of_the_present_weights(pipeline):
-    policy = Told()
+    policy = UpdateCounter()
     assert versions(pipeline(policy, on_policy=True), 5, lambda: learn(policy)) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("on_policy", [False, True])
 @pytest.mark.parametrize("slow", ["env", "learner"])
-def test_every_step_of_a_batch_acts_with_the_whole_weights_of_its_version(pipeline, on_policy, slow):
-    policy = Told(pause_s=0.0005 if slow == "env" else 0.0)
+def test_every_step_acts_with_complete_weights_of_its_version(pipeline, on_policy, slow):
+    policy = UpdateCounter(pause_s=0.0005 if slow == "env" else 0.0)
     collector = pipeline(policy, on_policy=on_policy)
     for _ in range(6):
         batch = collector.rollout()
@@ -108,8 +108,8 @@ def test_every_step_of_a_batch_acts_with_the_whole_weights_of_its_version(pipeli
                 policy.share.sub_(2.0)
 
 
-def test_on_policy_weights_published_early_may_be_written_while_they_collect(pipeline):
-    policy = Told(pause_s=0.0005)
+def test_published_on_policy_weights_may_be_written_at_once(pipeline):
+    policy = UpdateCounter(pause_s=0.0005)
     collector = pipeline(policy, on_policy=True)
     for number in range(4):
         batch = collector.rollout()
@@ -124,7 +124,7 @@ def test_on_policy_weights_published_early_may_be_written_while_they_collect(pip
 
 
 def test_on_policy_weights_are_copied_once(pipeline):
-    collector = pipeline(Told(), on_policy=True)
+    collector = pipeline(UpdateCounter(), on_policy=True)
     collector.rollout()
     collector.publish()
     collector.settle()
@@ -133,7 +133,7 @@ def test_on_policy_weights_are_copied_once(pipeline):
 
 
 def test_a_state_of_older_data_goes_on_on_policy(pipeline):
-    policy = Told()
+    policy = UpdateCounter()
     collector = pipeline(policy)
     versions(collector, 3, lambda: learn(policy))
     twin = pipeline(policy, on_policy=True)
@@ -141,8 +141,8 @@ def test_a_state_of_older_data_goes_on_on_policy(pipeline):
     assert versions(twin, 3, lambda: learn(policy)) == [3, 4, 5]
 
 
-def test_publish_lets_the_next_batch_begin_with_the_weights_of_that_moment(pipeline):
-    policy = Told()
+def test_publish_starts_the_next_batch_with_present_weights(pipeline):
+    policy = UpdateCounter()
     collector = pipeline(policy, on_policy=True)
     collector.rollout()
     learn(policy)
@@ -155,7 +155,7 @@ def test_publish_lets_the_next_batch_begin_with_the_weights_of_that_moment(pipel
 
 
 def test_publishing_the_same_update_twice_is_refused(pipeline):
-    collector = pipeline(Told())
+    collector = pipeline(UpdateCounter())
     collector.rollout()
     collector.publish()
     with pytest.raises(RuntimeError, match="once for each batch"):
@@ -253,7 +253,7 @@ def test_the_batches_are_those_of_the_base(counter_env, policy, pipeline):
 
 
 def test_iteration_ends_with_total_frames_and_says_so_again(pipeline):
-    collector = pipeline(Told(), 12, total_frames=60)
+    collector = pipeline(UpdateCounter(), 12, total_frames=60)
     assert len(list(collector)) == 5
     assert list(collector) == []
     with pytest.raises(RuntimeError, match="all its batches"):
@@ -261,14 +261,14 @@ def test_iteration_ends_with_total_frames_and_says_so_again(pipeline):
 
 
 def test_a_loop_left_early_goes_on_where_it_was(pipeline):
-    collector = pipeline(Told(), 12, total_frames=72)
+    collector = pipeline(UpdateCounter(), 12, total_frames=72)
     next(iter(collector))
     rest = [int(batch["policy_version"][0, 0]) for batch in collector]
     assert rest == [0, 1, 2, 3, 4]
 
 
 def test_a_ring_that_is_deep_enough_is_used_as_it_is(pipeline):
-    collector = pipeline(Told(), 12, base={"return_same_td": True, "ring_size": 3})
+    collector = pipeline(UpdateCounter(), 12, base={"return_same_td": True, "ring_size": 3})
     first = collector.rollout()
     kept = first.clone()
     assert torch.equal(first["reward"], kept["reward"])
@@ -278,27 +278,27 @@ def test_a_ring_that_is_deep_enough_is_used_as_it_is(pipeline):
 
 
 def test_a_ring_that_is_too_small_is_refused_with_the_remedy(counter_env):
-    base = SyncDataCollector(counter_env(3), Told(), 12, return_same_td=True, ring_size=1)
+    base = SyncDataCollector(counter_env(3), UpdateCounter(), 12, return_same_td=True, ring_size=1)
     with pytest.raises(ValueError, match="ring_size=3 or more, or return_same_td=False"):
         PipelinedDataCollector(base)
 
 
 def test_settings_that_cannot_be_are_refused(counter_env):
-    base = SyncDataCollector(counter_env(3), Told(), 12)
+    base = SyncDataCollector(counter_env(3), UpdateCounter(), 12)
     for settings, message in (
         ({"prefetch_count": 0}, "at least 1"),
         ({"max_staleness": 0}, "on_policy=True"),
         ({"lane": "process"}, "unknown lane"),
         ({"lane": "stream"}, "lane='thread'"),
         ({"fixed_memory": True}, "GPU"),
-        ({"policy": Told()}, "other collectors"),
+        ({"policy": UpdateCounter()}, "other collectors"),
     ):
         with pytest.raises(ValueError, match=message):
             PipelinedDataCollector(base, **settings)
 
 
 def test_what_draws_from_the_global_generator_is_named(pipeline):
-    class Draws(Told):
+    class Draws(UpdateCounter):
         def forward(self, observation):
             return super().forward(observation) | {"action": torch.rand(len(observation["count"]), 1)}
 
@@ -315,13 +315,13 @@ def test_postprocessing_happens_beside_the_learner(pipeline):
         where.append(threading.current_thread().name)
         return batch.set("twice", 2 * batch["reward"])
 
-    batch = pipeline(Told(), postproc=double).rollout()
+    batch = pipeline(UpdateCounter(), postproc=double).rollout()
     assert torch.equal(batch["twice"], 2 * batch["reward"])
     assert where[0] == "slipstream collector thread"
 
 
 def test_the_learner_s_own_policy_is_left_alone(pipeline):
-    policy = Told()
+    policy = UpdateCounter()
     collector = pipeline(policy)
     collector.rollout()
     assert all(weight.requires_grad for weight in policy.weights)

@@ -27,7 +27,7 @@ def test_a_generator_is_read_ahead_in_its_order():
         assert collector.frames == 21
 
 
-def test_a_generator_is_read_ahead_by_prefetch_count_and_no_further():
+def test_a_generator_is_read_ahead_by_prefetch_count():
     read = []
 
     def source():
@@ -58,7 +58,7 @@ def test_on_policy_reads_nothing_before_it_is_asked_for():
         assert len(read) == 2
 
 
-def test_an_error_of_the_base_comes_after_the_batches_before_it_and_is_not_forgotten():
+def test_an_error_of_the_base_is_raised_in_turn_and_again():
     def source():
         yield from numbered(2)
         raise OSError("the disk")
@@ -103,7 +103,7 @@ def test_a_copier_copies_shared_memory_once_and_keeps_the_views():
     assert moved["a"].sum() > 0
 
 
-def test_a_copier_does_not_carry_a_large_memory_for_a_small_view_of_it():
+def test_a_copier_copies_only_a_small_view_of_a_large_storage():
     batch = TensorDict({"x": torch.arange(1000.0)[10:14]}, [4])
     moved = DeviceCopier(torch.device("cpu"))(batch)
     assert moved["x"].tolist() == [10, 11, 12, 13]
@@ -182,7 +182,7 @@ def test_a_torchrl_collector_is_handed_the_weights_of_each_version(torchrl_colle
     assert seen == ([0, 1, 2, 3, 4, 5] if on_policy else [0, 0, 1, 2, 3, 4])
 
 
-def test_a_torchrl_collector_that_shares_the_trained_weights_is_named(torchrl_collector):
+def test_a_torchrl_collector_with_shared_weights_is_refused(torchrl_collector):
     policy = linear()
     base = torchrl_collector(policy)
     with pytest.warns(UserWarning, match="copy.deepcopy"):
@@ -194,7 +194,7 @@ def test_a_torchrl_collector_that_shares_the_trained_weights_is_named(torchrl_co
         PipelinedDataCollector(base, on_policy=True).shutdown()
 
 
-def test_a_torchrl_collector_that_overwrites_its_batches_is_refused(torchrl_collector):
+def test_a_torchrl_collector_with_one_memory_is_refused(torchrl_collector):
     base = torchrl_collector(linear(), return_same_td=True)
     with pytest.raises(ValueError, match="return_same_td=True"):
         PipelinedDataCollector(base, on_policy=True)

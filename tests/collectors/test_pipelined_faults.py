@@ -80,7 +80,7 @@ def fail_at(collector, step: int, kind: type[BaseException], what: object = "") 
     env._advance = failing
 
 
-def test_an_error_in_the_thread_comes_at_its_batch_with_the_place_it_happened(pipeline):
+def test_an_error_in_the_thread_is_raised_with_its_traceback(pipeline):
     collector = pipeline()
     fail_at(collector, 2 * 4 + 1, ZeroDivisionError, "the third batch")
     assert len([collector.rollout() for _ in range(2)]) == 2
@@ -152,7 +152,7 @@ def test_a_collector_that_is_dropped_ends_its_thread(pipeline):
     assert eventually(lambda: threads() == before)
 
 
-def test_a_collector_that_is_dropped_while_its_thread_collects_is_not_held_by_it(pipeline):
+def test_a_busy_thread_does_not_keep_a_dropped_collector_alive(pipeline):
     begun, go_on = threading.Event(), threading.Event()
     collector = pipeline()
     collector.rollout()
@@ -199,7 +199,7 @@ def test_a_child_process_says_that_the_thread_stayed_behind(pipeline):
 
 
 @pytest.mark.parametrize("how", ["pass", "raise KeyError('learner')", "import sys; sys.exit(0)"])
-def test_the_interpreter_leaves_without_a_word_whatever_is_being_collected(how):
+def test_the_interpreter_exits_cleanly_while_collecting(how):
     program = f"""
 import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})
 import torch
@@ -244,7 +244,7 @@ def test_threads_and_handles_do_not_grow_over_a_thousand_starts(pipeline):
 # -- the thread lane alone -------------------------------------------------------------------------------------------------------
 
 
-def test_a_lane_produces_no_more_than_it_is_allowed_nor_than_may_wait():
+def test_a_lane_produces_what_is_allowed_and_fits():
     made = []
     lane = ThreadLane(lambda number: made.append(number) or number, depth=2)
     lane.allow(1)

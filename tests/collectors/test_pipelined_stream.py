@@ -54,7 +54,7 @@ def fake_streams(monkeypatch):
     return FakeStream.log
 
 
-def test_rollouts_are_queued_behind_the_publication_and_before_the_update(counter_env, fake_streams):
+def test_rollouts_are_queued_between_publish_and_update(counter_env, fake_streams):
     policy = Counted()
     base = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True, ring_size=1)
     with PipelinedDataCollector(base, fixed_memory=True) as collector:
@@ -74,7 +74,7 @@ def test_rollouts_are_queued_behind_the_publication_and_before_the_update(counte
     assert fake_streams[-4:] == steady
 
 
-def test_on_policy_rollouts_are_queued_when_the_weights_are_published(counter_env, fake_streams):
+def test_on_policy_rollouts_are_queued_by_publish(counter_env, fake_streams):
     policy = Counted()
     base = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True, ring_size=1)
     with PipelinedDataCollector(base, on_policy=True) as collector:

@@ -16,7 +16,7 @@ def _equal(a: TensorDict, b: TensorDict) -> bool:
 
 
 @pytest.mark.parametrize("return_same_td", [True, False])
-def test_batch_holds_every_frame_in_order_with_its_final_observation(counter_env, policy, return_same_td):
+def test_a_batch_has_all_frames_and_final_observations(counter_env, policy, return_same_td):
     batch = SyncDataCollector(counter_env(2), policy, 12, return_same_td=return_same_td).rollout()
     assert batch.batch_size == (2, 6)
     # Env 0 terminates at its step 2, env 1 is truncated at its step 3; the frame that follows only resets.
@@ -79,7 +79,7 @@ def test_further_keys_of_the_policy_are_stored_in_their_own_dtype(counter_env, p
     assert batch["choice"].tolist() == [[0, 1, 2], [0, 1, 2]]
 
 
-def test_the_value_after_the_last_frame_comes_from_the_value_method_when_there_is_one(counter_env, policy):
+def test_the_last_value_comes_from_the_value_method(counter_env, policy):
     class Critic:
         asked = 0
 
@@ -127,7 +127,7 @@ def test_no_gradient_is_recorded(counter_env):
 # -- counting ------------------------------------------------------------------------------------------------------------
 
 
-def test_iteration_stops_at_total_frames_and_goes_on_when_more_are_asked_for(counter_env, policy):
+def test_iteration_stops_at_total_frames_and_can_continue(counter_env, policy):
     collector = SyncDataCollector(counter_env(2), policy, 8, total_frames=20)
     assert sum(batch.numel() for batch in collector) == 24
     assert collector.frames == collector._frames == 24
@@ -193,7 +193,7 @@ def test_a_policy_that_breaks_the_protocol_is_told_how(counter_env, policy, chan
         SyncDataCollector(counter_env(2), lambda obs: change(policy(obs)), 4).rollout()
 
 
-def test_nan_actions_raise_once_at_the_check_and_the_collector_goes_on(counter_env, policy):
+def test_nan_actions_raise_once_and_collecting_continues(counter_env, policy):
     bad = [True]
 
     def sometimes(obs):
@@ -210,7 +210,7 @@ def test_nan_actions_raise_once_at_the_check_and_the_collector_goes_on(counter_e
     assert batch["observation", "count"][0, :, 1:].tolist() == [[1, 1], [1, 2], [2, 0], [2, 1]]
 
 
-def test_rollout_without_check_leaves_the_reading_back_to_the_caller(counter_env):
+def test_rollout_without_check_reads_nothing_back(counter_env):
     collector = SyncDataCollector(counter_env(2), lambda obs: torch.full((2, 1), torch.nan), 4)
     assert collector.rollout(check=False)["action"].isnan().all()
     with pytest.raises(BadActionError):
@@ -246,7 +246,7 @@ def test_an_exception_in_the_policy_leaves_the_collector_usable(counter_env, pol
     }
 
 
-def test_the_state_saved_after_an_interruption_is_that_of_a_fresh_episode(counter_env, policy):
+def test_the_state_after_an_interruption_is_a_fresh_episode(counter_env, policy):
     def interrupted(obs):
         if obs["count"][0, 2] == 1:
             raise KeyboardInterrupt
@@ -263,7 +263,7 @@ def test_the_state_saved_after_an_interruption_is_that_of_a_fresh_episode(counte
 # -- exploration ---------------------------------------------------------------------------------------------------------
 
 
-def test_exploration_type_reaches_the_policy_and_an_outer_block_wins(counter_env, policy):
+def test_an_outer_exploration_type_overrides_the_collectors(counter_env, policy):
     seen = []
 
     def watching(obs):
@@ -330,7 +330,7 @@ def test_postproc_sees_every_batch(counter_env, policy):
     assert set(collector.collect().keys()) == {"reward"}
 
 
-def test_after_shutdown_calls_say_so_and_lent_batches_stay_readable(counter_env, policy):
+def test_after_shutdown_calls_raise_and_batches_stay_readable(counter_env, policy):
     with SyncDataCollector(counter_env(2), policy, 4, return_same_td=True) as collector:
         batch = collector.rollout()
     collector.shutdown()
@@ -360,7 +360,7 @@ def test_batches_are_delivered_on_the_device_asked_for(counter_env, policy, retu
 # -- fit for a CUDA graph ------------------------------------------------------------------------------------------------
 
 
-def test_filling_a_slot_reads_nothing_back_and_has_no_data_dependent_shape(counter_env, policy):
+def test_a_rollout_reads_nothing_back_and_has_fixed_shapes(counter_env, policy):
     # Tensors on the meta device hold no data: reading one back, or a shape that follows from one, raises.
     collector = SyncDataCollector(counter_env(3, "meta"), policy, 12, return_same_td=True)
     assert collector.rollout(check=False)["observation", "count"].shape == (3, 4, 3)

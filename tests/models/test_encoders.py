@@ -49,7 +49,7 @@ def test_a_category_is_not_taken_for_a_size():
     assert not torch.allclose(second - first, third - second)
 
 
-def test_the_order_in_which_an_env_names_its_observations_does_not_matter():
+def test_the_order_of_observations_does_not_matter():
     spec = {"b": Box((2,)), "a": Box((3,))}
     torch.manual_seed(0)
     one = DictEncoder(spec, [8])
@@ -65,7 +65,7 @@ def test_only_the_keys_asked_for_are_read():
     assert policy({"b": torch.randn(4, 2)})["action"].shape == (4, 2)
 
 
-def test_a_key_that_the_env_does_not_give_is_refused_with_those_it_does():
+def test_an_unknown_key_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match=r"no observation \['c'\].*\['a', 'b'\]"):
         build_policy({"a": Box((3,)), "b": Box((2,))}, ACTION, ModelConfig(keys=["c"]))
 

@@ -33,7 +33,7 @@ def test_beta_log_prob_and_entropy_are_torchs_on_the_unit_interval():
     torch.testing.assert_close(head.entropy(parameters), unit.entropy(), rtol=1e-4, atol=1e-4)
 
 
-def test_beta_parameters_are_one_plus_softplus_so_that_there_is_one_peak():
+def test_beta_parameters_are_one_plus_softplus():
     head = BetaHead(5, 1, -1.0, 1.0)
     head.alpha_layer.bias.data.fill_(2.0)
     alpha, beta = head(torch.zeros(1, 5))
@@ -41,7 +41,7 @@ def test_beta_parameters_are_one_plus_softplus_so_that_there_is_one_peak():
     assert beta.item() == pytest.approx(1 + 0.6931472 + 1e-6)
 
 
-def test_beta_mean_mode_and_samples_lie_in_the_box_and_where_the_distribution_has_them():
+def test_beta_mean_mode_and_samples_match_the_distribution():
     head = BetaHead(5, 1, -2.0, 6.0)
     parameters = (torch.full((MANY, 1), 2.0), torch.full((MANY, 1), 6.0))
     assert head.mean(parameters)[0] == pytest.approx(-2 + 8 * 0.25)

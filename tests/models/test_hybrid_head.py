@@ -34,7 +34,7 @@ def reference(parameters, action):
     return log_prob, beta.entropy().sum(-1) + (switch.entropy() * works).sum(-1)
 
 
-def test_log_prob_and_entropy_are_torchs_with_each_component_in_its_own_bounds():
+def test_log_prob_and_entropy_match_torch_in_the_bounds():
     head = make_head()
     parameters = head(FEATURES, WORKS)
     action = head.sample(parameters)
@@ -45,7 +45,7 @@ def test_log_prob_and_entropy_are_torchs_with_each_component_in_its_own_bounds()
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
 
-def test_samples_lie_in_their_bounds_and_a_masked_switch_is_never_on():
+def test_samples_are_in_bounds_and_masked_switches_off():
     head = make_head()
     head.switch_layer.bias.data.fill_(9.0)  # wants to, always
     parameters = head(FEATURES.repeat(200, 1), WORKS.repeat(200, 1))
@@ -56,7 +56,7 @@ def test_samples_lie_in_their_bounds_and_a_masked_switch_is_never_on():
         assert action[:, 2].sum() > 700
 
 
-def test_where_the_switch_does_nothing_it_has_no_part_in_log_prob_and_no_gradient():
+def test_a_masked_switch_has_no_log_prob_and_no_gradient():
     head = make_head()
     blocked = torch.zeros(6, 1)
     parameters = head(FEATURES, blocked)
@@ -86,7 +86,7 @@ def test_the_share_of_yes_is_the_probability():
 
 
 @pytest.mark.parametrize("keys", [[], ["state"]])
-def test_a_policy_takes_the_mask_from_the_observation_whatever_the_encoder_reads(keys):
+def test_the_mask_is_read_even_if_the_encoder_ignores_it(keys):
     policy = build_policy({"state": Box((4,)), "can_fire": Box((1,))}, SPEC, ModelConfig(trunk=[8], keys=keys))
     policy.actor.switch_layer.bias.data.fill_(9.0)
     assert set(policy.keys) == {"state", "can_fire"}
@@ -98,7 +98,7 @@ def test_a_policy_takes_the_mask_from_the_observation_whatever_the_encoder_reads
     torch.testing.assert_close(log_prob, out["log_prob"])
 
 
-def test_the_mean_turns_a_switch_on_that_comes_on_now_and_then_and_the_mode_one_that_is_likely():
+def test_mean_and_mode_turn_switches_on_at_their_thresholds():
     head = make_head()
     logits = torch.tensor([[-3.0], [-2.0], [-0.1], [0.1]])  # probabilities 0.05, 0.12, 0.48, 0.52
     parameters = (torch.full((4, 2), 3.0), torch.full((4, 2), 2.0), logits, torch.ones(4, 1))

@@ -126,7 +126,7 @@ def test_a_file_that_lacks_weights_is_refused_by_their_names(policy):
 
 
 @pytest.mark.parametrize("shape", [(128, 100), (288, 128)])
-def test_weights_of_another_shape_are_refused_by_name_even_where_the_count_fits(policy, shape):
+def test_weights_of_another_shape_are_refused_by_name(policy, shape):
     theirs = as_navrl(policy)
     theirs["feature_extractor.module.0.module.7.weight"] = torch.zeros(shape)
     with pytest.raises(ValueError, match=r"feature_extractor\.module\.0\.module\.7\.weight.*\[128, 288\]"):
@@ -144,7 +144,7 @@ def test_other_files_are_not_taken_for_navrls():
     assert not is_navrl({"policy": {}, "config": {}})
 
 
-def test_navrls_encoder_without_its_observations_is_refused_with_the_remedy():
+def test_navrls_encoder_needs_its_observations():
     with pytest.raises(ValueError, match=r"dynamic_obstacle.*model\.encoder=dict"):
         build_policy({"state": Box((8,))}, ACTION_SPEC, ModelConfig(encoder="navrl"))
 
@@ -163,7 +163,7 @@ def test_the_released_policy_loads_whole_with_its_value_statistics():
 
 
 @needs_released
-def test_the_released_policy_flies_towards_a_goal_with_nothing_in_the_way():
+def test_the_released_policy_flies_towards_a_free_goal():
     policy = load_navrl(torch.load(RELEASED, map_location="cpu", weights_only=True))
     free = {"lidar": torch.zeros(1, 1, 36, 4), "dynamic_obstacle": torch.zeros(1, 1, 5, 10)}
     free["state"] = torch.tensor([[1.0, 0.0, 0.0, 20.0, 0.0, 1.0, 0.0, 0.0]])
