@@ -16,7 +16,7 @@ from torch import Tensor
 from slipstream.algorithms.base import Learner
 from slipstream.algorithms.execution.compile import compile_step
 from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction
-from slipstream.algorithms.execution.verify import Env
+from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Step
 from slipstream.models.rollout_copy import RolloutCopy
 
@@ -44,7 +44,7 @@ class Collector(Protocol):
     def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Wrap the device work of a rollout with `capture`."""
 
-    def compile_with(self, compile: Callable[[Step, Env], Step]) -> None:
+    def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
         """Wrap the device work of one step with `compile`."""
 
 

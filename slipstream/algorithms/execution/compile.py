@@ -15,7 +15,8 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves
 
-from slipstream.algorithms.execution.verify import Env, VerifiedGradients, VerifiedStep
+from slipstream.algorithms.execution.verify import VerifiedGradients, VerifiedStep
+from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Step
 
 # Combo kernels share launches between many small independent kernels (casts of weights, sums of biases): an update becomes a third faster.
@@ -74,7 +75,7 @@ class _Holder(nn.Module):
         return self.fn(rows)
 
 
-def compile_step(step: Step, env: Env, log: Callable[[str], None]) -> Step:
+def compile_step(step: Step, env: TensorEnv, log: Callable[[str], None]) -> Step:
     """Compile a step of `env` if it can be verified: the env must name all tensors that a step changes."""
     if not env.supports_state_restore:
         log(

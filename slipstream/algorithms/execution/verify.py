@@ -11,13 +11,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from slipstream.algorithms.execution.graphs import allow_sync
+from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Observation, Rows, Step
 
 Gradients = Callable[[Any], tuple[Sequence[Tensor | None], Tensor]]  # rows of a minibatch -> gradients, diagnostics
@@ -49,19 +50,6 @@ def summarise_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:300]}"
 
 
-class Env(Protocol):
-    """What a comparison needs of an env: `TensorEnv` has it."""
-
-    device: torch.device
-
-    @property
-    def supports_state_restore(self) -> bool:
-        """Whether restoring `state_tensors()` undoes a step."""
-
-    def state_tensors(self) -> dict[str, Tensor]:
-        """Return the tensors that make up the state, by name."""
-
-
 class VerifiedStep:
     """Take a step of `env` and write it to rows, with the first of `compiled` that computes what `eager` computes, or else with `eager`.
 
@@ -69,7 +57,7 @@ class VerifiedStep:
     outputs that also differ between the two eager steps may differ as much, and their means over the environments are compared.
     """
 
-    def __init__(self, eager: Step, compiled: Iterable[Step], env: Env, log: Callable[[str], None]) -> None:
+    def __init__(self, eager: Step, compiled: Iterable[Step], env: TensorEnv, log: Callable[[str], None]) -> None:
         self._eager, self._compiled, self._env, self._log = eager, compiled, env, log
         self._chosen: Step | None = None
 
@@ -210,7 +198,7 @@ def compare_diagnostics(compiled: Tensor, eager: Tensor) -> None:
             raise MiscompiledError(f"compiled, diagnostic {i} of a minibatch is {mine:.3g}, not {expected:.3g}")
 
 
-def _save_state(env: Env) -> Callable[..., None]:
+def _save_state(env: TensorEnv) -> Callable[..., None]:
     """Return a function that restores the present state of `env` and, if asked to, of the global random numbers."""
     before = {name: x.clone() for name, x in env.state_tensors().items()}
     cuda = env.device.type == "cuda"
