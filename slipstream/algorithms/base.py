@@ -24,9 +24,8 @@ class Learner(ABC):
     """
 
     on_policy: ClassVar[bool] = True  # learns from each batch once; otherwise from a replay buffer
-    supports_capture: ClassVar[bool] = (
-        False  # has `set_progress`, `prepare`, `learn` and `compile`, which wait for no device
-    )
+    # Whether execution/ may compile `gradients(rows)` and capture `learn(prepare(batch))`, after `set_progress(progress)`, as a CUDA graph.
+    supports_capture: ClassVar[bool] = False
     reads_minibatches: ClassVar[bool] = False  # takes any `ObservationSource`, so batches may be compressed
     recurrent: ClassVar[bool] = False
 

@@ -11,7 +11,7 @@ learning rate is a tensor that the schedule writes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from slipstream.algorithms.base import Gradients, Learner, in_order, observation_source
-from slipstream.algorithms.execution.compile import compile_gradients
 from slipstream.algorithms.returns import gae
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
@@ -110,10 +109,6 @@ class PPO(Learner):
         """Learn from one batch [N, T]; return the means of losses and diagnostics, as tensors on the device."""
         self.set_progress(progress)
         return self.learn(self.prepare(batch))
-
-    def compile(self, tell: Callable[[str], None] = print) -> None:
-        """Fuses the kernels of the loss, its gradient and the clipping. The first update takes most of a minute then."""
-        self.gradients = compile_gradients(self.gradients, self.policy, tell)  # type: ignore[method-assign, assignment]
 
     def set_progress(self, progress: float) -> None:
         """Puts the learning rate where the schedule has it after `progress` (0 to 1) of the run."""

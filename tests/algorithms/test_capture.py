@@ -7,8 +7,8 @@ import warnings
 import pytest
 import torch
 
-from slipstream import train
 from slipstream.algorithms.execution.capture import capture_training
+from slipstream.algorithms.execution.compile import compile_update
 from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction, allow_sync, forbid_sync
 from slipstream.algorithms.execution.verify import summarise_error
 from slipstream.algorithms.ppo import PPO, PPOConfig
@@ -17,6 +17,7 @@ from slipstream.config.compose import load_train
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box
 from slipstream.models.policy import build_policy
+from slipstream.training.clock import Clock
 from slipstream.training.readback import ReadBack
 from slipstream.training.trainer import Trainer
 
@@ -66,10 +67,10 @@ def close(mine, theirs):
 
 def test_without_graphs_the_captured_path_trains_as_the_plain_one():
     jobs = [build("cpu") for _ in range(2)]
-    forms = [capture_training(jobs[0].collector, jobs[0].algo, "plain", print)]
+    forms = [capture_training(jobs[0].collector, jobs[0].learner, "plain", print)]
     torch.manual_seed(5)
     theirs = iterate(forms[0], 3)
-    captured = capture_training(jobs[1].collector, jobs[1].algo, "graphs", print, plainly)
+    captured = capture_training(jobs[1].collector, jobs[1].learner, "graphs", print, plainly)
     torch.manual_seed(5)
     mine = iterate(captured, 3)
     assert mine == theirs
@@ -94,7 +95,7 @@ def test_a_compiled_update_is_the_plain_one_to_rounding():
         "algo.minibatches=2",
     )  # compiles quicker
     jobs = [build("cpu", *small) for _ in range(2)]
-    jobs[1].algo.compile()
+    compile_update(jobs[1].learner)
     results = []
     for job in jobs:
         torch.manual_seed(3)
@@ -142,7 +143,7 @@ def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_
     parts = capture_training(job.collector, job.learner, form, told.append, capture)
     iterate(parts, 5)
     assert not [text for text in told if "cannot" in text]  # the first form that the compiler makes is the right one
-    clock = train.Clock(0)
+    clock = Clock(0)
     state = torch.utils._pytree.tree_map(
         lambda x: x.clone() if isinstance(x, torch.Tensor) else x, job.state_dict(5, clock)
     )
@@ -151,7 +152,7 @@ def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_
     mine = {name: float(value) for name, value in parts[1](batch, 0.0).items()}
     twin = build(device, words=TASKS[task])
     twin.load_state_dict(state)
-    plain = capture_training(twin.collector, twin.algo, "plain", print)
+    plain = capture_training(twin.collector, twin.learner, "plain", print)
     theirs_seen = plain[0]()
     for key in (
         "action",
@@ -427,7 +428,7 @@ def test_an_update_that_does_not_compile_is_told_and_runs_as_it_is(monkeypatch):
 
     monkeypatch.setattr(torch, "compile", fails)
     told = []
-    jobs[1].algo.compile(told.append)
+    compile_update(jobs[1].learner, told.append)
     for job in jobs:
         torch.manual_seed(3)
         job.learner.update(job.collector.rollout())
@@ -448,7 +449,7 @@ def test_a_step_that_does_not_compile_is_tried_again_without_and_told(monkeypatc
         return call
 
     told = []
-    monkeypatch.setattr(job.learner, "compile", lambda tell: None)
+    monkeypatch.setattr("slipstream.algorithms.execution.capture.compile_update", lambda learner, log: None)
     monkeypatch.setattr(torch, "compile", fails)
     parts = capture_training(job.collector, job.learner, "compiled", told.append, plainly)
     losses = iterate(parts, 2)

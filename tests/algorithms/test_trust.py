@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from slipstream.algorithms.execution.capture import capture_training
+from slipstream.algorithms.execution.compile import compile_update
 from slipstream.algorithms.execution.verify import MiscompiledError, VerifiedGradients, compare_gradients, compare_rows
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.collectors import SyncDataCollector
@@ -78,7 +79,7 @@ def flip_ends(key, target):
 
 def capture(collector, algo, monkeypatch, mistake=None, draws=0):
     told = []
-    monkeypatch.setattr(algo, "compile", lambda tell: None)
+    monkeypatch.setattr("slipstream.algorithms.execution.capture.compile_update", lambda learner, log: None)
     monkeypatch.setattr(torch, "compile", compiler(mistake, draws))
     return told, capture_training(collector, algo, "compiled", told.append, lambda fn, name, tell: fn)
 
@@ -140,6 +141,7 @@ def test_an_env_that_names_no_state_is_not_compiled(monkeypatch):
 def test_earlier_trainings_do_not_use_up_the_compilers_limit(monkeypatch):
     """Dynamo counts programs per piece of code, and runs the code eagerly past a limit."""
     real, graphs = torch.compile, []
+    monkeypatch.setattr("slipstream.algorithms.execution.capture.compile_update", lambda learner, log: None)
 
     def compile(step, **settings):
         return real(step, dynamic=False, backend=lambda graph, inputs: graphs.append(graph) or graph)
@@ -148,7 +150,6 @@ def test_earlier_trainings_do_not_use_up_the_compilers_limit(monkeypatch):
     counts = []
     for _ in range(2):
         _, collector, algo = build()
-        algo.compile = lambda log: None
         log = []
         collect, _ = capture_training(collector, algo, "compiled", log.append, lambda fn, name, log: fn)
         graphs.clear()
@@ -234,7 +235,7 @@ def test_an_update_that_is_compiled_wrongly_is_told_and_runs_as_it_is(monkeypatc
 
     monkeypatch.setattr(torch, "compile", wrong)
     told = []
-    algo.compile(told.append)
+    compile_update(algo, told.append)
     losses = []
     for collector, learner in ((mine, algo), (theirs, plain)):
         torch.manual_seed(3)
@@ -266,7 +267,7 @@ def test_an_update_that_goes_wrong_only_later_is_found_out(monkeypatch, part):
 
     monkeypatch.setattr(torch, "compile", compile)
     told = []
-    algo.compile(told.append)
+    compile_update(algo, told.append)
     assert updated(algo, mine) == pytest.approx(updated(plain, theirs), rel=1e-4)
     updated(algo, mine)
     assert len(told) == 2 and all(("is off by" if part == "gradients" else "diagnostic 0") in text for text in told)
@@ -301,7 +302,7 @@ def test_whatever_fails_at_compiling_the_plain_update_runs(monkeypatch, fails):
         monkeypatch.setattr("slipstream.algorithms.execution.compile.make_fx", no)
     monkeypatch.setattr(torch, "compile", no if fails == "the compiler" else lambda traced, **settings: no)
     told = []
-    algo.compile(told.append)
+    compile_update(algo, told.append)
     assert updated(algo, mine) == updated(plain, theirs)
     assert len(told) == (2 if fails == "what it made" else 1) and all("missing 1 required" in text for text in told)
 
@@ -311,7 +312,7 @@ def test_an_error_of_the_algorithm_itself_is_not_put_on_the_compiler(monkeypatch
     monkeypatch.setattr(torch, "compile", lambda traced, **settings: traced)
     monkeypatch.setattr(algo, "loss", lambda rows: 1 / 0)
     told = []
-    algo.compile(told.append)
+    compile_update(algo, told.append)
     with pytest.raises(ZeroDivisionError):
         algo.update(collector.rollout())
     assert told == []
@@ -322,7 +323,7 @@ def test_the_compiler_is_given_no_lists_of_tensors(monkeypatch):
     _, collector, algo = build()
     given = []
     monkeypatch.setattr(torch, "compile", lambda traced, **settings: given.append(traced) or traced)
-    algo.compile()
+    compile_update(algo)
     algo.update(collector.rollout())
     targets = [str(node.target) for node in given[0].graph.nodes]
     assert any("vector_norm" in target for target in targets) and not any("foreach" in target for target in targets)

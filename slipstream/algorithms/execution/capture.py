@@ -14,7 +14,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from slipstream.algorithms.base import Learner
-from slipstream.algorithms.execution.compile import compile_step
+from slipstream.algorithms.execution.compile import compile_step, compile_update
 from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Step
@@ -63,15 +63,15 @@ def capture_training(
     """
     if mode not in EXECUTION_MODES:
         raise ValueError(f"unknown execution mode '{mode}': use one of {', '.join(EXECUTION_MODES)}")
-    algo: Any = learner  # one with `supports_capture` has more than the interface: see there
-    if not learner.supports_capture and mode != "plain":
+    algo: Any = learner  # has more than the interface if `supports_capture`: see there
+    if mode != "plain" and not learner.supports_capture:
         raise ValueError(f"the update of {type(learner).__name__} cannot be captured: use mode='plain'")
     if mode == "compiled":
         log("compiling kernels: about a minute before the first iterations, less when they were compiled before")
         # Dynamo caches programs per code object, for the lifetime of the process. Those of earlier trainings would count against its
         # recompile limit, past which it silently runs eagerly, and be guarded in every step.
         torch.compiler.reset()
-        algo.compile(log)
+        compile_update(algo, log)
 
     def collect() -> TensorDictBase:
         return collector.rollout(check=False)

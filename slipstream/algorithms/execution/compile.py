@@ -64,6 +64,11 @@ def compile_gradients(
     return call
 
 
+def compile_update(learner: Any, log: Callable[[str], None] = print) -> None:
+    """Fuse the kernels of `learner.gradients`: the loss, its gradient and the clipping. The first update then takes most of a minute."""
+    learner.gradients = compile_gradients(learner.gradients, learner.policy, log)
+
+
 class _Holder(nn.Module):
     """Let `functional_call` replace the parameters of `module` while `fn` runs."""
 
