@@ -1,4 +1,4 @@
-"""GraphedFunction training against plain training. On a CPU the graphs are replaced by plain calls, all else is the same code."""
+"""Captured training against plain training. On a CPU plain calls replace the graphs; the rest is the same code."""
 
 import gc
 import math
@@ -65,7 +65,7 @@ def close(mine, theirs):
         assert mine[name] == pytest.approx(theirs[name], rel=2e-3, abs=2e-5), name
 
 
-def test_without_graphs_the_captured_path_trains_as_the_plain_one():
+def test_the_captured_path_trains_like_the_plain_one():
     jobs = [build("cpu") for _ in range(2)]
     forms = [capture_training(jobs[0].collector, jobs[0].learner, "plain", print)]
     torch.manual_seed(5)
@@ -87,7 +87,7 @@ def test_the_schedule_reaches_the_captured_path():
 
 
 @pytest.mark.soak  # the compiler takes its time; what is traced for it is tested below
-def test_a_compiled_update_is_the_plain_one_to_rounding():
+def test_a_compiled_update_equals_the_plain_one():
     small = (
         "model.encoder=dict",
         "model.keys=[state,dynamic_obstacle]",
@@ -110,7 +110,7 @@ def test_an_unknown_form_is_refused():
         capture_training(job.collector, job.learner, "fast", print)
 
 
-def test_loading_a_state_keeps_the_optimisers_tensors_where_they_are():
+def test_loading_a_state_keeps_the_optimisers_memory():
     job = build("cpu")
     job.learner.update(job.collector.rollout())
     state = job.learner.state_dict()
@@ -137,12 +137,12 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("device", "form", "capture", "task"), FORMS)
-def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_numbers(device, form, capture, task):
+def test_one_captured_iteration_equals_the_plain_one(device, form, capture, task):
     job = build(device, words=TASKS[task])
-    told = []
-    parts = capture_training(job.collector, job.learner, form, told.append, capture)
+    logged = []
+    parts = capture_training(job.collector, job.learner, form, logged.append, capture)
     iterate(parts, 5)
-    assert not [text for text in told if "cannot" in text]  # the first form that the compiler makes is the right one
+    assert not [text for text in logged if "cannot" in text]  # the first form that the compiler makes is the right one
     clock = Clock(0)
     state = torch.utils._pytree.tree_map(
         lambda x: x.clone() if isinstance(x, torch.Tensor) else x, job.state_dict(5, clock)
@@ -176,7 +176,7 @@ def test_one_captured_iteration_is_the_plain_one_from_the_same_state_and_random_
     torch.testing.assert_close(weights(job), weights(twin), atol=5e-5, rtol=2e-3)
 
 
-def test_a_captured_function_has_a_stream_of_its_own_and_gives_it_back(monkeypatch):
+def test_a_graph_has_its_own_stream_and_returns_it(monkeypatch):
     made = []
     monkeypatch.setattr(torch.cuda, "Stream", lambda: made.append(object()) or made[-1])
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 99)
@@ -190,7 +190,7 @@ def test_a_captured_function_has_a_stream_of_its_own_and_gives_it_back(monkeypat
     assert third._stream is not second._stream
 
 
-def test_torchs_remark_on_its_watch_for_waits_is_not_passed_on(monkeypatch):
+def test_torchs_sync_debug_warning_is_hidden(monkeypatch):
     said = "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations"
     modes = [0]
     monkeypatch.setattr(
@@ -227,7 +227,7 @@ def test_a_first_call_that_fails_does_not_count(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "logged"),
     [
         ("no such op\nmore", "ValueError: no such op"),
         (
@@ -237,8 +237,8 @@ def test_a_first_call_that_fails_does_not_count(monkeypatch):
         ("", "ValueError: "),
     ],
 )
-def test_what_failed_in_a_compiler_is_told_in_a_line(text, told):
-    assert told in summarise_error(ValueError(text)) and "\n" not in summarise_error(ValueError(text))
+def test_a_compiler_error_is_summarised_in_one_line(text, logged):
+    assert logged in summarise_error(ValueError(text)) and "\n" not in summarise_error(ValueError(text))
 
 
 # -- on a GPU ----------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_capturing_again_and_again_keeps_no_memory():
 
 @pytest.mark.gpu
 @needs_gpu
-def test_garbage_of_earlier_captures_does_not_disturb_a_capture():
+def test_garbage_of_earlier_graphs_does_not_break_a_capture():
     weight = torch.randn(256, 256, device="cuda")
     for _ in range(4):  # graphs, events and pinned memory that only the garbage collector frees
         cycle = {"event": torch.cuda.Event(enable_timing=True), "pinned": torch.zeros(1 << 16).pin_memory()}
@@ -290,7 +290,7 @@ def test_garbage_of_earlier_captures_does_not_disturb_a_capture():
 
 @pytest.mark.gpu
 @needs_gpu
-def test_many_trainings_are_compiled_and_captured_in_one_process():
+def test_many_trainings_are_captured_in_one_process():
     """More than the compiler's limit for one piece of code, all of them alive; the last is as good as the first."""
     logged, alive, compiles = [], [], []
     for i in range(5):
@@ -378,19 +378,19 @@ class Peeking(Drifting):
 @pytest.mark.gpu
 @needs_gpu
 @pytest.mark.parametrize("form", ["graphs", "compiled"])
-def test_an_env_that_waits_for_the_device_is_told_by_its_line_and_trains_on(form):
+def test_an_env_that_waits_is_named_by_its_line_and_trains(form):
     env = Peeking(32, torch.device("cuda"))
     policy = build_policy(env.observation_spec, env.action_spec).cuda()
     algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, training_frame_num=8))
     collector = SyncDataCollector(env, policy, 32 * 8, return_same_td=True, ring_size=1)
-    told = []
-    losses = iterate(capture_training(collector, algo, form, told.append), 6)
+    logged = []
+    losses = iterate(capture_training(collector, algo, form, logged.append), 6)
     assert all(torch.isfinite(torch.tensor(list(losses.values()))))
-    rollout = [text for text in told if "the rollout" in text]
+    rollout = [text for text in logged if "the rollout" in text]
     assert len(rollout) == 1 and "test_capture.py" in rollout[0] and ".item()" in rollout[0]
 
 
-def test_an_update_that_waits_for_the_device_is_made_again_plainly():
+def test_an_update_that_waits_is_repeated_eagerly():
     job = build("cpu")
     calls = []
 
@@ -417,7 +417,7 @@ class Failing(Exception):
 Failing.__module__ = "torch._inductor.exc"
 
 
-def test_an_update_that_does_not_compile_is_told_and_runs_as_it_is(monkeypatch):
+def test_an_update_that_does_not_compile_runs_eagerly(monkeypatch):
     jobs = [build("cpu") for _ in range(2)]
 
     def fails(fn, **settings):
@@ -427,16 +427,16 @@ def test_an_update_that_does_not_compile_is_told_and_runs_as_it_is(monkeypatch):
         return call
 
     monkeypatch.setattr(torch, "compile", fails)
-    told = []
-    compile_update(jobs[1].learner, told.append)
+    logged = []
+    compile_update(jobs[1].learner, logged.append)
     for job in jobs:
         torch.manual_seed(3)
         job.learner.update(job.collector.rollout())
-    assert len(told) == 2 and all("no such kernel" in text for text in told)
+    assert len(logged) == 2 and all("no such kernel" in text for text in logged)
     torch.testing.assert_close(weights(jobs[0]), weights(jobs[1]))
 
 
-def test_a_step_that_does_not_compile_is_tried_again_without_and_told(monkeypatch):
+def test_a_step_that_does_not_compile_is_tried_twice(monkeypatch):
     job = build("cpu")
     settings = []
 
@@ -448,17 +448,17 @@ def test_a_step_that_does_not_compile_is_tried_again_without_and_told(monkeypatc
 
         return call
 
-    told = []
+    logged = []
     monkeypatch.setattr("slipstream.algorithms.execution.capture.compile_update", lambda learner, log: None)
     monkeypatch.setattr(torch, "compile", fails)
-    parts = capture_training(job.collector, job.learner, "compiled", told.append, plainly)
+    parts = capture_training(job.collector, job.learner, "compiled", logged.append, plainly)
     losses = iterate(parts, 2)
     assert settings == [{"combo_kernels": True}, {}]
-    assert len(told) == 3 and "compiling" in told[0] and all("env's step" in line for line in told[1:])
+    assert len(logged) == 3 and "compiling" in logged[0] and all("env's step" in line for line in logged[1:])
     assert losses["kl"] >= 0 and job.collector.frames == 2 * job.frames_per_batch
 
 
-def test_an_error_of_the_envs_own_is_not_taken_for_the_compilers():
+def test_an_error_of_the_env_is_not_the_compilers():
     job = build("cpu")
     parts = capture_training(job.collector, job.learner, "graphs", print, plainly)
     job.env.step = lambda action: 1 / 0
@@ -470,9 +470,9 @@ def test_an_error_of_the_envs_own_is_not_taken_for_the_compilers():
 @needs_gpu
 @pytest.mark.parametrize("form", ["graphs", "compiled"])
 def test_a_training_in_duels_with_a_league_is_captured_too(form):
-    told = []
+    logged = []
     job = build("cuda", words=DUELS)
-    parts = capture_training(job.collector, job.learner, form, told.append)
+    parts = capture_training(job.collector, job.learner, form, logged.append)
     losses = iterate(parts, 6)
     assert all(math.isfinite(value) for value in losses.values())
-    assert not [line for line in told if "cannot" in line], told
+    assert not [line for line in logged if "cannot" in line], logged

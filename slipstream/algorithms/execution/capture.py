@@ -63,7 +63,6 @@ def capture_training(
     """
     if mode not in EXECUTION_MODES:
         raise ValueError(f"unknown execution mode '{mode}': use one of {', '.join(EXECUTION_MODES)}")
-    algo: Any = learner  # has more than the interface if `supports_capture`: see there
     if mode != "plain" and not learner.supports_capture:
         raise ValueError(f"the update of {type(learner).__name__} cannot be captured: use mode='plain'")
     if mode == "compiled":
@@ -71,44 +70,46 @@ def capture_training(
         # Dynamo caches programs per code object, for the lifetime of the process. Those of earlier trainings would count against its
         # recompile limit, past which it silently runs eagerly, and be guarded in every step.
         torch.compiler.reset()
-        compile_update(algo, log)
-
-    def collect() -> TensorDictBase:
-        return collector.rollout(check=False)
-
-    if mode == "plain" or (algo.device.type != "cuda" and capture is None):
-        return collect, algo.update
-    captured_update = capture or partial(GraphedFunction, generator=algo.generator)
-    capture = capture or GraphedFunction
-    acting = RolloutCopy(collector.acting)
-    collector.act_with(acting)
+        compile_update(learner, log)
+    if mode == "plain" or (learner.device.type != "cuda" and capture is None):
+        return partial(collector.rollout, check=False), learner.update
     if mode == "compiled":
         collector.compile_with(partial(compile_step, log=log))
+    captured_update = capture or partial(GraphedFunction, generator=learner.generator)
+    return _capture_rollout(collector, log, capture or GraphedFunction), _capture_update(learner, log, captured_update)
 
-    def refresh_first(fill: Callable[[], None]) -> Callable[[], None]:
-        def run() -> None:
-            acting.refresh()
-            fill()
 
-        return run
+def _capture_rollout(collector: Collector, log: Log, capture: Capture) -> Collect:
+    acting = RolloutCopy(collector.acting)
+    collector.act_with(acting)
 
-    collector.capture_with(lambda fill: capture(refresh_first(fill), "the rollout", log))
-    current: dict[str, Any] = {}
-    update = captured_update(lambda: algo.learn(algo.prepare(current["batch"])), "the update", log)
+    def with_present_weights(fill: Callable[[], None]) -> None:
+        acting.refresh()
+        fill()
 
-    def collect_again() -> TensorDictBase:
-        while True:  # an interrupted rollout starts again: the collector resets the env
+    collector.capture_with(lambda fill: capture(partial(with_present_weights, fill), "the rollout", log))
+
+    def collect() -> TensorDictBase:
+        while True:
             try:
-                return collect()
-            except CaptureFailed:
-                continue  # it runs eagerly from now on
+                return collector.rollout(check=False)
+            except CaptureFailed:  # the next rollout resets the env and runs eagerly
+                continue
+
+    return collect
+
+
+def _capture_update(learner: Any, log: Log, capture: Capture) -> Learn:
+    """Capture the update of a learner with `supports_capture`."""
+    current: dict[str, Any] = {}
+    update = capture(lambda: learner.learn(learner.prepare(current["batch"])), "the update", log)
 
     def learn(batch: TensorDictBase, progress: float) -> dict[str, Tensor]:
-        algo.set_progress(progress)
+        learner.set_progress(progress)
         current["batch"] = batch
         try:
             return update()
-        except CaptureFailed:  # an interrupted update repeats the batch, eagerly
+        except CaptureFailed:  # repeat the interrupted update, eagerly
             return update()
 
-    return collect_again, learn
+    return learn

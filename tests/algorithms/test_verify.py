@@ -1,4 +1,4 @@
-"""What a compiler made is compared with the plain code before it is trusted. The compilers here make mistakes on purpose."""
+"""Compiled programs are compared with the eager code before they are used. The compilers here make mistakes on purpose."""
 
 import pytest
 import torch
@@ -78,26 +78,26 @@ def flip_ends(key, target):
 
 
 def capture(collector, algo, monkeypatch, mistake=None, draws=0):
-    told = []
+    logged = []
     monkeypatch.setattr("slipstream.algorithms.execution.capture.compile_update", lambda learner, log: None)
     monkeypatch.setattr(torch, "compile", compiler(mistake, draws))
-    return told, capture_training(collector, algo, "compiled", told.append, lambda fn, name, tell: fn)
+    return logged, capture_training(collector, algo, "compiled", logged.append, lambda fn, name, tell: fn)
 
 
-def test_a_step_that_is_compiled_wrongly_is_told_and_runs_as_it_is(monkeypatch):
+def test_a_miscompiled_step_is_logged_and_runs_eagerly(monkeypatch):
     (_, collector, algo), (_, twin, _) = build(), build()
-    told, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
+    logged, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
     torch.manual_seed(7)
     mine = collect().clone()
     torch.manual_seed(7)
     theirs = twin.rollout()
-    assert len(told) == 3 and all("env's step" in line and "compiled, 'terminated'" in line for line in told[1:])
+    assert len(logged) == 3 and all("env's step" in line and "compiled, 'terminated'" in line for line in logged[1:])
     assert torch.equal(mine["terminated"], theirs["terminated"]) and torch.equal(mine["action"], theirs["action"])
 
 
-def test_a_step_that_is_compiled_rightly_goes_on_as_if_nobody_had_looked(monkeypatch):
+def test_verifying_a_correct_step_changes_nothing(monkeypatch):
     (env, collector, algo), (_, twin, _) = build(), build()
-    told, (collect, _) = capture(collector, algo, monkeypatch)
+    logged, (collect, _) = capture(collector, algo, monkeypatch)
     for _ in range(2):
         torch.manual_seed(7)
         mine = collect().clone()
@@ -105,40 +105,40 @@ def test_a_step_that_is_compiled_rightly_goes_on_as_if_nobody_had_looked(monkeyp
         theirs = twin.rollout()
         for key in ("action", "reward", "terminated", "valid", ("next", "observation", "x")):
             assert torch.equal(mine[key], theirs[key]), key
-    assert len(told) == 1 and env.steps == 2 * STEPS + 2  # `steps` is not put back, and nobody is blamed for it
+    assert len(logged) == 1 and env.steps == 2 * STEPS + 2  # `steps` is not put back, and nobody is blamed for it
 
 
 @pytest.mark.parametrize("wrong", [False, True])
-def test_a_compiler_with_random_numbers_of_its_own_is_trusted_unless_a_mean_is_far_off(monkeypatch, wrong):
+def test_other_random_numbers_pass_unless_a_mean_is_far_off(monkeypatch, wrong):
     _, collector, algo = build()
 
     def mistake(key, target):
         if key == ("reward",) and wrong:
             target.sub_(5.0)
 
-    told, (collect, _) = capture(collector, algo, monkeypatch, mistake, draws=3)
+    logged, (collect, _) = capture(collector, algo, monkeypatch, mistake, draws=3)
     collect()
-    assert len(told) == 1 + 2 * wrong and all("'reward' has a mean of" in line for line in told[1:])
+    assert len(logged) == 1 + 2 * wrong and all("'reward' has a mean of" in line for line in logged[1:])
 
 
 def test_a_rollout_of_one_step_is_compared_too(monkeypatch):
     env, _, algo = build()
     collector = SyncDataCollector(env, algo.policy, N, return_same_td=True, ring_size=1)
-    told, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
+    logged, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
     for _ in range(3):
         assert collect()["terminated"].float().mean() < 0.5
-    assert len(told) == 3
+    assert len(logged) == 3
 
 
 def test_an_env_that_names_no_state_is_not_compiled(monkeypatch):
     env, collector, algo = build()
     env.state_names = ()
-    told, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
+    logged, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
     assert collect()["terminated"].float().mean() < 0.5 and env.steps == STEPS
-    assert len(told) == 2 and "state_names" in told[1]
+    assert len(logged) == 2 and "state_names" in logged[1]
 
 
-def test_earlier_trainings_do_not_use_up_the_compilers_limit(monkeypatch):
+def test_earlier_trainings_do_not_use_up_the_recompile_limit(monkeypatch):
     """Dynamo counts programs per piece of code, and runs the code eagerly past a limit."""
     real, graphs = torch.compile, []
     monkeypatch.setattr("slipstream.algorithms.execution.capture.compile_update", lambda learner, log: None)
@@ -164,7 +164,7 @@ def rows_of(x):
     return [([("reward",)], [x])]
 
 
-def test_few_environments_beside_and_rounding_are_no_mistake():
+def test_rounding_and_few_environments_may_differ():
     once, made = torch.ones(1000), torch.full((1000,), 1.01)
     for number, wrong in ((5, False), (20, False), (21, True)):
         made[:number] = 5.0
@@ -175,7 +175,7 @@ def test_few_environments_beside_and_rounding_are_no_mistake():
                 compare_rows(rows_of(made), [once], [once])
 
 
-def test_what_random_numbers_change_anyway_may_change_as_much():
+def test_random_outputs_may_differ_as_much_as_eager_ones():
     once, again = torch.zeros(1000), torch.zeros(1000)
     again[:30] = 1.0
     compare_rows(rows_of(again.roll(500)), [once], [again])
@@ -183,7 +183,7 @@ def test_what_random_numbers_change_anyway_may_change_as_much():
         compare_rows(rows_of(torch.cat((torch.ones(130), torch.zeros(870)))), [once], [again])
 
 
-def test_what_is_not_a_number_in_one_place_only_is_a_mistake():
+def test_nan_in_the_compiled_output_only_is_an_error():
     once, made = torch.ones(1000), torch.ones(1000)
     made[3] = float("nan")
     with pytest.raises(MiscompiledError, match="is NaN"):
@@ -199,7 +199,7 @@ def test_any_shape_and_kind_can_be_compared(shape, dtype):
 
 
 @pytest.mark.parametrize("task", ["navigation", "aircombat"])
-def test_the_plain_step_with_other_random_numbers_is_not_blamed(task):
+def test_eager_steps_with_other_random_numbers_pass(task):
     """Nor would be a right compilation that draws its own."""
     words = [
         f"task={task}",
@@ -225,7 +225,7 @@ def test_the_plain_step_with_other_random_numbers_is_not_blamed(task):
         compare_rows([(keys, made)], once, otherwise)
 
 
-def test_an_update_that_is_compiled_wrongly_is_told_and_runs_as_it_is(monkeypatch):
+def test_a_miscompiled_update_is_logged_and_runs_eagerly(monkeypatch):
     (_, mine, algo), (_, theirs, plain) = build(), build()
     tries = []
 
@@ -234,13 +234,13 @@ def test_an_update_that_is_compiled_wrongly_is_told_and_runs_as_it_is(monkeypatc
         return lambda parameters, rows: torch.utils._pytree.tree_map(lambda x: x * 1.5, traced(parameters, rows))
 
     monkeypatch.setattr(torch, "compile", wrong)
-    told = []
-    compile_update(algo, told.append)
+    logged = []
+    compile_update(algo, logged.append)
     losses = []
     for collector, learner in ((mine, algo), (theirs, plain)):
         torch.manual_seed(3)
         losses.append({name: float(x) for name, x in learner.update(collector.rollout()).items()})
-    assert len(tries) == len(told) == 2 and all("is off by" in text for text in told)
+    assert len(tries) == len(logged) == 2 and all("is off by" in text for text in logged)
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
@@ -250,7 +250,7 @@ def updated(algo, collector):
 
 
 @pytest.mark.parametrize("part", ["gradients", "facts"])
-def test_an_update_that_goes_wrong_only_later_is_found_out(monkeypatch, part):
+def test_an_update_that_goes_wrong_later_is_found(monkeypatch, part):
     (_, mine, algo), (_, theirs, plain) = build(), build()
 
     def compile(traced, **settings):
@@ -266,14 +266,14 @@ def test_an_update_that_goes_wrong_only_later_is_found_out(monkeypatch, part):
         return made
 
     monkeypatch.setattr(torch, "compile", compile)
-    told = []
-    compile_update(algo, told.append)
+    logged = []
+    compile_update(algo, logged.append)
     assert updated(algo, mine) == pytest.approx(updated(plain, theirs), rel=1e-4)
     updated(algo, mine)
-    assert len(told) == 2 and all(("is off by" if part == "gradients" else "diagnostic 0") in text for text in told)
+    assert len(logged) == 2 and all(("is off by" if part == "gradients" else "diagnostic 0") in text for text in logged)
 
 
-def test_what_is_captured_is_not_compared_and_comparisons_become_rare(monkeypatch):
+def test_comparisons_become_rare_and_stop_in_a_capture(monkeypatch):
     capturing, plainly = [False], []
 
     def plain(rows):
@@ -292,7 +292,7 @@ def test_what_is_captured_is_not_compared_and_comparisons_become_rare(monkeypatc
 
 
 @pytest.mark.parametrize("fails", ["the compiler", "what it made", "the trace"])
-def test_whatever_fails_at_compiling_the_plain_update_runs(monkeypatch, fails):
+def test_any_failure_of_the_compiler_runs_eagerly(monkeypatch, fails):
     (_, mine, algo), (_, theirs, plain) = build(), build()
 
     def no(*args, **settings):
@@ -301,21 +301,21 @@ def test_whatever_fails_at_compiling_the_plain_update_runs(monkeypatch, fails):
     if fails == "the trace":
         monkeypatch.setattr("slipstream.algorithms.execution.compile.make_fx", no)
     monkeypatch.setattr(torch, "compile", no if fails == "the compiler" else lambda traced, **settings: no)
-    told = []
-    compile_update(algo, told.append)
+    logged = []
+    compile_update(algo, logged.append)
     assert updated(algo, mine) == updated(plain, theirs)
-    assert len(told) == (2 if fails == "what it made" else 1) and all("missing 1 required" in text for text in told)
+    assert len(logged) == (2 if fails == "what it made" else 1) and all("missing 1 required" in text for text in logged)
 
 
-def test_an_error_of_the_algorithm_itself_is_not_put_on_the_compiler(monkeypatch):
+def test_an_error_of_the_algorithm_is_not_the_compilers(monkeypatch):
     _, collector, algo = build()
     monkeypatch.setattr(torch, "compile", lambda traced, **settings: traced)
     monkeypatch.setattr(algo, "loss", lambda rows: 1 / 0)
-    told = []
-    compile_update(algo, told.append)
+    logged = []
+    compile_update(algo, logged.append)
     with pytest.raises(ZeroDivisionError):
         algo.update(collector.rollout())
-    assert told == []
+    assert logged == []
 
 
 def test_the_compiler_is_given_no_lists_of_tensors(monkeypatch):
@@ -345,7 +345,7 @@ def test_gradients_may_differ_by_rounding_and_no_more():
     compare_gradients([nothing], [nothing])  # of bad observations: not the compiler's fault
 
 
-def test_a_compiled_frame_is_written_key_by_key_and_the_same():
+def test_a_compiled_frame_is_written_key_by_key():
     frame = {
         ("reward",): torch.rand(4),
         ("value",): torch.rand(4),
