@@ -13,7 +13,7 @@ if not native.available():
     pytest.skip(native.reason(), allow_module_level=True)
 
 from slipstream.storage.blocks import BlockColumn
-from slipstream.storage.codec.pool import GatherPool, torch_team
+from slipstream.storage.codec.gather import GatherPool, torch_team
 
 POOLS = {"torch's": lambda: GatherPool(4, torch_team()), "own": lambda: GatherPool(3), "alone": lambda: GatherPool(1)}
 

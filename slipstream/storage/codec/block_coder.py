@@ -54,10 +54,10 @@ class BlockCoder:
         self.native = native.available()
         self._scratch = 0
         if self.native:
-            from slipstream.storage.codec import gather, pool
+            from slipstream.storage.codec import gather
 
             self._scratch = gather.scratch_bytes(group, frame_bytes, self.width)
-            self._pool = pool.gather_pool()
+            self._pool = gather.gather_pool()
 
     def encode(self, frames: np.ndarray, first_row: int, codec: int, level: int, sealed: bool) -> np.ndarray:
         """The block of `frames`, uint8 [n, frame_bytes], as uint8 [nbytes]: memory of this thread, valid until its next call."""

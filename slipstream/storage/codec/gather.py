@@ -1,10 +1,22 @@
-"""One group, one block, one batch: the native kernels that `BlockCoder` calls, made of the steps in kernels.py."""
+"""Native code for groups, blocks and batches, made of the steps in kernels.py, and the threads that decode a batch together.
+
+Torch's OpenMP threads look for more work for a while after every operation, and stand in the way of any others; to them a batch is one
+more operation. Where there are none (no libgomp, a forked child) the threads of a background worker help: the caller works too, and
+waits only for helpers that began. A numba `prange` will not do: its default layer may not be entered by two Python threads at once.
+"""
 
 # mypy: ignore-errors
 from __future__ import annotations
 
+import ctypes
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
 import numba as nb
 
+from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.codec import kernels
 from slipstream.storage.codec.kernels import inner, load8, load32, load64, memcpy, store8, store32, store64
 from slipstream.storage.codec.native import source_stamp
@@ -352,11 +364,72 @@ def _entries(stamp):
 
     @nb.njit(nb.void(word), nogil=True, cache=True, error_model="numpy")
     def gather_batch(job):
-        """The whole batch on the calling thread."""
+        """Take requests of the batch until none is left."""
         if stamp >= 0:
             gather_part(job)
 
-    return encode_block, gather_batch
+    @nb.cfunc(nb.void(word), cache=True)
+    def gather_team(job):
+        """`gather_batch` for every thread of an OpenMP team."""
+        if stamp >= 0:
+            gather_part(job)
+
+    return encode_block, gather_batch, gather_team
 
 
-encode_block, gather_batch = _entries(source_stamp())
+encode_block, gather_batch, gather_team = _entries(source_stamp())
+_PID = os.getpid()
+
+
+def torch_team() -> Callable[[int, int, int, int], None] | None:
+    """Return libgomp's `GOMP_parallel` as torch has it loaded: (function, its argument, threads or 0 for as many as torch uses, 0)."""
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return None
+    lines = (line.split()[-1] for line in maps.splitlines() if "/torch/lib/" in line and "/libgomp" in line)
+    for library in sorted(set(lines)):
+        function = getattr(ctypes.CDLL(library), "GOMP_parallel", None)
+        if function is not None:
+            function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
+            return function
+    return None
+
+
+class GatherPool:
+    """Decodes batches with at most `threads` threads, the caller among them. One for the process is enough."""
+
+    def __init__(self, threads: int, team: Callable[[int, int, int, int], None] | None = None) -> None:
+        self.threads = threads
+        self._team, self._team_pid = team, os.getpid()
+        self._helpers = BackgroundWorker("frame decoder", threads=max(1, threads - 1), restart_after_fork=True)
+
+    @property
+    def least_bytes(self) -> int:
+        """A batch of fewer bytes is decoded before a second thread could help."""
+        return 1 << 16 if self._has_team() else 1 << 20
+
+    def _has_team(self) -> bool:
+        return self._team is not None and self._team_pid == os.getpid()  # forked children have lost torch's threads
+
+    def run(self, job: int, share: bool) -> None:
+        """Decode the batch at `job`; `share`: it is large enough for several threads."""
+        if not share or self.threads == 1:
+            gather_batch(job)
+        elif self._has_team():
+            # 0: as many as torch's operations use. With any other number the team would be rebuilt at each turn
+            self._team(gather_team.address, job, 0, 0)
+        else:
+            helpers = [self._helpers.submit(gather_batch, job) for _ in range(self.threads - 1)]
+            gather_batch(job)
+            for helper in helpers:
+                if not helper.cancel():
+                    helper.result()
+
+
+@cache
+def gather_pool() -> GatherPool:
+    """Return the process's pool: torch's threads, at most 8 of them; SLIPSTREAM_GATHER_THREADS=n gives it n of its own."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    own = os.environ.get("SLIPSTREAM_GATHER_THREADS")
+    return GatherPool(int(own)) if own else GatherPool(min(8, cores), torch_team() if os.getpid() == _PID else None)

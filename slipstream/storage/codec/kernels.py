@@ -138,18 +138,6 @@ def atomic_add(typingctx, address, value):
     return types.int64(types.int64, types.int64), codegen
 
 
-@intrinsic
-def atomic_swap_if(typingctx, address, expected, value):
-    """Write `value` at the aligned int64 if `expected` is there; gives back whether it was."""
-
-    def codegen(context, builder, signature, args):
-        pointer = builder.inttoptr(args[0], _I64.as_pointer())
-        result = builder.cmpxchg(pointer, args[1], args[2], "seq_cst", "seq_cst")
-        return builder.zext(builder.extract_value(result, 1), _I64)
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
-
-
 lz4_decompress = types.ExternalFunction(
     "LZ4_decompress_safe", types.int32(types.intp, types.intp, types.int32, types.int32)
 )
