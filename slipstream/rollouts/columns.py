@@ -15,17 +15,7 @@ import numpy as np
 import torch
 
 from slipstream.storage.codec.block_coder import QUICK, BlockCoder, CodecChoice
-from slipstream.storage.codec.registry import (
-    AT_CODED,
-    DELTA,
-    LZ4,
-    MASK,
-    PALETTE,
-    SHUFFLE,
-    ZSTD,
-    CodecError,
-    read_header,
-)
+from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, SHUFFLE, ZSTD, CodecError, read_header
 from slipstream.storage.container import Container
 
 ROW_BYTES = 1 << 10  # smaller frames share a row
@@ -103,13 +93,13 @@ class ColumnCoder:
     """Encodes the blocks of one key, batch after batch. The codec is chosen from the data, and again when they change."""
 
     def __init__(self, geometry: Geometry, level: int) -> None:
-        self.geometry, self._level, self._slow = geometry, effort(level), level > 9
-        self._coder = geometry.coder()
+        self.geometry, self._slow = geometry, level > 9
+        coder = geometry.coder()
         last = ZSTD if self._slow else LZ4
         # a palette only of bytes, which has room for all: of wider numbers the next group may have too many
-        steps = (0, MASK, SHUFFLE, DELTA | MASK, DELTA | SHUFFLE, *([PALETTE] if self._coder.width == 1 else []))
+        steps = (0, MASK, SHUFFLE, DELTA | MASK, DELTA | SHUFFLE, *([PALETTE] if coder.width == 1 else []))
         self._choice = CodecChoice(
-            "raw" if level == 0 else "auto", self._coder, self._level, self._slow,
+            "raw" if level == 0 else "auto", coder, effort(level), self._slow,
             weight=OPENING_WEIGHT, patience=1, candidates=[MASK, *(step | last for step in steps)],
         )  # fmt: skip
 
@@ -122,15 +112,9 @@ class ColumnCoder:
         if missing:  # the last row is filled up with zeros
             data = np.concatenate([data, np.zeros(missing, np.uint8)])
         rows = data.reshape(last - first, g.row_bytes)
-        block = self._encode(rows, first)
+        block = self._choice.encode(rows, first, self._slow)[0].copy()
         if self._choice.drifted:  # a batch has few blocks of a key: better this one twice than the complete batch large
-            block = min(block, self._encode(rows, first), key=len)
-        return block
-
-    def _encode(self, rows: np.ndarray, first: int) -> np.ndarray:
-        codec = self._choice.pick(rows, self._slow)
-        block = self._coder.encode(rows, first, codec, self._level, self._slow or not codec & (LZ4 | ZSTD)).copy()
-        self._choice.coded(int(block[AT_CODED : AT_CODED + 4].view("<u4")[0]) / rows.nbytes, self._slow)
+            block = min(block, self._choice.encode(rows, first, self._slow)[0].copy(), key=len)
         return block
 
 

@@ -16,14 +16,11 @@ import numpy as np
 
 from slipstream.storage.block_table import RAW, BlockTable
 from slipstream.storage.codec import native
-from slipstream.storage.codec.block_coder import QUICK, BlockCoder, CodecChoice
+from slipstream.storage.codec.block_coder import BlockCoder, CodecChoice
 from slipstream.storage.codec.registry import (
     AT_CODEC,
-    AT_CODED,
     HEADER_BYTES,
-    LZ4,
     OPEN,
-    ZSTD,
     BlockHeader,
     codec_name,
     header_of,
@@ -368,10 +365,7 @@ class BlockColumn:
 
     def _code(self, number: int, frames: np.ndarray, slow: bool) -> bool:
         """Code a block and let the table lead to it, unless it was evicted meanwhile; whether this is its final form."""
-        codec = self._choice.pick(frames, slow)
-        final = slow or not codec & (LZ4 | ZSTD)
-        block = self.coder.encode(frames, number * self.block_rows, codec, self.level if slow else QUICK, final)
-        self._choice.coded(int(block[AT_CODED : AT_CODED + 4].view("<u4")[0]) / frames.nbytes, slow)
+        block, final = self._choice.encode(frames, number * self.block_rows, slow)
         with self._lock:
             if not self._closed and number >= self._table.first:
                 self._table.put_coded(number, block, final)

@@ -1,11 +1,10 @@
-"""Blocks of frames: coding them, opening them, gathering rows from many of them; native where possible, NumPy otherwise."""
+"""Encoding and decoding of blocks of frames, native where possible, NumPy otherwise, and the choice of their codec."""
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from slipstream.storage.codec import native, portable
 from slipstream.storage.codec.registry import (
     AT_CODEC,
+    AT_CODED,
     DELTA,
     HEADER_BYTES,
     LZ4,
@@ -38,7 +38,7 @@ _local = threading.local()
 
 
 class BlockCoder:
-    """Codes blocks of one kind of frame. May be used by several threads at once."""
+    """Encodes and decodes blocks of frames of one size. May be used by several threads at once."""
 
     def __init__(self, frame_bytes: int, itemsize: int, group: int, block_rows: int) -> None:
         if frame_bytes <= 0 or group < 1 or block_rows % group:
@@ -60,7 +60,7 @@ class BlockCoder:
             self._pool = gather.gather_pool()
 
     def encode(self, frames: np.ndarray, first_row: int, codec: int, level: int, sealed: bool) -> np.ndarray:
-        """The block of `frames`, uint8 [n, frame_bytes], as uint8 [nbytes]: memory of this thread, valid until its next call."""
+        """Return the block of `frames`, uint8 [n, frame_bytes], as uint8 [nbytes]: memory of this thread, valid until its next call."""
         rows, groups_ = len(frames), -(-len(frames) // self.group)
         block = _buffer("block", HEADER_BYTES + 8 * groups_ + frames.size + SPARE + 64)
         if self.native and not codec & ZSTD:
@@ -81,12 +81,12 @@ class BlockCoder:
         return block[:nbytes]
 
     def coded_bytes(self, frames: np.ndarray, codec: int, level: int) -> int:
-        """Bytes that the groups of `frames` take."""
+        """Return the bytes that the groups of `frames` take."""
         groups_ = -(-len(frames) // self.group)
         return self.encode(frames, 0, codec, level, False).nbytes - HEADER_BYTES - 8 * groups_ - SPARE
 
     def check(self, header: BlockHeader) -> None:
-        """Raise ValueError where a block of that header does not fit here."""
+        """Raise ValueError if a block of that header is none of this column."""
         theirs = (header.frame_bytes, header.width, header.group, header.block_rows)
         ours = (self.frame_bytes, self.width, self.group, self.block_rows)
         if theirs != ours:
@@ -99,7 +99,7 @@ class BlockCoder:
     ) -> None:
         """Write the frames of `rows`, int64 [n], to `out`, uint8 [n, frame_bytes].
 
-        table[b - first_block] is the address of block b; rows must lie in [low, high). Raises IndexError and CodecError.
+        table[b - first_block] is the address of block b; rows must be in [low, high). Raises IndexError and CodecError.
         """
         if self.native:
             status, row = self._gather_native(table, first_block, low, high, rows, out, verify)
@@ -120,7 +120,7 @@ class BlockCoder:
         count = len(rows)
         share = count > 1 and out.nbytes >= self._pool.least_bytes
         members = self._pool.threads if share else 1
-        # requests of one group lie side by side, so that it is opened once
+        # requests of one group side by side, so that it is decoded once
         order = np.argsort(rows) if self.group > 1 else _identity(count)
         scratch = _buffer("scratch", self._scratch * members)
         chunk = max(1, min(16, count // (4 * members)))
@@ -165,17 +165,17 @@ class BlockCoder:
 
 
 def damaged(row: int, coder: BlockCoder, why: str) -> CodecError:
-    """The error for a group that cannot be trusted."""
+    """Return the error for a group that cannot be decoded."""
     first = row // coder.group * coder.group
     return CodecError(f"rows {first} to {first + coder.group - 1} (block {row // coder.block_rows}) are damaged: {why}")
 
 
 def _buffer(name: str, nbytes: int) -> np.ndarray:
-    """uint8 [>= nbytes] of the calling thread, 64-byte aligned."""
+    """Return uint8 [>= nbytes] of the calling thread, 64-byte aligned."""
     kept: dict[str, Any] = _local.__dict__
     if name not in kept or kept[name].size < nbytes:
-        whole = np.empty(nbytes + nbytes // 4 + 64, np.uint8)
-        kept[name] = whole[-whole.ctypes.data % 64 :]
+        memory = np.empty(nbytes + nbytes // 4 + 64, np.uint8)
+        kept[name] = memory[-memory.ctypes.data % 64 :]
     return kept[name]
 
 
@@ -184,7 +184,7 @@ def _address(array: np.ndarray) -> int:
 
 
 def _identity(count: int) -> np.ndarray:
-    """0, 1, 2 ... at least `count` of them."""
+    """Return 0, 1, 2 ..., at least `count` of them."""
     kept: dict[str, Any] = _local.__dict__
     if "identity" not in kept or kept["identity"].size < count:
         kept["identity"] = np.arange(2 * count, dtype=np.int64)
@@ -192,7 +192,7 @@ def _identity(count: int) -> np.ndarray:
 
 
 def _hc_state() -> int:
-    """Address of this thread's state for LZ4-HC: making one for every group would cost more than coding a small one."""
+    """Return the address of this thread's state for LZ4-HC: making one per group would cost more than encoding a small one."""
     kept: dict[str, Any] = _local.__dict__
     if "hc" not in kept:
         import lz4.block
@@ -210,95 +210,31 @@ def _hc_state() -> int:
 
 # --- the choice of a codec
 
-SAMPLE_BYTES = 1 << 19
-SAMPLE_GROUPS = 6
-LEAST_GAIN = 0.95  # a codec that saves less than a twentieth is not worth its time
-SAMPLE_FRAMES = 16  # of a group, unless they are small
-
 CANDIDATES = (
-    PALETTE,
-    MASK,
-    LZ4,
-    PALETTE | LZ4,
-    MASK | LZ4,
-    SHUFFLE | LZ4,
-    PALETTE | DELTA | MASK | LZ4,
-    DELTA | MASK | LZ4,
-    DELTA | SHUFFLE | LZ4,
+    *(PALETTE, MASK, LZ4, PALETTE | LZ4, MASK | LZ4, SHUFFLE | LZ4),
+    *(PALETTE | DELTA | MASK | LZ4, DELTA | MASK | LZ4, DELTA | SHUFFLE | LZ4),
 )
-
-
-def choose(
-    frames: np.ndarray, group: int, width: int, size_of: Callable[[np.ndarray, int], int], weight: float | None = None,
-    candidates: Sequence[int] = CANDIDATES,
-) -> tuple[int, float]:  # fmt: skip
-    """(codec, bytes a raw byte) for `frames`, uint8 [n, frame_bytes] of words of `width` bytes; `size_of(frames, codec)` codes one group.
-
-    With groups of one frame twice the time must save half of the bytes; the larger the group, the more the user has asked for size.
-    `weight` says outright how much time counts against size: as so many powers of it. `candidates`: the codecs to try.
-    """
-    sample = _sample(frames, group)
-    raw = sum(part.size for part in sample)
-    weight = max(0.1, 1 / group**0.8) if weight is None else weight
-    best, best_score, best_ratio = RAW, _open_time(RAW, 1.0, width) ** weight, 1.0
-    for codec in candidates:
-        if (
-            (codec & DELTA and group == 1)
-            or (codec & SHUFFLE and width == 1)
-            or (codec & PALETTE and not _few_values(sample[0], width))
-        ):
-            continue
-        ratio = sum(min(part.size, size_of(part, codec)) for part in sample) / raw
-        if ratio > LEAST_GAIN:
-            continue
-        # LZ4-HC looks at every byte it is given: packed numbers are sealed several times faster
-        seal = (0.1 / (2 * width) if codec & PALETTE else 0.1) if codec & (LZ4 | ZSTD) else 0.0
-        score = ratio * _open_time(codec, ratio, width) ** weight * (1 + seal)
-        if score < best_score:
-            best, best_score, best_ratio = codec, score, ratio
-    return best, best_ratio
-
-
-def _open_time(codec: int, ratio: float, width: int) -> float:
-    """Time to open one frame, in plain copies of it: fitted to benchmarks/replay.py, batches of 512 on one thread."""
-    if codec == RAW:
-        return 1.5
-    time = 0.5
-    if codec & (LZ4 | ZSTD):
-        time += 8 * ratio
-    if codec & PALETTE:
-        time += 0.4 if width >= 4 else 1.6
-    if codec & MASK:
-        time += 0.5
-    if codec & SHUFFLE:
-        time += 2.5
-    if codec & DELTA:
-        time += 1.0
-    return time
-
-
-def _sample(frames: np.ndarray, group: int) -> list[np.ndarray]:
-    """Some groups from all over the block; of groups of many large frames the first frames."""
-    groups = max(1, len(frames) // group)
-    each = group * frames.shape[1]
-    number = int(min(groups, SAMPLE_GROUPS, max(1, SAMPLE_BYTES // each)))
-    length = group if each <= 2 * SAMPLE_BYTES else min(group, SAMPLE_FRAMES)
-    starts = np.linspace(0, groups - 1, number).astype(int) * group
-    return [frames[s : s + length] for s in starts]
-
-
-def _few_values(frames: np.ndarray, width: int) -> bool:
-    """Whether the first numbers of a group leave hope that 256 values are enough."""
-    return width == 1 or np.unique(frames.reshape(-1).view(f"<u{width}")[:4096]).size <= 256
-
-
-CHOOSE_AFTER = (4, 32, 256)  # blocks after which the codec is looked at again; the last one repeats
+CHOOSE_AFTER = (4, 32, 256)  # blocks after which the codec is chosen again; the last one repeats
+_SAMPLE_BYTES = 1 << 19
+_SAMPLE_GROUPS = 6
+_SAMPLE_FRAMES = 16  # of a group, unless they are small
+_LEAST_GAIN = 0.95  # a codec that saves less than a twentieth is not worth its time
 
 
 class CodecChoice:
-    """The codec of the next block. `seals`: blocks are coded again in the background, which then also chooses.
+    """Encodes the blocks of a column with the codec that the user named, or that suits the data best ("auto").
 
-    weight, candidates: see `choose`. patience: blocks after which one that came out clearly larger than the sample lets it look again.
+    Codecs are tried on a sample of a block, after 4, 32 and then every 256 blocks, and when blocks come out clearly larger than the
+    sample did. Size is weighed against the time to decode and to encode a frame.
+
+    Args:
+        codec: a name, or "auto".
+        coder: the coder of the column.
+        level: of LZ4-HC or zstd, for the slow setting.
+        seals: blocks are encoded again in the background with the slow setting; only then codecs are tried.
+        weight: how much time counts against size, as an exponent; by default less for larger groups, whose user wants them small.
+        patience: blocks after which one that came out clearly larger than the sample lets it choose again.
+        candidates: the codecs to try.
     """
 
     def __init__(
@@ -311,7 +247,8 @@ class CodecChoice:
         patience: int = CHOOSE_AFTER[0],
         candidates: Sequence[int] = CANDIDATES,
     ) -> None:
-        self._coder, self._level, self._seals, self._weight, self._patience = coder, level, seals, weight, patience
+        self._coder, self._level, self._seals, self._patience = coder, level, seals, patience
+        self._weight = max(0.1, 1 / coder.group**0.8) if weight is None else weight
         self._candidates = candidates
         self._auto = codec == "auto"
         self._codec: int | None = None if self._auto else parse_codec(codec)
@@ -322,21 +259,32 @@ class CodecChoice:
 
     @property
     def name(self) -> str:
-        """`auto` before the first block."""
+        """The name of the codec; `auto` before the first block."""
         return "auto" if self._codec is None else codec_name(self._codec)
 
-    def pick(self, frames: np.ndarray, slow: bool) -> int:
-        """The codec for a block of these frames, uint8 [n, frame_bytes], coded with the slow setting or the fast one."""
-        if not self._auto or (
-            self._seals and not slow
-        ):  # whoever appends does not try codecs: LZ4 until the background has chosen
+    @property
+    def drifted(self) -> bool:
+        """Whether a block has come out clearly larger than the sample since the codec was chosen."""
+        return self._auto and self._drifted
+
+    def encode(self, frames: np.ndarray, first_row: int, slow: bool) -> tuple[np.ndarray, bool]:
+        """Return (the block of `frames`, uint8 [n, frame_bytes]; whether this is its final form).
+
+        The block is memory of this thread, valid until its next call. `slow` encodes it smaller, with `level`.
+        """
+        codec = self._pick(frames, slow)
+        final = slow or not codec & (LZ4 | ZSTD)
+        block = self._coder.encode(frames, first_row, codec, self._level if slow else QUICK, final)
+        coded = int(block[AT_CODED : AT_CODED + 4].view("<u4")[0])
+        self._drifted |= slow == self._seals and coded / frames.nbytes > 1.3 * self._ratio + 0.02
+        return block, final
+
+    def _pick(self, frames: np.ndarray, slow: bool) -> int:
+        if not self._auto or (self._seals and not slow):  # LZ4 until the background has chosen
             return LZ4 if self._codec is None else self._codec
         with self._lock:
             if self._until <= 0 or (self._drifted and self._since >= self._patience):
-                size_of = functools.partial(self._coder.coded_bytes, level=self._level if slow else QUICK)
-                self._codec, self._ratio = choose(
-                    frames, self._coder.group, self._coder.width, size_of, self._weight, self._candidates
-                )
+                self._codec, self._ratio = self._choose(frames, self._level if slow else QUICK)
                 self._until = CHOOSE_AFTER[min(self._choices, len(CHOOSE_AFTER) - 1)]
                 self._choices += 1
                 self._since, self._drifted = 0, False
@@ -345,15 +293,46 @@ class CodecChoice:
             assert self._codec is not None
             return self._codec
 
-    def coded(self, ratio: float, slow: bool) -> None:
-        """A block took `ratio` of its raw bytes."""
-        self._drifted |= slow == self._seals and ratio > 1.3 * self._ratio + 0.02
-
-    @property
-    def drifted(self) -> bool:
-        """Whether a block has come out clearly larger than the sample since the codec was chosen."""
-        return self._auto and self._drifted
+    def _choose(self, frames: np.ndarray, level: int) -> tuple[int, float]:
+        """Try the candidates on a sample; return (the best codec, its size per raw byte)."""
+        group, width = self._coder.group, self._coder.width
+        sample = _sample(frames, group)
+        raw = sum(part.size for part in sample)
+        few_values = width == 1 or np.unique(sample[0].reshape(-1).view(f"<u{width}")[:4096]).size <= 256
+        best, best_score, best_ratio = RAW, _decode_time(RAW, 1.0, width) ** self._weight, 1.0
+        for codec in self._candidates:
+            useless = codec & DELTA and group == 1 or codec & SHUFFLE and width == 1
+            if useless or (codec & PALETTE and not few_values):
+                continue
+            ratio = sum(min(part.size, self._coder.coded_bytes(part, codec, level)) for part in sample) / raw
+            if ratio > _LEAST_GAIN:
+                continue
+            # LZ4-HC looks at every byte it is given: packed numbers are encoded several times faster
+            encode = (0.1 / (2 * width) if codec & PALETTE else 0.1) if codec & (LZ4 | ZSTD) else 0.0
+            score = ratio * _decode_time(codec, ratio, width) ** self._weight * (1 + encode)
+            if score < best_score:
+                best, best_score, best_ratio = codec, score, ratio
+        return best, best_ratio
 
     def after_fork(self) -> None:
-        """In a child: whoever was choosing is not there."""
+        """In a child: the thread that was choosing is not there."""
         self._lock = threading.Lock()
+
+
+def _decode_time(codec: int, ratio: float, width: int) -> float:
+    """Return the time to decode a frame, in plain copies of it: fitted to benchmarks/replay.py, batches of 512 on one thread."""
+    if codec == RAW:
+        return 1.5
+    palette = 0.4 if width >= 4 else 1.6
+    times = {LZ4 | ZSTD: 8 * ratio, PALETTE: palette, MASK: 0.5, SHUFFLE: 2.5, DELTA: 1.0}
+    return 0.5 + sum(time for steps, time in times.items() if codec & steps)
+
+
+def _sample(frames: np.ndarray, group: int) -> list[np.ndarray]:
+    """Return some groups from all over the block; of groups of many large frames the first frames."""
+    groups = max(1, len(frames) // group)
+    each = group * frames.shape[1]
+    number = int(min(groups, _SAMPLE_GROUPS, max(1, _SAMPLE_BYTES // each)))
+    length = group if each <= 2 * _SAMPLE_BYTES else min(group, _SAMPLE_FRAMES)
+    starts = np.linspace(0, groups - 1, number).astype(int) * group
+    return [frames[s : s + length] for s in starts]
