@@ -1,10 +1,14 @@
 """Collectors: a policy acts in an env; the result is returned as batches [num_envs, T]."""
 
 from slipstream.collectors.batch import OverwrittenBatchError
-from slipstream.collectors.compressed import CompressedBatch, CompressedDataCollector
+from slipstream.collectors.compressed import (
+    CompressedBatch,
+    CompressedDataCollector,
+    CompressedFrames,
+    CompressedLidarInput,
+    CompressedLidarTransform,
+)
 from slipstream.collectors.episodes import EpisodeStatistics, split_trajectories
-from slipstream.collectors.frames import CompressedFrames
-from slipstream.collectors.lidar_transform import CompressedLidarInput, CompressedLidarTransform
 from slipstream.collectors.pipelined import PipelinedDataCollector
 from slipstream.collectors.sync import SyncDataCollector
 from slipstream.models.exploration import ExplorationType, exploration_type, set_exploration_type

@@ -1,25 +1,156 @@
-"""CompressedDataCollector: batches whose observations are kept as compressed blocks; a minibatch opens only what it needs."""
+"""Compressed batches: observations kept as blocks, the same as in replay and in rollout files. A minibatch decodes only its frames."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Tensor
+from tensordict.tensorclass import NonTensorData
+from torch import Tensor, nn
 
-from slipstream.collectors.frames import CompressedFrames
+CHOOSE_AGAIN = 64  # batches after which the codecs are chosen again
+SMALL_FRAME = 64  # bytes: below, the table of places takes what compressing saves
+LEAST_RATIO = 1.1  # an observation that gains less stays plain until the next choice
+HIGHEST_LEVEL = 12  # of LZ4-HC; levels up to 16 are the same
+KIND = "fram"
 
-CHOOSE_AGAIN = 64  # batches after which the codecs are looked for again
-SMALL_FRAME = 64  # bytes: below, the table of where each frame lies eats what compressing it saves
-LEAST_RATIO = 1.1  # what gains less is kept plain until the next look
+
+def _check_level(level: int) -> None:
+    if not 0 <= level <= 16:
+        raise ValueError(f"compression_level={level} is not in 0 … 16")
+
+
+class CompressedFrames:
+    """Frames [n, *shape] of one observation, compressed.
+
+    Args:
+        like: frames as those that will be appended, [n, *shape]; their device is where decoded ones go.
+        level: 0 keeps frames raw, 1 compresses fast, 2 to 12 smaller and slower.
+        codec: a codec of docs/replay-blocks.md, or "auto".
+        group: consecutive frames that are compressed together; they get smaller, but one frame is decoded with its group.
+    """
+
+    def __init__(self, like: Tensor, level: int = 1, codec: str = "auto", group: int = 1) -> None:
+        _check_level(level)
+        from slipstream.storage.blocks import BlockColumn  # its native code is loaded when it is needed
+        from slipstream.storage.schema import KeySpec, as_array
+
+        self._as_array = as_array
+        array, dtype = as_array(("frames",), like[:0])
+        self.device = like.device
+        self.level, self.group = level, group
+        self._spec = KeySpec(("frames",), tuple(like.shape[1:]), array.dtype, dtype)
+        self._column = BlockColumn(
+            self._spec.shape,
+            self._spec.dtype,
+            codec="raw" if level == 0 else codec,
+            group=group,
+            seal=level > 1,
+            level=min(max(level, 2), HIGHEST_LEVEL),
+        )
+
+    @classmethod
+    def of(cls, frames: Tensor, level: int = 1, codec: str = "auto", group: int = 1) -> CompressedFrames:
+        """Compress `frames` [n, *shape]."""
+        compressed = cls(frames, level, codec, group)
+        compressed.append(frames)
+        compressed.finish()
+        return compressed
+
+    def append(self, frames: Tensor) -> None:
+        """Add frames [n, *shape]."""
+        self._column.append(self._as_array(self._spec.key, frames)[0])
+
+    def finish(self) -> None:
+        """Compress the frames that still wait for it."""
+        self._column.flush()
+
+    def rows(self, index: Tensor | None = None) -> Tensor:
+        """Return the frames `index` [B] (all by default) on `device`; no others are decoded."""
+        rows = torch.arange(len(self)).numpy() if index is None else index.cpu().numpy()
+        on_gpu = self.device.type == "cuda"
+        host = torch.empty((len(rows), *self._spec.shape), dtype=self._spec.torch_dtype, pin_memory=on_gpu)
+        self._column.gather(rows, self._as_array(self._spec.key, host)[0])
+        return host.to(self.device, non_blocking=True) if on_gpu else host
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[n, *shape]."""
+        return (len(self), *self._spec.shape)
+
+    @property
+    def codec(self) -> str:
+        """The codec that was chosen."""
+        return self._column.stats()["codec"]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the compressed frames take."""
+        return self._column.stats()["stored_bytes"]
+
+    @property
+    def raw_nbytes(self) -> int:
+        """Bytes that the frames would take uncompressed."""
+        return len(self) * self._spec.row_bytes
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller they have become."""
+        return self.raw_nbytes / max(1, self.nbytes)
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def to_bytes(self) -> bytes:
+        """Return everything as bytes for another process or machine: a container with the blocks as they are in memory."""
+        from slipstream.storage.container import ContainerWriter, MemoryFile
+
+        file = MemoryFile()
+        writer = ContainerWriter(file, KIND)
+        for _, block in self._column.blocks():
+            writer.add(block)
+        dtype = str(self._spec.torch_dtype).removeprefix("torch.")
+        writer.finish({"shape": list(self._spec.shape), "dtype": dtype, "level": self.level, "group": self.group})
+        return file.join().tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, device: torch.device | str = "cpu") -> CompressedFrames:
+        """Return the frames of `to_bytes`; every group is checked when it is decoded.
+
+        Raises:
+            DamagedFileError: (a ValueError) if the bytes are something else, or damaged.
+        """
+        from slipstream.storage.container import Container
+        from slipstream.storage.serializer import torch_dtype
+
+        container = Container.from_bytes(data, KIND, "compressed frames")
+        reader, head = container.reader, container.head
+        with reader.parsing("the head"):
+            shape, dtype = reader.shape(head["shape"], "the shape"), torch_dtype(head["dtype"], reader)
+            level = reader.integer(head["level"], "the level", 0, 16)
+            group = reader.integer(head["group"], "the group", 1, 1 << 20)
+            frames = cls(torch.empty((0, *shape), dtype=dtype, device=device), level, "auto", group)
+            for number in range(len(container)):
+                frames._column.add_block(container.view(number))
+            reader.claim(frames.raw_nbytes, "the frames")
+        return frames
+
+    def to(self, device: torch.device | str) -> CompressedFrames:
+        """Return the same frames, to be decoded to `device`."""
+        twin = object.__new__(CompressedFrames)
+        twin.__dict__.update(self.__dict__)
+        twin.device = torch.empty(0, device=device).device
+        return twin
 
 
 class CompressedObservations:
-    """The observations of a batch [N, T], each frame once: row t * N + n is what env n saw at step t, row (t + 1) * N + n what followed.
+    """The observations of a batch [N, T], each frame once.
 
-    Some may be plain tensors [rows, ...], where compressing was not asked for.
+    Row t * N + n is the observation of env n at step t, row (t + 1) * N + n its successor. Some observations may be plain tensors
+    [rows, ...]: those that were not to be compressed.
     """
 
     def __init__(self, frames: dict[str, CompressedFrames | Tensor], num_envs: int, steps: int) -> None:
@@ -31,30 +162,28 @@ class CompressedObservations:
         return self.frames.keys()
 
     def rows(self, index: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-        """The frames of rows `index` [B], of all observations or of those named."""
-        chosen = (
-            self.frames if names is None else {name: self.frames[name] for name in self.frames if name in set(names)}
-        )
+        """Return the frames of rows `index` [B], of all observations or of those named."""
+        chosen = self.frames if names is None else {n: self.frames[n] for n in self.frames if n in set(names)}
         return {
             name: x.index_select(0, index.to(x.device)) if isinstance(x, Tensor) else x.rows(index)
             for name, x in chosen.items()
         }
 
     def minibatches(self, order: Tensor | None, count: int, keys: Iterable[str]) -> Iterator[dict[str, Tensor]]:
-        """Yield the frames of the batch's rows in `order` (as they are for None) in `count` parts; each is opened by itself."""
+        """Yield the frames of the batch's rows in `order` (as they are for None) in `count` parts; each is decoded when its turn comes."""
         rows = torch.arange(self._num_envs * self._steps) if order is None else order
         for part in rows.chunk(count):
             yield self.rows(part, keys)
 
-    def whole(self, name: str, later: int = 0) -> Tensor:
-        """One observation [N, T, ...], `later` steps on."""
+    def decode(self, name: str, later: int = 0) -> Tensor:
+        """Return one observation [N, T, ...], `later` steps later."""
         x = self.frames[name]
-        every = x if isinstance(x, Tensor) else x.rows()
-        return every.unflatten(0, (self._steps + 1, self._num_envs))[later : later + self._steps].transpose(0, 1)
+        rows = x if isinstance(x, Tensor) else x.rows()
+        return rows.unflatten(0, (self._steps + 1, self._num_envs))[later : later + self._steps].transpose(0, 1)
 
 
 class CompressedBatch:
-    """A batch [N, T]: observations as blocks, everything else plain. Keys are read and written as in a TensorDict.
+    """A batch [N, T] with observations as blocks and everything else plain. Keys are read and written as in a TensorDict.
 
     `batch["observation"]` gives the `CompressedObservations`.
     """
@@ -66,7 +195,7 @@ class CompressedBatch:
         self.device = plain.device
 
     def minibatch(self, indices: Tensor | Sequence[int]) -> TensorDict:
-        """The frames `indices` [B] of the flattened batch, frame i being step i % T of env i // T; only these are opened."""
+        """Return frames `indices` [B] of the flattened batch, frame i being step i % T of env i // T; no others are decoded."""
         index = torch.as_tensor(indices, dtype=torch.int64)
         env, step = index // self.batch_size[1], index % self.batch_size[1]
         if index.numel() and (int(index.min()) < 0 or int(index.max()) >= self.batch_size.numel()):
@@ -80,15 +209,15 @@ class CompressedBatch:
         return chosen
 
     def decode(self) -> TensorDictBase:
-        """The whole batch as the base collector gave it."""
+        """Return the batch as the base collector gave it."""
         batch = self.plain.clone(recurse=False)
         for name in self.observations.keys():  # noqa: SIM118
-            batch[("observation", name)] = self.observations.whole(name)
-            batch[("next", "observation", name)] = self.observations.whole(name, later=1)
+            batch[("observation", name)] = self.observations.decode(name)
+            batch[("next", "observation", name)] = self.observations.decode(name, later=1)
         return batch
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of a key; observations as `CompressedObservations`."""
+        """Return the value of a key; observations as `CompressedObservations`."""
         return self.observations if key == "observation" else self.plain.get(key, default)
 
     def __getitem__(self, key: Any) -> Any:
@@ -98,12 +227,12 @@ class CompressedBatch:
         self.plain[key] = value
 
     def keys(self, *args: Any) -> Iterator[Any]:
-        """All keys, the compressed observations as one."""
+        """Yield all keys, the compressed observations as one."""
         yield from self.plain.keys(*args)
         yield "observation"
 
     def numel(self) -> int:
-        """Frames."""
+        """The number of frames."""
         return self.batch_size.numel()
 
     @property
@@ -123,7 +252,7 @@ class CompressedBatch:
         return self.raw_nbytes / self.nbytes
 
     def to(self, device: torch.device | str) -> CompressedBatch:
-        """Plain keys on `device`; observations stay compressed on the host and are opened there."""
+        """Return the batch with plain keys on `device`; observations stay compressed on the host and are decoded to it."""
         frames = {name: x.to(device) for name, x in self.observations.frames.items()}
         return CompressedBatch(self.plain.to(device), CompressedObservations(frames, *self.batch_size))
 
@@ -133,15 +262,15 @@ class CompressedBatch:
 
 
 class Compressor:
-    """Batches [N, T] of a collector in, `CompressedBatch` out.
+    """Turns batches [N, T] of a collector into `CompressedBatch`.
 
-    `keys`: the observations to compress; all by default, but for those that do not gain by it. Several batches that follow one
-    another may be joined to one.
+    Args:
+        compression_level: as in `CompressedFrames`.
+        keys: the observations to compress; by default all that gain by it.
     """
 
     def __init__(self, compression_level: int = 1, keys: Sequence[str] | None = None) -> None:
-        if not 0 <= compression_level <= 16:
-            raise ValueError(f"compression_level must lie in 0 … 16, not {compression_level}")
+        _check_level(compression_level)
         self.level = compression_level
         self.keys = None if keys is None else tuple(keys)
         self._codecs: dict[str, str] = {}  # as last chosen
@@ -149,11 +278,11 @@ class Compressor:
         self._batches = 0
 
     def __call__(self, batch: TensorDictBase) -> CompressedBatch:
-        """One batch, compressed."""
+        """Compress one batch."""
         return self.join([batch])
 
     def join(self, batches: Iterable[TensorDictBase]) -> CompressedBatch:
-        """Batches of the same environments, one behind the other in time, as one; each may be overwritten once the next is asked for."""
+        """Compress batches of the same environments that follow one another as one; each may be overwritten once the next is taken."""
         if self._batches % CHOOSE_AGAIN == 0:
             self._codecs, self._hopeless = {}, set()
         self._batches += 1
@@ -171,7 +300,7 @@ class Compressor:
                     columns[name] = CompressedFrames(x.flatten(0, 1), self.level, self._codecs.get(name, "auto"))
                 columns[name].append(x.flatten(0, 1))
             last = {name: batch["next", "observation", name][:, -1].clone() for name in seen}
-            plain.append(_without_observations(batch))
+            plain.append(batch.exclude("observation", ("next", "observation")).clone())
         if not plain:
             raise ValueError("there was no batch to compress")
         self._check_keys(last)
@@ -182,70 +311,60 @@ class Compressor:
             if column.ratio < LEAST_RATIO:
                 self._hopeless.add(name)
         kept = {name: torch.cat([*parts, last[name]]) for name, parts in raw.items()}
-        whole: Any = plain[0] if len(plain) == 1 else torch.cat(plain, 1)  # type: ignore[call-overload]
-        return CompressedBatch(whole, CompressedObservations({**columns, **kept}, *whole.batch_size))
+        joined: Any = plain[0] if len(plain) == 1 else torch.cat(plain, 1)  # type: ignore[call-overload]
+        return CompressedBatch(joined, CompressedObservations({**columns, **kept}, *joined.batch_size))
 
     def _stays_plain(self, name: str, frames: Tensor) -> bool:
-        """Whether to leave an observation [T, N, ...] as it is."""
+        """Return whether an observation [T, N, ...] is not compressed."""
         if self.keys is not None:
             return name not in self.keys
         return name in self._hopeless or frames[0, 0].nbytes < SMALL_FRAME
 
-    def _check_keys(self, there: Mapping[str, Tensor]) -> None:
-        missing = sorted(set(self.keys or ()) - set(there))
+    def _check_keys(self, found: Mapping[str, Tensor]) -> None:
+        missing = sorted(set(self.keys or ()) - set(found))
         if missing:
             raise ValueError(
-                f"there is no observation {missing[0]!r} to compress: the batch has {', '.join(sorted(there))}"
+                f"there is no observation {missing[0]!r} to compress: the batch has {', '.join(sorted(found))}"
             )
 
 
 class CompressedDataCollector:
-    """The batches of `base_collector` as `CompressedBatch`, their observations compressed with `compression_level`.
+    """A collector that returns the batches of another one as `CompressedBatch`.
 
-    - `keys`: the observations to compress, `["lidar"]` say; all by default.
-    - `pieces`: so many batches of the base are joined to one. Only one of them lies in memory uncompressed.
-
-    The base's batches must be [N, T] in which the next observation of step t is the observation of step t + 1, as those of slipstream's
-    collectors are. A base with `return_same_td=True` is fine, and best: everything is copied anyway.
+    Args:
+        base_collector: its batches must be [N, T] in which the next observation of step t is the observation of step t + 1, as
+            those of slipstream's collectors are. `return_same_td=True` is best: everything is copied anyway.
+        compression_level: as in `CompressedFrames`.
+        keys: the observations to compress, for example `["lidar"]`; all by default.
+        pieces: so many batches of the base are joined to one. Only one of them is in memory uncompressed.
     """
-
-    compressor = Compressor  # what compresses the batches of any collector
 
     def __init__(
         self, base_collector: Any, compression_level: int = 1, *, keys: Sequence[str] | None = None, pieces: int = 1
     ) -> None:
         if pieces < 1:
-            raise ValueError(f"pieces ({pieces}) must be at least 1")
+            raise ValueError(f"pieces={pieces} must be at least 1")
         self.base = base_collector
         self.pieces = pieces
         self.compression_level = compression_level
         self._compressor = Compressor(compression_level, keys)
 
     def rollout(self, check: bool = True) -> CompressedBatch:
-        """The next batch, of our own collector."""
+        """Collect the next batch; for a base collector of ours."""
         return self._compressor.join(self.base.rollout(check) for _ in range(self.pieces))
 
     def collect(self) -> CompressedBatch:
-        """The next batch, as `rollout()`."""
+        """Collect the next batch, as `rollout()`."""
         return self.rollout()
 
     def __iter__(self) -> Iterator[CompressedBatch]:
-        """Batches until the base has no more; a joined one at the end may be shorter."""
+        """Yield batches until the base has no more; a joined one at the end may be shorter."""
         source = iter(self.base)
-        while True:
-            taken = _Counted(source, self.pieces)
-            try:
-                batch = self._compressor.join(taken)
-            except ValueError:
-                if taken.count:
-                    raise
-                return
-            yield batch
-            if taken.count < self.pieces:
-                return
+        for first in source:  # one at a time: a batch of the base may be overwritten by the next
+            yield self._compressor.join(itertools.chain((first,), itertools.islice(source, self.pieces - 1)))
 
     def __getattr__(self, name: str) -> Any:
-        """All else is the base's: `episodes`, `frames`, `fps`, `state_dict`, ..."""
+        """Everything else is the base's: `episodes`, `frames`, `fps`, `state_dict`, ..."""
         if name.startswith("__") or name == "base":
             raise AttributeError(name)
         return getattr(self.base, name)
@@ -264,25 +383,8 @@ class CompressedDataCollector:
             shutdown()
 
 
-class _Counted:
-    """At most `limit` items of an iterator, counted."""
-
-    def __init__(self, source: Iterator[Any], limit: int) -> None:
-        self._source, self._limit = source, limit
-        self.count = 0
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Any:
-        if self.count == self._limit:
-            raise StopIteration
-        item = next(self._source)
-        self.count += 1
-        return item
-
-
 def _observations(batch: TensorDictBase) -> dict[str, Tensor]:
+    """Return the observations of a batch, after a check that the next ones are the same memory or numbers one step later."""
     seen = batch.get("observation", None)
     following = batch.get(("next", "observation"), None)
     if not isinstance(seen, TensorDictBase) or not isinstance(following, TensorDictBase) or batch.dim() != 2:
@@ -297,7 +399,72 @@ def _observations(batch: TensorDictBase) -> dict[str, Tensor]:
     return {name: seen[name] for name in seen.keys()}  # noqa: SIM118
 
 
-def _without_observations(batch: TensorDictBase) -> TensorDictBase:
-    """The other keys, as copies."""
-    rest = batch.exclude("observation", ("next", "observation"))
-    return rest.clone()
+# --- one observation of any TensorDict
+
+
+class CompressedLidarTransform:
+    """Replaces `("observation", "lidar")` of a TensorDict by `CompressedFrames` under `"lidar_compressed"`.
+
+    Frames [*batch, ...] are compressed one by one, so that any of them can be decoded alone. `inverse` restores the lidar, bit for
+    bit; `CompressedLidarInput` does so inside of a policy. This is for links and queues that are slower than compressing: within
+    one machine they are not.
+
+    Args:
+        compression_level: as in `CompressedFrames`.
+        key: the observation to compress.
+    """
+
+    def __init__(self, compression_level: int = 1, key: tuple[str, ...] | str = ("observation", "lidar")) -> None:
+        _check_level(compression_level)
+        self.compression_level = compression_level
+        self.key = (key,) if isinstance(key, str) else tuple(key)
+        self.compressed_key = (*self.key[:-1], f"{self.key[-1]}_compressed")
+        self._codec = "auto"  # as chosen for the first frames
+
+    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compress in place; return `tensordict` itself."""
+        frames = tensordict.get(self.key, None)
+        if not isinstance(frames, Tensor):
+            raise KeyError(f"there is no tensor {self.key!r} to compress: give the key of one, key=(...)")
+        flat = frames.flatten(0, tensordict.batch_dims - 1) if tensordict.batch_dims else frames.unsqueeze(0)
+        compressed = CompressedFrames.of(flat, self.compression_level, self._codec)
+        self._codec = compressed.codec
+        tensordict.set(self.compressed_key, NonTensorData(compressed, batch_size=tensordict.batch_size))
+        tensordict.pop(self.key)
+        return tensordict
+
+    def inverse(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Restore the observation in place; return `tensordict` itself."""
+        frames = _frames(tensordict.pop(self.compressed_key)).rows()
+        restored = frames.unflatten(0, tensordict.batch_size) if tensordict.batch_dims else frames[0]
+        return tensordict.set(self.key, restored)
+
+
+class CompressedLidarInput(nn.Module):
+    """The first layer of a policy: decodes compressed frames to a tensor [n, ...] on the policy's device. Tensors pass unchanged.
+
+    `nn.Sequential(CompressedLidarInput(), cnn)` reads either.
+    """
+
+    device_of: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("device_of", torch.empty(0), persistent=False)  # moves with the policy
+
+    def forward(self, lidar: Any) -> Tensor:
+        """Return the frames as a tensor."""
+        if isinstance(lidar, Tensor):
+            return lidar.to(self.device_of.device)
+        if isinstance(lidar, bytes):
+            return CompressedFrames.from_bytes(lidar, self.device_of.device).rows()
+        return _frames(lidar).to(self.device_of.device).rows()
+
+
+def _frames(held: Any) -> CompressedFrames:
+    found = held.data if isinstance(held, NonTensorData) else held
+    if not isinstance(found, CompressedFrames):
+        raise TypeError(
+            f"these are no compressed frames but {type(found).__name__}: apply CompressedLidarTransform first"
+        )
+    return found
