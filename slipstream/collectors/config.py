@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slipstream.config.validation import check_range
+
 PIPELINES = ("off", "on", "on_policy")
 
 
@@ -22,12 +24,9 @@ class CollectConfig:
     def __post_init__(self) -> None:
         if self.pipeline not in PIPELINES:
             raise ValueError(f"unknown collect.pipeline '{self.pipeline}': use one of {', '.join(PIPELINES)}")
-        if self.max_staleness < 1 or self.prefetch_count < 1 or self.threads < 0:
-            raise ValueError(
-                "collect.max_staleness and collect.prefetch_count must be at least 1, collect.threads not negative"
-            )
-        if not 0 <= self.compression_level <= 16 or self.pieces < 1:
-            raise ValueError("collect.compression_level must be 0 to 16, collect.pieces at least 1")
+        check_range(self, "max_staleness", "prefetch_count", "pieces", minimum=1, section="collect.")
+        check_range(self, "threads", minimum=0, section="collect.")
+        check_range(self, "compression_level", minimum=0, maximum=16, section="collect.")
         if self.pieces > 1 and (self.compress == "off" or self.pipeline != "off"):
             raise ValueError(
                 "collect.pieces joins compressed batches: set collect.compress=all, and leave collect.pipeline=off"

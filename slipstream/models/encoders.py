@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from slipstream.envs.specs import Discrete, Spec
 
+Specs = Mapping[str, Spec]  # of one environment's observations, by name
+
 NAVRL_KEYS = ("lidar", "dynamic_obstacle", "state")  # in the order in which the released weights expect their features
 
 
@@ -37,7 +39,7 @@ class NavRLEncoder(Encoder):
 
     keys = NAVRL_KEYS
 
-    def __init__(self, observation_spec: Mapping[str, Spec], trunk: list[int] | tuple[int, ...] = (256, 256)) -> None:
+    def __init__(self, observation_spec: Specs, trunk: list[int] | tuple[int, ...] = (256, 256)) -> None:
         super().__init__()
         image = observation_spec["lidar"].shape[1:]
         first = DenseConv2d(image, 1, 4, (5, 3), padding=(2, 1))
@@ -76,7 +78,7 @@ class DictEncoder(Encoder):
 
     def __init__(
         self,
-        observation_spec: Mapping[str, Spec],
+        observation_spec: Specs,
         trunk: list[int] | tuple[int, ...] = (256, 256),
         part: int = 64,
         keys: list[str] | tuple[str, ...] | None = None,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from slipstream.envs.specs import Box, Discrete, Observation, Spec
+from slipstream.models.encoders import Specs
 from slipstream.models.exploration import (
     ExplorationType,
     exploration_type,
@@ -66,11 +66,7 @@ class QPolicy(ExploringPolicy):
     """
 
     def __init__(
-        self,
-        observation_spec: Mapping[str, Spec],
-        action_spec: Spec,
-        config: ModelConfig | None = None,
-        dueling: bool = True,
+        self, observation_spec: Specs, action_spec: Spec, config: ModelConfig | None = None, dueling: bool = True
     ):
         super().__init__(config or ModelConfig())
         if not isinstance(action_spec, Discrete):
@@ -107,7 +103,7 @@ class BoxPolicy(ExploringPolicy):
     """Choose continuous actions in a box, computed in units of the box: -1 is its low end, 1 its high end."""
 
     def __init__(
-        self, algo: str, observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig, outputs: int
+        self, algo: str, observation_spec: Specs, action_spec: Spec, config: ModelConfig, outputs: int
     ) -> None:
         super().__init__(config)
         if not isinstance(action_spec, Box):
@@ -140,9 +136,7 @@ class BoxPolicy(ExploringPolicy):
 class SquashedGaussianPolicy(BoxPolicy):
     """SAC's policy: a normal distribution with learned deviation, squashed into the box by tanh."""
 
-    def __init__(
-        self, observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None
-    ) -> None:
+    def __init__(self, observation_spec: Specs, action_spec: Spec, config: ModelConfig | None = None) -> None:
         super().__init__("sac", observation_spec, action_spec, config or ModelConfig(), outputs=2)
 
     def parameters_of(self, observation: Observation) -> tuple[Tensor, Tensor]:
@@ -174,11 +168,7 @@ class DeterministicPolicy(BoxPolicy):
     """TD3's policy: a deterministic action, plus normal noise (`noise`, in units of the box) when exploring."""
 
     def __init__(
-        self,
-        observation_spec: Mapping[str, Spec],
-        action_spec: Spec,
-        config: ModelConfig | None = None,
-        noise: float = 0.1,
+        self, observation_spec: Specs, action_spec: Spec, config: ModelConfig | None = None, noise: float = 0.1
     ):
         super().__init__("td3", observation_spec, action_spec, config or ModelConfig(), outputs=1)
         self.noise = noise
@@ -203,9 +193,7 @@ class DeterministicPolicy(BoxPolicy):
 class Critics(nn.Module):
     """Compute `count` values of an observation and an action. Layers before the trunk (`model.part`, images) are shared."""
 
-    def __init__(
-        self, observation_spec: Mapping[str, Spec], dims: int, config: ModelConfig | None = None, count: int = 2
-    ) -> None:
+    def __init__(self, observation_spec: Specs, dims: int, config: ModelConfig | None = None, count: int = 2) -> None:
         super().__init__()
         config = config or ModelConfig()
         self.encoder = build_encoder(observation_spec, config, trunk=[])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
+from slipstream.config.validation import check_range
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
-from slipstream.models.encoders import NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder
+from slipstream.models.encoders import NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder, Specs
 from slipstream.models.exploration import ExplorationType, exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters, small_linear
 
@@ -31,8 +31,7 @@ class ModelConfig:
             raise ValueError(f"unknown model.encoder '{self.encoder}': use auto, navrl or dict")
         if not self.trunk or min(self.trunk) < 1:
             raise ValueError(f"model.trunk={self.trunk} needs at least one width, all positive")
-        if self.part < 0:
-            raise ValueError(f"model.part={self.part} must not be negative")
+        check_range(self, "part", minimum=0, section="model.")
 
 
 class ValueNorm(nn.Module):
@@ -140,7 +139,7 @@ class ActorCritic(nn.Module):
         return self.critic(self.features(observation))[:, 0]
 
 
-def build_encoder(observation_spec: Mapping[str, Spec], config: ModelConfig, trunk: list[int] | None = None) -> Encoder:
+def build_encoder(observation_spec: Specs, config: ModelConfig, trunk: list[int] | None = None) -> Encoder:
     """Build the encoder for an env's observations; `trunk` replaces the configuration's, an empty one builds none."""
     trunk = config.trunk if trunk is None else trunk
     kind = config.encoder
@@ -154,9 +153,7 @@ def build_encoder(observation_spec: Mapping[str, Spec], config: ModelConfig, tru
     return NavRLEncoder(observation_spec, trunk)
 
 
-def build_policy(
-    observation_spec: Mapping[str, Spec], action_spec: Spec, config: ModelConfig | None = None
-) -> ActorCritic:
+def build_policy(observation_spec: Specs, action_spec: Spec, config: ModelConfig | None = None) -> ActorCritic:
     """Build the network for an env's observations and actions."""
     config = config or ModelConfig()
     encoder = build_encoder(observation_spec, config)
