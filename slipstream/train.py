@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from slipstream.config.compose import load_train, to_dict
+from slipstream.config.compose import to_dict
 from slipstream.config.schema import TrainConfig
 from slipstream.training.outputs import RunOutputs, draw_learning, wandb_settings
 from slipstream.training.resume import load_resume_state, resume_command, sole_writer
@@ -74,4 +74,6 @@ def is_due(interval: int, it: int, last: bool) -> bool:
 
 
 if __name__ == "__main__":  # python -m slipstream.train key=value
-    run(load_train(sys.argv[1:]))
+    from slipstream.cli import main
+
+    raise SystemExit(main(["train", *sys.argv[1:]]))

@@ -1,184 +1,248 @@
-"""The command line: slipstream train | eval | demo | bench | advise | export | ckpt | rollouts."""
+"""The command line: one parser tree, and one place where errors become a sentence.
+
+A command is one module of this folder. It is imported only when it is called, so that `slipstream --help` stays fast. The module has
+`add_arguments(parser)` and `run(args) -> int`; its docstring is the help text. There are two kinds of commands:
+
+- `key=value` commands (train, eval, demo, bench, advise, export, config): everything that is not a common flag is in `args.words`.
+  `OWN_KEYS` names the keys that the command has besides those of a training.
+- commands with subcommands and paths (ckpt, rollouts): `add_arguments` adds the subparsers.
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import os
 import select
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from slipstream.config.help import ConfigError, UnknownKeyError, nearest
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 COMMANDS = {
-    "train": "train a policy:               slipstream train env.num_envs=1024 env.num_obstacles=350 env_dyn.num_obstacles=80",
-    "eval": "fly a policy over unseen maps: slipstream eval checkpoint=runs/NAME 'eval.map_seeds=[101,102,103]'",
-    "demo": "train, evaluate and draw a small world on this machine's CPU (about 4 minutes)",
-    "bench": "measure:                       slipstream bench env | train",
-    "advise": "what would make it faster:   slipstream advise preset=demo --apply advice.txt",
-    "export": "write a policy for others:    slipstream export checkpoint=runs/NAME --to onnx",
-    "ckpt": "look into checkpoints:         slipstream ckpt info | verify | diff | squash | export | repair",
-    "rollouts": "look into saved batches:       slipstream rollouts ls | show | verify | export",
+    "train": "train a policy:            slipstream train env.num_envs=1024 env.num_obstacles=350",
+    "eval": "evaluate a policy:         slipstream eval checkpoint=runs/NAME 'eval.map_seeds=[101,102,103]'",
+    "demo": "train, evaluate and draw a small world on the CPU (about 4 minutes)",
+    "bench": "measure the speed:         slipstream bench env | train",
+    "advise": "find faster settings:      slipstream advise preset=demo --apply advice.txt",
+    "export": "write a policy file:       slipstream export checkpoint=runs/NAME --to onnx",
+    "config": "print the composed config: slipstream config preset=demo algo.epochs=2",
+    "ckpt": "work with checkpoints:     slipstream ckpt info | verify | diff | squash | export | repair",
+    "rollouts": "work with saved batches:   slipstream rollouts ls | show | verify | export",
 }
-
-
-READER_GONE = 141  # 128 + SIGPIPE: the status of any command whose reader has gone away
+WITH_PATHS = ("ckpt", "rollouts")  # the commands with subcommands and paths; the others take key=value
+BROKEN_PIPE = 141  # 128 + SIGPIPE, as any program whose reader went away
+FOOTER = (
+    "slipstream COMMAND --help lists the keys of a command and their defaults; --debug shows the traceback of an error."
+)
+DEBUG_HELP = "show the traceback of an error"
+FILE_WIDTH = 140  # characters per line if stdout is not a terminal
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; its exit code. A reader who goes away (`| head`) ends it quietly."""
+    """Run one command.
+
+    Returns:
+        The exit code: 0 done, 1 a file is broken or different, 2 an error, 130 interrupted, 141 nobody reads the output.
+    """
+    _prepare_output()
+    code = _run(list(sys.argv[1:] if argv is None else argv))
     try:
-        try:
-            return _run(list(sys.argv[1:] if argv is None else argv))
-        finally:
-            sys.stdout.flush()  # here, where a reader who has gone can still be met
+        sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # or the interpreter, when it leaves, would try again
-        return READER_GONE
+        code = BROKEN_PIPE
+    except OSError as error:
+        _complain("slipstream", f"cannot write the output: {error}")
+        code = 2
+    if code == BROKEN_PIPE:
+        with contextlib.suppress(OSError):  # else the interpreter would flush again when it exits, and complain
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def console() -> Console:
+    """Return a console on stdout for tables; it is wide if the output goes to a file."""
+    from slipstream.tasks.tables import PipedConsole
+
+    return PipedConsole(width=None if sys.stdout.isatty() else FILE_WIDTH)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises ConfigError, with the nearest word for one that is not known."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of exiting."""
+        raise ConfigError(f"{message} (see {self.prog} --help)")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            what = "command" if isinstance(action, argparse._SubParsersAction) else action.option_strings[0]
+            raise ConfigError(f"unknown {what} '{value}'{nearest(str(value), known)} (there are: {', '.join(known)})")
+
+
+def add_subcommands(parser: argparse.ArgumentParser, doc: str | None) -> Any:
+    """Add the subparsers of a command like `ckpt`; return a function that adds one subcommand: `add(name, function, help)`."""
+    parser.description = doc
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, function: Any, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("--debug", action="store_true", help=DEBUG_HELP)
+        command.set_defaults(function=function)
+        return command
+
+    return add
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Add the flag --force, for `check_output`."""
+    parser.add_argument("--force", action="store_true", help="overwrite the file that out= names")
+
+
+def check_output(out: str | Path | None, force: bool) -> Path | None:
+    """Return the path of a file to write, before minutes of work. Raise OSError if it cannot be written or exists already."""
+    if out is None:
+        return None
+    from slipstream.storage.files import check_writable
+
+    path = Path(out)
+    check_writable(path)
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} exists already: name another file, or overwrite it with --force")
+    return path
+
+
+# -- inside ------------------------------------------------------------------------------------------------------------
+
+
+def _run(argv: list[str]) -> int:
+    """Run one command. This is the only place that turns errors into sentences and exit codes."""
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:], "--help"]
+    first = next((word for word in argv if not word.startswith("-")), "")
+    name = first if first in COMMANDS else ""
+    title, own_keys = f"slipstream {name}".strip(), ()
+    try:
+        parser, command, module = _build_parser(name)
+        own_keys = getattr(module, "OWN_KEYS", ())
+        args, words = parser.parse_known_args(argv)
+        if module is None or command is None:
+            return _overview(parser, args, words)
+        if name in WITH_PATHS:
+            if words:
+                raise ConfigError(
+                    f"unknown argument '{words[0]}'{nearest(words[0], _options(command))} (see {title} --help)"
+                )
+            return int(args.function(args, console()))
+        args.words = words
+        if args.help:
+            help_text = getattr(module, "help_text", lambda words: module.__doc__)
+            command.description = help_text(words)
+            print(command.format_help().rstrip())
+            return 0
+        return int(module.run(args))
+    except SystemExit as done:  # argparse's own --help
+        return int(done.code or 0)
+    except KeyboardInterrupt:
+        _complain(title, "interrupted")
+        return 130
+    except BrokenPipeError as error:
+        if _reader_is_gone():
+            return BROKEN_PIPE
+        return _failed(title, error, own_keys, "--debug" in argv)
+    except Exception as error:
+        return _failed(title, error, own_keys, "--debug" in argv)
+
+
+def _build_parser(chosen: str) -> tuple[Parser, argparse.ArgumentParser | None, Any]:
+    """Return the parser tree, and the parser and module of the chosen command; the arguments of the others are left out."""
+    parser = Parser(prog="slipstream", add_help=False)
+    for flag, text in (("--help", "list the commands"), ("--version", "print the version"), ("--debug", DEBUG_HELP)):
+        parser.add_argument(flag, *(["-h"] if flag == "--help" else []), action="store_true", help=text)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    found: tuple[argparse.ArgumentParser | None, Any] = (None, None)
+    for name, summary in COMMANDS.items():
+        takes_keys = name not in WITH_PATHS
+        command = commands.add_parser(name, help=summary, add_help=not takes_keys)
+        if takes_keys:
+            command.usage = f"slipstream {name} [key=value ...]"
+            command.add_argument("-h", "--help", action="store_true", help="show the keys and their defaults")
+            command.add_argument("--debug", action="store_true", help=DEBUG_HELP)
+        if name == chosen:
+            found = command, import_module(f"slipstream.cli.{name}")
+            found[1].add_arguments(command)
+    return parser, *found
+
+
+def _overview(parser: Parser, args: argparse.Namespace, words: list[str]) -> int:
+    if words:
+        raise ConfigError(f"unknown argument '{words[0]}'{nearest(words[0], _options(parser))} (see slipstream --help)")
+    if args.version:
+        from importlib.metadata import version
+
+        print(version("slipstream-rl"))
+    else:
+        commands = "\n".join(f"  {name:8} {summary}" for name, summary in COMMANDS.items())
+        print(f"usage: slipstream COMMAND [key=value ...]\n\n{commands}\n\n{FOOTER}")
+    return 0
+
+
+def _options(parser: argparse.ArgumentParser) -> list[str]:
+    return [option for action in parser._actions for option in action.option_strings]
+
+
+def _failed(title: str, error: Exception, own_keys: Iterable[str], debug: bool) -> int:
+    """Explain an error in one sentence on stderr; with --debug after its traceback."""
+    from slipstream.storage.errors import SaveError
+
+    if debug:
+        traceback.print_exception(error)
+    if isinstance(error, UnknownKeyError):
+        error = UnknownKeyError(error.key, [*own_keys, *error.keys], title.removeprefix("slipstream "), error.source)
+    text = str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error)
+    text = " ".join(line.strip() for line in text.splitlines() if line.strip())
+    expected = isinstance(error, ValueError | FloatingPointError | OSError | ImportError | SaveError)
+    if not text or not (expected or (isinstance(error, KeyError) and " " in text)):  # our own KeyErrors are sentences
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        text += "" if debug else " (--debug shows where)"
+    _complain(title, text)
+    return 2
+
+
+def _complain(title: str, text: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"{title}: {text}", file=sys.stderr)
+
+
+def _prepare_output() -> None:
+    """Let no character and no closed stream stop a command: an ASCII stdout prints ? for what it cannot print."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace" if name == "stdout" else "backslashreplace")
 
 
 def _reader_is_gone() -> bool:
-    """Whether it is our own output that nobody reads, and not some other pipe."""
+    """Return whether the pipe that broke is our own stdout, and not another one."""
     if not hasattr(select, "poll"):
         return True
     try:
         output = sys.stdout.fileno()
-    except OSError:  # none that the system knows
+    except OSError:  # not a file of the system
         return False
     poll = select.poll()
     poll.register(output, select.POLLERR)
     return any(events & select.POLLERR for _, events in poll.poll(0))
-
-
-def _run(argv: list[str]) -> int:
-    """One command; errors of the user's making are told in one line, with the remedy."""
-    # Threads that wait by spinning (libgomp's default: for milliseconds) make a training beside one other busy process 25 times
-    # slower; threads that sleep at once lose a third of the speed on a quiet machine. A spin of some microseconds loses neither.
-    # It must be said before torch is imported; OMP_WAIT_POLICY or GOMP_SPINCOUNT of one's own stay as they are.
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    if not argv or argv[0] in ("-h", "--help", "help"):
-        print(_overview())
-        return 0
-    if argv[0] == "--version":
-        from importlib.metadata import version
-
-        print(version("slipstream-rl"))
-        return 0
-    name, rest = argv[0], argv[1:]
-    if name not in COMMANDS:
-        import difflib
-
-        near = difflib.get_close_matches(name, COMMANDS, 1)
-        hint = f": did you mean '{near[0]}'?" if near else ""
-        print(f"slipstream: unknown command '{name}'{hint}\n\n{_overview()}", file=sys.stderr)
-        return 2
-    handlers: dict[str, Callable[[list[str]], int]] = {
-        "train": _train,
-        "eval": _evaluate,
-        "demo": _demo,
-        "bench": _bench,
-        "advise": _advise,
-        "export": _export,
-        "ckpt": _checkpoint,
-        "rollouts": _rollouts,
-    }
-    from slipstream.storage.errors import SaveError
-
-    try:
-        return handlers[name](rest)
-    except (ValueError, FloatingPointError, OSError, ImportError, SaveError) as error:
-        if isinstance(error, BrokenPipeError) and _reader_is_gone():
-            raise
-        print(f"slipstream {name}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"slipstream {name}: interrupted", file=sys.stderr)
-        return 130
-
-
-def _overview() -> str:
-    lines = "\n".join(f"  {name:8} {what}" for name, what in COMMANDS.items())
-    return f"usage: slipstream COMMAND [key=value ...]\n\n{lines}\n\nslipstream COMMAND --help lists its keys and their defaults."
-
-
-def _train(argv: list[str]) -> int:
-    from slipstream import train
-    from slipstream.config import compose as config
-
-    if _wants_help(argv):
-        print(_keys_help("train", argv))
-        return 0
-    folder = train.run(config.load_train(argv))
-    shown = [path for name in ("report.html", "learning.png") if (path := folder.path / name).exists()]
-    print(f"run folder: {folder.path}\n" + "".join(f"curves:     {path}\n" for path in shown[:1]), end="")
-    print(f"evaluate:   slipstream eval checkpoint={folder.path}")
-    return 0
-
-
-def _evaluate(argv: list[str]) -> int:
-    from slipstream.training import evaluate
-
-    if _wants_help(argv):
-        print(_keys_help("eval", argv))
-        return 0
-    evaluate.evaluate(*argv)
-    return 0
-
-
-def _demo(argv: list[str]) -> int:
-    from slipstream.cli import demo
-
-    if _wants_help(argv):
-        print(demo.__doc__)
-        return 0
-    return demo.run(argv)
-
-
-def _bench(argv: list[str]) -> int:
-    from slipstream.cli import bench
-
-    if _wants_help(argv):
-        print(bench.help_text(argv))
-        return 0
-    return bench.run(argv)
-
-
-def _advise(argv: list[str]) -> int:
-    from slipstream.cli import advise
-
-    if _wants_help(argv):
-        print(advise.__doc__)
-        return 0
-    return advise.run(argv)
-
-
-def _export(argv: list[str]) -> int:
-    from slipstream.cli import export
-
-    if _wants_help(argv):
-        print(export.__doc__)
-        return 0
-    return export.run(argv)
-
-
-def _checkpoint(argv: list[str]) -> int:
-    from slipstream.cli import checkpoint as cli
-
-    return cli.main(argv)
-
-
-def _rollouts(argv: list[str]) -> int:
-    from slipstream.cli import rollouts
-
-    return rollouts.main(argv)
-
-
-def _wants_help(argv: list[str]) -> bool:
-    return any(word in ("-h", "--help") for word in argv)
-
-
-def _keys_help(command: str, argv: list[str]) -> str:
-    from slipstream.config.compose import help_text
-
-    text = help_text(command, argv)
-    return f"usage: slipstream {command} [key=value ...]\n\n{text}"

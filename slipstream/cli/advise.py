@@ -13,6 +13,7 @@ What does not hold is shown as withdrawn.
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -21,8 +22,9 @@ from typing import Any
 from rich.table import Table
 
 from slipstream.config.compose import load_train
-from slipstream.config.help import ConfigError, UnknownKeyError
-from slipstream.config.overrides import plain_overrides, value_of
+from slipstream.config.help import ConfigError
+from slipstream.config.overrides import split_keys, value_of
+from slipstream.config.values import convert
 from slipstream.monitor import Advisor
 from slipstream.monitor.asking import ADVISED, NOT_TRIED, Finding, Report
 from slipstream.storage.files import check_writable, write_file
@@ -30,24 +32,25 @@ from slipstream.tasks.tables import render
 from slipstream.training.tuning import TrainingProbe, choose_sizes, training_questions
 from slipstream.training.tuning.probe import as_word
 
-OWN_WORDS = ("seconds", "only", "--apply", "--json")  # besides the keys of a training
+OWN_KEYS = ("seconds", "only", "apply", "json")  # besides the keys of a training
 
 
-def run(argv: list[str]) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Everything else is a key."""
+
+
+def run(args: argparse.Namespace) -> int:
     """`slipstream advise [key=value ...] [seconds=60] [only=KEY,KEY] [--apply FILE] [--json]`."""
-    words, file, as_json = _options(argv)
-    seconds = _seconds(value_of("seconds", words))
-    only = _only(value_of("only", words))
-    words = [word for word in words if not word.startswith(("seconds=", "only="))]
+    own, rest = split_keys(args.words, OWN_KEYS)
+    words: list[str] = list(rest)
+    file, as_json = own.get("apply"), convert(own.get("json", False), bool)
+    seconds, only = _seconds(own.get("seconds")), _only(own.get("only"))
     if value_of("resume", words):
         raise ConfigError("advice is for a new run: give the run's settings, not resume=RUN")
     if file:
         check_writable(Path(file))  # before minutes of measuring
     tell: Callable[[str], None] = (lambda text: None) if as_json else print
-    try:
-        config = load_train(words)
-    except UnknownKeyError as error:
-        raise UnknownKeyError(error.key, [*OWN_WORDS, *error.keys], "advise") from None
+    config = load_train(words)
     if config.auto:
         found = choose_sizes(config, tell)
         chosen = {"env.num_envs": found.env.num_envs, "algo.minibatches": getattr(found.algo, "minibatches", None)}
@@ -131,24 +134,6 @@ def _row(finding: Finding) -> list[str]:
     measured = str(finding.gain) if finding.gain else ""
     why = finding.why + (f" [{finding.learning}]" if finding.learning and finding.verdict == ADVISED else "")
     return [finding.question, finding.key, as_word(finding.before), tried, predicted, measured, finding.verdict, why]
-
-
-def _options(argv: list[str]) -> tuple[list[str], str | None, bool]:
-    """The overrides, the file of --apply, whether --json."""
-    rest, file, as_json = [], None, False
-    words = iter(argv)
-    for word in words:
-        if word == "--json":
-            as_json = True
-        elif word == "--apply" or word.startswith("--apply="):
-            file = word.partition("=")[2] or next(words, None)
-            if not file or "=" in file:
-                raise ConfigError(
-                    "--apply needs the name of the file to write: slipstream advise preset=demo --apply advice.txt"
-                )
-        else:
-            rest.append(word)
-    return plain_overrides(rest), file, as_json
 
 
 def _seconds(text: Any) -> float:

@@ -14,6 +14,7 @@ mean; the likeliest of discrete ones), scaled and masked as the env takes it. Wh
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import io
@@ -32,10 +33,11 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.algorithms.policy_file import LoadedPolicy
+from slipstream.cli import add_force, check_output
 from slipstream.config import registry
 from slipstream.config.compose import to_dict
-from slipstream.config.help import ConfigError, nearest
-from slipstream.config.overrides import value_of
+from slipstream.config.help import ConfigError, UnknownKeyError
+from slipstream.config.overrides import split_keys
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.exploration import ExplorationType, set_exploration_type
@@ -43,6 +45,7 @@ from slipstream.storage.files import check_writable, write_file
 from slipstream.training.evaluate import configure
 
 FORMATS = ("onnx", "pt2")
+OWN_KEYS = ("to", "out")
 CHECKED = (16, 32)  # environments and steps that give the observations on which the exported policy is compared
 
 
@@ -71,12 +74,22 @@ class Exported:
     )  # largest to PyTorch's action over observations of a flight; None: there was nothing to run it with
 
 
-def run(argv: list[str]) -> int:
-    """The command."""
-    to, overrides = _arguments(argv)
-    cfg, trained = configure([text for text in overrides if not text.startswith("out=")])
-    out = value_of("out", overrides)
-    done = export_policy(trained, cfg.task, cfg.env, to, Path(out) if out else None)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Besides the keys: --force."""
+    add_force(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Export a policy, and print how far its actions are from PyTorch's."""
+    own, words = split_keys(args.words, OWN_KEYS)
+    for word in words:
+        if word.key not in ("checkpoint", "task") and not word.key.startswith("env."):
+            raise UnknownKeyError(word.key, ["checkpoint", "task"], "export", word.source)
+    if "to" not in own:
+        raise ConfigError("name the format: slipstream export checkpoint=runs/NAME --to onnx")
+    out = check_output(own.get("out"), args.force)
+    cfg, trained = configure(words)
+    done = export_policy(trained, cfg.task, cfg.env, own["to"], out)
     print(f"{done.path}: takes {', '.join(done.inputs)}; gives action")
     if done.difference is not None:
         print(
@@ -155,24 +168,6 @@ def spec_facts(spec: Spec) -> dict[str, Any]:
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
-
-
-def _arguments(argv: list[str]) -> tuple[str, list[str]]:
-    """The format, and the overrides that remain."""
-    rest, to, words = [], None, iter(argv)
-    for word in words:
-        key, eq, value = word.partition("=")
-        if key in ("--to", "to"):
-            to = value if eq else next(words, None)
-            continue
-        if key not in ("checkpoint", "out", "task") and not key.startswith("env"):
-            raise ConfigError(
-                f"unknown key '{key}'{nearest(key, ('checkpoint', 'out', 'task', '--to'))} (see slipstream export --help)"
-            )
-        rest.append(word)
-    if to is None:
-        raise ConfigError("say to which format: slipstream export checkpoint=runs/NAME --to onnx")
-    return to, rest
 
 
 def _need(*packages: str) -> None:

@@ -1,4 +1,4 @@
-"""`slipstream rollouts`: look at saved batches, check them, draw their episodes, write them for others."""
+"""Show, check, draw and convert saved batches. The exit code is 1 if a file is broken."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from slipstream.cli.subcommands import run_command
+from slipstream.cli import add_subcommands
 from slipstream.config import registry
 from slipstream.rollouts.episodes import EpisodeRef, find_episodes, outcome_key, read_episode
 from slipstream.rollouts.export import FORMATS, export
 from slipstream.rollouts.reader import BROKEN, RolloutFile, find_keys
 from slipstream.rollouts.storage import OnBroken, RolloutStorage, iteration_of, rollout_files
 from slipstream.storage.codec.registry import CodecError, codec_name, read_header
-from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import EpisodeDrawing
 from slipstream.tasks.figures import draw_curves
 
@@ -31,18 +30,12 @@ IN_PLACES = ("Where only places are damaged, other keys and environments can be 
              "load_slice(iteration, envs=[...]).")  # fmt: skip
 
 
-def main(argv: list[str]) -> int:
-    """Run one `slipstream rollouts` command; the exit code: 0 good, 1 something is broken, 2 could not be done."""
-    return run_command(_parser(), argv, (SaveError, OSError, KeyError, ValueError, ImportError))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="slipstream rollouts", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands."""
+    add_command = add_subcommands(parser, __doc__)
 
     def add(name: str, function: object, text: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(command=function)
+        command: argparse.ArgumentParser = add_command(name, function, text)
         command.add_argument("path", type=Path, help="a folder of rollouts, a run folder, or one rollout file")
         return command
 
@@ -69,7 +62,6 @@ def _parser() -> argparse.ArgumentParser:
     out.add_argument("--out", type=Path, help="where to (default: beside the rollouts)")
     out.add_argument("--iterations", help="which batches, as numbers and ranges: 0,100-500 (default: all)")
     out.add_argument("--keys", help="which keys, by commas (default: all)")
-    return parser
 
 
 class _Skipped:

@@ -1,4 +1,4 @@
-"""Which keys can be set: their names, their defaults, their help, the nearest one to a wrong one, and the errors that tell so."""
+"""Which keys can be set: their names, defaults and help, the nearest one to a wrong one, and the errors that name it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,16 @@ from typing import Any
 
 
 class ConfigError(ValueError):
-    """A key or value that cannot be; the message says what can."""
+    """A key or value that is not allowed; the message says what is."""
 
 
 class UnknownKeyError(ConfigError):
-    """A key that nobody reads; says which of the known `keys` of `command` is nearest."""
+    """A key that does not exist. The message names the nearest of the known `keys`; if it is from a file, the place."""
 
-    def __init__(self, key: str, keys: Iterable[str], command: str) -> None:
-        self.key, self.keys = key, list(keys)
-        super().__init__(f"unknown key '{key}'{nearest(key, self.keys)} (all keys: slipstream {command} --help)")
-
-
-def settable(kind: type[Any], sections: dict[str, type[Any]]) -> dict[str, Any]:
-    """Every key that can be set, dotted, with its default; `sections` has the dataclasses of those that are chosen (env, algo)."""
-    keys: dict[str, Any] = {}
-
-    def walk(instance: Any, prefix: str) -> None:
-        for f in fields(instance):
-            value = getattr(instance, f.name) if prefix or f.name not in sections else sections[f.name]()
-            keys[prefix + f.name] = value
-            if is_dataclass(value):
-                walk(value, f"{prefix}{f.name}.")
-
-    walk(kind(), "")
-    return keys
+    def __init__(self, key: str, keys: Iterable[str], command: str, source: str = "") -> None:
+        self.key, self.keys, self.source = key, list(keys), source
+        what = f"{source}: unknown key" if source else f"unknown key '{key}'"
+        super().__init__(f"{what}{nearest(key, self.keys)} (all keys: slipstream {command} --help)")
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

@@ -1,25 +1,29 @@
-"""What is typed after a command, as `key=value`: flags, old names and files of words made into that, and what Hydra can read of it."""
+"""Words of the command line as `key=value`: flags, other names of keys, and files of words."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from slipstream.config.help import ConfigError
 
-PATHS = ("checkpoint", "compare", "resume", "init", "root", "name", "out", "red", "blue", "env.opponent")
-
-# What people who come from elsewhere type, and what it is called here. Flags are names too: --num-envs 256 is num_envs=256.
-OLD_NAMES = {
+# Names that people who come from elsewhere type. Flags are names too: `--num-envs 256` is `num_envs=256`.
+ALIASES = {
     "agent": "algo",
     "opponent": "env.opponent",
     "reward": "env.reward",
     "num_envs": "env.num_envs",
     "time_scale": "env.time_scale",
+    "env_dyn.vel_range": "env.dyn.speed_mps",
     "env_dyn": "env.dyn",
+    "sensor.lidar_range": "env.lidar.range_m",
+    "algo.lr": "algo.learning_rate",
+    "algo.actor.learning_rate": "algo.learning_rate",
     "algo.num_minibatches": "algo.minibatches",
     "algo.training_epoch_num": "algo.epochs",
     "algo.entropy_loss_coefficient": "algo.entropy",
@@ -30,75 +34,170 @@ OLD_NAMES = {
     "max_frame_num": "total_frames",
     "checkpoint_dir": "root",
 }
+NEEDS_VALUE = frozenset((
+    *("task", "algo", "preset", "config", "checkpoint", "compare", "resume", "init", "root", "name", "out", "red", "blue"),
+    *("env.opponent", "to", "apply", "seconds", "only", "sizes", "forms"),
+))  # fmt: skip
 
 
-def plain_overrides(words: Iterable[str]) -> list[str]:
-    """What was typed as `key=value`, under the names used here: `--num-envs 256` and `num_envs=256` are `env.num_envs=256`.
+class Word(str):
+    """A `key=value` word. `source` names the file and line it was read from; it is empty if the word was typed."""
 
-    `@FILE` stands for the lines of a file, as `slipstream advise --apply FILE` writes it.
+    source: str
+
+    def __new__(cls, text: str, source: str = "") -> Word:
+        """Return the word."""
+        word = super().__new__(cls, text)
+        word.source = source
+        return word
+
+    @property
+    def key(self) -> str:
+        """What is before the equals sign."""
+        return self.partition("=")[0]
+
+    @property
+    def value(self) -> str:
+        """What is after the equals sign, without the quotes around it."""
+        value = self.partition("=")[2]
+        return value[1:-1] if _is_quoted(value) else value
+
+
+def plain_overrides(words: Iterable[str]) -> list[Word]:
+    """Return what was typed as `key=value` words under their own names.
+
+    `--num-envs 256` and `num_envs=256` become `env.num_envs=256`. `@FILE` stands for the words in a file, one per line, as
+    `slipstream advise --apply FILE` writes it. `config=FILE` stands for the settings in a YAML file; they come before typed words.
     """
-    overrides, rest = [], [line for word in words for line in (_lines_of(word[1:]) if word.startswith("@") else [word])]
+    typed = list(_as_words(words))
+    files = [line for word in typed if word.key == "config" for line in yaml_words(Path(word.value))]
+    return [*files, *(word for word in typed if word.key != "config")]
+
+
+def value_of(key: str, overrides: Iterable[str]) -> str | None:
+    """Return the last value that the overrides give `key`; None if they give none, or null."""
+    values = [word.value for word in map(_word, overrides) if word.key == key]
+    return values[-1] if values and values[-1] != "null" else None
+
+
+def split_keys(words: Iterable[str], own: Iterable[str]) -> tuple[dict[str, str], list[Word]]:
+    """Return the values of a command's own keys, and the other words."""
+    overrides, own = plain_overrides(words), set(own)
+    return {word.key: word.value for word in overrides if word.key in own}, [w for w in overrides if w.key not in own]
+
+
+def _word(text: str) -> Word:
+    return text if isinstance(text, Word) else Word(text)
+
+
+def _is_quoted(text: str) -> bool:
+    return len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+
+
+def _as_words(words: Iterable[str]) -> Iterator[Word]:
+    """Yield typed words as `key=value`."""
+    rest = [line for word in words for line in (_lines_of(word[1:]) if word.startswith("@") else [_word(word)])]
     while rest:
         word = rest.pop(0)
         if word.startswith("--"):
-            key, eq, value = word[2:].partition("=")
+            name, eq, value = word[2:].partition("=")
+            key = name.replace("-", "_")
             if not eq:  # the value is the next word; a flag without one is a switch
-                value = rest.pop(0) if rest and not rest[0].startswith("--") and "=" not in rest[0] else "true"
-                if value == "true" and key.replace("-", "_") in (*PATHS, "task", "algo", "preset"):
-                    raise ConfigError(f"--{key} needs a value")
-            word = f"{key.replace('-', '_')}={value}"
-        overrides.append(_renamed(word))
-    return overrides
+                takes_next = rest and not rest[0].startswith("--") and ("=" not in rest[0] or key in NEEDS_VALUE)
+                value = rest.pop(0) if takes_next else "true"
+                if not takes_next and _renamed(key) in NEEDS_VALUE:
+                    raise ConfigError(f"--{name} needs a value")
+            word = Word(f"{key}={value}", word.source)
+        if "=" not in word:
+            what = f"{word.source} is" if word.source else f"'{word}' is"
+            raise ConfigError(
+                f"{what} not an override: write key=value, as in env.num_envs=1024 (see slipstream train --help)"
+            )
+        yield Word(f"{_renamed(word.key)}={word.partition('=')[2]}", word.source)
 
 
-def value_of(key: str, overrides: list[str]) -> str | None:
-    """What the overrides give `key`, without quotes; None where they say nothing, or null."""
-    values = [text.partition("=")[2] for text in overrides if text.partition("=")[0] == key]
-    value = values[-1].strip("'\"") if values else None
-    return None if value == "null" else value
+def _renamed(key: str) -> str:
+    for alias, name in ALIASES.items():
+        if key == alias or key.startswith(alias + "."):
+            key = name + key[len(alias) :]
+    return key
 
 
-def readable(text: str, keys: dict[str, Any]) -> str:
-    """The override as Hydra's grammar takes it: paths in quotes, whatever is in them, and 12e8 for a whole number.
+# -- files -------------------------------------------------------------------------------------------------------------
 
-    A value of another kind than the key's default is refused here, where it can be said what to write.
+
+class Loader(yaml.SafeLoader):
+    """YAML whose plain words are those of YAML 1.2: `on` and `no` are text, 1e-3 is a number."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"null|Null|NULL|~|", ["n", "N", "~", ""]),
+    ("int", r"[-+]?(?:0|[1-9][0-9_]*)", "-+0123456789"),
+    (
+        "float",
+        r"[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf)|\.(?:nan|NaN)",
+        "-+.0123456789",
+    ),
+):
+    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first))
+
+
+def parse_value(text: str) -> Any:
+    """Return the value that a text means, as in a YAML file; `{key:value}` needs no space after the colon.
+
+    Raises:
+        ValueError: It is not YAML, such as an open bracket.
     """
-    key, _, value = text.partition("=")
-    default = keys.get(key)
-    if value == "true" and type(default) in (int, float):
-        flag = f"--{key.rpartition('.')[2].replace('_', '-')}"
-        raise ConfigError(f"{key} needs a value: {key}={default}, or {flag} {default}")
-    if isinstance(default, list | tuple) and value[:1] not in ("[", "$", "'", '"') and value != "null":
-        raise ConfigError(f"{key} takes a list: '{key}=[{value}]'")
-    if is_dataclass(default) and value[:1] not in ("{", "$"):
-        raise ConfigError(f"{key} is a group of keys, not one: set {key}.{fields(default)[0].name}=…")
-    if key in PATHS and value not in ("", "null") and value[0] not in "'\"":
-        escaped = value.replace("'", "\\'")
-        return f"{key}='{escaped}'"
-    if type(keys.get(key)) is int and re.fullmatch(r"[+-]?[\d_.]+[eE][+]?\d+", value) and float(value).is_integer():
-        return f"{key}={int(float(value))}"
-    return text
-
-
-def _renamed(text: str) -> str:
-    """The override under its name here."""
-    key, eq, value = text.partition("=")
-    for old, new in OLD_NAMES.items():
-        if key == old or key.startswith(old + "."):
-            key = new + key[len(old) :]
-    if not eq:
-        raise ConfigError(
-            f"'{text}' is not an override: write key=value, as in env.num_envs=1024 (see slipstream train --help)"
-        )
-    return f"{key}={value}"
-
-
-def _lines_of(file: str) -> list[str]:
-    """The overrides in a file, one a line; what follows a # is a remark."""
+    if "{" in text and ": " not in text:
+        text = re.sub(r":(?=[^:,{}\[\]]*[,}]|[\[{])", ": ", text.replace("\\:", "\0")).replace("\0", ":")
     try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        return yaml.load(text, Loader)
+    except yaml.YAMLError as error:
+        raise ValueError("not YAML") from error
+
+
+def yaml_words(path: Path) -> list[Word]:
+    """Return the settings of a YAML file, or of a run folder, as words. Errors name the line, never what the file holds."""
+    path = path / "config.yaml" if path.is_dir() else path
+    try:
+        root = yaml.compose(_text_of(path, "config="), Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise ConfigError(f"{path}{f', line {mark.line + 1}' if mark else ''}: this is not YAML") from None
+    if root is not None and not isinstance(root, yaml.MappingNode):
+        raise ConfigError(f"{path} has no settings: write key: value on each line")
+    construct = Loader("").construct_object
+
+    def walk(node: yaml.Node, key: str) -> Iterator[Word]:
+        source = f"{path}, line {node.start_mark.line + 1}"
+        if isinstance(node, yaml.MappingNode) and node.value:
+            for name, value in node.value:
+                if not isinstance(name, yaml.ScalarNode):
+                    raise ConfigError(f"{source}: a key must be a name")
+                yield from walk(value, f"{key}.{name.value}" if key else name.value)
+            return
+        value = construct(node, deep=True)
+        text = "null" if value is None else node.value if isinstance(node, yaml.ScalarNode) else json.dumps(value)
+        text = f"'{text}'" if _is_quoted(text) else text
+        yield Word(f"{'algo' if key == 'algo.name' else _renamed(key)}={text}", source)
+
+    return list(walk(root, "")) if root is not None else []
+
+
+def _lines_of(file: str) -> list[Word]:
+    """Return the words in a file, one per line; the text after a # is a remark."""
+    lines = _text_of(Path(file), "@").splitlines()
+    found = [(number, re.sub(r"(^|\s)#.*", "", line).strip()) for number, line in enumerate(lines, 1)]
+    return [Word(text, f"{file}, line {number}") for number, text in found if text]
+
+
+def _text_of(path: Path, how: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(
-            f"@{file}: cannot be read ({error.strerror}); it names a file with a key=value on each line"
-        ) from error
-    return [text for line in lines if (text := re.sub(r"(^|\s)#.*", "", line).strip())]
+        raise ConfigError(f"{how}{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError:
+        raise ConfigError(f"{how}{path}: this is not a text file") from None

@@ -126,7 +126,7 @@ class Task:
 
     # -- the command `eval` --------------------------------------------------------------------------------------------
 
-    def policy_path(self, overrides: list[str]) -> str | None:
+    def policy_path(self, overrides: Sequence[str]) -> str | None:
         """Return the policy that the overrides of an evaluation name other than by checkpoint=."""
         return None
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
 from slipstream.config import registry
 from slipstream.config.compose import load_evaluate, task_of_keys
 from slipstream.config.help import ConfigError
-from slipstream.config.overrides import plain_overrides, value_of
+from slipstream.config.overrides import Word, plain_overrides, value_of
 from slipstream.config.schema import EvaluateConfig
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.tasks.base import Task
@@ -26,7 +26,7 @@ def evaluate(*overrides: str, log: Callable[[str], None] = print) -> dict[str, A
     Returns:
         The result as plain data.
     """
-    return run(*configure(list(overrides)), log=log)
+    return run(*configure(overrides), log=log)
 
 
 def run(cfg: EvaluateConfig, trained: LoadedPolicy, log: Callable[[str], None] = print) -> dict[str, Any]:
@@ -39,9 +39,9 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, log: Callable[[str], None] =
     return result
 
 
-def configure(overrides: list[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
+def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     """Return the config of an evaluation, and the policy: its env is that of the policy's training, changed by the overrides."""
-    overrides = plain_overrides(overrides)
+    overrides = plain_overrides(words)
     typed, special = value_of("task", overrides), task_of_keys(overrides)
     task: Task = registry.find_task(typed or (special[0] if special else registry.DEFAULT_TASK))
     path = value_of("checkpoint", overrides) or task.policy_path(overrides) or task.weights
@@ -56,7 +56,7 @@ def configure(overrides: list[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     if typed is None:
         registry.refuse_unregistered({"task": trained.task}, overrides, str(trained.path))
         task = registry.find_task(trained.task)
-        overrides = [*overrides, f"task={trained.task}"]
+        overrides.append(Word(f"task={trained.task}"))
     env = trained.trained_env if task.name == trained.task else None
     if env is not None:
         env |= task.evaluation_settings

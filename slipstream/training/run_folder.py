@@ -42,13 +42,11 @@ class RunFolder:
             name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{_task_name(config)}"
         elif name in ("", ".", "..") or name != Path(name).name:
             raise ValueError(f"a run's name is one folder name, not {name!r}: give the folder it lies in as root")
-        config_yaml = yaml.safe_dump(
-            _plain(config), sort_keys=False, allow_unicode=True
-        )  # before anything is made: it may refuse
+        text = config_yaml(config)  # before anything is made: it may refuse
         run = cls(_make_unused(Path(root), name))
         run.checkpoints.mkdir()
         write_file(run.path / "git.json", json.dumps(provenance(Path.cwd()), indent=2).encode())
-        write_file(run.path / "config.yaml", config_yaml.encode())  # last: a folder that has it is complete
+        write_file(run.path / "config.yaml", text.encode())  # last: a folder that has it is complete
         sync_folder(run.path.parent)
         return run
 
@@ -94,6 +92,11 @@ class RunFolder:
                 f"{self.path / 'config.yaml'} must hold a mapping of keys to values, not {type(config).__name__}"
             )
         return config
+
+
+def config_yaml(config: Mapping[str, Any]) -> str:
+    """Return a config as YAML, which `config=FILE` reads again."""
+    return yaml.safe_dump(_plain(config), sort_keys=False, allow_unicode=True)
 
 
 def _make_unused(root: Path, name: str) -> Path:

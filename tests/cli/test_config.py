@@ -8,9 +8,10 @@ import pytest
 
 from slipstream.config import compose as config
 from slipstream.config.compose import from_dict, load_evaluate, load_train, to_dict
-from slipstream.config.help import ConfigError, settable
+from slipstream.config.help import ConfigError
 from slipstream.config.registry import find_task
 from slipstream.config.schema import EvaluateConfig, TrainConfig
+from slipstream.config.values import settable
 from slipstream.tasks.navigation.env import NavigationConfig
 
 ISSUE = """headless=True env.num_envs=1024 env.num_obstacles=350 env_dyn.num_obstacles=80 wandb.mode=online compress_checkpoint=True"""
@@ -292,7 +293,7 @@ def test_a_task_that_is_none_is_refused_with_the_reason(own_task, task, told):
 @pytest.mark.parametrize("kind", [TrainConfig, EvaluateConfig])
 def test_help_lists_every_key_with_its_default(kind):
     text = config.help_text("train" if kind is TrainConfig else "eval")
-    keys = settable(kind, {"env": NavigationConfig})
+    keys = settable(kind(env=NavigationConfig()))
     if kind is EvaluateConfig:
         assert not any(f"  {key}=" in text for key in find_task("navigation").set_by_evaluation)
         keys = {key: value for key, value in keys.items() if key not in find_task("navigation").set_by_evaluation}

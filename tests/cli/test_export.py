@@ -314,8 +314,8 @@ def test_without_the_extra_the_error_names_it_and_no_file_is_written(tmp_path, m
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "say to which format"),
-        (["--to"], "say to which format"),
+        ([], "name the format"),
+        (["--to"], "--to needs a value"),
         (["--to", "tflite"], "use --to onnx or --to pt2"),
         (["to=onnx", "checkpiont=x"], "did you mean 'checkpoint'"),
         (["--to=pt2", "out=nowhere/policy.pt2"], "there is no folder nowhere"),

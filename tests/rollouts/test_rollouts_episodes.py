@@ -13,10 +13,13 @@ from tensordict import TensorDict
 from slipstream import RolloutStorage
 from slipstream.cli import main as slipstream
 from slipstream.cli import rollouts
-from slipstream.cli.rollouts import main
 from slipstream.rollouts.episodes import Piece, find_episodes, read_episode
 from slipstream.rollouts.export import export
 from slipstream.rollouts.reader import RolloutFile
+
+
+def main(words):
+    return slipstream(["rollouts", *words])
 
 
 @pytest.fixture
@@ -140,7 +143,7 @@ def test_bfloat16_is_exported_as_float32(tmp_path):
 def test_a_missing_package_is_named_with_the_remedy(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "h5py", None)
     assert main(["export", str(folder), "--to", "hdf5"]) == 2
-    assert "needs h5py: pip install 'slipstream-rl[rollouts]'" in capsys.readouterr().out
+    assert "needs h5py: pip install 'slipstream-rl[rollouts]'" in capsys.readouterr().err
     assert not (tmp_path / "run" / "rollouts.h5").exists()
 
 
@@ -163,7 +166,7 @@ def test_a_key_that_is_not_there_is_told_without_quotes_around_it_all(folder, tm
     assert (
         main(["export", str(folder), "--to", "parquet", "--out", str(tmp_path / "x.parquet"), "--keys", "rewards"]) == 2
     )
-    assert capsys.readouterr().out.startswith("error: no 'rewards' here; there are ")
+    assert capsys.readouterr().err.startswith("slipstream rollouts: no 'rewards' here; there are ")
 
 
 def test_verify_finds_the_broken_file_and_its_place(folder, capsys):
@@ -190,7 +193,7 @@ def test_pictures_of_paths_and_curves(folder, tmp_path, capsys):
     )
     assert out.read_bytes()[:4] == b"\x89PNG" and "drew" in capsys.readouterr().out
     assert main(["show", str(folder), "0", "--picture", str(out), "--episodes", "999"]) == 2
-    assert "there is none; there are 0 to 23" in capsys.readouterr().out
+    assert "there is none; there are 0 to 23" in capsys.readouterr().err
 
 
 def test_the_flown_path_is_found_from_what_the_drone_saw(tmp_path):
@@ -217,7 +220,7 @@ def test_the_flown_path_is_found_from_what_the_drone_saw(tmp_path):
 
 def test_a_folder_without_rollouts_and_help(tmp_path, capsys):
     assert main(["ls", str(tmp_path)]) == 2
-    assert "holds no rollouts" in capsys.readouterr().out
+    assert "holds no rollouts" in capsys.readouterr().err
     assert slipstream(["rollouts", "ls", str(tmp_path)]) == 2
     done = subprocess.run(
         [sys.executable, "-m", "slipstream", "rollouts", "export", "--help"], capture_output=True, text=True
@@ -313,8 +316,8 @@ def test_a_wrong_key_or_episode_is_told_before_anything_else(folder, tmp_path, c
     more = ["--picture", str(tmp_path / "c.png")] if picture else []
     assert main(["show", str(folder), "--keys", "rewrd", *more]) == 2
     there = "observation.x, action, reward, done, next.observation.x"
-    assert capsys.readouterr().out == f"error: no 'rewrd' here; there are {there}; did you mean reward?\n"
+    assert capsys.readouterr().err == f"slipstream rollouts: no 'rewrd' here; there are {there}; did you mean reward?\n"
     assert main(["show", str(folder), "--keys", "observatoin", *more]) == 2
-    assert capsys.readouterr().out.endswith("did you mean observation?\n")
+    assert capsys.readouterr().err.endswith("did you mean observation?\n")
     assert main(["show", str(folder), "--episodes", "five", *more]) == 2
-    assert capsys.readouterr().out == "error: --episodes five: write numbers and ranges, as 0,3,10-20\n"
+    assert capsys.readouterr().err == "slipstream rollouts: --episodes five: write numbers and ranges, as 0,3,10-20\n"

@@ -289,12 +289,12 @@ def test_without_advice_it_says_whether_anything_was_tried():
     ("words", "told"),
     [
         (["seconds=soon"], "seconds=60"),
-        (["--apply"], "--apply needs the name"),
+        (["--apply"], "--apply needs a value"),
         (["resume=x"], "not resume=RUN"),
         (["env.num_env=3"], "did you mean 'env.num_envs'?"),
         (["only=collect.pipeline,lr"], "nothing is asked about 'lr': use some of collect.pipeline, collect.compress, "),
         (["secnds=3"], "did you mean 'seconds'? (all keys: slipstream advise --help)"),
-        (["--aply", "file"], "did you mean '--apply'?"),
+        (["--aply", "file"], "did you mean 'apply'?"),
     ],
 )
 def test_mistakes_are_told_in_one_line(capsys, words, told):

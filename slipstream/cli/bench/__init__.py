@@ -1,23 +1,37 @@
-"""slipstream bench env | train: measurements of this installation on this machine, peers beside it."""
+"""Measure the speed of this installation on this machine, beside peers: slipstream bench env | train."""
 
 from __future__ import annotations
 
-from slipstream.config.help import ConfigError
+import argparse
+from types import ModuleType
+
+from slipstream.config.help import ConfigError, nearest
+
+OWN_KEYS = ("sizes", "forms", "out")
 
 
-def run(argv: list[str]) -> int:
-    """`slipstream bench SUBJECT [key=value ...]`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The first word is the subject; everything else is a key."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure one subject."""
+    subjects, given = _subjects(), [*args.words, ""][0]
+    if given not in subjects:
+        hint = nearest(given, subjects)
+        raise ConfigError(
+            f"slipstream bench measures {' or '.join(subjects)}, not '{given}'{hint} (see slipstream bench --help)"
+        )
+    return int(subjects[given].run(args.words[1:]))
+
+
+def help_text(words: list[str]) -> str:
+    """Return the help of the subject in `words`, or of all."""
+    texts = {name: module.__doc__ or "" for name, module in _subjects().items()}
+    return "\n".join(text for name, text in texts.items() if name in words or not set(texts) & set(words))
+
+
+def _subjects() -> dict[str, ModuleType]:
     from slipstream.cli.bench import env, train
 
-    subjects = {"env": env.run, "train": train.run}
-    if not argv or argv[0] not in subjects:
-        raise ConfigError(f"slipstream bench measures: {', '.join(subjects)} (slipstream bench env --help)")
-    return subjects[argv[0]](argv[1:])
-
-
-def help_text(argv: list[str]) -> str:
-    """What there is to say of the subjects named, or of all."""
-    from slipstream.cli.bench import env, train
-
-    texts = {"env": env.__doc__ or "", "train": train.__doc__ or ""}
-    return "\n".join(text for name, text in texts.items() if name in argv or not set(texts) & set(argv))
+    return {"env": env, "train": train}

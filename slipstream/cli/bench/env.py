@@ -15,14 +15,15 @@ from rich.table import Table
 
 from slipstream.config import registry
 from slipstream.config.compose import load_train
+from slipstream.config.overrides import split_keys
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.tasks.tables import progress_bar, render
 
 
 def run(argv: list[str]) -> int:
     """`slipstream bench env [key=value ...]`."""
-    out = [text.removeprefix("out=") for text in argv if text.startswith("out=")]
-    cfg = load_train([text for text in argv if not text.startswith("out=")])
+    own, words = split_keys(argv, ("out",))
+    cfg = load_train(words)
     device = resolve_device(cfg.device)
     set_threads(cfg.threads)
     with progress_bar("measuring") as progress:
@@ -33,8 +34,8 @@ def run(argv: list[str]) -> int:
     for row in found.rows:
         table.add_row(*row)
     print(render(table))
-    if out:
+    if "out" in own:
         lines = ["| " + " | ".join(cells) + " |" for cells in (found.header, *found.rows)]
         lines.insert(1, "|" + "---|" * len(found.header))
-        Path(out[0]).write_text("\n".join(lines) + "\n")
+        Path(own["out"]).write_text("\n".join(lines) + "\n")
     return 0

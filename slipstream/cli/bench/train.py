@@ -29,6 +29,7 @@ from slipstream.algorithms.execution.capture import EXECUTION_MODES
 from slipstream.config import registry
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
+from slipstream.config.overrides import split_keys
 from slipstream.config.schema import TrainConfig
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.tasks.tables import render
@@ -65,8 +66,8 @@ class Result:
 
 def run(argv: list[str]) -> int:
     """`slipstream bench train [key=value ...]`."""
-    own = {name: _own(name, argv) for name in ("sizes", "forms", "out")}
-    cfg = load_train([text for text in argv if text.partition("=")[0] not in own])
+    own, words = split_keys(argv, ("sizes", "forms", "out"))
+    cfg = load_train(words)
     measured_here = registry.DEFAULT_TASK, registry.DEFAULT_ALGORITHM
     if (cfg.task, cfg.algo.name) != measured_here:
         raise ConfigError("slipstream bench train measures task={} algo={}".format(*measured_here))
@@ -74,17 +75,21 @@ def run(argv: list[str]) -> int:
     set_threads(cfg.threads)
     cuda = device.type == "cuda"
     sizes = (
-        [_number(text) for text in own["sizes"].split(",")] if own["sizes"] else list(GPU_SIZES if cuda else CPU_SIZES)
+        [_number(text) for text in own["sizes"].split(",")]
+        if "sizes" in own
+        else list(GPU_SIZES if cuda else CPU_SIZES)
     )
     forms = (
-        own["forms"].split(",") if own["forms"] else [f for f in (*EXECUTION_MODES, "torchrl") if cuda or f != "graphs"]
+        own["forms"].split(",")
+        if "forms" in own
+        else [f for f in (*EXECUTION_MODES, "torchrl") if cuda or f != "graphs"]
     )
     for form in forms:
         if form not in (*EXECUTION_MODES, "torchrl"):
             raise ConfigError(f"unknown form '{form}': use {', '.join((*EXECUTION_MODES, 'torchrl'))}")
     results = list(measured(cfg, device, sizes, forms))
     print(render(_table(results, device, cfg), 140))
-    if own["out"]:
+    if "out" in own:
         folder = Path(own["out"])
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "train.md").write_text(markdown(results, device, cfg))
@@ -228,10 +233,6 @@ def draw(results: list[Result], path: Path, title: str) -> Path:
     forms = list(dict.fromkeys(result.form for result in results))
     series = {form: [(r.drones, r.end_to_end) for r in results if r.form == form] for form in forms}
     return rates_over_size(path, series, f"PPO training on {title}, end to end", "drones", "frames a second")
-
-
-def _own(name: str, argv: list[str]) -> str | None:
-    return next((text.partition("=")[2] for text in reversed(argv) if text.startswith(name + "=")), None)
 
 
 def _number(text: str) -> int:

@@ -84,7 +84,7 @@ class AirCombatTask(Task):
         if not write_league_report(folder, rows):
             super().draw_learning(folder, rows)
 
-    def policy_path(self, overrides: list[str]) -> str | None:
+    def policy_path(self, overrides: Sequence[str]) -> str | None:
         """Return the first red agent if it is a policy."""
         red = (value_of("red", overrides) or "").partition(",")[0]
         return red if red and is_checkpoint(red) else None

@@ -1,9 +1,10 @@
-"""`slipstream ckpt`: look at checkpoints, check them, compare, squash, convert, repair."""
+"""Show, check, compare, convert and repair checkpoints. The exit code is 1 if a file is broken or two files differ."""
 
 from __future__ import annotations
 
 import argparse
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
@@ -14,30 +15,19 @@ from slipstream.checkpoint import maintenance
 from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.file import CheckpointFile
 from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint
-from slipstream.cli.subcommands import run_command
-from slipstream.storage.errors import SaveError
+from slipstream.cli import add_force, add_subcommands, check_output
 from slipstream.storage.serializer import flatten, walk_leaves
 
 
-def main(argv: list[str]) -> int:
-    """Run one `slipstream ckpt` command; the exit code: 0 good, 1 broken or different, 2 could not be done."""
-    return run_command(_parser(), argv, (SaveError, OSError, KeyError))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="slipstream ckpt", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def add(name: str, function: object, text: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(command=function)
-        return command
-
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands."""
+    add = add_subcommands(parser, __doc__)
     info = add("info", _info, "what a checkpoint holds, or the checkpoints of a folder")
     info.add_argument("path", type=Path)
     info.add_argument("--tensors", action="store_true", help="list every tensor")
     verify = add("verify", _verify, "check every byte of files or folders; names each broken file and why")
     verify.add_argument("path", type=Path, nargs="+")
+    verify.add_argument("--jobs", type=int, default=1, help="files to check at the same time (default 1)")
     diff = add("diff", _diff, "which entries differ between two checkpoints, and by how much")
     diff.add_argument("a", type=Path)
     diff.add_argument("b", type=Path)
@@ -56,7 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     repair.add_argument("path", type=Path)
     repair.add_argument("--out", type=Path, help="where to write what is saved of a broken file")
-    return parser
+    for command in (squash, export, repair):
+        add_force(command)
 
 
 def _info(args: argparse.Namespace, console: Console) -> int:
@@ -115,17 +106,19 @@ def _tensor_table(path: Path) -> Table:
 
 
 def _verify(args: argparse.Namespace, console: Console) -> int:
+    found = [
+        (str(path.relative_to(given)) if given.is_dir() else str(path), path)
+        for given in args.path
+        for path in (maintenance.checkpoint_files(given) if given.is_dir() else [find_file(given)])
+    ]
+    with ThreadPoolExecutor(max(1, args.jobs)) as pool:
+        reasons = list(pool.map(maintenance.verify, [path for _, path in found]))
     table = Table("file", "state", "why")
-    broken = 0
-    for given in args.path:
-        files = maintenance.checkpoint_files(given) if given.is_dir() else [find_file(given)]
-        for path in files:
-            reason = maintenance.verify(path)
-            broken += reason is not None
-            name = str(path.relative_to(given)) if given.is_dir() else str(path)
-            table.add_row(name, "[green]good[/green]" if reason is None else "[red]broken[/red]", _plain(reason or ""))
+    for (name, _), reason in zip(found, reasons, strict=True):
+        table.add_row(name, "[green]good[/green]" if reason is None else "[red]broken[/red]", _plain(reason or ""))
+    broken = sum(reason is not None for reason in reasons)
     console.print(table)
-    console.print(f"{table.row_count - broken} good, {broken} broken")
+    console.print(f"{len(found) - broken} good, {broken} broken")
     return 1 if broken else 0
 
 
@@ -150,13 +143,13 @@ def _diff(args: argparse.Namespace, console: Console) -> int:
 def _squash(args: argparse.Namespace, console: Console) -> int:
     path = find_file(args.path)
     before = path.stat().st_size
-    out = maintenance.squash(path, args.out)
+    out = maintenance.squash(path, check_output(args.out, args.force))
     console.print(f"{out} is complete: {before / 1e6:.2f} MB as it was, {out.stat().st_size / 1e6:.2f} MB now")
     return 0
 
 
 def _export(args: argparse.Namespace, console: Console) -> int:
-    out, left = maintenance.export(find_file(args.path), args.to, args.out)
+    out, left = maintenance.export(find_file(args.path), args.to, check_output(args.out, args.force))
     console.print(f"wrote {out} ({out.stat().st_size / 1e6:.2f} MB)")
     if left:
         console.print(
@@ -167,7 +160,7 @@ def _export(args: argparse.Namespace, console: Console) -> int:
 
 def _repair(args: argparse.Namespace, console: Console) -> int:
     if not args.path.is_dir():
-        out, lost = maintenance.salvage(args.path, args.out)
+        out, lost = maintenance.salvage(args.path, check_output(args.out, args.force))
         console.print(f"wrote {out}; {len(lost)} tensors are lost{': ' + _plain(', '.join(lost[:12])) if lost else ''}")
         return 1 if lost else 0
     done = maintenance.repair_folder(args.path)

@@ -1,0 +1,39 @@
+"""Print the config that `slipstream train` would run with the same words, as YAML.
+
+    slipstream config preset=demo algo.epochs=2                 print it
+    slipstream config preset=demo out=my.yaml                   write it to a file
+    slipstream train config=my.yaml env.num_envs=64             train with it
+
+A later source wins: defaults, the task's and the algorithm's tuned settings, preset=, config= (a YAML file, or a run folder for that
+run's config), typed words. All keys of `slipstream train --help` can be given.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from slipstream.cli import add_force, check_output
+from slipstream.config.compose import load_train, to_dict
+from slipstream.config.overrides import split_keys
+from slipstream.storage.files import write_file
+from slipstream.training.run_folder import config_yaml
+
+OWN_KEYS = ("out",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Besides the keys: --force."""
+    add_force(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print or write the config."""
+    own, words = split_keys(args.words, OWN_KEYS)
+    out = check_output(own.get("out"), args.force)
+    text = config_yaml(to_dict(load_train(words)))
+    if out is None:
+        print(text, end="")
+    else:
+        write_file(out, text.encode())
+        print(f"wrote {out}: slipstream train config={out}")
+    return 0

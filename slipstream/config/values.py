@@ -1,0 +1,116 @@
+"""Turn text and plain data into the types that a config class declares."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from slipstream.config.overrides import parse_value
+
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+class UnfitError(ValueError):
+    """A value is not of the declared type: `value` is not `expected`, such as "a whole number"."""
+
+    def __init__(self, value: Any, expected: str) -> None:
+        self.value, self.expected = value, expected
+        super().__init__(f"'{value}' is not {expected}")
+
+
+def type_hints(kind: Any) -> dict[str, Any]:
+    """Return the declared type of each field of a dataclass; the type of its default if the annotation cannot be read."""
+    try:
+        return get_type_hints(kind)
+    except (NameError, TypeError):
+        return {f.name: type(getattr(kind(), f.name)) for f in fields(kind)}
+
+
+def settable(config: Any) -> dict[str, tuple[Any, Any]]:
+    """Return every key of a config, dotted, with its value and its declared type."""
+    keys: dict[str, tuple[Any, Any]] = {}
+
+    def walk(instance: Any, prefix: str) -> None:
+        hints = type_hints(type(instance))
+        for f in fields(instance):
+            value = getattr(instance, f.name)
+            keys[prefix + f.name] = (value, hints[f.name])
+            if is_dataclass(value):
+                walk(value, f"{prefix}{f.name}.")
+
+    walk(config, "")
+    return keys
+
+
+def read(text: str, hint: Any) -> Any:
+    """Return the value that a word's text means for a key of type `hint`. Text for a text key is taken as it is.
+
+    Raises:
+        UnfitError: The text cannot be a value of that type.
+        ValueError: The text has an open bracket or the like.
+    """
+    options = {option for option in get_args(hint) or (hint,)}
+    if str in options and options <= {str, type(None)} and get_origin(hint) in (None, Union, types.UnionType):
+        return None if text == "null" and type(None) in options else text
+    return convert(parse_value(text), hint)
+
+
+def convert(value: Any, hint: Any) -> Any:
+    """Return plain data as the type `hint`. Raise UnfitError if it cannot be."""
+    origin, args = get_origin(hint), get_args(hint)
+    kind = origin or hint
+    if kind in (Union, types.UnionType):
+        return _convert_union(value, args)
+    if kind in (list, tuple):
+        return _convert_sequence(value, kind, args)
+    if kind is dict:
+        if not isinstance(value, dict):
+            raise UnfitError(value, "a mapping, written as {name: value}")
+        return {convert(key, args[0]): convert(item, args[1]) for key, item in value.items()} if args else value
+    if kind is bool:
+        text = str(value).lower()
+        if text not in (*_TRUE, *_FALSE):
+            raise UnfitError(value, "true or false")
+        return text in _TRUE
+    if kind in (int, float):
+        return _convert_number(value, kind)
+    if kind is str:
+        if value is None or isinstance(value, list | tuple | dict):
+            raise UnfitError(value, "text")
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return value
+
+
+def _convert_union(value: Any, options: tuple[Any, ...]) -> Any:
+    if value is None and type(None) in options:
+        return None
+    known = [option for option in options if option is not type(None)]
+    error: UnfitError | None = None
+    for option in sorted(known, key=lambda option: option is not type(value)):  # its own type first
+        try:
+            return convert(value, option)
+        except UnfitError as unfit:
+            error = error or unfit
+    raise error or UnfitError(value, "null")
+
+
+def _convert_sequence(value: Any, kind: type[Any], args: tuple[Any, ...]) -> Any:
+    if not isinstance(value, list | tuple):
+        raise UnfitError(value, "a list")
+    hints = [args[0] if args else Any] * len(value)
+    if kind is tuple and args and args[-1] is not Ellipsis:
+        if len(value) != len(args):
+            raise UnfitError(list(value), f"a list of {len(args)}")
+        hints = list(args)
+    return kind(convert(item, hint) for item, hint in zip(value, hints, strict=True))
+
+
+def _convert_number(value: Any, kind: type[Any]) -> Any:
+    try:
+        number: Any = value if type(value) is int else float(value)
+        if not isinstance(value, bool) and (kind is float or type(number) is int or number.is_integer()):
+            return kind(number)  # 12e8 is a whole number too
+    except (ValueError, TypeError, OverflowError):
+        pass
+    raise UnfitError(value, "a whole number" if kind is int else "a number")
