@@ -1,8 +1,8 @@
-"""TensorEnv: the one contract between a simulated world and everything that learns from it.
+"""TensorEnv: the contract between an environment and everything that learns from it.
 
-Auto-reset comes on the next step. The record that ends an episode holds its final observation; the step that follows
-ignores the action, resets that environment, and its frame is marked `valid=False`. So the observation at t + 1 is always
-the next observation of step t, sensing runs once a step with fixed shapes, and nothing is stored twice.
+Auto-reset happens on the next step. The record that ends an episode holds its final observation; the following step ignores the
+action, resets that environment, and is marked `valid=False`. So the observation at t + 1 is always the next observation of step t,
+sensing runs once per step with fixed shapes, and nothing is stored twice.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 
 @dataclass
 class StepRecord:
-    """What one step of all N environments gave. The tensors belong to the env and live until its next step.
+    """The result of one step of all N environments. Valid until the env's next step; clone what you keep.
 
-    Where an env has two sides that act, every [N] is [2, N].
+    In an env with two acting sides, every [N] is [2, N].
     """
 
     observation: Observation  # each [N, ...]
     reward: Tensor  # [N] float32, 0 on invalid frames
-    terminated: Tensor  # [N] bool: the episode ended for good, nothing follows
-    truncated: Tensor  # [N] bool: the episode was cut; a value beyond it exists
+    terminated: Tensor  # [N] bool: the episode reached a terminal state
+    truncated: Tensor  # [N] bool: the episode was cut off; bootstrap from the final observation
     valid: Tensor  # [N] bool: False where this step only reset the environment
-    info: dict[str, Tensor]  # each [N] float32; read where an episode ends (success, collision, ...)
+    info: dict[str, Tensor]  # each [N] float32, such as success; logged where an episode ends
 
 
 @dataclass
 class Outcome:
-    """What `TensorEnv._outcome` says of the state just reached."""
+    """The return value of `TensorEnv._outcome`: reward and ends of the last step."""
 
     reward: Tensor  # [N] float32
     terminated: Tensor  # [N] bool
@@ -46,32 +46,37 @@ class Outcome:
 
 
 class BadActionError(ValueError):
-    """The policy gave actions that are not numbers, or are out of the action space."""
+    """Actions were NaN, infinite or outside the action space."""
 
 
 class TensorEnv(ABC):
     """N environments as batched tensors on one device.
 
-    A subclass sets `observation_spec` and `action_spec`, and writes four steps, each over all N environments with fixed
-    shapes and without reading a tensor back to the host:
+    A subclass sets `observation_spec` and `action_spec`, and implements four methods, each over all N environments with fixed shapes
+    and without host synchronisation:
 
-    - `_reset(mask)`: draw a new episode where `mask` is True, leave the others alone (`torch.where`, `Tensor.copy_`);
+    - `_reset(mask)`: start a new episode where `mask` is True, leave the others unchanged (`torch.where`, `Tensor.copy_`);
     - `_advance(action)`: move every environment by one step;
-    - `_observe()`: the observation of the present state, a dict of [N, ...] tensors;
-    - `_outcome()`: reward and end of the step that led here.
+    - `_observe()`: return the observation of the present state, a dict of [N, ...] tensors;
+    - `_outcome()`: return reward and ends of the last step.
 
-    An env whose hot loop does it all in one pass may write `_transition` instead of the first two.
+    An env that does a step and resets in one pass may override `_transition` instead of the first two.
 
-    The constructor of a subclass takes (num_envs, device, seed, config); `Config` names the dataclass of its settings,
-    which become the keys `env.*` of `slipstream train`.
+    The constructor of a subclass takes (num_envs, device, seed, config); `Config` is the dataclass of its settings, which become the
+    keys `env.*` of `slipstream train`.
+
+    Args:
+        num_envs: the number of environments N.
+        device: of all tensors.
+        seed: the root seed of the env.
     """
 
     Config: ClassVar[type[Any]]
     episode_settings: ClassVar[dict[str, Any]] = {}  # of Config, for Gymnasium: episodes from their start, no two alike
     observation_spec: dict[str, Spec]
     action_spec: Spec
-    state_names: tuple[str, ...] = ()  # the attributes that make up the state, tensors all
-    sides: int = 1  # that act in one environment; with 2, actions, observations and records are [2, N, ...]
+    state_names: tuple[str, ...] = ()  # the tensor attributes that make up the state
+    sides: int = 1  # acting sides per environment; with 2, actions, observations and records are [2, N, ...]
 
     def __init__(self, num_envs: int, device: torch.device | str = "cpu", seed: int = 0) -> None:
         if num_envs < 1:
@@ -79,15 +84,22 @@ class TensorEnv(ABC):
         self.num_envs = num_envs
         self.device = torch.device(device)
         self.seed = seed
-        self.sync_is_cheap = self.device.type == "cpu"  # elsewhere reading a value back waits for the device
+        self.sync_is_cheap = self.device.type == "cpu"  # elsewhere reading a value waits for the device
         self._pending = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # ended at the last step
         self._bad_action = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # sticky until `check`
-        self._observation_checked = False  # against the spec: once, at the first reset
+        self._observation_checked = False  # against the spec, once, at the first reset
 
-    # -- what users call ---------------------------------------------------------------------------------------------
+    # -- public ------------------------------------------------------------------------------------------------------
 
     def reset(self, env_mask: Tensor | None = None) -> Observation:
-        """Starts a new episode at once in the masked environments (all by default) and clears their pending resets."""
+        """Start new episodes now.
+
+        Args:
+            env_mask: [N] bool, the environments to reset (default: all). Their pending resets are cleared.
+
+        Returns:
+            The observation of all environments.
+        """
         if env_mask is None:
             env_mask = torch.ones_like(self._pending)
         elif not isinstance(env_mask, Tensor):
@@ -107,7 +119,11 @@ class TensorEnv(ABC):
         return observation
 
     def step(self, action: Tensor) -> StepRecord:
-        """Moves every environment one step; those that ended before it are reset instead."""
+        """Move every environment by one step; those that ended at the last step are reset instead.
+
+        Args:
+            action: [N, ...] of `action_spec`. Bad values are replaced on the device; `check` raises for them.
+        """
         action = self._safe_action(action)
         resetting = self._pending.clone()
         self._transition(action, resetting)
@@ -123,93 +139,93 @@ class TensorEnv(ABC):
         return StepRecord(observation, reward, terminated, truncated, valid, outcome.info)
 
     def check(self) -> None:
-        """Raises if an action since the last check was not a number (the one read-back; call it once an iteration)."""
+        """Raise BadActionError if an action since the last check was bad. Synchronises with the device: call it once per iteration."""
         bad = self._bad_action.nonzero().flatten().tolist()
         if bad:
             self._bad_action.zero_()
             shown = ", ".join(map(str, bad[:8])) + (", ..." if len(bad) > 8 else "")
             raise BadActionError(
                 f"the policy gave NaN, infinite or out-of-range actions in {len(bad)} of {self.num_envs} environments ({shown}); "
-                "they flew a safe action instead and the env is still usable. Look for NaN in the weights or observations; then go on from "
-                "earlier weights with a lower learning rate (slipstream train: init=CHECKPOINT algo.learning_rate=…), or clip your actions."
+                "they were replaced and the env is still usable. Look for NaN in the weights or observations; then continue from earlier "
+                "weights with a lower learning rate (slipstream train: init=CHECKPOINT algo.learning_rate=…), or clip your actions."
             )
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        """What stands before an action's or observation's own shape: [N], or [2, N] where two sides act."""
+        """The leading dimensions of actions and observations: [N], or [2, N] with two acting sides."""
         return (self.num_envs,) if self.sides == 1 else (self.sides, self.num_envs)
 
     @property
     def bad_actions(self) -> Tensor:
-        """Where [N] an action since the last check was not a number or out of range; still on the device."""
+        """The environments [N] with a bad action since the last check; still on the device."""
         return self._bad_action
 
     @property
     def supports_state_restore(self) -> bool:
-        """Whether putting `state_tensors()` back takes back a step: an env that names tensors as its state names all of them."""
-        return len(self.state_tensors()) > 2  # those of every env
+        """Whether restoring `state_tensors()` undoes a step: an env that names state tensors must name all of them."""
+        return len(self.state_tensors()) > 2  # more than the two of every env
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """The tensors that make up the state, by name."""
+        """Return the tensors that make up the state, by name."""
         return {name: getattr(self, name) for name in ("_pending", "_bad_action", *self.state_names)}
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next steps depend on, as copies."""
+        """Return copies of everything that the next steps depend on."""
         return {"seed": self.seed, **{name: tensor.clone() for name, tensor in self.state_tensors().items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from `state`, bit for bit; a state that does not fit is refused before anything is written."""
+        """Restore `state`, bit for bit. Raises ValueError, before anything is changed, if it does not fit."""
         mine = self.state_tensors()
         for name, tensor in mine.items():
             if name not in state:
-                raise ValueError(f"the saved env has no {name}: build this one with the same settings as the saved one")
+                raise ValueError(f"the saved env has no {name}: build this one with the settings of the saved one")
             if tensor.shape != state[name].shape:
                 raise ValueError(
                     f"the saved env has {name} of shape {list(state[name].shape)}, this one {list(tensor.shape)}: "
-                    "build it with the same num_envs and world as the saved one"
+                    "build it with the num_envs and world of the saved one"
                 )
         for name, tensor in mine.items():
             tensor.copy_(state[name])
         self.seed = state["seed"]
 
-    # -- what a subclass writes --------------------------------------------------------------------------------------
+    # -- implemented by a subclass -----------------------------------------------------------------------------------
 
     @abstractmethod
     def _reset(self, mask: Tensor) -> None:
-        """Draws a new episode where `mask` [N] is True."""
+        """Start a new episode where `mask` [N] is True."""
 
     @abstractmethod
     def _advance(self, action: Tensor) -> None:
-        """Moves every environment by one step."""
+        """Move every environment by one step."""
 
     @abstractmethod
     def _observe(self) -> Observation:
-        """The observation of the present state."""
+        """Return the observation of the present state."""
 
     @abstractmethod
     def _outcome(self) -> Outcome:
-        """Reward, ends and episode facts of the state just reached."""
+        """Return reward, ends and info of the last step."""
 
-    # -- inside ------------------------------------------------------------------------------------------------------
+    # -- internal ----------------------------------------------------------------------------------------------------
 
     def _transition(self, action: Tensor, resetting: Tensor) -> None:
-        """One step of every environment; those of `resetting` [N] begin a new episode instead."""
+        """Step every environment; those of `resetting` [N] start a new episode instead."""
         self._advance(action)
         if not self.sync_is_cheap or bool(resetting.any()):
             self._reset(resetting)
 
     def _safe_action(self, action: Tensor) -> Tensor:
-        """The action with bad values replaced on the device; a sticky flag remembers where they were."""
+        """Return the action with bad values replaced on the device, and flag the environments that had them."""
         spec = self.action_spec
         self._check_shape(action)
         if isinstance(spec, Discrete):
             if action.is_floating_point() or action.dtype == torch.bool:
-                raise ValueError(f"this env takes integer actions in [0, {spec.n}), not {action.dtype}")
+                raise ValueError(f"actions must be integers in [0, {spec.n}), not {action.dtype}")
             bad = (action < 0) | (action >= spec.n)
-            safe = action.clamp(0, spec.n - 1).to(spec.dtype)  # a uint8 index would be taken for a mask
+            safe = action.clamp(0, spec.n - 1).to(spec.dtype)  # indexing with uint8 would be a mask
         else:
             if not action.is_floating_point():
-                raise ValueError(f"this env takes {spec.dtype} actions, not {action.dtype}")
+                raise ValueError(f"actions must be {spec.dtype}, not {action.dtype}")
             low, high, slack = self._bounds
             bad = ~torch.isfinite(action) | (action < low - slack) | (action > high + slack)
             safe = torch.nan_to_num(action, 0.0, 0.0, 0.0).clamp(low, high)
@@ -219,26 +235,24 @@ class TensorEnv(ABC):
 
     def _check_shape(self, action: Tensor) -> None:
         if not isinstance(action, Tensor):
-            raise ValueError(
-                f"action must be a torch tensor, not {type(action).__name__}: give torch.as_tensor(action)"
-            )
+            raise ValueError(f"action must be a torch tensor, not {type(action).__name__}: use torch.as_tensor(action)")
         if action.shape != (*self.batch_shape, *self.action_spec.shape):
             raise ValueError(
                 f"action must have shape {[*self.batch_shape, *self.action_spec.shape]}, not {list(action.shape)}"
             )
 
     def _check_observation(self, observation: Observation) -> None:
-        """Refuses what the networks built from the spec could not take."""
+        """Raise ValueError if the observation does not match `observation_spec`, from which networks are built."""
         if not isinstance(observation, Mapping):
             raise ValueError(
-                f"_observe must give a dict of tensors, by name as in observation_spec, not {type(observation).__name__}"
+                f"_observe must return a dict of tensors with the names of observation_spec, not {type(observation).__name__}"
             )
         for name, spec in self.observation_spec.items():
             given = observation.get(name)
             if not isinstance(given, Tensor):
-                what = "none of this name" if given is None else f"a {type(given).__name__}"
+                found = "none of this name" if given is None else f"a {type(given).__name__}"
                 raise ValueError(
-                    f"observation {name!r}: the spec says a tensor {list(spec.shape)}, _observe gave {what}"
+                    f"observation {name!r}: the spec says a tensor {list(spec.shape)}, _observe gave {found}"
                 )
             batch, one = given.shape[: len(self.batch_shape)], given.shape[len(self.batch_shape) :]
             if batch != self.batch_shape:
@@ -252,7 +266,7 @@ class TensorEnv(ABC):
 
     @cached_property
     def _bounds(self) -> tuple[Any, Any, Any]:
-        """Lower and upper bounds of real actions, and how far beyond them is rounding and no offence."""
+        """Lower and upper bounds of continuous actions, and the excess that is accepted as rounding."""
         spec = self.action_spec
         if isinstance(spec, Hybrid):
             low, high = torch.tensor(spec.bounds, device=self.device).unbind(-1)

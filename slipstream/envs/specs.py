@@ -1,4 +1,4 @@
-"""What an observation or an action looks like, for one environment, and what a step of many is written to."""
+"""Specs of observations and actions of one environment, and types of a step of many."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor
 
 Observation = dict[str, Tensor]  # each [N, ...]
 Key = tuple[str, ...]
-Rows = list[tuple[list[Key], list[Tensor]]]  # per dtype: keys of a frame, and the memory they are written to
-Step = Callable[[Observation, Rows], None]  # of all environments, from what they show, written to rows
+Rows = list[tuple[list[Key], list[Tensor]]]  # per dtype: the keys of a frame, and the memory that they are written to
+Step = Callable[[Observation, Rows], None]  # a step of all environments from an observation, written to rows
 
 
 @dataclass(frozen=True)
 class Box:
-    """A tensor of real numbers: its shape for one environment, and its bounds where it has some."""
+    """A tensor of real numbers: shape for one environment, and bounds."""
 
     shape: tuple[int, ...]
     low: float = float("-inf")
@@ -35,23 +35,23 @@ class Discrete:
 
 @dataclass(frozen=True)
 class Hybrid:
-    """One vector of real components, each with its own bounds, followed by yes/no components, 0 or 1 (above 0.5 is yes)."""
+    """One vector of real components, each with its own bounds, followed by switches: 0 or 1 (on above 0.5)."""
 
     low: tuple[float, ...]  # of the real components
     high: tuple[float, ...]
-    switches: int = 1  # yes/no components after them
-    mask: str | None = None  # the observation [switches] that says, by 0, where a switch does nothing
+    switches: int = 1  # on/off components after them
+    mask: str | None = None  # the observation [switches] that is 0 where a switch has no effect
     names: tuple[str, ...] = ()  # of all components
     dtype: torch.dtype = torch.float32
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one action."""
+        """The shape of one action."""
         return (len(self.low) + self.switches,)
 
     @property
     def bounds(self) -> tuple[tuple[float, float], ...]:
-        """The lower and upper bound of every component."""
+        """Lower and upper bound of every component."""
         return (*zip(self.low, self.high, strict=True), *[(0.0, 1.0)] * self.switches)
 
 

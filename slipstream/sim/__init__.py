@@ -1,1 +1,1 @@
-"""Pure tensor physics, not a word of RL: worlds, LiDAR, moving obstacles, drones and what disturbs them."""
+"""What the tasks' physics share: random numbers, coordinate frames, devices and backends."""

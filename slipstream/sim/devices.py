@@ -10,45 +10,41 @@ import torch
 
 
 def resolve_device(name: str) -> torch.device:
-    """The device of that name, made the current one; `auto` is CUDA where there is one."""
+    """Return the device of a name and make it the current one; `auto` is CUDA if available."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ValueError(f"device={name} is none that torch knows: use auto, cpu, cuda or cuda:1") from error
+        raise ValueError(f"device={name} is unknown to torch: use auto, cpu, cuda or cuda:1") from error
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise ValueError(f"device={name}: this machine's torch sees no CUDA device; use device=cpu or device=auto")
+            raise ValueError(f"device={name}: torch finds no CUDA device here; use device=cpu or device=auto")
         if (device.index or 0) >= torch.cuda.device_count():
-            raise ValueError(
-                f"device={name}: this machine has {torch.cuda.device_count()} CUDA devices, counted from cuda:0"
-            )
+            raise ValueError(f"device={name}: there are {torch.cuda.device_count()} CUDA devices, counted from cuda:0")
         device = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
-        torch.cuda.set_device(device)  # streams, graphs and Triton kernels go where the current device is
+        torch.cuda.set_device(device)  # streams, graphs and Triton kernels use the current device
     return device
 
 
 def set_threads(count: int) -> None:
-    """Lets `count` CPU threads work, torch's and the sensors' alike; 0 leaves both as they are."""
+    """Set the number of CPU threads of torch and numba; 0 changes nothing."""
     if not count:
         return
     if importlib.util.find_spec("numba"):
         import numba
 
         numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-    torch.set_num_threads(
-        count
-    )  # last: numba, when it starts its own threads, sets OpenMP's number, which is torch's too
+    torch.set_num_threads(count)  # last: numba, when it starts its threads, sets OpenMP's number, which is torch's too
 
 
 def threads_here() -> Callable[[], None]:
-    """What gives another Python thread as many CPU threads as this one has now: both torch and numba count them by Python thread."""
+    """Return a function that gives the calling Python thread as many CPU threads as this one has now (set per Python thread)."""
     torchs = torch.get_num_threads()
     numba = sys.modules.get("numba")
     numbas = numba.get_num_threads() if numba else 0
     if numba:
-        torch.set_num_threads(torchs)  # as in set_threads: numba may just have started its own
+        torch.set_num_threads(torchs)  # see set_threads: numba may just have started its threads
 
     def give() -> None:
         if numba:
@@ -62,7 +58,7 @@ BACKENDS = ("auto", "torch", "native", "triton")
 
 
 def pick_backend(device: torch.device, wanted: str = "auto") -> str:
-    """`wanted`, or for `auto` the fastest form that this device and the installed packages allow."""
+    """Return `wanted`, or for `auto` the fastest backend that this device and the installed packages allow."""
     if wanted not in BACKENDS:
         raise ValueError(f"unknown backend '{wanted}': use one of {', '.join(BACKENDS)}")
     fast, package = {"cpu": ("native", "numba"), "cuda": ("triton", "triton")}.get(device.type, ("torch", ""))

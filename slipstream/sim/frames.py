@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def heading_of(vec: Tensor) -> Tensor:
-    """The horizontal unit vector [..., 2] along `vec` [..., 2 or 3]; (1, 0) where it has no horizontal part."""
+    """Return the horizontal unit vector [..., 2] along `vec` [..., 2 or 3]; (1, 0) where it has no horizontal part."""
     flat = vec[..., :2]
     norm = torch.linalg.vector_norm(flat, dim=-1, keepdim=True)
     ahead = torch.zeros_like(flat)
@@ -16,46 +16,38 @@ def heading_of(vec: Tensor) -> Tensor:
 
 
 def to_goal_frame(vec: Tensor, heading: Tensor) -> Tensor:
-    """World vector [..., 3] seen from the frame whose x axis is `heading` [..., 2]."""
+    """Rotate a world vector [..., 3] into the frame whose x axis is `heading` [..., 2]."""
     c, s = heading[..., 0], heading[..., 1]
     x, y, z = vec.unbind(-1)
     return torch.stack((c * x + s * y, c * y - s * x, z), -1)
 
 
 def to_world(vec: Tensor, heading: Tensor) -> Tensor:
-    """Goal-frame vector [..., 3] in world axes: the inverse of `to_goal_frame`."""
+    """Rotate a goal-frame vector [..., 3] into world axes: the inverse of `to_goal_frame`."""
     c, s = heading[..., 0], heading[..., 1]
     x, y, z = vec.unbind(-1)
     return torch.stack((c * x - s * y, s * x + c * y, z), -1)
 
 
 def quat_from_yaw(yaw: Tensor) -> Tensor:
-    """The attitude [..., 4] that is level and faces `yaw` (rad)."""
+    """Return the level attitude [..., 4] that faces `yaw` (rad)."""
     zero = torch.zeros_like(yaw)
     return torch.stack((torch.cos(yaw / 2), zero, zero, torch.sin(yaw / 2)), -1)
 
 
 def quat_to_matrix(quat: Tensor) -> Tensor:
-    """Rotation matrix [..., 3, 3] of a unit quaternion; its columns are the body axes in the world."""
+    """Return the rotation matrix [..., 3, 3] of a unit quaternion; its columns are the body axes in the world."""
     w, x, y, z = quat.unbind(-1)
-    return torch.stack(
-        (
-            1 - 2 * (y * y + z * z),
-            2 * (x * y - w * z),
-            2 * (x * z + w * y),
-            2 * (x * y + w * z),
-            1 - 2 * (x * x + z * z),
-            2 * (y * z - w * x),
-            2 * (x * z - w * y),
-            2 * (y * z + w * x),
-            1 - 2 * (x * x + y * y),
-        ),
-        -1,
-    ).unflatten(-1, (3, 3))
+    rows = (
+        *(1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+        *(2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+        *(2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+    )
+    return torch.stack(rows, -1).unflatten(-1, (3, 3))
 
 
 def quat_rotate_by(quat: Tensor, turn: Tensor) -> Tensor:
-    """`quat` followed by the rotation vector `turn` [..., 3] (rad, body axes), normalised."""
+    """Rotate `quat` by the rotation vector `turn` [..., 3] (rad, body axes), normalised."""
     angle = torch.linalg.vector_norm(turn, dim=-1, keepdim=True)
     half = angle / 2
     # sin(a/2)/a, by its series where a is small

@@ -14,18 +14,18 @@ from torch import Tensor
 
 _MASK = 0xFFFFFFFF
 LANE_STEP = 0x9E3779B1
-MAX_WIDTH = 4096  # numbers that one stream gives at one counter
+MAX_WIDTH = 4096  # numbers per stream and counter
 
 
 def _mix(x: Tensor) -> Tensor:
-    """A bijection of [0, 2^32) whose every output bit depends on every input bit."""
+    """Apply a bijection of [0, 2^32) in which every output bit depends on every input bit."""
     x = ((x ^ (x >> 16)) * 0x7FEB352D) & _MASK
     x = ((x ^ (x >> 15)) * 0x846CA68B) & _MASK
     return x ^ (x >> 16)
 
 
 class CounterRandom:
-    """Independent streams, each a function of its own counter: `count` for every seed, those of one seed together."""
+    """Independent streams, each a function of its own counter: `count` per seed."""
 
     def __init__(self, seeds: list[int], count: int, device: torch.device | str = "cpu") -> None:
         index = torch.arange(count, dtype=torch.int64)
@@ -37,16 +37,16 @@ class CounterRandom:
 
     @property
     def stream(self) -> Tensor:
-        """What makes each stream its own [streams], for code that draws the same numbers elsewhere (native, kernels)."""
+        """The key of each stream [streams], for native code and kernels that draw the same numbers."""
         return self._stream.flatten()
 
     def uniform(self, counter: Tensor, width: int) -> Tensor:
-        """[streams, width] float32 in [0, 1) at `counter` (int64, [streams] or one number for all)."""
+        """Return [streams, width] float32 in [0, 1) at `counter` (int64, [streams] or one number for all)."""
         state = _mix(self._stream ^ (counter.reshape(-1, 1) & _MASK))
         return (_mix((state + self._lanes[:width]) & _MASK) >> 8).float() * 2.0**-24
 
     def normal(self, counter: Tensor, width: int) -> Tensor:
-        """[streams, width] standard normal numbers at `counter` (Box and Muller)."""
+        """Return [streams, width] standard normal numbers at `counter` (Box-Muller)."""
         half = (width + 1) // 2
         u = self.uniform(counter, 2 * half)
         radius = torch.sqrt(-2 * torch.log1p(-u[:, :half]))
@@ -55,6 +55,6 @@ class CounterRandom:
 
 
 def derive_seed(root: int, component: str, rank: int = 0) -> int:
-    """A 63-bit seed for `component` on process `rank`; equal inputs give equal seeds on every machine."""
+    """Derive a 63-bit seed for a component on process `rank`; equal inputs give equal seeds on every machine."""
     digest = hashlib.blake2b(f"{root}/{component}/{rank}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

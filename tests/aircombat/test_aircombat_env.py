@@ -252,7 +252,7 @@ def test_a_saved_env_goes_on_bit_for_bit(backend, same_record):
 def test_the_state_of_another_seed_or_number_is_refused():
     with pytest.raises(ValueError, match="seed"):
         make(3, seed=1).load_state_dict(make(3, seed=2).state_dict())
-    with pytest.raises(ValueError, match="same num_envs"):
+    with pytest.raises(ValueError, match="build it with the num_envs and world of the saved one"):
         make(3).load_state_dict(make(4).state_dict())
 
 

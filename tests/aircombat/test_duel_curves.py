@@ -73,5 +73,5 @@ def test_the_legend_covers_no_panel(drawn, title):
 
 
 def test_rows_without_an_evaluation_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="no row holds an evaluation"):
+    with pytest.raises(ValueError, match="no row is an evaluation"):
         outcome_curves([{"frames": 1}], tmp_path / "curves.png", ["crank"])

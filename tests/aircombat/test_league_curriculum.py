@@ -57,12 +57,12 @@ def test_hard_opponents_come_first_and_beaten_ones_never_vanish():
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"promote": [0.5]}, "a number for every stage but the last: 3, not 1"),
+        ({"promote": [0.5]}, "one number per stage but the last: 3, not 1"),
         ({"mixes": [{}], "promote": []}, "positive shares"),
-        ({"mixes": [{"pool": 1.0}], "promote": []}, "no past selves to meet"),
+        ({"mixes": [{"pool": 1.0}], "promote": []}, "has no past policies"),
         ({"games": 7}, "must be even"),
         ({"judges": ["ace"]}, "lacks ace"),
-        ({"pool": 2}, "at least 4, not 2"),
+        ({"pool": 2}, "league.pool=2 must hold one policy per stage: use at least 4"),
         ({"seats": 0}, "at least 1"),
     ],
 )

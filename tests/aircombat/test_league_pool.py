@@ -81,7 +81,7 @@ def test_every_duel_takes_the_action_of_its_seat():
 
 def test_seats_that_do_not_divide_the_duels_are_told():
     with pytest.raises(
-        ValueError, match="10 duels do not divide among league.seats=4: choose a divisor of env.num_envs"
+        ValueError, match="env.num_envs=10 must be a multiple of league.seats=4: choose another number of seats"
     ):
         SeatedOpponent(["placeholder"], PolicyPool(make_policy(0), 1), 4, 10, sampled=True)
 
@@ -176,5 +176,5 @@ def test_the_agent_that_ships_flies_and_is_small():
 
 
 def test_a_policy_for_another_task_cannot_fly_a_duel():
-    with pytest.raises(ValueError, match="was trained for task=navigation: it cannot fly a duel"):
+    with pytest.raises(ValueError, match="was trained for task=navigation, not task=aircombat"):
         LearnedAgent(checkpoint=find_task("navigation").weights)

@@ -50,7 +50,7 @@ def test_more_games_make_the_interval_narrower():
 
 
 def test_an_anchor_that_never_played_is_told():
-    with pytest.raises(ValueError, match="the anchor, x, has played no game: take one of a, b"):
+    with pytest.raises(ValueError, match="the anchor x has played no game: use one of a, b"):
         rate({("a", "b"): Score(1, 0, 0)}, anchor="x")
 
 

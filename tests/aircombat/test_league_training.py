@@ -111,7 +111,7 @@ def test_a_run_that_was_stopped_and_resumed_is_the_run_that_never_was(whole, tmp
             "the league chooses the opponents: leave opponent=crank out, or give league.enabled=false",
         ),
         (["env.sides=2"], "a training flies one side: leave env.sides=2 out and name opponent=AGENT"),
-        (["league.seats=3"], "8 duels do not divide among league.seats=3"),
+        (["league.seats=3"], "env.num_envs=8 must be a multiple of league.seats=3"),
     ],
 )
 def test_a_league_that_cannot_be_is_refused(tmp_path, words, told):
@@ -237,7 +237,7 @@ def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
         (["games=0"], "an even number, at least 2"),
         (["compare=x.pt"], "compare= has no meaning here; several agents meet"),
         (["blue=,"], "name an agent"),
-        (["out=game.bmp"], "an animation ends in .gif"),
+        (["out=game.bmp"], "the name of an animation must end in .gif"),
         (["out=nowhere/game.gif"], "there is no folder nowhere"),
     ],
 )

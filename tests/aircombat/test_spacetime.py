@@ -230,7 +230,7 @@ def test_a_reach_that_only_touches_the_box_can_be_drawn():
 def test_an_animation_says_which_endings_it_knows(tmp_path):
     with pytest.raises(ValueError, match=r"\.gif, \.html, \.mp4"):
         animate(tmp_path / "game.avi", [{}])
-    with pytest.raises(ValueError, match="at least one scene"):
+    with pytest.raises(ValueError, match="no scene to draw: give at least one"):
         animate(tmp_path / "game.gif", [])
 
 

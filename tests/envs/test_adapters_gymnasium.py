@@ -204,7 +204,7 @@ def test_a_list_of_seeds_and_a_mode_without_resets_are_refused():
         (np.full((3, 2), 1.5), BadActionError, r"in \[-1, 1\].*ClipAction"),
         (np.zeros((2, 2)), ValueError, r"shape \[3, 2\], not \[2, 2\]"),
         (np.zeros(3), ValueError, r"shape \[3, 2\], not \[3\]"),
-        (np.full((3, 2), "left"), ValueError, "numbers like float32"),
+        (np.full((3, 2), "left"), ValueError, "must have dtype float32"),
     ],
 )
 def test_what_is_no_action_is_refused_and_nothing_has_moved(action, error, message):
@@ -269,7 +269,7 @@ def test_an_env_that_forgets_its_settings_cannot_be_given_a_seed():
 
     env = GymnasiumEnv(Forgetful(1))
     env.reset()
-    with pytest.raises(TypeError, match="keep its wind as self.wind"):
+    with pytest.raises(TypeError, match="store its argument wind as self.wind"):
         env.reset(seed=1)
 
 

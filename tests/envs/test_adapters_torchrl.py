@@ -56,7 +56,7 @@ def test_bad_actions_and_unknown_infos_are_told():
     td = env.reset()
     with pytest.raises(BadActionError, match="1 of 2 environments"):
         env.step(td.set("action", torch.tensor([[0.0, 0.0], [torch.nan, 0.0]])))
-    with pytest.raises(ValueError, match="tells no crash: its infos are success"):
+    with pytest.raises(ValueError, match="has no info crash: its infos are success"):
         TorchRLEnv(Counting(2), info=["crash"]).rollout(1)
 
 

@@ -252,12 +252,12 @@ def test_an_env_that_its_seed_does_not_determine_is_told(monkeypatch):
     state = env.state_dict()
     fickle = iter(range(1000))
     monkeypatch.setattr(Walk, "_seen", lambda self: {"place": np.array([self.place + next(fickle)]), "kind": 1})
-    with pytest.warns(UserWarning, match="does not do the same when seeded the same"):
+    with pytest.warns(UserWarning, match="is not deterministic given its seed"):
         walk(1, nervous=True).load_state_dict(state)
 
 
 def test_the_state_of_another_number_of_envs_is_refused():
-    with pytest.raises(ValueError, match="same num_envs"):
+    with pytest.raises(ValueError, match="build it with the num_envs and world of the saved one"):
         walk(3).load_state_dict(walk(2).state_dict())
 
 

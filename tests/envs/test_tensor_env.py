@@ -292,5 +292,5 @@ def test_a_state_dict_is_a_copy():
 
 
 def test_the_state_of_another_number_of_envs_is_refused():
-    with pytest.raises(ValueError, match="same num_envs"):
+    with pytest.raises(ValueError, match="build it with the num_envs and world of the saved one"):
         WalkEnv(3).load_state_dict(WalkEnv(2).state_dict())

@@ -24,8 +24,12 @@ def _make(**config) -> Disturbance:
 def test_nothing_is_disturbed_by_default():
     calm = _make()
     action, distance, vel = torch.randn(NUM, 3), torch.rand(NUM, 36, 4), torch.randn(NUM, 3)
-    calm.blow(0.016)
-    assert calm.action(action) is action and calm.seen(distance, 4.0) is distance and calm.felt(vel) is vel
+    calm.update_wind(0.016)
+    assert (
+        calm.delay_action(action) is action
+        and calm.lidar_reading(distance, 4.0) is distance
+        and calm.velocity_reading(vel) is vel
+    )
     assert (calm.mass == 1).all() and (calm.gain == 1).all() and (calm.push == 0).all()
 
 
@@ -81,13 +85,13 @@ def test_gusts_have_the_strength_and_the_correlation_time_that_was_set():
     windy = _make(wind_mps2=0.8, wind_change_s=0.5)
     action = torch.zeros(NUM, 3)
     for _ in range(200):
-        windy.action(action)
-        windy.blow(0.016)
+        windy.delay_action(action)
+        windy.update_wind(0.016)
     before = windy.push.clone()
     assert before.std() == pytest.approx(0.8, rel=0.03) and before.mean().abs() < 0.03
     for _ in range(31):  # 0.496 s
-        windy.action(action)
-        windy.blow(0.016)
+        windy.delay_action(action)
+        windy.update_wind(0.016)
     assert float((before * windy.push).mean()) / 0.64 == pytest.approx(math.exp(-0.992), abs=0.04)
 
 
@@ -96,40 +100,40 @@ def test_an_action_comes_late_by_a_number_drawn_for_each_episode():
     counts = torch.bincount(late.delay, minlength=4)
     assert len(counts) == 4 and (counts.double() / NUM - 0.25).abs().max() < 0.03
     for step in range(6):
-        arrived = late.action(torch.full((NUM, 3), step + 1.0))
+        arrived = late.delay_action(torch.full((NUM, 3), step + 1.0))
         expected = (step + 1.0 - late.delay).clamp(min=0)  # zero until the first one has arrived
         assert torch.equal(arrived, expected[:, None].expand(-1, 3))
     some = torch.arange(NUM) % 2 == 0
     late.reset(some, FIRST + 1)
-    arrived = late.action(torch.full((NUM, 3), 7.0))[:, 0]
+    arrived = late.delay_action(torch.full((NUM, 3), 7.0))[:, 0]
     assert torch.equal(arrived[some], torch.where(late.delay == 0, 7.0, 0.0)[some])  # nothing of the last episode
     assert torch.equal(arrived[~some], (7.0 - late.delay)[~some])
 
 
 def test_lidar_noise_has_its_standard_deviation_and_stays_in_range():
     noisy = _make(lidar_noise_m=0.05)
-    noisy.action(torch.zeros(NUM, 3))
-    noise = noisy.seen(torch.full((NUM, 6, 2), 2.0), 4.0) - 2
+    noisy.delay_action(torch.zeros(NUM, 3))
+    noise = noisy.lidar_reading(torch.full((NUM, 6, 2), 2.0), 4.0) - 2
     assert noise.std() == pytest.approx(0.05, rel=0.02) and noise.mean().abs() < 1e-3
     assert (
-        noisy.seen(torch.full((NUM, 6, 2), 3.99), 4.0).max() == 4
-        and noisy.seen(torch.full((NUM, 6, 2), 0.01), 4.0).min() == 0
+        noisy.lidar_reading(torch.full((NUM, 6, 2), 3.99), 4.0).max() == 4
+        and noisy.lidar_reading(torch.full((NUM, 6, 2), 0.01), 4.0).min() == 0
     )
-    again = noisy.seen(torch.full((NUM, 6, 2), 2.0), 4.0) - 2
+    again = noisy.lidar_reading(torch.full((NUM, 6, 2), 2.0), 4.0) - 2
     assert torch.equal(again, noise)  # one look a decision
-    noisy.action(torch.zeros(NUM, 3))
-    assert not torch.equal(noisy.seen(torch.full((NUM, 6, 2), 2.0), 4.0) - 2, noise)
+    noisy.delay_action(torch.zeros(NUM, 3))
+    assert not torch.equal(noisy.lidar_reading(torch.full((NUM, 6, 2), 2.0), 4.0) - 2, noise)
 
 
 def test_a_lost_beam_sees_nothing():
     lossy = _make(lidar_dropout=0.2)
-    lossy.action(torch.zeros(NUM, 3))
-    seen = lossy.seen(torch.full((NUM, 6, 2), 1.5), 4.0)
+    lossy.delay_action(torch.zeros(NUM, 3))
+    seen = lossy.lidar_reading(torch.full((NUM, 6, 2), 1.5), 4.0)
     assert set(seen.unique().tolist()) == {1.5, 4.0}
     assert (seen == 4).float().mean() == pytest.approx(0.2, abs=0.01)
 
 
 def test_velocity_noise_has_its_standard_deviation():
     noisy = _make(velocity_noise_mps=0.1)
-    noise = noisy.felt(torch.ones(NUM, 3)) - 1
+    noise = noisy.velocity_reading(torch.ones(NUM, 3)) - 1
     assert noise.std() == pytest.approx(0.1, rel=0.03) and noise.mean().abs() < 5e-3

@@ -67,7 +67,7 @@ def test_flight_paths_draws_an_empty_field_and_a_drone_that_never_flew(tmp_path)
         ({"paths": np.zeros((4, 3, 2))}, r"paths must be \[T, N, 3\]"),
         ({"goals": GOALS[:2]}, r"3 paths need outcome \[3\] and goals \[3, 2\]"),
         ({"movers": np.zeros((4, 2, 3)), "widths": np.ones(3)}, "same K"),
-        ({"movers": np.zeros((4, 2, 3))}, "come together"),
+        ({"movers": np.zeros((4, 2, 3))}, "give both movers"),
     ],
 )
 def test_flight_paths_says_which_shape_is_wrong(tmp_path, change, message):

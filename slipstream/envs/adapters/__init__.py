@@ -1,4 +1,4 @@
-"""Our environments as those of Gymnasium, PettingZoo, TorchRL and Stable-Baselines3. Importing this registers them with Gymnasium."""
+"""TensorEnvs as environments of Gymnasium, PettingZoo, TorchRL and Stable-Baselines3. Importing this registers our tasks with Gymnasium."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "PettingZooEnv", "SB3VecEnv", "TorchRLEnv"]
 
-_HOMES = {  # name: (module of ours, package it needs)
+_HOMES = {  # name: (our module, package that it needs)
     "GymnasiumEnv": ("gymnasium_env", "gymnasium"),
     "GymnasiumVectorEnv": ("gymnasium_env", "gymnasium"),
     "PettingZooEnv": ("zoo", "pettingzoo"),
@@ -22,7 +22,7 @@ _HOMES = {  # name: (module of ours, package it needs)
 
 
 def __getattr__(name: str) -> Any:
-    """An adapter, imported when it is first used: each needs a package of its own."""
+    """Import an adapter on first use: each needs a package of its own."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, package = _HOMES[name]
@@ -37,6 +37,6 @@ def __dir__() -> list[str]:
 
 
 if find_spec("gymnasium") is not None:
-    from slipstream.envs.adapters.gymnasium_env import register
+    from slipstream.envs.adapters.gymnasium_env import register_tasks
 
-    register()
+    register_tasks()

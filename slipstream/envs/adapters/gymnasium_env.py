@@ -30,9 +30,9 @@ from slipstream.envs.specs import Observation
 
 
 class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
-    """A TensorEnv of one environment, with Gymnasium's calls. Observations are a Dict, by name; infos are floats, by name.
+    """A TensorEnv with num_envs=1 as `gymnasium.Env`. Observations are a Dict, by name; infos are floats, by name.
 
-    `reset(seed=s)` builds the env anew with seed s (worlds included); `reset()` begins the next episode.
+    `reset(seed=s)` rebuilds the env with seed s (worlds included); `reset()` starts the next episode.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}
@@ -40,7 +40,7 @@ class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
     def __init__(self, env: TensorEnv) -> None:
         if env.num_envs != 1:
             raise ValueError(
-                f"GymnasiumEnv flies one environment, not {env.num_envs}: use GymnasiumVectorEnv, or build it with num_envs=1"
+                f"GymnasiumEnv needs one environment, not {env.num_envs}: use GymnasiumVectorEnv, or build it with num_envs=1"
             )
         self.env = one_sided(env, "GymnasiumEnv")
         self.observation_space: gymnasium.Space[Any] = observation_space(env)
@@ -50,7 +50,7 @@ class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The first observation of a new episode."""
+        """Start a new episode. Returns its first observation and an empty info."""
         super().reset(seed=seed)
         if seed is not None:
             self.env = reseeded(self.env, seed)
@@ -58,9 +58,9 @@ class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
         return self._of_one(self.env.reset()), {}
 
     def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
-        """Observation, reward, terminated, truncated, info."""
+        """Take one step. Returns observation, reward, terminated, truncated, info."""
         if not self._flying:
-            raise ResetNeeded("this episode is over, or none was begun: call reset() before step()")
+            raise ResetNeeded("no episode is running: call reset() before step()")
         record = self.env.step(to_action(self.env, np.asarray(action)[None]))
         terminated, truncated = bool(record.terminated), bool(record.truncated)
         self._flying = not (terminated or truncated)
@@ -69,7 +69,7 @@ class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
 
     @staticmethod
     def _of_one(observation: Observation) -> dict[str, np.ndarray]:
-        """The observation without its batch dimension, in arrays of its own."""
+        """Return a copy of the observation without its batch dimension."""
         return {name: to_array(tensor, copy=True)[0, ...] for name, tensor in observation.items()}
 
 
@@ -77,11 +77,11 @@ Arrays = dict[str, np.ndarray]
 
 
 class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
-    """A TensorEnv with Gymnasium's vector calls.
+    """A TensorEnv as `gymnasium.vector.VectorEnv`.
 
-    Gymnasium's default, a reset on the step after the end, is what a TensorEnv does; `AutoresetMode.SAME_STEP` resets at once,
-    with the last observation as `final_obs` in the infos. With `copy=False` arrays are views of the env's tensors (on a CPU),
-    which hold until the next call.
+    Gymnasium's default autoreset on the next step is that of a TensorEnv; `AutoresetMode.SAME_STEP` resets at once, with the last
+    observation as `final_obs` in the infos. With `copy=False` arrays are views of the env's tensors (on a CPU), valid until the next
+    call.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
         self.env = one_sided(env, "GymnasiumVectorEnv")
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         if self.autoreset_mode is AutoresetMode.DISABLED:
-            raise ValueError("a TensorEnv always resets what has ended: use AutoresetMode.NEXT_STEP or SAME_STEP")
+            raise ValueError("a TensorEnv always resets ended environments: use AutoresetMode.NEXT_STEP or SAME_STEP")
         self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
         self.copy = copy
         self.num_envs = env.num_envs
@@ -100,9 +100,9 @@ class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
-        """First observations. One seed serves all environments; `options={"reset_mask": [N] bool}` resets only some."""
+        """Start new episodes. One seed serves all environments; `options={"reset_mask": [N] bool}` resets only some."""
         if seed is not None and not isinstance(seed, int):
-            raise ValueError(f"all environments of a TensorEnv follow from one seed: give an integer, not {seed!r}")
+            raise ValueError(f"a TensorEnv takes one seed for all environments: give an integer, not {seed!r}")
         super().reset(seed=seed)
         if seed is not None:
             self.env = reseeded(self.env, seed)
@@ -111,32 +111,32 @@ class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
         return to_arrays(self.env.reset(chosen), self.copy), {}
 
     def step(self, actions: Any) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Observations, rewards, terminations, truncations, infos."""
+        """Take one step. Returns observations, rewards, terminations, truncations, infos."""
         action = to_action(self.env, actions)
         if self.autoreset_mode is AutoresetMode.NEXT_STEP:
             record = self.env.step(action)
-            return self._told(record, to_arrays(record.observation, self.copy), self._facts(record))
+            return self._result(record, to_arrays(record.observation, self.copy), self._infos(record))
         step = step_and_reset(self.env, action)
-        infos = self._facts(step.record)
+        infos = self._infos(step.record)
         done = to_array(step.done)
         if done.any():
             infos |= self._final(to_arrays(step.record.observation, copy=False), infos, done)
-        return self._told(step.record, to_arrays(step.observation, self.copy), infos)
+        return self._result(step.record, to_arrays(step.observation, self.copy), infos)
 
-    def _told(
+    def _result(
         self, record: StepRecord, observation: Arrays, infos: dict[str, Any]
     ) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         ends = to_array(record.terminated, self.copy), to_array(record.truncated, self.copy)
         return observation, to_array(record.reward, self.copy), *ends, infos
 
-    def _facts(self, record: StepRecord) -> dict[str, Any]:
-        """The infos as Gymnasium keeps them: an array a name, and under `_name` where it says something."""
+    def _infos(self, record: StepRecord) -> dict[str, Any]:
+        """Return the infos in Gymnasium's form: one array per name, and its validity under `_name`."""
         valid = to_array(record.valid, self.copy)
         facts = {name: to_array(value, self.copy) for name, value in record.info.items()}
         return facts | {f"_{name}": valid for name in facts}
 
     def _final(self, observation: Arrays, infos: dict[str, Any], done: np.ndarray) -> dict[str, Any]:
-        """The last observations, one a cell, and the facts of the episodes that ended."""
+        """Return the last observations, one per cell, and the infos of the episodes that ended."""
         final = np.full(self.num_envs, None, object)
         for i in np.flatnonzero(done):
             final[i] = {name: array[i, ...].copy() for name, array in observation.items()}
@@ -145,8 +145,8 @@ class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
         return {"final_obs": final, "_final_obs": done, "final_info": facts, "_final_info": done}
 
 
-def register() -> None:
-    """Makes the tasks known to Gymnasium; a second call changes nothing."""
+def register_tasks() -> None:
+    """Register the tasks with Gymnasium; a second call does nothing."""
     here = "slipstream.envs.adapters.gymnasium_env"
     for name, env in names("gymnasium").items():
         if name not in gymnasium.registry:
@@ -158,9 +158,9 @@ def register() -> None:
 def make_env(
     env: str, seed: int | None = None, device: str = "cpu", config: dict[str, Any] | None = None, **settings: Any
 ) -> GymnasiumEnv:
-    """One environment of the class `module:Class`. `config` and `settings` are keys of its Config, nested ones as dicts.
+    """Build one environment of the class `module:Class`. `config` and `settings` are keys of its Config, nested ones as dicts.
 
-    Gymnasium keeps `max_episode_steps` for a limit of its own; the env's goes into `config`.
+    Gymnasium reserves `max_episode_steps` for its own limit; give that of the env in `config`.
     """
     return GymnasiumEnv(build(env, 1, seed, device, (config or {}) | settings))
 
@@ -175,12 +175,12 @@ def make_vector_env(
     config: dict[str, Any] | None = None,
     **settings: Any,
 ) -> GymnasiumVectorEnv:
-    """N environments of the class `module:Class`, stepped at once."""
+    """Build N environments of the class `module:Class`, stepped together."""
     return GymnasiumVectorEnv(build(env, num_envs, seed, device, (config or {}) | settings), autoreset_mode, copy)
 
 
 def build(env: str, num_envs: int, seed: int | None, device: str, settings: dict[str, Any]) -> TensorEnv:
-    """The TensorEnv itself; without a seed it draws one, as Gymnasium's environments do."""
+    """Build the TensorEnv; without a seed it draws one, as Gymnasium's environments do."""
     module, _, name = env.partition(":")
     kind = getattr(import_module(module), name)
     config = with_settings(kind.Config(), {**kind.episode_settings, **settings, "num_envs": num_envs})
@@ -190,7 +190,7 @@ def build(env: str, num_envs: int, seed: int | None, device: str, settings: dict
 
 
 def with_settings(config: Any, settings: dict[str, Any], prefix: str = "") -> Any:
-    """The settings of `config` (a dataclass) with some changed; a dict changes a nested one."""
+    """Return a copy of `config` (a dataclass) with some settings changed; a dict changes a nested one."""
     known = {f.name for f in fields(config)}
     changed: dict[str, Any] = {}
     for name, value in settings.items():

@@ -1,4 +1,4 @@
-"""N environments as a `VecEnv` of Stable-Baselines3."""
+"""Stable-Baselines3: N environments as `VecEnv`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Indices = None | int | Iterable[int]
 
 
 class SB3VecEnv(VecEnv):
-    """A TensorEnv with SB3's calls: `PPO("MultiInputPolicy", SB3VecEnv(env)).learn(...)`.
+    """A TensorEnv as SB3 `VecEnv`: `PPO("MultiInputPolicy", SB3VecEnv(env)).learn(...)`.
 
-    SB3 wants a new start in the very step that ends an episode: that is a reset at once, with the last observation as
-    `terminal_observation` in that environment's info. The info of a step that ends an episode also holds the env's own facts,
-    and `is_success` where the env has a `success`; other infos are empty. Wrap it into SB3's `VecMonitor` for returns and lengths.
+    As SB3 expects, ended environments are reset in the same step, with the last observation as `terminal_observation` in the info. The
+    info of a step that ends an episode also holds the env's infos, and `is_success` if the env has a `success`; other infos are empty.
+    Wrap it in SB3's `VecMonitor` for returns and lengths.
     """
 
     def __init__(self, env: TensorEnv) -> None:
@@ -39,7 +39,7 @@ class SB3VecEnv(VecEnv):
         super().__init__(env.num_envs, observation_space(env), to_space(env.action_spec))
 
     def reset(self) -> Arrays:
-        """First observations; the seed given to `seed()` counts from here on."""
+        """Start new episodes, with the seed given to `seed()`. Returns the first observations."""
         seed = self._seeds[0]
         if seed is not None:
             self.env = reseeded(self.env, int(seed))
@@ -48,20 +48,20 @@ class SB3VecEnv(VecEnv):
         return to_arrays(self.env.reset(), copy=True)
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Takes the actions [N, ...] of the step that `step_wait` makes."""
+        """Store the actions [N, ...] for `step_wait`."""
         self._action = to_action(self.env, actions)
 
     def step_wait(self) -> tuple[Arrays, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """Observations, rewards, dones, infos. The arrays are the caller's own: SB3 keeps the last ones while it steps."""
+        """Take the step. Returns observations, rewards, dones, infos as copies: SB3 keeps the last ones while it steps."""
         step = step_and_reset(self.env, self._action)
         done = to_array(step.done, copy=True)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if done.any():
-            self._tell_ends(step.record, np.flatnonzero(done), infos)
+            self._fill_final_infos(step.record, np.flatnonzero(done), infos)
         return to_arrays(step.observation, copy=True), to_array(step.record.reward, copy=True), done, infos
 
     @staticmethod
-    def _tell_ends(record: Any, ended: np.ndarray, infos: list[dict[str, Any]]) -> None:
+    def _fill_final_infos(record: Any, ended: np.ndarray, infos: list[dict[str, Any]]) -> None:
         final = to_arrays(record.observation, copy=False)
         truncated = to_array(record.truncated)
         facts = to_arrays(record.info, copy=False)
@@ -74,35 +74,37 @@ class SB3VecEnv(VecEnv):
             infos[i] = info
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to release."""
 
-    # -- SB3's look into single environments: here they are one, and what one says all say ---------------------------------
+    # -- SB3's access to single environments: here all are one TensorEnv -------------------------------------------------
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """The attribute of the TensorEnv, once for each index."""
+        """Return an attribute of the TensorEnv, once per index."""
         value = None if attr_name == "render_mode" else getattr(self.env, attr_name)
         return [value for _ in self._indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        """Sets an attribute of the TensorEnv, for all environments or none."""
-        self._all_or_none(indices)
+        """Set an attribute of the TensorEnv, for all environments."""
+        self._require_all(indices)
         setattr(self.env, attr_name, value)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Calls a method of the TensorEnv once, for all environments; its result is given once for each."""
-        self._all_or_none(indices)
+        """Call a method of the TensorEnv once. Returns its result, once per environment."""
+        self._require_all(indices)
         result = getattr(self.env, method_name)(*method_args, **method_kwargs)
         return [result] * self.num_envs
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: Indices = None) -> list[bool]:
-        """No wrapper of single environments is around them."""
+        """Return False per index: single environments have no wrapper."""
         return [False for _ in self._indices(indices)]
 
     def _indices(self, indices: Indices) -> list[int]:
         return list(self._get_indices(indices))
 
-    def _all_or_none(self, indices: Indices) -> None:
+    def _require_all(self, indices: Indices) -> None:
         if len(set(self._indices(indices))) != self.num_envs:
-            raise ValueError(f"the {self.num_envs} environments are one TensorEnv: leave indices out")
+            raise ValueError(
+                f"indices={indices}: the {self.num_envs} environments are one TensorEnv; leave indices out"
+            )

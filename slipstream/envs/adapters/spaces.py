@@ -16,13 +16,11 @@ from torch import Tensor
 from slipstream.envs.base import BadActionError, StepRecord, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Hybrid, Observation, Spec
 
-ROUNDING = (
-    1e-3  # of the span: how far out of its bounds an action may lie and still be taken for rounding, as in TensorEnv
-)
+ROUNDING = 1e-3  # share of the span by which an action may exceed its bounds (rounding), as in TensorEnv
 
 
 def to_space(spec: Spec) -> gymnasium.Space[Any]:
-    """The space of one environment's observation or action."""
+    """Return the Gymnasium space of one environment's observation or action."""
     if isinstance(spec, Discrete):
         return spaces.MultiDiscrete(np.full(spec.shape, spec.n)) if spec.shape else spaces.Discrete(spec.n)
     low, high = bounds_of(spec)
@@ -31,7 +29,7 @@ def to_space(spec: Spec) -> gymnasium.Space[Any]:
 
 @cache
 def bounds_of(spec: Box | Hybrid) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest, each of the spec's shape. A switch goes from -1 to 1: what lies above 0 is yes."""
+    """Return lower and upper bounds, of the spec's shape. A switch is in [-1, 1], on above 0."""
     dtype = numpy_dtype(spec.dtype)
     if isinstance(spec, Hybrid):
         ends = [*zip(spec.low, spec.high, strict=True), *[(-1.0, 1.0)] * spec.switches]
@@ -41,28 +39,28 @@ def bounds_of(spec: Box | Hybrid) -> tuple[np.ndarray, np.ndarray]:
 
 
 def observation_space(env: TensorEnv) -> spaces.Dict:
-    """The observations of one environment, by name."""
+    """Return the observation space of one environment: a Dict, by name."""
     return spaces.Dict({name: to_space(spec) for name, spec in env.observation_spec.items()})
 
 
 def numpy_dtype(dtype: torch.dtype) -> Any:
-    """NumPy's name for a dtype of torch."""
+    """Return the NumPy dtype of a torch dtype."""
     return torch.empty(0, dtype=dtype).numpy().dtype.type
 
 
 def to_arrays(observation: Observation, copy: bool) -> dict[str, np.ndarray]:
-    """The observation as arrays: views of the env's tensors where these lie on a CPU, unless they are to be copied."""
+    """Return the observation as arrays: on a CPU and without `copy`, views of the env's tensors."""
     return {name: to_array(tensor, copy) for name, tensor in observation.items()}
 
 
 def to_array(tensor: Tensor, copy: bool = False) -> np.ndarray:
-    """The tensor as an array; without `copy`, and on a CPU, it is the same memory."""
+    """Return the tensor as an array; on a CPU and without `copy`, the same memory."""
     array = tensor.detach().cpu().numpy()
     return array.copy() if copy and tensor.device.type == "cpu" else array
 
 
 def one_sided(env: TensorEnv, adapter: str) -> TensorEnv:
-    """`env`, which must be of one side."""
+    """Return `env`. Raises ValueError if both of its sides act."""
     if env.sides != 1:
         raise ValueError(
             f"{adapter} flies one side: build the env with sides=1 and an opponent, or use PettingZooEnv for both sides"
@@ -71,14 +69,14 @@ def one_sided(env: TensorEnv, adapter: str) -> TensorEnv:
 
 
 def to_action(env: TensorEnv, action: Any) -> Tensor:
-    """`action`, array-like [N, ...] or [2, N, ...], as the tensor that `env` takes. What is no action raises before the env moves."""
+    """Convert an array-like action [N, ...] or [2, N, ...] to the env's tensor. Raises, before the env moves, if it is bad."""
     spec = env.action_spec
     array = np.asarray(action)
     shape = (*env.batch_shape, *spec.shape)
     if array.shape != shape:
         raise ValueError(f"the action must have shape {list(shape)}, not {list(array.shape)}")
     if array.dtype.kind not in "fiu" or (isinstance(spec, Discrete) and array.dtype.kind == "f"):
-        raise ValueError(f"the action must be of numbers like {numpy_dtype(spec.dtype).__name__}, not {array.dtype}")
+        raise ValueError(f"the action must have dtype {numpy_dtype(spec.dtype).__name__}, not {array.dtype}")
     if isinstance(spec, Discrete):
         bad = (array < 0) | (array >= spec.n)
         bounds = f"in [0, {spec.n})"
@@ -100,7 +98,7 @@ def to_action(env: TensorEnv, action: Any) -> Tensor:
 
 
 def switched(spec: Spec, action: Tensor) -> Tensor:
-    """The action with its switches, which come as signs, as the 0 and 1 that the env takes."""
+    """Convert the switches of an action from signs to the env's 0 and 1."""
     if not isinstance(spec, Hybrid) or not spec.switches:
         return action
     real = len(spec.low)
@@ -108,42 +106,42 @@ def switched(spec: Spec, action: Tensor) -> Tensor:
 
 
 def _shown(low: np.ndarray, high: np.ndarray) -> str:
-    """The bounds in few words: [-1, 1], or [-1, 1] x [0, 1] x ... where components differ."""
+    """Format bounds: [-1, 1], or [-1, 1] x [0, 1] x ... where components differ."""
     pairs = list(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
     return " x ".join(f"[{a:g}, {b:g}]" for a, b in (pairs[:1] if len(set(pairs)) == 1 else pairs))
 
 
 def reseeded(env: TensorEnv, seed: int) -> TensorEnv:
-    """The env built anew with another seed: its worlds, starts and disturbances are those of a new env with that seed.
+    """Return a new env of the same kind with another seed.
 
-    Other arguments of its constructor (an opponent) are taken from its attributes of the same names.
+    Other arguments of its constructor (such as an opponent) are taken from attributes of the same names.
     """
     given: dict[str, Any] = {"num_envs": env.num_envs, "device": env.device, "seed": seed}
     kept = [name for name in inspect.signature(type(env)).parameters if name not in given]
     missing = [name for name in kept if not hasattr(env, name)]
     if missing:
         raise TypeError(
-            f"{type(env).__name__} cannot be built anew with another seed: let it keep its {missing[0]} as self.{missing[0]}"
+            f"{type(env).__name__} cannot be rebuilt with another seed: store its argument {missing[0]} as self.{missing[0]}"
         )
     return type(env)(**given, **{name: getattr(env, name) for name in kept})
 
 
 @dataclass
 class SameStep:
-    """A step after which the environments that ended already stand at their new starts."""
+    """The result of a step after which ended environments are already reset."""
 
-    record: StepRecord  # with the final observations of those that ended
-    observation: Observation  # what the policy sees next
+    record: StepRecord  # with the final observations of ended environments
+    observation: Observation  # the next input of the policy
     done: Tensor  # [N] bool
 
 
 def step_and_reset(env: TensorEnv, action: Tensor) -> SameStep:
-    """One step, and at once the reset of whatever it ended. A step that ends something costs a second observation of everyone."""
+    """Step, and reset ended environments at once. A step that ends an episode costs a second observation of all."""
     record = env.step(action)
     done = record.terminated | record.truncated
     if not bool(done.any()):
         return SameStep(record, record.observation, done)
-    record.info = {name: fact.clone() for name, fact in record.info.items()}  # the reset may write where they lie
+    record.info = {name: fact.clone() for name, fact in record.info.items()}  # the reset may overwrite them
     final = {name: tensor.clone() for name, tensor in record.observation.items()}
     fresh = env.reset(done)
     observation = {name: torch.where(_like(done, tensor), tensor, final[name]) for name, tensor in fresh.items()}
@@ -152,5 +150,5 @@ def step_and_reset(env: TensorEnv, action: Tensor) -> SameStep:
 
 
 def _like(mask: Tensor, tensor: Tensor) -> Tensor:
-    """The mask [N] with as many dimensions as the tensor [N, ...]."""
+    """Reshape a mask [N] to broadcast over a tensor [N, ...]."""
     return mask.view(-1, *(1,) * (tensor.dim() - 1))

@@ -1,4 +1,4 @@
-"""N environments as TorchRL's `EnvBase`: tensors in, tensors out, on the env's own device."""
+"""TorchRL: N environments as `EnvBase`, with tensors on the env's own device."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from slipstream.envs.specs import Discrete, Observation, Spec
 
 
 class TorchRLEnv(EnvBase):
-    """A TensorEnv for TorchRL's collectors and losses. Observations lie under ("observation", name), as in our own batches.
+    """A TensorEnv for TorchRL's collectors and losses. Observations are under ("observation", name), as in our own batches.
 
-    TorchRL resets what has ended itself, with `_reset` masks; the env's own reset on the next step never comes to pass. The
-    env's facts that `info` names, as ("success", "collision"), lie under ("info", name), zero at a reset.
+    TorchRL itself resets ended environments, with `_reset` masks, before the env would on its next step. The infos that `info` names,
+    such as ("success", "collision"), are under ("info", name), zero at a reset.
     """
 
     batch_locked = True
@@ -29,9 +29,7 @@ class TorchRLEnv(EnvBase):
         super().__init__(device=env.device, batch_size=torch.Size([n]))
         self.env = env
         self.info_names = tuple(info)
-        self._checks_each_step = (
-            env.device.type == "cpu"
-        )  # elsewhere a look at the flag waits for the device: call env.check() yourself
+        self._checks_each_step = env.device.type == "cpu"  # elsewhere it would synchronise: call env.check() yourself
         shape = torch.Size([n])
         seen = Composite({name: self._to_spec(spec) for name, spec in env.observation_spec.items()}, shape=shape)
         observation = Composite(observation=seen, shape=shape)
@@ -58,28 +56,28 @@ class TorchRLEnv(EnvBase):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: object) -> TensorDict:
         mask = None if tensordict is None else tensordict.get("_reset", None)
         observation = self.env.reset(None if mask is None else mask.view(-1))
-        return self._told(observation, None)
+        return self._result(observation, None)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
         record = self.env.step(switched(self.env.action_spec, tensordict["action"]))
         if self._checks_each_step:
             self.env.check()
-        told = self._told(record.observation, record.info)
-        told["reward"] = record.reward.clone()[:, None]
-        told["terminated"] = record.terminated.clone()[:, None]
-        told["truncated"] = record.truncated.clone()[:, None]
-        told["done"] = (record.terminated | record.truncated)[:, None]
-        return told
+        result = self._result(record.observation, record.info)
+        result["reward"] = record.reward.clone()[:, None]
+        result["terminated"] = record.terminated.clone()[:, None]
+        result["truncated"] = record.truncated.clone()[:, None]
+        result["done"] = (record.terminated | record.truncated)[:, None]
+        return result
 
-    def _told(self, observation: Observation, info: dict[str, Tensor] | None) -> TensorDict:
-        """The observation, copied: a rollout keeps it beyond the env's next step."""
+    def _result(self, observation: Observation, info: dict[str, Tensor] | None) -> TensorDict:
+        """Return a copy of the observation: a rollout keeps it beyond the env's next step."""
         seen = {name: tensor.clone() for name, tensor in observation.items()}
         content: dict[str, object] = {"observation": TensorDict(seen, self.batch_size, device=self.device)}
         if self.info_names:
-            content["info"] = self._facts(info)
+            content["info"] = self._infos(info)
         return TensorDict(content, self.batch_size, device=self.device)
 
-    def _facts(self, info: dict[str, Tensor] | None) -> TensorDict:
+    def _infos(self, info: dict[str, Tensor] | None) -> TensorDict:
         if info is None:
             return TensorDict(
                 {name: torch.zeros(self.batch_size) for name in self.info_names}, self.batch_size, device=self.device
@@ -87,7 +85,7 @@ class TorchRLEnv(EnvBase):
         unknown = [name for name in self.info_names if name not in info]
         if unknown:
             raise ValueError(
-                f"{type(self.env).__name__} tells no {', '.join(unknown)}: its infos are {', '.join(sorted(info))}"
+                f"{type(self.env).__name__} has no info {', '.join(unknown)}: its infos are {', '.join(sorted(info))}"
             )
         return TensorDict({name: info[name].clone() for name in self.info_names}, self.batch_size, device=self.device)
 

@@ -1,4 +1,4 @@
-"""A few agents in one world as a `ParallelEnv` of PettingZoo."""
+"""PettingZoo: a few agents in one world as `ParallelEnv`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         self.env = env
         two_sided = env.sides == 2
         if two_sided and env.num_envs != 1:
-            raise ValueError(f"PettingZooEnv flies one duel, not {env.num_envs}: build it with num_envs=1")
+            raise ValueError(f"PettingZooEnv needs one duel, not {env.num_envs}: build it with num_envs=1")
         name = f"slipstream_{type(env).__name__.removesuffix('Env').lower()}_v0"
         self.metadata = {"name": name, "render_modes": [], "is_parallelizable": True}
         self.render_mode = None
@@ -36,26 +36,26 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         self.action_spaces = {agent: to_space(env.action_spec) for agent in self.possible_agents}
 
     def observation_space(self, agent: str) -> gymnasium.Space[Any]:
-        """What `agent` sees; always the same object."""
+        """Return the observation space of `agent`; always the same object."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gymnasium.Space[Any]:
-        """What `agent` may do; always the same object."""
+        """Return the action space of `agent`; always the same object."""
         return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Arrays], dict[str, dict[str, Any]]]:
-        """First observations of all agents. A seed builds the env anew with it, worlds included."""
+        """Start a new episode of all agents. A seed rebuilds the env with it, worlds included."""
         if seed is not None:
             self.env = reseeded(self.env, seed)
         self.agents = list(self.possible_agents)
-        return self._seen(self.env.reset(), self.agents), {agent: {} for agent in self.agents}
+        return self._rows_of(self.env.reset(), self.agents), {agent: {} for agent in self.agents}
 
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Arrays], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """One step of the agents that fly; the answers are for them, and whoever ended is in `agents` no more."""
+        """Step the active agents. Results are for them; agents whose episode ended are removed from `agents`."""
         flying = self.agents
         missing = [agent for agent in flying if agent not in actions]
         if missing:
@@ -70,7 +70,7 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         facts = {name: to_array(value.expand(self.env.batch_shape)).reshape(-1) for name, value in record.info.items()}
         self.agents = [agent for agent, i in rows.items() if not (terminated[i] or truncated[i])]
         return (
-            self._seen(record.observation, flying),
+            self._rows_of(record.observation, flying),
             {agent: float(reward[i]) for agent, i in rows.items()},
             {agent: bool(terminated[i]) for agent, i in rows.items()},
             {agent: bool(truncated[i]) for agent, i in rows.items()},
@@ -78,17 +78,17 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         )
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to release."""
 
-    def _seen(self, observation: Observation, agents: list[str]) -> dict[str, Arrays]:
-        """Each agent's own row, in arrays of its own."""
+    def _rows_of(self, observation: Observation, agents: list[str]) -> dict[str, Arrays]:
+        """Return a copy of each agent's row."""
         last = len(self.env.batch_shape) - 1  # [2, 1, ...] or [N, ...]: flat, one row an agent
         flat = {name: to_array(tensor.flatten(0, last)) for name, tensor in observation.items()}
         rows = {agent: self.possible_agents.index(agent) for agent in agents}
         return {agent: {name: array[i, ...].copy() for name, array in flat.items()} for agent, i in rows.items()}
 
     def _batched(self, actions: dict[str, Any]) -> Any:
-        """The actions as one tensor; whoever has left does nothing, which the env ignores."""
+        """Return the actions as one tensor, with zeros for agents that have left, which the env ignores."""
         spec = self.env.action_spec
         rest = np.zeros(spec.shape) if isinstance(spec, Discrete) else np.clip(np.zeros(spec.shape), *bounds_of(spec))
         rows = []

@@ -1,6 +1,6 @@
 """AirCombatEnv: duels of two fighters with missiles beyond visual range, thousands at once.
 
-midrangeRL's task in plain tensors. One side learns against an opponent that the env flies itself, or both sides act.
+midrangeRL's task in plain tensors. One side learns against an opponent that the env flies, or both sides act.
 """
 
 from __future__ import annotations
@@ -27,18 +27,16 @@ class AirCombatConfig:
     """The settings of `env.*`."""
 
     num_envs: int = 256
-    sides: int = 1  # that act: 1 flies against `opponent`, 2 are both yours (self-play), and everything is [2, N]
-    opponent: str = (
-        "placeholder"  # pursuit, crank, evade, learned; the path of a checkpoint; my_package.my_module:MyAgent
-    )
+    sides: int = 1  # 1: fly against `opponent`; 2: both sides act (self-play), and all tensors are [2, N]
+    opponent: str = "placeholder"  # pursuit, crank, evade, learned; a checkpoint's path; my_package.my_module:MyAgent
     reward: str = "outcome"  # a name of REWARDS, or my_package.my_module:MyReward
-    time_scale: float = 1.0  # a decision takes time_scale/60 s of game time, in physics steps of at most 1/60 s
-    coarse_dt: bool = False  # one big physics step a decision, as midrangeRL took it
-    episode_s: float = 60.0  # then the duel is a draw
-    start: str = "head_on"  # or random, which `slipstream train` takes unless told otherwise
+    time_scale: float = 1.0  # a decision lasts time_scale/60 s of game time, in physics steps of at most 1/60 s
+    coarse_dt: bool = False  # one physics step per decision, as in midrangeRL
+    episode_s: float = 60.0  # game time after which the duel is a draw
+    start: str = "head_on"  # or random, the default of `slipstream train`
     starts: StartConfig = field(default_factory=StartConfig)
-    reach_features: bool = False  # observe the reach of both sides' missiles too
-    backend: str = "auto"  # of the physics: torch (plain), native (CPU), triton (CUDA)
+    reach_features: bool = False  # also observe the reach of both sides' missiles
+    backend: str = "auto"  # of the physics: torch, native (CPU), triton (CUDA)
 
     def __post_init__(self) -> None:
         if self.num_envs < 1:
@@ -50,12 +48,21 @@ class AirCombatConfig:
         self.duel()
 
     def duel(self) -> DuelConfig:
-        """The part that the simulation needs."""
+        """Return the settings of the engine."""
         return DuelConfig(self.time_scale, self.coarse_dt, self.episode_s, self.start, self.starts)
 
 
 class AirCombatEnv(TensorEnv):
-    """N duels. Side 1 is the learner's; side 2 is `opponent`'s, or, with `sides=2`, the learner's as well."""
+    """N duels. Side 1 belongs to the learner; side 2 to `opponent`, or, with `sides=2`, to the learner too.
+
+    Args:
+        num_envs: the number of duels N (default: config.num_envs).
+        device: where the duels are simulated.
+        seed: of the starts.
+        config: the settings of `env.*`.
+        opponent: flies side 2 instead of the agent named in the config; only with `sides=1`.
+        reward: replaces the reward named in the config.
+    """
 
     Config = AirCombatConfig
     episode_settings = {"start": "random"}
@@ -74,16 +81,16 @@ class AirCombatEnv(TensorEnv):
         n, device = self.num_envs, self.device
         self.sides = config.sides
         if opponent is not None and self.sides == 2:
-            raise ValueError("with env.sides=2 both sides are yours: leave the opponent out, or use env.sides=1")
+            raise ValueError("with env.sides=2 there is no opponent: leave it out, or use env.sides=1")
         self.engine = make_engine(n, config.duel(), seed, device, config.backend)
         self.opponent = opponent or (create_agent(config.opponent, n, device) if self.sides == 1 else None)
         self.reward = reward or create_reward(config.reward, device)
-        self.returns = torch.zeros(self.batch_shape, device=device)  # of the running duels
+        self.returns = torch.zeros(self.batch_shape, device=device)  # [N] or [2, N]: of the running duels
         self._before = torch.zeros_like(self.engine.view) if self.reward.needs_before else self.engine.view
         self._command = torch.zeros(2, n, 3, device=device)
         self._ticks: int | None = None
         self._resetting = torch.zeros_like(self._pending)
-        self._never = torch.zeros_like(self._pending)  # nothing is cut: the time left is seen
+        self._never = torch.zeros_like(self._pending)  # nothing is truncated: the time left is observed
         self.state_names = ("returns",)
         self.action_spec = ACTION_SPEC
         self.observation_spec = {name: Box(shape) for name, shape in GROUPS.items()}
@@ -91,16 +98,16 @@ class AirCombatEnv(TensorEnv):
             self.observation_spec["reach"] = Box((len(REACH_NAMES),))
         self.reset()
 
-    # -- what users call ---------------------------------------------------------------------------------------------
+    # -- public ------------------------------------------------------------------------------------------------------
 
     def set_opponent(self, opponent: BaseAgent) -> None:
-        """Lets another agent fly side 2 from the next step on."""
+        """Replace the agent that flies side 2."""
         if self.sides == 2:
-            raise ValueError("with env.sides=2 both sides are yours: there is no opponent to set")
+            raise ValueError("with env.sides=2 there is no opponent to set: build the env with env.sides=1")
         self.opponent = opponent
 
     def fly(self, action: Tensor, ticks: int | None = None) -> StepRecord:
-        """One step of `ticks` physics steps instead of those that time_scale asks for (None: just those)."""
+        """Take one step of `ticks` physics steps (default: those of `time_scale`)."""
         self._ticks = ticks
         try:
             return self.step(action)
@@ -108,54 +115,53 @@ class AirCombatEnv(TensorEnv):
             self._ticks = None
 
     def named_facts(self) -> dict[str, Tensor]:
-        """What the last step brought each side, by name, [2, N] each."""
+        """Return the facts of the last step by name (see FACTS), [2, N] each."""
         return dict(zip(FACTS, self.engine.facts.unbind(0), strict=True))
 
     def compute_reward(self, facts: Tensor, over: Tensor) -> Tensor:
-        """The reward [N] (or [2, N]) of the last step had it brought `facts` [facts, 2, N] and ended the duels of `over` [N]."""
+        """Compute the reward [N] or [2, N] of the last step with these `facts` [facts, 2, N] and ended duels `over` [N]."""
         facts = facts if self.sides == 2 else facts[:, 0]
         info = dict(zip(FACTS, facts.unbind(0), strict=True))
         command = self._command if self.sides == 2 else self._command[0]
         reward = self.reward.compute(self._acting(self._before), self._acting(self.engine.view), command, over, info)
         if not isinstance(reward, Tensor) or reward.shape != self.batch_shape:
-            what = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
+            given = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
             raise ValueError(
-                f"{type(self.reward).__name__}.compute gave {what}, not a tensor of shape {list(self.batch_shape)}"
+                f"{type(self.reward).__name__}.compute gave {given}, not a tensor of shape {list(self.batch_shape)}"
             )
         return reward.to(torch.float32)
 
     def check(self) -> None:
-        """Raises if an action since the last check was not a number or out of bounds (the one read-back)."""
+        """Raise if an action since the last check was NaN or out of bounds. Synchronises with the device."""
         theirs = self.engine.bad[1] if self.opponent is not None else None
         self._bad_action.logical_or_(self.engine.bad[0] if theirs is not None else self.engine.bad.any(0))
-        wrong = theirs is not None and bool(theirs.any())
+        opponent_wrong = theirs is not None and bool(theirs.any())
         self.engine.bad.zero_()
         super().check()
-        if wrong:
-            who = type(self.opponent).__name__
+        if opponent_wrong:
             raise BadActionError(
-                f"the opponent, {who}, gave NaN, infinite or out-of-range actions; it flew safe ones instead"
+                f"the opponent {type(self.opponent).__name__} gave NaN, infinite or out-of-range actions; they were replaced"
             )
 
     def classic(self) -> Any:
-        """The calls of midrangeRL's TensorEnv, on this env: a `ClassicView`."""
+        """Return a `ClassicView`: midrangeRL's interface to this env."""
         from slipstream.tasks.aircombat.classic import ClassicView
 
         return ClassicView(self)
 
     def get_render_state(self, env_idx: int = 0) -> dict[str, Any]:
-        """One duel as plain numbers: time, winner, both aircraft and the missiles in flight."""
+        """Return one duel as plain numbers: time, winner, both aircraft and the missiles in flight."""
         if not 0 <= env_idx < self.num_envs:
-            raise IndexError(f"there are duels 0 to {self.num_envs - 1}, not {env_idx}")
+            raise IndexError(f"env_idx={env_idx} must be in 0 to {self.num_envs - 1}")
         return describe_duel(self.engine.duels, self.engine.rules, env_idx)
 
     @property
     def bad_actions(self) -> Tensor:
-        """Where [N] a command of either side since the last check was not sound; still on the device."""
+        """The duels [N] in which a command of either side was invalid since the last check; still on the device."""
         return self._bad_action | self.engine.bad.any(0)
 
     def views(self) -> tuple[SideView, SideView]:
-        """What each side sees now."""
+        """Return the present observation of each side."""
         return self._named(self.engine.view[0]), self._named(self.engine.view[1])
 
     # -- one step ----------------------------------------------------------------------------------------------------
@@ -184,16 +190,16 @@ class AirCombatEnv(TensorEnv):
         self._resetting = resetting
 
     def _safe_action(self, action: Tensor) -> Tensor:
-        """The action as it is: the engine makes it sound in the same pass that flies it."""
+        """Check shape and dtype only: the engine replaces bad values in its own pass."""
         self._check_shape(action)
         if not action.is_floating_point():
-            raise ValueError(f"this env takes {self.action_spec.dtype} actions, not {action.dtype}")
+            raise ValueError(f"actions must be {self.action_spec.dtype}, not {action.dtype}")
         return action.detach()
 
     def _observe(self) -> Observation:
         view = self._acting(self.engine.view)
         if self.config.reach_features:
-            view["reach"]  # asked for, and so there
+            view["reach"]  # computed on access
         return view
 
     def _outcome(self) -> Outcome:
@@ -204,7 +210,7 @@ class AirCombatEnv(TensorEnv):
         return Outcome(reward, over, self._never, info)
 
     def _acting(self, packed: Tensor) -> SideView:
-        """The observation of the sides that act: [N, ...] or [2, N, ...]."""
+        """Return the observation of the sides that act: [N, ...] or [2, N, ...]."""
         return self._named(packed if self.sides == 2 else packed[0])
 
     def _named(self, packed: Tensor) -> SideView:
@@ -219,17 +225,17 @@ class AirCombatEnv(TensorEnv):
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """The tensors that make up the state, the duels' and the opponent's included."""
+        """Return the state, with that of the duels and the opponent."""
         duels = {f"duels.{name}": x for name, x in self.engine.duels.tensors().items()}
         opponent = {f"opponent.{name}": x for name, x in self.opponent.state_tensors().items()} if self.opponent else {}
-        # what the sides see follows from the rest, but not to the last bit in the form that computed it
+        # The view follows from the rest, but not bit for bit with another backend.
         own = {"episode": self.engine.episode, "bad": self.engine.bad, "view": self.engine.view}
         return super().state_tensors() | own | duels | opponent
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from `state`, bit for bit."""
-        if state["seed"] != self.seed:  # starts follow from it
+        """Restore `state`, bit for bit."""
+        if state["seed"] != self.seed:
             raise ValueError(
-                f"the saved env was made with seed {state['seed']}, this one with {self.seed}: build it with the same seed"
+                f"the saved env has seed {state['seed']}, this one {self.seed}: build it with the same seed"
             )
         super().load_state_dict(state)

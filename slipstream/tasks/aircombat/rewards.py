@@ -14,13 +14,13 @@ from slipstream.tasks.aircombat.observation import TIME_SCALE_S
 
 
 class BaseReward(ABC):
-    """What a step of a duel is worth to one side. A reward of your own is a subclass: `reward=my_module:MyReward`.
+    """The reward of one side. A reward of your own is a subclass: `reward=my_module:MyReward`.
 
-    `compute` is part of the env's step, which may be captured as a CUDA graph: fixed shapes, no reading back. It is elementwise
-    over the leading dimensions, [N] for one side or [2, N] for both.
+    `compute` runs inside the env's step, which may be captured as a CUDA graph: no host synchronisation, fixed shapes. It is
+    elementwise over the leading dimensions, [N] for one side or [2, N] for both.
     """
 
-    needs_before: bool = True  # whether `compute` reads obs_before; where not, it is not kept
+    needs_before: bool = True  # whether `compute` reads obs_before; if not, it is not stored
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)
@@ -29,31 +29,42 @@ class BaseReward(ABC):
     def compute(
         self, obs_before: Observation, obs_after: Observation, action: Tensor, done: Tensor, info: dict[str, Tensor]
     ) -> Tensor:
-        """The reward [N] of the step: observations before and after, the action [N, 3], ends [N], and the env's info, each [N]."""
+        """Compute the reward of a step.
 
-    def reset(self) -> None:  # noqa: B027 (most remember nothing)
-        """Forgets what was kept of earlier steps."""
+        Args:
+            obs_before: the side's observation before the step.
+            obs_after: the side's observation after it.
+            action: [N, 3] (rudder, throttle, fire).
+            done: [N] bool, the duels that ended.
+            info: the facts of the step, [N] each; see `engine.FACTS`.
+
+        Returns:
+            [N] float32.
+        """
+
+    def reset(self) -> None:  # noqa: B027 (most keep no memory)
+        """Clear the memory of earlier steps."""
 
     def to(self, device: torch.device | str) -> Self:
-        """Moves what is kept to a device."""
+        """Move the reward's tensors to a device."""
         self.device = torch.device(device)
         return self
 
 
 class ZeroReward(BaseReward):
-    """Nothing, ever."""
+    """Always zero."""
 
     needs_before = False
 
     def compute(
         self, obs_before: Observation, obs_after: Observation, action: Tensor, done: Tensor, info: dict[str, Tensor]
     ) -> Tensor:
-        """Zeros [N]."""
+        """Return zeros [N]."""
         return torch.zeros_like(info["success"])
 
 
 class OutcomeReward(BaseReward):
-    """What came of it: the end, missiles, hits, and time survived (by the second, so that time_scale does not change it)."""
+    """Weighted outcome: the end, missiles, hits, and time survived (per second, so that time_scale does not change it)."""
 
     needs_before = False
     WEIGHTS = {
@@ -73,34 +84,32 @@ class OutcomeReward(BaseReward):
     def compute(
         self, obs_before: Observation, obs_after: Observation, action: Tensor, done: Tensor, info: dict[str, Tensor]
     ) -> Tensor:
-        """The weighted sum [N]."""
+        """Return the weighted sum [N]."""
         return torch.stack([info[name] for name in self.WEIGHTS], -1) @ self._weights
 
     def to(self, device: torch.device | str) -> Self:
-        """Moves the weights to a device."""
+        """Move the weights to a device."""
         self._weights = self._weights.to(device)
         return super().to(device)
 
 
 class ShapedReward(BaseReward):
-    """The outcome, and hints on the way: the change of a potential, so that they cannot pay for a detour.
+    """The outcome plus potential-based shaping, which does not change the best policy.
 
-    The potential is high where the enemy is within reach of one's missile and low where a missile comes; it is zero at the end.
-    Summed over a duel the hints give minus the potential at its start, whatever was flown and in however many decisions.
+    The potential is high where the enemy is within reach of the own missile and low where a missile is incoming; it is zero at the end.
+    Summed over a duel, the shaping is minus the potential at its start.
     """
 
     WEIGHTS = {"success": 10.0, "lost": -10.0, "draw": -6.0, "shots": -0.05}
-    IN_REACH = (
-        4.0  # of the potential where the enemy is inside SURE of the missile's reach; less in proportion beyond it
-    )
-    SURE = 0.35  # the share of the reach against a straight target at which one that turns away is hit too
-    THREAT = 2.0  # less of it where a missile is about to hit; in proportion to the share of THREAT_S that is left
+    IN_REACH = 4.0  # potential where the enemy is inside SURE of the missile's reach; falls in proportion beyond
+    SURE = 0.35  # share of the reach (against a straight target) within which a target that turns away is hit too
+    THREAT = 2.0  # subtracted where a missile is about to hit, less in proportion to the share of THREAT_S left
     THREAT_S = 20.0
 
     def compute(
         self, obs_before: Observation, obs_after: Observation, action: Tensor, done: Tensor, info: dict[str, Tensor]
     ) -> Tensor:
-        """The weighted outcome and the change of the potential [N]."""
+        """Return the weighted outcome plus the change of the potential [N]."""
         after = torch.where(done, 0.0, self.potential(obs_after))
         reward = after - self.potential(obs_before)
         for name, weight in self.WEIGHTS.items():
@@ -108,7 +117,7 @@ class ShapedReward(BaseReward):
         return reward
 
     def potential(self, observation: Observation) -> Tensor:
-        """How good the moment looks [N]."""
+        """Return the potential [N]."""
         reach = (self.SURE * observation["enemy_r_max"] / observation["enemy_range"].clamp(min=1e-6)).clamp(max=1.0)
         comes = (observation["incoming_1_present"] > 0) & (observation["incoming_1_closing"] > 0)
         left = (observation["incoming_1_time_to_go"] * (TIME_SCALE_S / self.THREAT_S)).clamp(max=1.0)

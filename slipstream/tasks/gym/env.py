@@ -2,9 +2,9 @@
 
     slipstream train task=gym env.id=CartPole-v1 algo=dqn
 
-Gymnasium's vector envs reset on the next step, as ours do, so their frames are passed on as they come. Each episode has a seed
-of its own, made from the env's seed, the environment and the episode's number; a saved env is brought back by playing the
-present episodes again, action by action, which works for any env that does the same when seeded the same.
+Gymnasium's vector envs reset on the next step, as ours do, so their frames are used as they are. Each episode has a seed of its
+own, derived from the env's seed, the environment and the episode number. A saved env is restored by replaying the present episodes
+action by action, which works for any env that is deterministic given its seed.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class GymConfig:
     """The settings of `env.*`."""
 
     num_envs: int = 1
-    id: str = "CartPole-v1"  # as Gymnasium registers it; module:Name-v0 imports the module first
-    vectorization: str = "sync"  # async: a process for each; native: the env's own vector form, where it has one
-    max_episode_steps: int = 0  # 0: as registered
-    kwargs: dict[str, Any] = field(default_factory=dict)  # of the env: 'env.kwargs={g: 9.8}'
+    id: str = "CartPole-v1"  # the registered id; module:Name-v0 imports the module first
+    vectorization: str = "sync"  # async: one process per env; native: the env's own vector form, if it has one
+    max_episode_steps: int = 0  # 0: the registered limit
+    kwargs: dict[str, Any] = field(default_factory=dict)  # arguments of the env: 'env.kwargs={g: 9.8}'
 
     def __post_init__(self) -> None:
         if self.num_envs < 1 or self.max_episode_steps < 0:
@@ -54,7 +54,7 @@ class GymConfig:
 
 
 class GymEnv(TensorEnv):
-    """N environments of one Gymnasium id. A single observation is called `observation`, those of a Dict keep their names."""
+    """N environments of one Gymnasium id. A single observation is named `observation`, those of a Dict keep their names."""
 
     Config = GymConfig
 
@@ -74,10 +74,10 @@ class GymEnv(TensorEnv):
         self._native_seed = derive_seed(seed, "native vector env") % 2**31
         self.reset()
 
-    # -- a step ----------------------------------------------------------------------------------------------------------
+    # -- one step --------------------------------------------------------------------------------------------------------
 
     def _transition(self, action: Tensor, resetting: Tensor) -> None:
-        self._advance(action)  # the vector env resets those that ended
+        self._advance(action)  # the vector env resets ended environments itself
 
     def _advance(self, action: Tensor) -> None:
         self._observation, self._reward, self._terminated, self._truncated, _ = self.vector.step(
@@ -107,11 +107,11 @@ class GymEnv(TensorEnv):
         return Outcome(*facts, {})
 
     def _tensor(self, array: np.ndarray, dtype: torch.dtype | None = None) -> Tensor:
-        """A copy on the device: the vector env writes into the same arrays again."""
+        """Return a copy on the device: the vector env reuses its arrays."""
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, dtype, copy=True)
 
     def _safe_action(self, action: Tensor) -> Tensor:
-        """As every env, but with a look first, since Gymnasium's envs look anyway: it takes a tenth of replacing bad values."""
+        """Check on the host first (Gymnasium's envs are there anyway): ten times cheaper than replacing bad values."""
         spec: Any = self.action_spec
         low, high = (0, spec.n - 1) if isinstance(spec, Discrete) else (spec.low, spec.high)
         if action.shape == (self.num_envs, *spec.shape) and action.dtype == spec.dtype:
@@ -124,11 +124,11 @@ class GymEnv(TensorEnv):
 
     @property
     def supports_state_restore(self) -> bool:
-        """Never: the envs keep their state to themselves."""
+        """False: Gymnasium's envs do not expose their state."""
         return False
 
     def state_dict(self) -> dict[str, Any]:
-        """Each environment's episode number and the actions taken in it; a native vector env keeps its state to itself."""
+        """Return each environment's episode number and its actions; the state of a native vector env is not saved."""
         state = super().state_dict()
         if self.config.vectorization == "native":
             return state | {"native_seed": self._native_seed}
@@ -142,40 +142,40 @@ class GymEnv(TensorEnv):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from `state`, bit for bit where the env is deterministic; a native vector env begins new episodes."""
+        """Restore `state`, bit for bit if the env is deterministic; a native vector env starts new episodes."""
         super().load_state_dict(state)
         if self.config.vectorization == "native":
             self._native_seed = state["native_seed"]
             self._reset(torch.ones_like(self._pending))
             return
-        self.vector.reset()  # its own notes of who must be reset; ours are right
+        self.vector.reset()  # clears its own pending resets; ours are restored
         actions = [taken.numpy() for taken in state["actions"]]
         seen = self.vector.call("replay", state["episode"].tolist(), actions, self._pending.cpu().tolist())
         named = [one if isinstance(one, dict) else {"observation": one} for one in seen]
         self._observation = {name: np.stack([one[name] for one in named]) for name in self._spaces}
         if not all(torch.equal(now.cpu(), state["observation"][name]) for name, now in self._observe().items()):
             warnings.warn(
-                f"{self.config.id} does not do the same when seeded the same: this is not the run that was saved",
+                f"{self.config.id} is not deterministic given its seed: the restored state differs from the saved one",
                 stacklevel=2,
             )
 
     def close(self) -> None:
-        """Ends the processes of env.vectorization=async."""
+        """End the processes of env.vectorization=async."""
         self.vector.close()
 
 
 class SeededEpisodes(gymnasium.Wrapper):
-    """Gives each episode a seed of its own and remembers the actions taken in it, so that it can be played again."""
+    """Give each episode a seed of its own and record its actions, so that it can be replayed."""
 
     def __init__(self, env: gymnasium.Env, seed: int, index: int) -> None:
         super().__init__(env)
         self._seed, self._index = seed, index
         self._episode = 0
         self._taken: list[Any] = []
-        self._over = False  # brought back at the end of an episode: the next step only resets
+        self._over = False  # restored at the end of an episode: the next step only resets
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """The next episode, by its own seed."""
+        """Start the next episode, with its own seed."""
         self._episode += 1
         self._taken, self._over = [], False
         return self.env.reset(
@@ -183,18 +183,18 @@ class SeededEpisodes(gymnasium.Wrapper):
         )
 
     def step(self, action: Any) -> Any:
-        """One step, remembered."""
+        """Take one step and record the action."""
         if self._over:
             return self.reset()[0], 0.0, False, False, {}
         self._taken.append(np.array(action))
         return self.env.step(action)
 
     def history(self) -> tuple[int, list[Any]]:
-        """The number of the present episode, and the actions taken in it."""
+        """Return the number of the present episode and its actions."""
         return self._episode, self._taken
 
     def replay(self, episodes: list[int], actions: list[np.ndarray], over: list[bool]) -> Any:
-        """Plays this environment's episode again; what is seen in the end."""
+        """Replay this environment's episode. Returns the last observation."""
         self._episode = episodes[self._index] - 1
         seen = self.reset()[0]
         for action in actions[self._index]:
@@ -203,7 +203,7 @@ class SeededEpisodes(gymnasium.Wrapper):
         return seen
 
 
-# -- what Gymnasium has, as we name it -----------------------------------------------------------------------------------
+# -- Gymnasium's envs and spaces as ours ----------------------------------------------------------------------------------
 
 
 def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
@@ -219,9 +219,7 @@ def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
                 )
             return vector
         makers = [partial(_make_one, config.id, kwargs, seed, index) for index in range(num_envs)]
-        if (
-            config.vectorization == "async"
-        ):  # forked, so that a worker knows the ids registered here, whatever default others have set
+        if config.vectorization == "async":  # forked, so that workers know the ids registered here
             return AsyncVectorEnv(makers, context="fork" if sys.platform == "linux" else None)
         return SyncVectorEnv(makers, copy=False)
     except (gymnasium.error.Error, TypeError) as error:
@@ -229,7 +227,7 @@ def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
 
 
 def _make_one(id: str, kwargs: dict[str, Any], seed: int, index: int) -> gymnasium.Env:
-    # The passive checker asserts at every step what tests assert once.
+    # The passive checker would check every step.
     return SeededEpisodes(gymnasium.make(id, disable_env_checker=True, **kwargs), seed, index)
 
 
@@ -241,7 +239,7 @@ def _observation_spec(space: gymnasium.Space, name: str) -> Spec:
     if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
         return Discrete(int(space.n))
     if isinstance(space, gymnasium.spaces.Box):
-        # float64 is kept as float32, which is what networks are of
+        # networks use float32
         dtype = (
             torch.float32
             if space.dtype in (np.float64, np.float32, np.float16)
@@ -254,7 +252,7 @@ def _observation_spec(space: gymnasium.Space, name: str) -> Spec:
 
 
 def _actions(space: gymnasium.Space) -> tuple[Spec, Callable[[np.ndarray], np.ndarray]]:
-    """How we name the actions, and what turns ours [N, ...] into theirs."""
+    """Return our action spec, and a function that converts our actions [N, ...] to Gymnasium's."""
     if isinstance(space, gymnasium.spaces.Discrete):
         return Discrete(int(space.n)), lambda action: action + space.start
     if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
@@ -266,5 +264,5 @@ def _actions(space: gymnasium.Space) -> tuple[Spec, Callable[[np.ndarray], np.nd
         raise ValueError(
             f"actions of {space} have bounds on some dimensions only: wrap the env to bound all of them or none"
         )
-    half, middle = (high - low) / 2, (high + low) / 2  # bounds that differ: the policy's actions lie in [-1, 1]
+    half, middle = (high - low) / 2, (high + low) / 2  # bounds that differ: the policy's actions are in [-1, 1]
     return Box(space.shape, -1.0, 1.0), lambda action: (action * half + middle).astype(dtype, copy=False)

@@ -22,18 +22,18 @@ from slipstream.tasks.navigation.physics.obstacles import SEEN_COLUMNS, MovingOb
 from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS
 from slipstream.tasks.navigation.physics.world import WorldGrid
 
-NEAREST = 5  # moving obstacles in the observation
+NEAREST = 5  # moving obstacles observed
 GOAL_RADIUS_M = 0.5
 BODY_RADIUS_M = 0.3
 HEIGHT_LIMITS_M = (0.2, 4.0)
 HEIGHT_SLACK_M = 0.2
-START_MARGIN_M = 4.0  # starts and goals lie this far outside the map
+START_MARGIN_M = 4.0  # distance of starts and goals from the map
 START_HEIGHTS_M = (0.5, 2.5)
 
 
 @dataclass
 class NavigationReward:
-    """The weight of each term, and how they add up."""
+    """The reward: weighted terms, NavRL's by default."""
 
     speed: float = 1.0  # velocity towards the goal, m/s
     alive: float = 1.0
@@ -42,21 +42,21 @@ class NavigationReward:
     smoothness: float = 0.1  # cost of |v − v_previous|
     height: float = 8.0  # cost of (height beyond 0.2 m outside the band between start and goal)²
     collision: float = 0.0  # cost of ending by a collision
-    goal: float = 0.0  # paid when the goal is first reached
+    goal: float = 0.0  # bonus when the goal is first reached
 
     def __call__(
         self,
         *,
         goal_speed: Tensor,  # [N] m/s
         static_log_distance: Tensor,  # [N] mean over all beams of the logarithm of the distance in m
-        moving_distance: Tensor | None,  # [N, k] m; None where there are no moving obstacles
+        moving_distance: Tensor | None,  # [N, k] m; None without moving obstacles
         vel_change: Tensor,  # [N] m/s
         height_excess: Tensor,  # [N] m
         collided: Tensor,  # [N] bool
         reached_now: Tensor,  # [N] bool
         range_m: float,
     ) -> Tensor:
-        """The reward [N] of one step."""
+        """Return the reward [N] of one step."""
         reward = self.speed * goal_speed + self.alive
         reward = reward + self.static_clearance * static_log_distance
         if moving_distance is not None:
@@ -73,26 +73,24 @@ class NavigationConfig:
 
     num_envs: int = 1024
     num_obstacles: int = 350
-    num_worlds: int = 1  # the drones are spread over this many maps
-    world_seeds: list[int] = field(default_factory=list)  # one a world; by default they follow from the env's seed
+    num_worlds: int = 1  # maps, shared evenly by the drones
+    world_seeds: list[int] = field(default_factory=list)  # one per world; by default derived from the env's seed
     map_half_m: float = 20.0
     dt_s: float = 0.016
-    decision_interval: int = 1  # physics steps flown with one action
+    decision_interval: int = 1  # physics steps per action
     max_episode_steps: int = 2200  # physics steps
-    random_clock: bool = True  # first episodes start at a random step, so that timeouts do not come all at once
-    goal_ends_episode: bool = False  # cut the episode (a truncation) where the goal is reached
+    random_clock: bool = True  # first episodes start at a random step, so that timeouts are spread out
+    goal_ends_episode: bool = False  # truncate the episode when the goal is reached
     dynamics: str = "velocity_lag"  # or quadrotor
     actions: str = "continuous"  # or discrete
     max_speed_mps: float = 2.0  # on each axis
     discrete_speeds_mps: list[float] = field(default_factory=lambda: [-2.0, 0.0, 2.0])  # on each axis: 27 actions
     lidar_sees_moving: bool = False
-    backend: str = "auto"  # of the sensors: torch (plain), native (CPU), triton (CUDA)
+    backend: str = "auto"  # of the sensors: torch, native (CPU), triton (CUDA)
     lidar: LidarConfig = field(default_factory=LidarConfig)
     reward: NavigationReward = field(default_factory=NavigationReward)
     disturbance: DisturbanceConfig = field(default_factory=DisturbanceConfig)
-    dyn: MovingObstaclesConfig = field(
-        default_factory=MovingObstaclesConfig
-    )  # NavRL's name for it, env_dyn.*, works too
+    dyn: MovingObstaclesConfig = field(default_factory=MovingObstaclesConfig)  # NavRL's name, env_dyn.*, works too
 
     def __post_init__(self) -> None:
         if self.dynamics not in DYNAMICS:
@@ -108,12 +106,19 @@ class NavigationConfig:
             raise ValueError("env.map_half_m must be at least 2, env.dt_s and env.max_speed_mps positive")
         if self.world_seeds and len(self.world_seeds) != self.num_worlds:
             raise ValueError(
-                f"env.world_seeds names {len(self.world_seeds)} worlds, env.num_worlds is {self.num_worlds}"
+                f"env.world_seeds has {len(self.world_seeds)} seeds, but env.num_worlds={self.num_worlds}: give one per world"
             )
 
 
 class NavigationEnv(TensorEnv):
-    """N drones over K seeded worlds; they do not collide with one another."""
+    """N drones over K seeded worlds; they do not collide with one another.
+
+    Args:
+        num_envs: the number of drones N (default: config.num_envs).
+        device: where the drones are simulated.
+        seed: of worlds, starts, goals and disturbances.
+        config: the settings of `env.*`.
+    """
 
     Config = NavigationConfig
     episode_settings = {"random_clock": False}
@@ -129,7 +134,7 @@ class NavigationEnv(TensorEnv):
         super().__init__(config.num_envs if num_envs is None else num_envs, device, seed)
         n, device = self.num_envs, self.device
         if config.num_worlds > n:
-            raise ValueError(f"env.num_worlds ({config.num_worlds}) must not exceed env.num_envs ({n})")
+            raise ValueError(f"env.num_worlds={config.num_worlds} must not exceed env.num_envs={n}")
         worlds = config.num_worlds
         self.world_seeds = config.world_seeds or [derive_seed(seed, f"world {k}") for k in range(worlds)]
         self.world_of = torch.arange(n, device=device) * worlds // n  # [N]
@@ -140,30 +145,23 @@ class NavigationEnv(TensorEnv):
             config.dyn, self.world_seeds, config.dt_s, config.map_half_m, device, config.backend
         )
         self.lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
-        self.sync_is_cheap &= self.lidar.backend == "native"  # the plain form takes every step in full, as on a GPU
+        self.sync_is_cheap &= self.lidar.backend == "native"  # the PyTorch form never branches on values, as on a GPU
         self.drone = DYNAMICS[config.dynamics](n, config.dt_s, device)
         self.disturbance = Disturbance(config.disturbance, n, 3, seed, device)
         self._random = CounterRandom([derive_seed(seed, "starts and goals")], n, device)
 
         self.goal = torch.zeros(n, 3, device=device)
         self.direction = torch.zeros(n, 3, device=device)  # start to goal, z = 0
-        self.heading = torch.zeros(n, 2, device=device)  # its unit vector: the x axis of the goal frame
-        self.height_band = torch.zeros(n, 2, device=device)  # the lower and the higher of start and goal
+        self.heading = torch.zeros(n, 2, device=device)  # unit vector of it: the x axis of the goal frame
+        self.height_band = torch.zeros(n, 2, device=device)  # lower and higher of start and goal height
         self.clock = torch.zeros(n, dtype=torch.int64, device=device)  # physics steps into the episode
-        self.episode = torch.zeros(n, dtype=torch.int64, device=device)  # episodes begun
-        self.reached = torch.zeros(n, dtype=torch.bool, device=device)  # the goal, in this episode
+        self.episode = torch.zeros(n, dtype=torch.int64, device=device)  # episodes started
+        self.reached = torch.zeros(n, dtype=torch.bool, device=device)  # whether the goal was reached in this episode
         self.vel_before = torch.zeros(n, 3, device=device)
-        self.untouched = torch.ones((), dtype=torch.bool, device=device)  # no step was taken yet
+        self.untouched = torch.ones((), dtype=torch.bool, device=device)  # True before the first step
         self.state_names = (
-            "goal",
-            "direction",
-            "heading",
-            "height_band",
-            "clock",
-            "episode",
-            "reached",
-            "vel_before",
-            "untouched",
+            *("goal", "direction", "heading", "height_band", "clock"),
+            *("episode", "reached", "vel_before", "untouched"),
         )
         self._parts = {"drone": self.drone, "movers": self.movers, "disturbance": self.disturbance}
 
@@ -184,7 +182,7 @@ class NavigationEnv(TensorEnv):
     # -- episodes ----------------------------------------------------------------------------------------------------
 
     def place(self, start: Tensor, goal: Tensor) -> Observation:
-        """Starts an episode of every drone at `start` [N, 3] with `goal` [N, 3], clocks at zero, and gives the observation."""
+        """Start an episode of every drone at `start` [N, 3] with `goal` [N, 3], m. Returns the observation."""
         everyone = torch.ones_like(self._pending)
         self._begin(everyone, start.to(self.device), goal.to(self.device))
         self.clock.zero_()
@@ -193,13 +191,13 @@ class NavigationEnv(TensorEnv):
 
     def _reset(self, mask: Tensor) -> None:
         u = self._random.uniform(self.episode, 9)
-        self._begin(mask, self._on_a_side(u[:, 0:4]), self._on_a_side(u[:, 4:8]))
+        self._begin(mask, self._random_edge_points(u[:, 0:4]), self._random_edge_points(u[:, 4:8]))
         if self.config.random_clock:
             late = (u[:, 8] * self.config.max_episode_steps).long()
             self.clock.copy_(torch.where(mask & self.untouched, late, self.clock))
 
-    def _on_a_side(self, u: Tensor) -> Tensor:
-        """Random points [N, 3] on the four sides of the square around the map, from uniform numbers [N, 4]."""
+    def _random_edge_points(self, u: Tensor) -> Tensor:
+        """Return random points [N, 3] on the four sides of the square around the map, from uniform numbers [N, 4]."""
         half = self.config.map_half_m + START_MARGIN_M
         along = (2 * u[:, 0] - 1) * half
         across = torch.where(u[:, 1] < 0.5, half, -half)
@@ -232,8 +230,8 @@ class NavigationEnv(TensorEnv):
         self.untouched.zero_()
         if self.config.actions == "discrete":
             action = self.action_table[action]
-        command = to_world(self.disturbance.action(action), self.heading)
-        self.disturbance.blow(self.config.dt_s * self.config.decision_interval)
+        command = to_world(self.disturbance.delay_action(action), self.heading)
+        self.disturbance.update_wind(self.config.dt_s * self.config.decision_interval)
         self.vel_before.copy_(self.drone.vel)
         variation = self.disturbance.variation
         for _ in range(self.config.decision_interval):
@@ -255,19 +253,19 @@ class NavigationEnv(TensorEnv):
                 to_goal_frame(self._goal_direction, self.heading),
                 torch.linalg.vector_norm(to_goal[:, :2], dim=-1, keepdim=True),
                 to_goal[:, 2:],
-                to_goal_frame(self.disturbance.felt(vel), self.heading),
+                to_goal_frame(self.disturbance.velocity_reading(vel), self.heading),
             ),
             -1,
         )
         return {
             "state": state,
-            "lidar": (range_m - self.disturbance.seen(distance, range_m))[:, None],
+            "lidar": (range_m - self.disturbance.lidar_reading(distance, range_m))[:, None],
             "direction": self.direction[:, None].clone(),
             "dynamic_obstacle": self._observe_movers(pos)[:, None],
         }
 
     def _observe_movers(self, pos: Tensor) -> Tensor:
-        """The nearest moving obstacles as the policy sees them [N, 5, 10]; keeps their clearances and hits for the outcome."""
+        """Return the nearest moving obstacles [N, 5, 10]; stores their clearances and hits for the outcome."""
         if not self.movers.count:
             self._moving_clearance, self._moving_hit = None, torch.zeros_like(self._pending)
             return pos.new_zeros(self.num_envs, NEAREST, len(SEEN_COLUMNS))
@@ -303,29 +301,29 @@ class NavigationEnv(TensorEnv):
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """The tensors that make up the state, those of drones, obstacles and disturbances included."""
+        """Return the state, with that of drones, obstacles and disturbances."""
         parts = {f"{key}.{name}": getattr(part, name) for key, part in self._parts.items() for name in part.state_names}
         return super().state_tensors() | parts
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next steps depend on, as copies."""
+        """Return copies of all that the next steps depend on."""
         return super().state_dict() | {"world_seeds": list(self.world_seeds)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from `state`, bit for bit; the world must be the same."""
+        """Restore `state`, bit for bit; the worlds must be the same."""
         if list(state["world_seeds"]) != list(self.world_seeds):
             raise ValueError(
-                "the saved env flew over other worlds: build this one with the same seed, num_worlds and world_seeds"
+                "the saved env has other worlds: build this one with the same seed, num_worlds and world_seeds"
             )
-        if state["seed"] != self.seed:  # starts, goals and disturbances follow from it
+        if state["seed"] != self.seed:
             raise ValueError(
-                f"the saved env was made with seed {state['seed']}, this one with {self.seed}: build it with the same seed"
+                f"the saved env has seed {state['seed']}, this one {self.seed}: build it with the same seed"
             )
         super().load_state_dict(state)
 
 
 def evaluation_starts(num_drones: int, map_half_m: float = 20.0) -> tuple[Tensor, Tensor]:
-    """Starts and goals [N, 3] of NavRL's evaluation: a row on one side of the map, facing the other."""
+    """Return starts and goals [N, 3] (m) of NavRL's evaluation: rows on opposite sides of the map."""
     edge, spread = map_half_m + START_MARGIN_M, 1.6 * map_half_m
     x = (torch.arange(num_drones) / num_drones - 0.5) * spread
     goal_x = torch.linspace(-0.5, 0.5, num_drones) * spread

@@ -1,4 +1,4 @@
-"""A game as moving pictures: GIF, a page that plays in any browser (HTML), or MP4 where ffmpeg is installed."""
+"""Animations of a game: GIF, a page for any browser (HTML), or MP4 if ffmpeg is installed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from slipstream.tasks.aircombat.reach.scene import scenes_of_game
 FORMS = (".gif", ".html", ".mp4")
 WIDTH_IN = 12.0  # of the spacetime diagram
 COLOURS = 128  # of a GIF
-PLAY_S, HOLD_S = 6.0, 2.0  # how long a whole game takes, and how long its end stays
-SLOWEST, FASTEST = 2.0, 8.0  # frames a second, where nobody asks for others
+PLAY_S, HOLD_S = 6.0, 2.0  # duration of a game, and of its last frame
+SLOWEST, FASTEST = 2.0, 8.0  # limits of the default frames per second
 
 
 FRAME_S = 1.5  # game time between two frames
@@ -43,14 +43,22 @@ def animate(
     width_px: int = 960,
     progress: Callable[[int], None] | None = None,
 ) -> Path:
-    """Writes the scenes as one animation; the ending of `path` says in which form.
+    """Write scenes as an animation.
 
-    Without `fps` a game of 12 to 48 scenes passes in six seconds, at 2 to 8 frames a second. The last frame stays for two more.
-    `progress` is called with the number of frames drawn so far.
+    Args:
+        path: ends in .gif, .html or .mp4.
+        scenes: of `scenes_of_game`.
+        title: shown on every frame.
+        fps: frames per second (default: a game takes six seconds, at 2 to 8 frames per second). The last frame stays for two seconds.
+        width_px: of a frame.
+        progress: called with the number of frames drawn so far.
+
+    Returns:
+        `path`.
     """
     path = writable(path)
     if not scenes:
-        raise ValueError("nothing to draw: a game has at least one scene")
+        raise ValueError("there is no scene to draw: give at least one")
     if fps is None:
         fps = min(max(len(scenes) / PLAY_S, SLOWEST), FASTEST)
     frames = []
@@ -66,10 +74,10 @@ def animate(
 
 
 def writable(path: str | Path) -> Path:
-    """The path of an animation, refused where its form is none of ours or cannot be written here: to be asked before a game is flown."""
+    """Return the path of an animation. Raises ValueError if its format is unknown or cannot be written here."""
     path = Path(path)
     if path.suffix not in FORMS:
-        raise ValueError(f"{path.name}: an animation ends in {', '.join(FORMS)}")
+        raise ValueError(f"{path.name}: the name of an animation must end in {', '.join(FORMS)}")
     if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
         raise ValueError(
             f"{path.name} needs ffmpeg on the PATH: install it, or write {path.stem}.gif or {path.stem}.html"
@@ -78,7 +86,7 @@ def writable(path: str | Path) -> Path:
 
 
 def _picture(figure: Any, width_px: int) -> Any:
-    """A figure as a Pillow image."""
+    """Render a figure as a Pillow image."""
     from PIL import Image
 
     buffer = io.BytesIO()
@@ -99,10 +107,10 @@ def _gif(frames: Sequence[Any], fps: float) -> bytes:
 
 
 def _palette(frames: Sequence[Any]) -> Any:
-    """One palette for all frames: colours do not flicker, and unchanged areas pack well.
+    """Return one palette for all frames: colours do not flicker, and unchanged areas compress well.
 
-    Most of it by area, from three frames; the colours that mean something, which are thin lines and would be lost in their
-    neighbours', are put in by name, each also half faded, as the edges of lines are.
+    Most colours are taken by area from three frames. The colours of thin lines are added by name, each also half faded for the edges
+    of lines, because they would be lost by area.
     """
     from PIL import Image
 
@@ -123,21 +131,8 @@ def _palette(frames: Sequence[Any]) -> Any:
 
 def _mp4(frames: Sequence[Any], fps: float) -> bytes:
     width, height = (frames[0].width // 2 * 2, frames[0].height // 2 * 2)
-    command = [
-        "ffmpeg",
-        "-v",
-        "error",
-        "-f",
-        "rawvideo",
-        "-pix_fmt",
-        "rgb24",
-        "-s",
-        f"{width}x{height}",
-        "-r",
-        str(fps),
-        "-i",
-        "-",
-    ]
+    size, rate = f"{width}x{height}", str(fps)
+    command = ["ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", rate, "-i", "-"]
     command += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-movflags", "frag_keyframe+empty_moov", "-f", "mp4", "-"]
     raw = b"".join(frame.crop((0, 0, width, height)).tobytes() for frame in frames)
     done = subprocess.run(command, input=raw, capture_output=True)
@@ -170,9 +165,9 @@ def _jpegs(frames: Iterable[Any]) -> Iterable[str]:
 def draw_game(
     states: list[dict[str, Any]], side: int, path: Path, title: str, progress: Callable[[float], None]
 ) -> dict[str, str]:
-    """Writes a game as `side` sees it: the spacetime diagram at its busiest moment as a PNG, and all of it as an animation.
+    """Write a game as `side` sees it: an animation, and the spacetime diagram with the most missiles as a PNG.
 
-    `path` names the animation (.gif, .html or .mp4); the PNG lies beside it.
+    `path` names the animation (.gif, .html or .mp4); the PNG has the same name with .png.
     """
     shown = [states[0]]
     for state in states[1:]:

@@ -1,4 +1,4 @@
-"""How a league's learner fared while it learned: games won, drawn and lost against each opponent, its rating, its stage."""
+"""Curves of a league training: games won, drawn and lost against each opponent, rating, and stage."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ OUTCOMES = {"won": SERIES[3], "draw": MUTED, "lost": SERIES[4]}
 def outcome_curves(
     rows: Sequence[Mapping[str, Any]], path: str | Path, opponents: Sequence[str], title: str = ""
 ) -> Path:
-    """One panel an opponent, the shares of won, drawn and lost games stacked over frames; below them the rating with its interval.
+    """Draw one panel per opponent, with shares of games won, drawn and lost over frames, and the rating with its interval.
 
-    The pool of past selves has a panel once it holds more than the one that has its own.
+    The pool of past policies has a panel if it holds more than one that already has its own.
 
-    `rows` are those of `read_metrics`; only those of evaluations count.
+    Args:
+        rows: of `read_metrics`; only rows of evaluations are used.
+        path: of the PNG.
+        opponents: in the order of the panels.
+        title: of the figure.
     """
     rows = [row for row in rows if row.get("league/elo") is not None]
     if not rows:
-        raise ValueError("nothing to draw: no row holds an evaluation of a league")
+        raise ValueError("there is nothing to draw: no row is an evaluation of a league")
     frames = np.array([row["frames"] for row in rows], dtype=np.float64) / 1e6
     met = [name for name in opponents if any(row.get(f"league/{name}/won") is not None for row in rows)]
-    met = [name for name in met if name != "pool" or _pool_tells_more(rows, met)]
+    met = [name for name in met if name != "pool" or _pool_differs(rows, met)]
     lines = -(-len(met) // 2)
     figure = new_figure(9.6, 2.3 * lines + 3.0)
     grid = figure.add_gridspec(lines + 1, 2, height_ratios=[1.0] * lines + [1.2])
@@ -39,20 +43,14 @@ def outcome_curves(
         axes.set_title(f"against {name}", color=INK, fontsize=10.5, loc="left")
         axes.set_ylim(0, 1)
         _stages(axes, frames, rows)
-    if met:  # in the row of the title: no panel has a corner that is surely free
+    if met:  # beside the title: the panels have no free corner
         handles, names = figure.axes[0].get_legend_handles_labels()
         place = {"loc": "upper right", "bbox_to_anchor": (0.99, 1.0), "ncols": len(names)}
         figure.legend(handles, names, frameon=False, fontsize=10.5, labelcolor=INK, **place)
     axes = figure.add_subplot(grid[lines, :])
     style_axes(axes, ylabel="Elo (pursuit: 1000)")
-    axes.fill_between(
-        frames,
-        _column(rows, "league/elo_low"),
-        _column(rows, "league/elo_high"),
-        color=SERIES[0],
-        alpha=0.2,
-        linewidth=0,
-    )
+    low, high = _column(rows, "league/elo_low"), _column(rows, "league/elo_high")
+    axes.fill_between(frames, low, high, color=SERIES[0], alpha=0.2, linewidth=0)
     axes.plot(frames, _column(rows, "league/elo"), color=SERIES[0], linewidth=2, marker="o", markersize=3.5)
     _stages(axes, frames, rows)
     axes.set_xlabel("million frames")
@@ -61,8 +59,8 @@ def outcome_curves(
     return save_figure(figure, path)
 
 
-def _pool_tells_more(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
-    """Whether some evaluation of the whole pool is not just that of its one member again."""
+def _pool_differs(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
+    """Return whether some evaluation of the pool differs from that of its only named member."""
     selves = [name for name in names if name.startswith("stage")]
     for row in rows:
         pool, *members = [[row.get(f"league/{name}/{what}") for what in OUTCOMES] for name in ("pool", *selves)]
@@ -73,9 +71,9 @@ def _pool_tells_more(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) ->
 
 
 def _stack(axes: Any, frames: NDArray[Any], shares: list[NDArray[Any]]) -> None:
-    """Won from below, lost from above, drawn between."""
+    """Stack the shares: won below, drawn between, lost above."""
     low = np.zeros_like(frames)
-    alone = np.isfinite(shares[0]).sum() == 1  # one evaluation has no area: a bar
+    alone = np.isfinite(shares[0]).sum() == 1  # a single evaluation is drawn as a bar
     for (name, colour), share in zip(OUTCOMES.items(), shares, strict=True):
         style = {"color": colour, "alpha": 0.75, "linewidth": 0, "label": name}
         if alone:
@@ -87,19 +85,12 @@ def _stack(axes: Any, frames: NDArray[Any], shares: list[NDArray[Any]]) -> None:
 
 
 def _stages(axes: Any, frames: NDArray[Any], rows: Sequence[Mapping[str, Any]]) -> None:
-    """A line where a stage begins."""
+    """Draw a line where a stage begins."""
     stage = _column(rows, "league/stage")
     for k in np.flatnonzero(np.diff(stage) > 0):
         axes.axvline(frames[k], color=GRID, linewidth=1.5)
-        axes.text(
-            frames[k],
-            0.98,
-            f" stage {int(stage[k + 1])}",
-            color=INK,
-            fontsize=8,
-            va="top",
-            transform=axes.get_xaxis_transform(),
-        )
+        place = {"va": "top", "transform": axes.get_xaxis_transform()}
+        axes.text(frames[k], 0.98, f" stage {int(stage[k + 1])}", color=INK, fontsize=8, **place)
 
 
 def _column(rows: Sequence[Mapping[str, Any]], key: str) -> NDArray[Any]:

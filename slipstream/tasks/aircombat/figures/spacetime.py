@@ -1,7 +1,7 @@
-"""The spacetime diagram of a duel: the plane below, 20 s of future above it, and what a missile launched now could reach.
+"""The spacetime diagram of a duel: the plane, 20 s of future above it, and the reach of a missile launched now.
 
-A scene is plain data, made by `slipstream.tasks.aircombat.reach.scene`; lengths in m, times in s. Everything is told from one side's seat: its own
-things are blue, the threat is red, what may save it is green.
+A scene is plain data from `slipstream.tasks.aircombat.reach.scene`; lengths in m, times in s. The view is that of one side: its own
+objects are blue, threats are red, escapes are green.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from slipstream.tasks.figures import GRID, GROUND, INK, MUTED, PANEL, new_figure
 
 BOX_KM, CELL_KM, FUTURE_S, PLANE_S = 50.0, 5.0, 20.0, 5.0
 OWN, THREAT, ESCAPE, MISSILE, SAFE = "#4cc9f0", "#ff5c5c", "#5ee08a", "#ffd166", "#5ee08a"
-IDLE = "#4a5564"  # the bar of a side that has nothing left to fire
-SHADES = (0.30, 0.22, 0.16, 0.11)  # of the reach at 5, 10, 15, 20 s: what comes first weighs most
+IDLE = "#4a5564"  # the bar of a side without missiles
+SHADES = (0.30, 0.22, 0.16, 0.11)  # of the reach at 5, 10, 15, 20 s
 AZIMUTH_DEG, ELEVATION_DEG = -62.0, 27.0
 
 Scene = Mapping[str, Any]
 
 
 def spacetime(path: str | Path, scene: Scene, title: str = "", azimuth_deg: float = AZIMUTH_DEG) -> Path:
-    """Draws a scene as a PNG."""
+    """Draw a scene as a PNG. Returns its path."""
     return save_figure(draw_scene(scene, title, azimuth_deg), path)
 
 
 def draw_scene(scene: Scene, title: str = "", azimuth_deg: float = AZIMUTH_DEG) -> Any:
-    """The figure of a scene: the diagram, a map of the plane, and the numbers."""
+    """Return the figure of a scene: the diagram, a map of the plane, and numbers."""
     figure = new_figure(12.0, 7.2)
     corner = _corner_km(scene)
     _draw_box(figure, scene, corner, azimuth_deg)
@@ -46,15 +46,15 @@ def draw_scene(scene: Scene, title: str = "", azimuth_deg: float = AZIMUTH_DEG) 
 
 
 def _corner_km(scene: Scene) -> NDArray[Any]:
-    """The lower left corner of the box: the field's own, or, where someone is outside, one around both, on the grid.
+    """Return the lower left corner of the box: the field's, or one around both aircraft, on the grid, if one is outside.
 
-    Those who are farther apart than the box is wide do not both fit: one's own side stays in.
+    If they are farther apart than the box is wide, the own aircraft is inside.
     """
     places = np.array([[scene[who]["x"], scene[who]["y"]] for who in ("own", "enemy")]) / 1000
     if (places >= 0).all() and (places <= BOX_KM).all():
         return np.zeros(2)
     corner = np.round((places.mean(0) - BOX_KM / 2) / CELL_KM) * CELL_KM
-    behind = np.floor(places[0] / CELL_KM) * CELL_KM  # the cell that one's own side is in
+    behind = np.floor(places[0] / CELL_KM) * CELL_KM  # the cell of the own aircraft
     return np.clip(corner, behind + CELL_KM - BOX_KM, behind)
 
 
@@ -69,7 +69,7 @@ def _draw_box(figure: Any, scene: Scene, corner: NDArray[Any], azimuth_deg: floa
     (x, y), side = corner, BOX_KM
     axes.set(xlim=(x, x + side), ylim=(y, y + side), zlim=(0, FUTURE_S), facecolor="none")
     axes.set_box_aspect((1, 1, 0.72), zoom=1.12)
-    axes.set_proj_type("persp", focal_length=2.2)  # far enough away that distances compare
+    axes.set_proj_type("persp", focal_length=2.2)  # far enough away to compare distances
     axes.view_init(elev=ELEVATION_DEG, azim=azimuth_deg)
     axes.set_axis_off()
     _draw_planes(axes, corner)
@@ -103,11 +103,11 @@ def _draw_box(figure: Any, scene: Scene, corner: NDArray[Any], azimuth_deg: floa
         )
         axes.scatter(*point, 0, s=70, color=colour, depthshade=False, zorder=9, **marker)
     for artist in axes.get_children():
-        artist.set_clip_on(False)  # the box is wider than the square that matplotlib gives it
+        artist.set_clip_on(False)  # the box is wider than matplotlib's square
 
 
 def _draw_planes(axes: Any, corner: NDArray[Any]) -> None:
-    """The ground with its 5 km grid, and a frame each 5 s above it."""
+    """Draw the ground with its 5 km grid, and a frame every 5 s above it."""
     from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
     (x, y), side = corner, BOX_KM
@@ -130,9 +130,9 @@ def _draw_planes(axes: Any, corner: NDArray[Any]) -> None:
 
 
 def _label_box(axes: Any, corner: NDArray[Any]) -> None:
-    """Times up the left edge, km along the two front edges of the floor: outside the box as it is seen by default.
+    """Label times on the left edge and km on the two front edges of the floor, outside the box in the default view.
 
-    From another azimuth curves may pass there: the labels lie in front, on a ground of their own.
+    From another azimuth curves may pass there: the labels are in front, on a background of their own.
     """
     (x, y), side = corner, BOX_KM
     plate = {"facecolor": GROUND, "alpha": 0.75, "edgecolor": "none", "pad": 1.2}
@@ -150,7 +150,7 @@ def _label_box(axes: Any, corner: NDArray[Any]) -> None:
 
 
 def _draw_reach(axes: Any, reach: Scene, shade: float, corner: NDArray[Any]) -> None:
-    """Where an enemy missile launched now can be at one time; its edge fades as it drops under Mach 1."""
+    """Draw where an enemy missile launched now can be at one time; the edge fades below Mach 1."""
     from matplotlib.colors import to_rgba
     from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
@@ -169,12 +169,12 @@ def _draw_reach(axes: Any, reach: Scene, shade: float, corner: NDArray[Any]) -> 
     seen = ((pieces[..., :2] >= corner) & (pieces[..., :2] <= corner + BOX_KM)).all((1, 2))
     strength = np.clip((np.minimum(mach[:-1], mach[1:]) - 0.55) / 0.45, 0.08, 1.0)
     colours = [to_rgba(THREAT, 0.9 * a) for a in strength[seen]]
-    if seen.any():  # a set may fill the box, or only touch it: no edge lies inside
+    if seen.any():  # if a set fills the box or only touches it, no edge is inside
         axes.add_collection3d(Line3DCollection(pieces[seen], colors=colours, linewidths=1.3, zorder=2 + z / 10))
 
 
 def _draw_path(axes: Any, path: NDArray[Any], times: NDArray[Any], corner: NDArray[Any], **style: Any) -> None:
-    """A path through time, and its shadow on the ground."""
+    """Draw a path through time, and its shadow on the ground."""
     places = _clipped(np.asarray(path)[:, :2] / 1000, corner)
     axes.plot(places[:, 0], places[:, 1], times, zorder=6, solid_capstyle="round", **style)
     axes.plot(places[:, 0], places[:, 1], 0, zorder=2.5, color=style["color"], linewidth=0.8, alpha=0.35)
@@ -183,7 +183,7 @@ def _draw_path(axes: Any, path: NDArray[Any], times: NDArray[Any], corner: NDArr
 def _draw_crossings(
     axes: Any, path: NDArray[Any], times: NDArray[Any], zones: list[Any], corner: NDArray[Any], size: float
 ) -> None:
-    """A dot where a path passes each plane: red where the missile could be there at that time."""
+    """Draw a dot where a path crosses each plane: red if the missile could be there at that time."""
     for time, outline in zones:
         place = np.array([np.interp(time, times, path[:, k]) for k in range(2)])
         point = _clipped(place[None] / 1000, corner)[0]
@@ -205,13 +205,13 @@ def _closed(ring: NDArray[Any]) -> NDArray[Any]:
 
 
 def _clipped(places_km: NDArray[Any], corner: NDArray[Any]) -> NDArray[Any]:
-    """Places outside the box are left out."""
+    """Replace places outside the box by NaN."""
     inside = ((places_km >= corner) & (places_km <= corner + BOX_KM)).all(-1, keepdims=True)
     return np.where(inside, places_km, np.nan)
 
 
 def _inside(ring: NDArray[Any], corner: NDArray[Any]) -> NDArray[Any]:
-    """A polygon cut to the box, one side after the other (Sutherland and Hodgman)."""
+    """Clip a polygon to the box, one side after the other (Sutherland-Hodgman)."""
     for axis, limit, sign in (
         (0, corner[0], 1),
         (0, corner[0] + BOX_KM, -1),
@@ -233,7 +233,7 @@ def _inside(ring: NDArray[Any], corner: NDArray[Any]) -> NDArray[Any]:
 
 
 def _draw_map(figure: Any, scene: Scene, corner: NDArray[Any]) -> None:
-    """The plane from above, now: R_max and R_ne of the enemy, trails, paths and missiles."""
+    """Draw the plane from above, now: R_max and R_ne of the enemy, trails, paths and missiles."""
     axes = figure.add_axes((0.735, 0.475, 0.25, 0.25 * 12.0 / 7.2))
     (x, y), side = corner, BOX_KM
     axes.set(xlim=(x, x + side), ylim=(y, y + side), aspect="equal", facecolor=PANEL)
@@ -269,7 +269,7 @@ def _draw_map(figure: Any, scene: Scene, corner: NDArray[Any]) -> None:
 
 
 def _draw_craft(axes: Any, body: Scene, colour: str) -> None:
-    """An arrowhead along the flight, or a cross where it fell."""
+    """Draw an arrowhead along the flight, or a cross for a destroyed aircraft."""
     x, y = body["x"] / 1000, body["y"] / 1000
     if not body["alive"]:
         axes.plot(x, y, marker="x", markersize=9, markeredgewidth=2.4, color=colour, zorder=9)
@@ -280,7 +280,7 @@ def _draw_craft(axes: Any, body: Scene, colour: str) -> None:
 
 
 def _write_numbers(figure: Any, scene: Scene) -> None:
-    """Mach, load and missiles of both, and what either shot is worth."""
+    """Write Mach, load and missiles of both sides, and rate a shot of either."""
     left, right, line, top = 0.735, 0.985, 0.032, 0.432
     for column, (who, name, colour) in enumerate((("own", "own", OWN), ("enemy", "enemy", THREAT))):
         body, x = scene[who], left + 0.127 * column
@@ -296,7 +296,7 @@ def _write_numbers(figure: Any, scene: Scene) -> None:
         (("threat", "enemy", "enemy's shot", THREAT), ("shot", "own", "own shot", OWN))
     ):
         if not (scene["own"]["alive"] and scene["enemy"]["alive"]):
-            break  # nobody is left to shoot, or to be shot at
+            break  # there is no shooter or no target
         y = top - (5.0 + 4.1 * row) * line
         verdict, urgent = _verdict(scene[key], scene[who]["missiles"])
         figure.text(left, y, name, color=colour, fontsize=11, fontweight="bold", va="top")
@@ -307,7 +307,7 @@ def _write_numbers(figure: Any, scene: Scene) -> None:
 
 
 def _verdict(ranges: Mapping[str, float], carried: int) -> tuple[str, bool]:
-    """What a launch now is worth, and whether that matters."""
+    """Return the rating of a launch now, and whether to emphasise it."""
     here = ranges["range"]
     if not carried:
         return "no missiles left", False
@@ -321,7 +321,7 @@ def _verdict(ranges: Mapping[str, float], carried: int) -> tuple[str, bool]:
 
 
 def _draw_scale(figure: Any, ranges: Mapping[str, float], box: tuple[float, float, float, float], colour: str) -> None:
-    """A bar from 0 to 60 km: reach pale, no escape full, the range now as a mark."""
+    """Draw a bar from 0 to 60 km: reach pale, no escape solid, the present range as a mark."""
     axes = figure.add_axes(box)
     most = 60.0
     km = {name: min(value / 1000, most) for name, value in ranges.items()}
@@ -333,13 +333,13 @@ def _draw_scale(figure: Any, ranges: Mapping[str, float], box: tuple[float, floa
         0.5, max(km["r_ne"] - km["r_min"], 0) if km["r_ne"] else 0, left=km["r_min"], height=1, color=colour, alpha=0.9
     )
     axes.plot([km["range"]] * 2, [-0.5, 1.5], color=INK, linewidth=2.2, clip_on=False, solid_capstyle="butt")
-    told = [("r_min", "r_min"), ("R_ne", "r_ne"), ("R_max", "r_max")]
-    text = "   ".join(f"{label} {ranges[name] / 1000:.1f}" if ranges[name] else f"{label} –" for label, name in told)
+    labels = [("r_min", "r_min"), ("R_ne", "r_ne"), ("R_max", "r_max")]
+    text = "   ".join(f"{label} {ranges[name] / 1000:.1f}" if ranges[name] else f"{label} –" for label, name in labels)
     axes.text(0, -0.75, f"{text} km", color=MUTED, fontsize=9, va="top")
 
 
 def _write_legend(figure: Any) -> None:
-    """What is what, along the lower edge."""
+    """Write the legend along the lower edge."""
     from matplotlib.lines import Line2D
 
     dots: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 7, "markeredgecolor": GROUND}

@@ -1,7 +1,7 @@
-"""League: the learner's opponents in a training run, chosen by what its evaluations show.
+"""League: the learner's opponents in a training run, chosen by its evaluations.
 
-At every evaluation the learner plays the scripted agents and its past selves; the scores give ratings, promote it through the
-curriculum, take snapshots, and seat the opponents of the training until the next one.
+At every evaluation the learner plays the scripted agents and its past policies. The scores give ratings, promotion through the
+curriculum, snapshots, and the seats of the opponents until the next evaluation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slipstream.tasks.aircombat.league.matches import Match
 from slipstream.tasks.aircombat.league.policies import LearnedAgent, PolicyPool, Seat, SeatedOpponent
 from slipstream.tasks.aircombat.league.ratings import Score, rate, total
 
-NOW = "now"  # the learner as it is
+NOW = "now"  # the present learner
 
 
 class League:
@@ -33,10 +33,10 @@ class League:
         self.seed = seed
         self.curriculum = Curriculum(config)
         self.pool = PolicyPool(policy, config.pool)
-        self.members: list[str | None] = [None] * config.pool  # the name of each past self
-        self.results: dict[tuple[str, str], Score] = {}  # of all players but the learner, who changes
+        self.members: list[str | None] = [None] * config.pool  # the name of each past policy
+        self.results: dict[tuple[str, str], Score] = {}  # of all players but the present learner
         self.evaluations = 0
-        self.ended: str | None = None  # the stage that the last evaluation ended
+        self.ended: str | None = None  # the stage ended by the last evaluation
         self.opponent = SeatedOpponent(config.scripted, self.pool, config.seats, env.num_envs, sampled=True)
         self._judged = SeatedOpponent(
             config.rated, self.pool, len(config.rated) + config.pool, self._games(), sampled=False
@@ -55,18 +55,18 @@ class League:
     # -- an evaluation -----------------------------------------------------------------------------------------------
 
     def evaluate(self) -> dict[str, float]:
-        """Play everyone, draw the consequences, and return the metrics."""
+        """Play all opponents, update curriculum, pool and seats. Returns the metrics."""
         scores = self.play()
         members = {name: scores[name] for name in self.members if name is not None}
         ratings = rate(self.results | {(NOW, name): score for name, score in scores.items()}, self.config.anchor)
         stage = self.curriculum.stage
-        found = self.metrics(scores, members) | {"league/stage": float(stage + 1)}
-        found |= {
+        metrics = self.metrics(scores, members) | {"league/stage": float(stage + 1)}
+        metrics |= {
             "league/elo": ratings[NOW].elo,
             "league/elo_low": ratings[NOW].low,
             "league/elo_high": ratings[NOW].high,
         }
-        found |= {f"league/{name}/elo": ratings[name].elo for name in scores if name in self.config.rated}
+        metrics |= {f"league/{name}/elo": ratings[name].elo for name in scores if name in self.config.rated}
         promoted = self.curriculum.judge(scores)
         self.evaluations += 1
         self.ended = f"stage{stage + 1}" if promoted else None
@@ -75,10 +75,10 @@ class League:
         elif self.curriculum.is_last and self.curriculum.evaluations % self.config.snapshot_every == 0:
             self.keep(f"self{self.evaluations}", scores)
         self._seat([scores.get(name, Score()) for name in self.members if name is not None])
-        return found
+        return metrics
 
     def play(self) -> dict[str, Score]:
-        """The learner's games against every rated agent and every past self."""
+        """Play the learner against every rated agent and every past policy."""
         rated = self.config.rated
         seats: list[Seat] = [*rated, *(i if name else rated[0] for i, name in enumerate(self.members))]
         self._judged.seat(seats)
@@ -91,7 +91,7 @@ class League:
         return scores
 
     def metrics(self, scores: dict[str, Score], members: dict[str, Score]) -> dict[str, float]:
-        """The metrics of an evaluation, shares of all games: over the judges' together, and against each."""
+        """Return the metrics of an evaluation, as shares of games: against all judges, and against each opponent."""
         judges = total(scores[name] for name in self.config.judges)
         found = {"success": judges.share("won"), "lost": judges.share("lost"), "draw": judges.share("draw")}
         found["score"] = judges.share("won") - judges.share("lost")
@@ -107,20 +107,20 @@ class League:
         return [f"{self.ended}-champion"] if self.ended else []  # a number last would make a series of them
 
     def keep(self, name: str, scores: dict[str, Score]) -> None:
-        """Puts the learner as it is into the pool under a name; where the pool is full, the past self it beats most goes."""
+        """Store the present learner in the pool; if it is full, it replaces the past policy that the learner beats most."""
         if None in self.members:
             place = self.members.index(None)
         else:
             others = [i for i, member in enumerate(self.members) if member and not member.startswith("stage")]
             place = max(others, key=lambda i: scores[self.members[i]].share("won"))  # type: ignore[index]
-            gone = self.members[place]
-            self.results = {pair: score for pair, score in self.results.items() if gone not in pair}
+            removed = self.members[place]
+            self.results = {pair: score for pair, score in self.results.items() if removed not in pair}
         self.pool.put(place, self.policy)
         self.results |= {(name, other): score for other, score in scores.items() if other != self.members[place]}
         self.members[place] = name
 
     def _seat(self, scores: list[Score]) -> None:
-        """Draws the opponents of the training from here on; `scores` are those against the members, in order."""
+        """Draw the opponents of the training; `scores` are those against the members, in order."""
         held = [i for i, name in enumerate(self.members) if name is not None]
         rng = np.random.default_rng([derive_seed(self.seed, "seats"), self.evaluations])
         weights = priorities(scores, self.config.hardness)
@@ -129,7 +129,7 @@ class League:
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Stage, pool, results and who sits where."""
+        """Return stage, pool, results and seats."""
         return {
             "stage": self.curriculum.stage,
             "stage_evaluations": self.curriculum.evaluations,
@@ -141,7 +141,7 @@ class League:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from `state`."""
+        """Restore `state`."""
         self.pool.load_state_dict(state["pool"])
         self.curriculum.stage, self.curriculum.evaluations = state["stage"], state["stage_evaluations"]
         self.evaluations = state["evaluations"]

@@ -17,12 +17,12 @@ from slipstream.tasks.aircombat.league.ratings import Score
 from slipstream.tasks.aircombat.observation import RANGE_SCALE_M, SideView
 from slipstream.tasks.aircombat.physics.duel import GOING_ON, Duels, describe_duel
 
-LOOK_EVERY = 32  # decisions between two looks whether all games are over
+CHECK_EVERY = 32  # decisions between two checks whether all games are over
 
 
 @dataclass
 class Games:
-    """How N games ended for red, who flew side 2 in every other one."""
+    """The results of N games for red, which flew side 2 in every other game."""
 
     won: Tensor  # [N] bool
     lost: Tensor  # [N] bool
@@ -31,23 +31,29 @@ class Games:
     swapped: Tensor  # [N] bool: red flew side 2
 
     def score(self, where: Tensor | slice = slice(None)) -> Score:
-        """The count of the games `where` (all by default)."""
+        """Count the games `where` (default: all)."""
         won, lost = self.won[where], self.lost[where]
         return Score(int(won.sum()), int((~won & ~lost).sum()), int(lost.sum()))
 
 
 class Match:
-    """N games of `red` against `blue` in an env of two sides. Agents, env and memory stay: it can be played again and again."""
+    """N games of `red` against `blue` in an env with two sides. It can be played repeatedly.
+
+    Args:
+        env: built with `sides=2`.
+        red: flies side 1 in the even games, side 2 in the odd ones.
+        blue: flies the other side.
+        capture: run the step as a CUDA graph on a GPU; only for agents that do not synchronise with the host.
+    """
 
     def __init__(self, env: AirCombatEnv, red: BaseAgent, blue: BaseAgent, capture: bool = False) -> None:
-        """`capture`: the step as a CUDA graph, on a GPU; only for agents that never wait for the device."""
         if env.sides != 2:
-            raise ValueError("a match flies both sides: build the env with env.sides=2")
+            raise ValueError(f"a match needs both sides, not env.sides={env.sides}: build the env with env.sides=2")
         self.env, self.red, self.blue = env, red, blue
         n, device = env.num_envs, env.device
         self.swapped = torch.arange(n, device=device) % 2 == 1
-        env.reset()  # whatever was flown in it before
-        self._first = env.state_dict()  # every time the same starts
+        env.reset()
+        self._first = env.state_dict()  # every match has the same starts
         self._winner = torch.full((n,), -1.0, device=device)
         self._elapsed_s = torch.zeros(n, device=device)
         self._step: Callable[[], None] = (
@@ -56,10 +62,10 @@ class Match:
 
     @torch.no_grad()
     def play(self, progress: Callable[[float], None] | None = None, watch: Callable[[], None] | None = None) -> Games:
-        """Plays all games to their ends; `watch` is called before every decision and after the last."""
+        """Play all games to their ends; `watch` is called before every decision and after the last."""
         try:
             return self._play(progress, watch)
-        except CaptureFailed:  # an agent waits for the device: from the start, and plainly this time
+        except CaptureFailed:  # an agent synchronises with the host: play again without a graph
             return self._play(progress, watch)
 
     def _play(self, progress: Callable[[float], None] | None, watch: Callable[[], None] | None) -> Games:
@@ -74,7 +80,7 @@ class Match:
             if watch:
                 watch()
             self._step()
-            if i % LOOK_EVERY == LOOK_EVERY - 1:
+            if i % CHECK_EVERY == CHECK_EVERY - 1:
                 if progress:
                     progress((i + 1) / decisions)
                 if bool((self._winner >= 0).all()):
@@ -87,7 +93,7 @@ class Match:
         return Games(won, lost, self._elapsed_s.cpu().clone(), range_m.cpu(), self.swapped.cpu())
 
     def _decide(self) -> None:
-        """One decision of both sides; only tensors that live on are written."""
+        """Take one decision of both sides; writes persistent tensors only."""
         one, two = self.env.views()
         red = action_of(self.red, self._chosen(two, one))
         blue = action_of(self.blue, self._chosen(one, two))
@@ -98,7 +104,7 @@ class Match:
         self._elapsed_s.copy_(torch.where(now, record.info["elapsed_s"][0], self._elapsed_s))
 
     def _chosen(self, swapped: SideView, plain: SideView) -> SideView:
-        """What an agent sees: of the one side in swapped games, of the other in the rest."""
+        """Return an agent's observation: of one side in swapped games, of the other in the rest."""
         view = SideView()
         view.table = plain.table
         for name, x in plain.items():
@@ -107,7 +113,7 @@ class Match:
 
 
 class Recorder:
-    """The first `count` games of a match; hand it over as `watch`. It reads back at every decision: for a few games only."""
+    """Record the first `count` games of a match: pass it as `watch`. It copies to the host at every decision."""
 
     def __init__(self, env: AirCombatEnv, count: int = 16) -> None:
         self.env = env
@@ -115,13 +121,13 @@ class Recorder:
         self._seen: list[dict[str, Tensor]] = []
 
     def __call__(self) -> None:
-        """Keeps the state as it is."""
+        """Store the present state."""
         self._seen.append(
             {name: x[: self.count].to("cpu", copy=True) for name, x in self.env.engine.duels.tensors().items()}
         )
 
     def game(self, index: int) -> list[Duels]:
-        """The states of one game, a single duel each, from its start to its end."""
+        """Return the states of one game, from its start to its end."""
         states = []
         for seen in self._seen:
             states.append(Duels(**{name: x[index : index + 1] for name, x in seen.items()}))
@@ -130,11 +136,11 @@ class Recorder:
         return states
 
     def states(self, index: int) -> list[dict[str, Any]]:
-        """The same as plain numbers (`env.get_render_state`)."""
+        """Return the states of one game as plain numbers (`env.get_render_state`)."""
         return [describe_duel(duels, self.env.engine.rules, 0) for duels in self.game(index)]
 
     def choose(self, games: Games) -> int:
-        """A game worth looking at: the first that red won as side 1, else one that it won at all, else the first that was decided."""
+        """Choose a game to show: the first that red won as side 1, else that it won, else that was decided."""
         won, lost, swapped = (x[: self.count] for x in (games.won, games.lost, games.swapped))
         worth = 4 * (won & ~swapped).int() + 2 * won.int() + lost.int()
         return int(torch.argmax(worth))

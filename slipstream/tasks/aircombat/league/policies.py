@@ -21,10 +21,16 @@ SHIPPED = Path(__file__).parents[1] / "weights" / "aircombat.pt"
 
 
 class LearnedAgent(BaseAgent):
-    """Flies as a policy does: one that is given, or that of a checkpoint or run folder (by default the one that ships with us).
+    """Fly with a trained policy.
 
-    `sampled` draws its actions, as in training; otherwise it takes the mean, as an evaluation does. A policy decides as often as
-    it did in its training: `time_scale` says how often that was, where it is known.
+    Args:
+        num_envs: the number of duels N.
+        device: where the policy runs.
+        checkpoint: a checkpoint or run folder (default: the policy shipped with the package).
+        policy: used instead of a checkpoint.
+        sampled: sample actions, as in training, instead of taking the mean.
+
+    `time_scale` is the decision time of the policy's training, None if unknown.
     """
 
     def __init__(
@@ -43,42 +49,42 @@ class LearnedAgent(BaseAgent):
     @accepts_named
     @torch.no_grad()
     def act(self, observation: Observation) -> Tensor:
-        """The policy's action [N, 3]."""
+        """Return the policy's action [N, 3]."""
         policy = self.policy
         parameters = policy.distribution(policy.features(observation), observation)
         return policy.actor.sample(parameters) if self.sampled else policy.actor.mean(parameters)
 
     def to(self, device: torch.device | str) -> Self:
-        """Moves the policy."""
+        """Move the policy."""
         self.policy.to(device)
         return super().to(device)
 
     def train(self) -> Self:
-        """Draws its actions from here on."""
+        """Sample actions."""
         self.sampled = True
         return self
 
     def eval(self) -> Self:
-        """Takes its mean actions from here on."""
+        """Take mean actions."""
         self.sampled = False
         return self
 
     def _open(self, path: str | Path | None) -> ActorCritic:
         loaded = load_policy(path or SHIPPED)
         if loaded.task != "aircombat" or loaded.trained_env is None:
-            raise ValueError(f"{loaded.path} was trained for task={loaded.task}: it cannot fly a duel")
+            raise ValueError(f"{loaded.path} was trained for task={loaded.task}, not task=aircombat")
         self.time_scale = loaded.trained_env["time_scale"]
         features = AirCombatConfig(num_envs=1, reach_features=loaded.trained_env["reach_features"])
-        env = AirCombatEnv(1, "cpu", config=features)  # only for its specs
+        env = AirCombatEnv(1, "cpu", config=features)  # for its specs only
         policy = loaded.build(env.observation_spec, env.action_spec, self.device)
         if not isinstance(policy, ActorCritic):
             raise ValueError(
-                f"{loaded.path} holds a policy of algo={loaded.state['config']['algo']['name']}; agents are made of algo=ppo's"
+                f"{loaded.path} holds a policy of algo={loaded.state['config']['algo']['name']}; agents need one of algo=ppo"
             )
         return policy.requires_grad_(False)
 
 
-ACTING = ("encoder.", "actor.")  # the parts of a policy that act; its critic is left out
+ACTING = ("encoder.", "actor.")  # the parts of a policy that act; the critic is left out
 
 Weights = dict[str, Tensor]
 
@@ -96,30 +102,29 @@ class PolicyPool:
 
     @torch.no_grad()
     def put(self, member: int, policy: nn.Module) -> None:
-        """Keeps a copy of the policy's weights as `member`."""
+        """Store a copy of the policy's weights as `member`."""
         state = policy.state_dict()
         for name, mine in self.members.items():
             mine[member].copy_(state[name])
 
     def state_dict(self) -> Weights:
-        """The members, as copies."""
+        """Return copies of the members."""
         return {name: x.clone() for name, x in self.members.items()}
 
     def load_state_dict(self, state: Weights) -> None:
-        """Takes over `state`, in place."""
+        """Copy `state` into the members."""
         for name, mine in self.members.items():
             if mine.shape != state[name].shape:
                 raise ValueError(
-                    f"the saved pool holds {len(state[name])} policies, this one {self.capacity}: keep league.* as it was"
+                    f"the saved pool has {len(state[name])} policies, this one {self.capacity}: use the saved run's league.* settings"
                 )
             mine.copy_(state[name])
 
 
 class SeatedPolicies:
-    """Members of a pool who fly: the duels are cut into `seats` runs of equal length, each flown by one member.
+    """Members of a pool that fly: the duels are split into `seats` equal runs, each flown by one member.
 
-    One pass of matrix products over stacked weights, whoever the members are. Who sits where changes by copying in place, so
-    that a captured step follows.
+    All seats act in one batched pass over stacked weights. Seats change by copying in place, so that captured graphs stay valid.
     """
 
     def __init__(self, pool: PolicyPool, seats: int) -> None:
@@ -130,14 +135,14 @@ class SeatedPolicies:
 
     @torch.no_grad()
     def seat(self, members: Sequence[int]) -> None:
-        """Lets these members fly as they are now, one a seat."""
+        """Seat these members, with their present weights, one per seat."""
         index = torch.tensor(list(members), device=self.pool.device)
         for name, mine in self._seated.items():
             mine.copy_(self.pool.members[name].index_select(0, index))
 
     @torch.no_grad()
     def act(self, observation: Observation, sampled: bool) -> Tensor:
-        """The actions [N, dims] of those who sit: the first N / seats duels are the first seat's, and so on."""
+        """Return the actions [N, dims]: the first N / seats duels belong to the first seat, and so on."""
         actor = self.pool.network.actor
         runs = {name: observation[name].unflatten(0, (self.seats, -1)) for name in self.pool.network.keys}
         weights = {f"policy.{name}": x for name, x in self._seated.items()}
@@ -147,7 +152,7 @@ class SeatedPolicies:
 
 
 class _Distribution(nn.Module):
-    """A policy as a function of observations to the parameters of its actions' distribution."""
+    """A policy as a function from observations to the parameters of its action distribution."""
 
     def __init__(self, policy: ActorCritic) -> None:
         super().__init__()
@@ -157,63 +162,62 @@ class _Distribution(nn.Module):
         return self.policy.distribution(self.policy.features(observation), observation)
 
 
-Seat = str | int  # a scripted agent by its name, a member of the pool by its number
+Seat = str | int  # a scripted agent by name, a member of the pool by number
 
 
 class SeatedOpponent(BaseAgent):
-    """Flies N duels with the agents of its seats, N / seats duels each.
+    """Fly N duels with the agents of its seats, N / seats duels each.
 
-    Every scripted agent and the pool act on all duels, and each duel takes what its seat says: fixed shapes, whoever sits there.
+    Every scripted agent and the pool act on all duels, and each duel uses the action of its seat: shapes are fixed.
     """
 
     def __init__(self, names: Sequence[str], pool: PolicyPool, seats: int, num_envs: int, sampled: bool) -> None:
         super().__init__(num_envs, pool.device)
         if num_envs % seats:
             raise ValueError(
-                f"{num_envs} duels do not divide among league.seats={seats}: choose a divisor of env.num_envs"
+                f"env.num_envs={num_envs} must be a multiple of league.seats={seats}: choose another number of seats"
             )
         self.names = tuple(names)
         self.sampled = sampled
         self.seats: list[Seat] = [self.names[0]] * seats
         self._scripted = [create_agent(name, num_envs, self.device) for name in names]
         self._policies = SeatedPolicies(pool, seats)
-        self._kind = torch.zeros(
-            seats, dtype=torch.int64, device=self.device
-        )  # which scripted agent, or, beyond them, the pool
-        self._asks_pool = self.device.type != "cpu"  # a captured step does the same whoever sits; on a CPU it need not
+        # [seats]: the number of a scripted agent, or len(names) for the pool
+        self._kind = torch.zeros(seats, dtype=torch.int64, device=self.device)
+        self._uses_pool = self.device.type != "cpu"  # a captured step must not depend on the seats; on a CPU it may
 
     def seat(self, who: Sequence[Seat]) -> None:
-        """One agent a seat, the pool's members as they are now."""
+        """Seat one agent per seat; members of the pool with their present weights."""
         if len(who) != len(self.seats):
-            raise ValueError(f"{len(who)} agents for {len(self.seats)} seats")
+            raise ValueError(f"{len(who)} agents were given for {len(self.seats)} seats")
         self.seats = list(who)
         self._kind.copy_(
             torch.tensor([self.names.index(name) if isinstance(name, str) else len(self.names) for name in who])
         )
         self._policies.seat([0 if isinstance(name, str) else name for name in who])
-        self._asks_pool = self.device.type != "cpu" or any(not isinstance(name, str) for name in who)
+        self._uses_pool = self.device.type != "cpu" or any(not isinstance(name, str) for name in who)
 
     def act(self, observation: Observation) -> Tensor:
-        """The action of each duel [N, 3] by the agent of its seat."""
+        """Return the action of each duel [N, 3], by the agent of its seat."""
         actions = [action_of(agent, observation) for agent in self._scripted]
-        if self._asks_pool:
+        if self._uses_pool:
             actions.append(self._policies.act(observation, self.sampled))
         duels, width = actions[0].shape
         kind = self._kind[:, None].expand(-1, duels // len(self._kind)).reshape(1, duels, 1)
         return torch.stack(actions).gather(0, kind.expand(-1, -1, width))[0]
 
     def reset(self, env_mask: Tensor | None = None) -> None:
-        """New duels begin there, whoever flies them."""
+        """Reset the scripted agents in the mask."""
         for agent in self._scripted:
             agent.reset(env_mask)
 
     def to(self, device: torch.device | str) -> Self:
-        """Stays where its pool is."""
+        """Raise unless `device` is that of the pool: the agent cannot move."""
         if torch.device(device) != self.device:
-            raise ValueError("the opponents of a league live where their pool does: build them on that device")
+            raise ValueError(f"the opponents of a league stay on {self.device}, the device of their pool")
         return self
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """What the scripted agents remember."""
+        """Return the state of the scripted agents."""
         agents = zip(self.names, self._scripted, strict=True)
         return {f"{name}.{key}": x for name, agent in agents for key, x in agent.state_tensors().items()}

@@ -1,8 +1,8 @@
-"""Ratings from results: Elo's scale, all games weighed together, with intervals.
+"""Elo ratings with intervals, estimated from all games together.
 
-A player of rating r scores 1 / (1 + 10^((s - r) / 400)) on average against one of rating s; a draw scores a half. The ratings are
-the most likely ones (Bradley and Terry's model) under a weak prior that keeps those finite who won or lost everything; the
-intervals come from the curvature there. Draws vary less than the model says, so that intervals are rather too wide.
+A player of rating r scores 1 / (1 + 10^((s - r) / 400)) on average against one of rating s; a draw scores 0.5. The ratings are the
+maximum a posteriori of the Bradley-Terry model, with a weak prior that keeps ratings finite when a player won or lost everything. The
+intervals come from the curvature. Draws vary less than the model assumes, so the intervals are slightly too wide.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ELO = 400 / math.log(10)  # of one unit of log odds
-PRIOR_ELO = 1000.0  # deviation of the prior: two equal players of whom nothing is known
+ELO = 400 / math.log(10)  # per unit of log odds
+PRIOR_ELO = 1000.0  # standard deviation of the prior
 
 
 @dataclass(frozen=True)
 class Score:
-    """Games of one player against another, as the first one sees them."""
+    """Results of one player against another."""
 
     won: int = 0
     draw: int = 0
@@ -27,16 +27,16 @@ class Score:
 
     @property
     def games(self) -> int:
-        """All of them."""
+        """The number of games."""
         return self.won + self.draw + self.lost
 
     @property
     def decided(self) -> int:
-        """Those that somebody won."""
+        """The number of games that were not draws."""
         return self.won + self.lost
 
     def share(self, what: str) -> float:
-        """The share of all games that were `won`, `draw` or `lost`; 0 of none."""
+        """Return the share of games that were `won`, `draw` or `lost`; 0 without games."""
         return getattr(self, what) / self.games if self.games else 0.0
 
     def __add__(self, other: Score) -> Score:
@@ -53,10 +53,10 @@ class Rating:
 
 
 def rate(results: Mapping[tuple[str, str], Score], anchor: str, anchor_elo: float = 1000.0) -> dict[str, Rating]:
-    """The rating of every player that the results name; `anchor` has `anchor_elo`, exactly."""
+    """Rate every player in the results; `anchor` gets exactly `anchor_elo`."""
     players = list(dict.fromkeys(name for pair in results for name in pair))
     if anchor not in players:
-        raise ValueError(f"the anchor, {anchor}, has played no game: take one of {', '.join(players)}")
+        raise ValueError(f"the anchor {anchor} has played no game: use one of {', '.join(players)}")
     place = {name: i for i, name in enumerate(players)}
     points = np.zeros((len(players), len(players)))  # of the row against the column
     for (one, other), score in results.items():
@@ -71,12 +71,12 @@ def rate(results: Mapping[tuple[str, str], Score], anchor: str, anchor_elo: floa
 
 
 def total(scores: Iterable[Score]) -> Score:
-    """All games together."""
+    """Add up scores."""
     return sum(scores, Score())
 
 
 def _most_likely(points: np.ndarray, steps: int = 100) -> tuple[np.ndarray, np.ndarray]:
-    """Strengths in log odds and their covariance, by Newton's method on a concave function."""
+    """Return strengths in log odds and their covariance, by Newton's method on a concave function."""
     games = points + points.T
     strength, precision = np.zeros(len(points)), (ELO / PRIOR_ELO) ** 2
     for _ in range(steps):
@@ -85,7 +85,7 @@ def _most_likely(points: np.ndarray, steps: int = 100) -> tuple[np.ndarray, np.n
         weight = games * expected * (1 - expected)
         curvature = np.diag(weight.sum(1) + precision) - weight
         move = np.linalg.solve(curvature, slope)
-        strength = strength + np.clip(move, -2.0, 2.0)  # far from the top the curvature is no guide
+        strength = strength + np.clip(move, -2.0, 2.0)  # limited: far from the maximum the curvature misleads
         if np.abs(move).max() < 1e-10:
             break
     return strength, np.linalg.inv(curvature)

@@ -7,7 +7,7 @@ numbers of sub-steps ("ticks"), so that nothing depends on how sums of float32 s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -31,23 +31,23 @@ from slipstream.tasks.aircombat.physics.flight import (
 )
 
 SIDES = 2
-CARRIED = 6  # missiles a side, at most
-SLOTS = SIDES * CARRIED  # side 1 has the first half
+CARRIED = 6  # missiles per side, at most
+SLOTS = SIDES * CARRIED  # the first half belongs to side 1
 COOLDOWN_S = 0.5
-FIELD_M = 50_000.0  # a scale for starts and pictures; there is no wall
+FIELD_M = 50_000.0  # a scale for starts and figures; there is no wall
 GONE = -1  # the age of a missile that does not fly
-GOING_ON = -1  # the winner of a duel that has none yet
+GOING_ON = -1  # the winner while a duel is not over
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a duel is held to, in ticks of `dt_s`."""
+    """The limits of a duel, in ticks of `dt_s`."""
 
     dt_s: float = PHYSICS_DT_S
     episode_s: float = 60.0
 
     def ticks(self, seconds: float) -> int:
-        """The whole number of sub-steps that take at least so long."""
+        """Return the number of sub-steps that take at least `seconds`."""
         return math.ceil(seconds / self.dt_s - 1e-6)
 
     @property
@@ -68,17 +68,17 @@ class Rules:
 
 @dataclass
 class Duels:
-    """The state of N duels. A duel that is over stays as it was when it ended."""
+    """The state of N duels. A duel that is over keeps its last state."""
 
     pos: Tensor  # [N, 2, 2] m, of the sides' aircraft
     vel: Tensor  # [N, 2, 2] m/s
-    rudder: Tensor  # [N, 2] as last commanded
+    rudder: Tensor  # [N, 2] last command
     alive: Tensor  # [N, 2] bool
-    left: Tensor  # [N, 2] int32: missiles still carried
-    cooldown: Tensor  # [N, 2] int32: ticks until the next launch may be
+    left: Tensor  # [N, 2] int32: missiles still on board
+    cooldown: Tensor  # [N, 2] int32: ticks until the next launch is allowed
     missile_pos: Tensor  # [N, 12, 2]
     missile_vel: Tensor  # [N, 12, 2]
-    missile_age: Tensor  # [N, 12] int32: ticks flown, or GONE
+    missile_age: Tensor  # [N, 12] int32: ticks in flight, or GONE
     clock: Tensor  # [N] int32: ticks into the duel
     winner: Tensor  # [N] int32: GOING_ON, 0 a draw, 1, 2
     fired: Tensor  # [N, 2] int32: missiles launched in this duel
@@ -87,32 +87,32 @@ class Duels:
 
     @classmethod
     def create(cls, num: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Duels:
-        """Duels without aircraft, to be filled by a start."""
+        """Return empty duels, to be filled by a start."""
         real = lambda *shape: torch.zeros(num, *shape, dtype=dtype, device=device)  # noqa: E731
-        whole = lambda *shape: torch.zeros(num, *shape, dtype=torch.int32, device=device)  # noqa: E731
+        integer = lambda *shape: torch.zeros(num, *shape, dtype=torch.int32, device=device)  # noqa: E731
         return cls(
             pos=real(SIDES, 2),
             vel=real(SIDES, 2),
             rudder=real(SIDES),
             alive=torch.zeros(num, SIDES, dtype=torch.bool, device=device),
-            left=whole(SIDES),
-            cooldown=whole(SIDES),
+            left=integer(SIDES),
+            cooldown=integer(SIDES),
             missile_pos=real(SLOTS, 2),
             missile_vel=real(SLOTS, 2),
-            missile_age=whole(SLOTS).fill_(GONE),
-            clock=whole(),
-            winner=whole(),
-            fired=whole(SIDES),
-            shots=whole(SIDES),
-            hits=whole(SIDES),
+            missile_age=integer(SLOTS).fill_(GONE),
+            clock=integer(),
+            winner=integer(),
+            fired=integer(SIDES),
+            shots=integer(SIDES),
+            hits=integer(SIDES),
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors by name."""
+        """Return the tensors by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def copy_(self, other: Duels, where: Tensor | None = None) -> None:
-        """Takes over `other`'s state, in place; with `where` [N] only in those duels."""
+        """Copy `other`'s state into this one; with `where` [N] only in those duels."""
         for name, mine in self.tensors().items():
             theirs = getattr(other, name)
             if where is not None:
@@ -121,7 +121,7 @@ class Duels:
 
 
 def begin(pos: Tensor, vel: Tensor, missiles: Tensor) -> Duels:
-    """Duels at their first moment, from the aircraft's [N, 2, 2] positions and velocities and [N, 2] missiles carried."""
+    """Return duels at their start, from positions and velocities [N, 2, 2] and missiles on board [N, 2]."""
     duels = Duels.create(len(pos), pos.device, pos.dtype)
     duels.pos, duels.vel = pos, vel
     duels.left = missiles.to(torch.int32)
@@ -131,92 +131,88 @@ def begin(pos: Tensor, vel: Tensor, missiles: Tensor) -> Duels:
 
 
 def targets_of(sides: Tensor) -> Tensor:
-    """What each missile slot [N, 12, ...] aims at, of the sides' values [N, 2, ...]: the other side's."""
+    """Return the value of each missile slot's target [N, 12, ...] from the sides' values [N, 2, ...]."""
     return sides.flip(1).repeat_interleave(CARRIED, 1)
 
 
 def guide(duels: Duels, dt_s: float) -> Tensor:
-    """The missiles' rudders [N, 12]: proportional navigation after the first tick, straight on where the target is gone."""
+    """Return the missiles' rudders [N, 12]: proportional navigation after the first tick, 0 where the target is gone."""
     steers = (duels.missile_age > 0) & targets_of(duels.alive)
     rudder = pronav(duels.missile_pos, duels.missile_vel, targets_of(duels.pos), targets_of(duels.vel), dt_s)
     return torch.where(steers, rudder, 0.0)
 
 
 def fly(duels: Duels, command: Tensor, rules: Rules, ticks: int) -> None:
-    """Moves the duels on by `ticks` sub-steps, in place, with the commands [N, 2, 3] (rudder, throttle, fire) held throughout."""
+    """Advance the duels by `ticks` sub-steps in place, with the commands [N, 2, 3] (rudder, throttle, fire) held."""
     duels.shots.zero_()
     duels.hits.zero_()
     rudder, throttle, fire = command[..., 0], command[..., 1], command[..., 2] > 0.5
-    now = Duels(**duels.tensors())
+    now = replace(duels)
     for _ in range(ticks):
         now = substep(now, rudder, throttle, fire, rules)
     duels.copy_(now)
 
 
 def substep(was: Duels, rudder: Tensor, throttle: Tensor, fire: Tensor, rules: Rules) -> Duels:
-    """The duels one tick on: fire, guide, move, events. Commands are [N, 2]."""
+    """Return the duels after one tick: fire, guide, move, events. Commands are [N, 2]."""
     going = was.winner == GOING_ON
     now = _fire(was, fire & going[:, None], rules)
     missile_rudder = guide(now, rules.dt_s)
     now = _move(now, rudder, throttle, missile_rudder, rules)
     now = _judge(now, rules)
     over = ~going
-    for name, before in was.tensors().items():  # what is over stays as it ended
+    for name, before in was.tensors().items():  # a duel that is over keeps its last state
         setattr(now, name, torch.where(over.view(-1, *[1] * (before.dim() - 1)), before, getattr(now, name)))
     return now
 
 
 def _fire(duels: Duels, wanted: Tensor, rules: Rules) -> Duels:
-    """Launches where a side wants to and can: into the slot that its missiles left name."""
+    """Launch missiles where a side wants to and can; the slot is given by the missiles left."""
     num = len(wanted)
     fires = wanted & can_fire(duels)
     slot = (CARRIED - duels.left).clamp(max=CARRIED - 1)[..., None]
     index = torch.arange(CARRIED, dtype=torch.int32, device=slot.device)
     fresh = (fires[..., None] & (index == slot)).reshape(num, SLOTS)
     pos, vel = (x.repeat_interleave(CARRIED, 1) for x in launch(duels.pos, duels.vel))
-    return Duels(
-        **duels.tensors()
-        | {
-            "missile_pos": torch.where(fresh[..., None], pos, duels.missile_pos),
-            "missile_vel": torch.where(fresh[..., None], vel, duels.missile_vel),
-            "missile_age": torch.where(fresh, 0, duels.missile_age),
-            "left": duels.left - fires.to(torch.int32),
-            "cooldown": torch.where(fires, rules.cooldown, duels.cooldown),
-            "fired": duels.fired + fires.to(torch.int32),
-            "shots": duels.shots + fires.to(torch.int32),
-        }
+    return replace(
+        duels,
+        missile_pos=torch.where(fresh[..., None], pos, duels.missile_pos),
+        missile_vel=torch.where(fresh[..., None], vel, duels.missile_vel),
+        missile_age=torch.where(fresh, 0, duels.missile_age),
+        left=duels.left - fires.to(torch.int32),
+        cooldown=torch.where(fires, rules.cooldown, duels.cooldown),
+        fired=duels.fired + fires.to(torch.int32),
+        shots=duels.shots + fires.to(torch.int32),
     )
 
 
 def can_fire(duels: Duels) -> Tensor:
-    """Which sides [N, 2] could launch a missile now."""
+    """Return which sides [N, 2] could launch a missile now."""
     return duels.alive & (duels.left > 0) & (duels.cooldown == 0) & (duels.winner == GOING_ON)[:, None]
 
 
 def _move(duels: Duels, rudder: Tensor, throttle: Tensor, missile_rudder: Tensor, rules: Rules) -> Duels:
-    """All bodies by one tick."""
+    """Move all bodies by one tick."""
     dt_s, age = rules.dt_s, duels.missile_age
     pos, vel = advance(FIGHTER, duels.pos, duels.vel, rudder, throttle, dt_s)
     burns = (age < rules.burn).to(pos.dtype)
     missile_pos, missile_vel = advance(MISSILE, duels.missile_pos, duels.missile_vel, missile_rudder, burns, dt_s)
     flies = age != GONE
-    return Duels(
-        **duels.tensors()
-        | {
-            "pos": pos,
-            "vel": vel,
-            "rudder": rudder,
-            "cooldown": (duels.cooldown - 1).clamp(min=0),
-            "missile_pos": torch.where(flies[..., None], missile_pos, duels.missile_pos),
-            "missile_vel": torch.where(flies[..., None], missile_vel, duels.missile_vel),
-            "missile_age": torch.where(flies, age + 1, age),
-            "clock": duels.clock + 1,
-        }
+    return replace(
+        duels,
+        pos=pos,
+        vel=vel,
+        rudder=rudder,
+        cooldown=(duels.cooldown - 1).clamp(min=0),
+        missile_pos=torch.where(flies[..., None], missile_pos, duels.missile_pos),
+        missile_vel=torch.where(flies[..., None], missile_vel, duels.missile_vel),
+        missile_age=torch.where(flies, age + 1, age),
+        clock=duels.clock + 1,
     )
 
 
 def _judge(duels: Duels, rules: Rules) -> Duels:
-    """Hits, self-destruction, and the end of the duel."""
+    """Apply hits, self-destruction, and the end of the duel."""
     flies = duels.missile_age != GONE
     missed_by = miss_distance(
         duels.missile_pos, duels.missile_vel, targets_of(duels.pos), targets_of(duels.vel), rules.dt_s
@@ -230,46 +226,41 @@ def _judge(duels: Duels, rules: Rules) -> Duels:
     draw = ~armed | (duels.clock >= rules.limit)
     one, two = alive[:, 0], alive[:, 1]
     winner = torch.where(one & two, torch.where(draw, 0, GOING_ON), one.to(torch.int32) + 2 * two.to(torch.int32))
-    return Duels(
-        **duels.tensors()
-        | {
-            "alive": alive,
-            "missile_age": torch.where(flies, duels.missile_age, GONE),
-            "winner": winner.to(torch.int32),
-            "hits": duels.hits + kills.to(torch.int32),
-        }
+    return replace(
+        duels,
+        alive=alive,
+        missile_age=torch.where(flies, duels.missile_age, GONE),
+        winner=winner.to(torch.int32),
+        hits=duels.hits + kills.to(torch.int32),
     )
 
 
-NUMBERS = 8  # uniform random numbers that one start takes
+NUMBERS = 8  # uniform random numbers per start
 HEAD_ON_X_M = (0.2 * FIELD_M, 0.8 * FIELD_M)
 HEAD_ON_MPS = 300.0
 
 
 @dataclass
 class StartConfig:
-    """The settings of `env.starts.*`, for start=random: what is drawn, evenly, for each duel (and each side)."""
+    """The settings of `env.starts.*` for start=random: the ranges of uniform draws per duel (speed, missiles: per side)."""
 
     range_m: tuple[float, float] = (15_000.0, 60_000.0)
     speed_mps: tuple[float, float] = (250.0, 400.0)
     missiles: tuple[int, int] = (1, CARRIED)
 
     def __post_init__(self) -> None:
-        for name, (low, high) in {
-            "range_m": self.range_m,
-            "speed_mps": self.speed_mps,
-            "missiles": self.missiles,
-        }.items():
+        for name in ("range_m", "speed_mps", "missiles"):
+            low, high = getattr(self, name)
             if not 0 < low <= high:
-                raise ValueError(
-                    f"env.starts.{name} must be two positive numbers, the lower one first, not {low}, {high}"
-                )
+                raise ValueError(f"env.starts.{name}=({low}, {high}) must be two positive numbers, the lower one first")
         if self.missiles[1] > CARRIED:
-            raise ValueError(f"an aircraft carries at most {CARRIED} missiles, not {self.missiles[1]}")
+            raise ValueError(
+                f"env.starts.missiles: an aircraft carries at most {CARRIED} missiles, not {self.missiles[1]}"
+            )
 
 
 def head_on(num: int, device: torch.device | str = "cpu") -> Duels:
-    """Both on the middle line of the field, 30 km apart, nose to nose, with all missiles."""
+    """Return duels that start nose to nose, 30 km apart on the centre line of the field, with all missiles."""
     x = torch.tensor(HEAD_ON_X_M, device=device)
     pos = torch.stack((x, torch.full_like(x, FIELD_M / 2)), -1)
     vel = torch.tensor([[HEAD_ON_MPS, 0.0], [-HEAD_ON_MPS, 0.0]], device=device)
@@ -277,8 +268,8 @@ def head_on(num: int, device: torch.device | str = "cpu") -> Duels:
     return begin(pos.expand(num, 2, 2).clone(), vel.expand(num, 2, 2).clone(), missiles)
 
 
-def drawn(u: Tensor, config: StartConfig) -> Duels:
-    """Duels around the middle of the field from uniform numbers [N, NUMBERS]: any bearing, any headings."""
+def random_starts(u: Tensor, config: StartConfig) -> Duels:
+    """Return duels around the centre of the field from uniform numbers [N, NUMBERS]: any bearing, any headings."""
     pick = lambda limits, x: limits[0] + (limits[1] - limits[0]) * x  # noqa: E731
     half = pick(config.range_m, u[:, 0]) / 2
     line = 2 * math.pi * u[:, 1]  # the bearing of side 2 from side 1
@@ -293,7 +284,10 @@ def drawn(u: Tensor, config: StartConfig) -> Duels:
 
 
 def describe_duel(duels: Duels, rules: Rules, index: int) -> dict[str, Any]:
-    """`time` (s), `winner` (None, 0 a draw, 1, 2), the `aircraft` of both sides and the `missiles` in flight; reads back."""
+    """Return one duel as plain numbers: `time` (s), `winner` (None, 0 a draw, 1, 2), both `aircraft`, `missiles` in flight.
+
+    Synchronises with the device.
+    """
     one = Duels(**{name: x[index : index + 1].cpu() for name, x in duels.tensors().items()})
     winner = int(one.winner[0])
     aircraft = [

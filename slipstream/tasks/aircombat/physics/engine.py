@@ -33,36 +33,36 @@ from slipstream.tasks.aircombat.physics.duel import (
     Rules,
     StartConfig,
     can_fire,
-    drawn,
     fly,
     head_on,
+    random_starts,
     targets_of,
 )
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S, speed_of
 from slipstream.tasks.aircombat.reach.table import ReachTable, pseudo_angle
 
 COMMAND_BOUNDS = ((-1.0, 1.0), (0.0, 1.0), (0.0, 1.0))  # rudder, throttle, fire (yes above 0.5)
-COMMAND_SLACK = 1e-3  # of their span: rounding is no offence
+COMMAND_SLACK = 1e-3  # share of the span: accepted as rounding
 STARTS = ("head_on", "random")
-FACTS = (  # of the last decision, for each side
+FACTS = (  # per side, of the last decision
     "success",  # this side won
     "lost",
     "draw",
-    "winner",  # 0 a draw, 1, 2; -1 while the duel goes on
+    "winner",  # 0 a draw, 1, 2; -1 while the duel is not over
     "alive",
     "enemy_alive",
-    "elapsed_s",  # of the duel
-    "step_s",  # of this decision, less where the duel ended inside it
+    "elapsed_s",  # since the start of the duel
+    "step_s",  # duration of this decision, less where the duel ended inside it
     "shots",  # launched in this decision
     "hits",  # 1 where this side's missile hit in this decision
     "was_hit",
-    "fired",  # missiles in the duel so far
+    "fired",  # missiles launched in the duel so far
 )
 
 
 @dataclass
 class DuelConfig:
-    """What an engine is made for."""
+    """The settings of an engine; see `AirCombatConfig`."""
 
     time_scale: float = 1.0
     coarse_dt: bool = False
@@ -80,17 +80,17 @@ class DuelConfig:
 
     @property
     def ticks(self) -> int:
-        """Physics sub-steps of a decision."""
+        """Physics sub-steps per decision."""
         return 1 if self.coarse_dt else max(1, math.ceil(self.time_scale - 1e-9))
 
     @property
     def rules(self) -> Rules:
-        """Of the sub-steps: at most 1/60 s long, unless `coarse_dt` takes the decision in one."""
+        """The rules for sub-steps of at most 1/60 s, or of one decision with `coarse_dt`."""
         return Rules(PHYSICS_DT_S * (self.time_scale / self.ticks), self.episode_s)
 
 
 class DuelEngine:
-    """N duels in plain tensors. What it writes stays in the same memory from call to call."""
+    """N duels in plain tensors. Its buffers keep their memory; clone what you keep beyond the next call."""
 
     backend = "torch"
 
@@ -101,39 +101,39 @@ class DuelEngine:
         self.device = torch.device(device)
         self.table = ReachTable.load(device=self.device)
         self.duels = Duels.create(num, self.device)
-        self.episode = torch.zeros(num, dtype=torch.int64, device=self.device)  # duels begun
-        self.view = torch.zeros(SIDES, num, WIDTH, device=self.device)  # what the sides see
+        self.episode = torch.zeros(num, dtype=torch.int64, device=self.device)  # duels started
+        self.view = torch.zeros(SIDES, num, WIDTH, device=self.device)  # the observation of both sides
         self.facts = torch.zeros(len(FACTS), SIDES, num, device=self.device)
-        self.bad = torch.zeros(SIDES, num, dtype=torch.bool, device=self.device)  # commands that were not sound, sticky
+        self.bad = torch.zeros(SIDES, num, dtype=torch.bool, device=self.device)  # invalid commands, sticky
         self._low, self._high = torch.tensor(COMMAND_BOUNDS, device=self.device).unbind(-1)
         self.random = CounterRandom([derive_seed(seed, "duel starts")], num, self.device)
         self._head_on = head_on(num, self.device) if config.start == "head_on" else None
 
     def step(self, command: Tensor, resetting: Tensor, ticks: int | None = None) -> None:
-        """One decision with the commands [2, N, 3]; the duels of `resetting` [N] begin anew instead.
+        """Advance all duels by one decision with the commands [2, N, 3]; restart the duels of `resetting` [N] instead.
 
-        Commands that are no numbers or out of bounds are replaced, in place, and flagged in `bad`.
+        Commands that are NaN or out of bounds are replaced in place and flagged in `bad`.
         """
         before = self.duels.clock.clone()
-        self._make_sound(command)
+        self._clip_commands(command)
         fly(self.duels, command.transpose(0, 1), self.rules, self.ticks if ticks is None else ticks)
         self.begin(resetting)
         self.refresh(before)
 
-    def _make_sound(self, command: Tensor) -> None:
+    def _clip_commands(self, command: Tensor) -> None:
         slack = COMMAND_SLACK * (self._high - self._low)
-        sound = (command >= self._low - slack) & (command <= self._high + slack)  # a NaN is neither
-        self.bad.logical_or_(~sound.all(-1))
+        valid = (command >= self._low - slack) & (command <= self._high + slack)  # False for NaN
+        self.bad.logical_or_(~valid.all(-1))
         command.copy_(torch.nan_to_num(command, 0.0, 0.0, 0.0).clamp(self._low, self._high))
 
     def begin(self, mask: Tensor) -> None:
-        """Starts new duels where `mask` [N] is True."""
-        start = self._head_on or drawn(self.random.uniform(self.episode, NUMBERS), self.config.starts)
+        """Start new duels where `mask` [N] is True."""
+        start = self._head_on or random_starts(self.random.uniform(self.episode, NUMBERS), self.config.starts)
         self.duels.copy_(start, where=mask)
         self.episode.add_(mask)
 
     def refresh(self, clock_before: Tensor | None = None, where: Tensor | None = None) -> None:
-        """What the sides see, and the facts, from the state as it is; with `where` [N] only in those duels."""
+        """Recompute view and facts from the present state; with `where` [N] only in those duels."""
         view = view_of_sides(self.duels, self.rules, self.table)
         self.view.copy_(view if where is None else torch.where(where[:, None], view, self.view))
         duels, dt_s = self.duels, self.rules.dt_s
@@ -150,20 +150,20 @@ class DuelEngine:
             alive,
             alive.flip(0),
             both(duels.clock * dt_s),
-            both(ticks.clamp(min=0) * dt_s),  # a new duel's clock is back at zero
+            both(ticks.clamp(min=0) * dt_s),  # the clock of a new duel is at zero
             duels.shots.T,
             hits,
             hits.flip(0),
             duels.fired.T,
         )
-        told = torch.stack([x.to(torch.float32) for x in facts])
-        self.facts.copy_(told if where is None else torch.where(where, told, self.facts))
+        stacked = torch.stack([x.to(torch.float32) for x in facts])
+        self.facts.copy_(stacked if where is None else torch.where(where, stacked, self.facts))
 
 
 def make_engine(
     num: int, config: DuelConfig, seed: int, device: torch.device | str = "cpu", backend: str = "auto"
 ) -> DuelEngine:
-    """The engine in the fastest form that the device allows, or in the one that is asked for."""
+    """Return the engine of a backend; `auto` is the fastest one that the device allows."""
     form = pick_backend(torch.device(device), backend)
     if form == "native":
         from slipstream.tasks.aircombat.physics.engine_native import NativeEngine
@@ -177,7 +177,7 @@ def make_engine(
 
 
 def view_of_sides(duels: Duels, rules: Rules, table: ReachTable) -> Tensor:
-    """What both sides see [2, N, WIDTH]."""
+    """Return the observation of both sides, packed [2, N, WIDTH]; `observation` names the columns."""
     heading = duels.vel / speed_of(duels.vel)[..., None]  # [N, 2, 2]
     parts = (_own(duels, rules, heading), _enemy(duels, heading, table), _incoming(duels, rules, heading))
     return torch.cat((*parts, can_fire(duels).to(heading.dtype)[..., None]), -1).transpose(0, 1)
@@ -224,7 +224,7 @@ def _enemy(duels: Duels, heading: Tensor, table: ReachTable) -> Tensor:
 
 
 def _incoming(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
-    """The nearest missiles that come for each side [N, 2, INCOMING * columns]."""
+    """Return the nearest missiles that target each side [N, 2, INCOMING * columns]."""
     num, dtype = len(heading), heading.dtype
     distance, line = _towards(duels.missile_pos - targets_of(duels.pos))  # from the target to the missile [N, 12]
     flies = duels.missile_age != GONE
@@ -241,18 +241,18 @@ def _incoming(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
         torch.ones_like(distance),
     )
     rows = torch.stack([torch.where(flies, x, absent) for x, absent in zip(there, ABSENT, strict=True)], -1)
-    rows = rows.reshape(num, SIDES, CARRIED, -1).flip(1)  # those that side 2 launched come for side 1
+    rows = rows.reshape(num, SIDES, CARRIED, -1).flip(1)  # missiles of side 2 target side 1
     order = torch.where(flies, distance, float("inf")).reshape(num, SIDES, CARRIED).flip(1)
     nearest = order.topk(INCOMING, -1, largest=False).indices[..., None].expand(-1, -1, -1, rows.shape[-1])
     return rows.gather(2, nearest).flatten(2)
 
 
 def _towards(offset: Tensor) -> tuple[Tensor, Tensor]:
-    """Length [...] and unit vector [..., 2] of an offset."""
+    """Return length [...] and unit vector [..., 2] of an offset."""
     distance = offset.square().sum(-1).sqrt()
     return distance, offset / distance.clamp(min=1e-3)[..., None]
 
 
 def _off(heading: Tensor, line: Tensor) -> tuple[Tensor, Tensor]:
-    """Sine and cosine of the angle from `heading` to `line`."""
+    """Return sine and cosine of the angle from `heading` to `line`."""
     return heading[..., 0] * line[..., 1] - heading[..., 1] * line[..., 0], (heading * line).sum(-1)

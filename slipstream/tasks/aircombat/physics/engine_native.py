@@ -1,7 +1,7 @@
-"""A decision of all duels as parallel native code (numba): one pass over the duels, sub-steps, new starts, view and facts.
+"""One decision of all duels as parallel native code (numba): one pass over the duels for commands, sub-steps, starts, view, facts.
 
-It does what the plain form does (`duel`, `duel_view`, `DuelEngine`), to float32 rounding. One thing differs in speed alone:
-whoever is far from its target skips the closest approach, and a burnt-out missile the division by its speed.
+It computes what `DuelEngine` computes, to float32 rounding. For speed, a missile far from its target skips the closest approach, and
+a burnt-out missile skips the division by its speed.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from slipstream.tasks.aircombat.physics.flight import (
 )
 from slipstream.tasks.aircombat.reach.table import SPEED_LIMITS_MPS
 
-# No 'nnan': bad commands must still be seen. Nothing that lets the compiler reorder sums: a duel must not depend on how many
-# sub-steps a decision takes.
+# No 'nnan': invalid commands must be detected. No reordering of sums: a duel must not depend on the number of sub-steps per decision.
 FAST = {"contract", "arcp", "nsz"}
 ONE, ZERO, HALF, TWO = np.float32(1), np.float32(0), np.float32(0.5), np.float32(2)
 THIRD = np.float32(1 / 3)
@@ -49,7 +48,7 @@ def _floats(*numbers: float) -> np.ndarray:
     return np.array(numbers, np.float32)
 
 
-# The constants of other modules go in as arguments: compiled into the code, they would stay in numba's cache when those change.
+# Constants of other modules are passed as arguments: compiled in, they would stay in numba's cache after a change.
 PHYSICS = _floats(
     *(FIGHTER.drag, FIGHTER.turn_drag, FIGHTER.thrust_mps2, 1 / FIGHTER.min_radius_m),
     *(MISSILE.drag, MISSILE.turn_drag, MISSILE.thrust_mps2, 1 / MISSILE.min_radius_m),
@@ -73,7 +72,7 @@ SCALES = _floats(
 
 @nb.njit(inline="always", fastmath=FAST)
 def _advance(vx, vy, rudder, thrust, constants, dt):  # pragma: no cover
-    """A body's new velocity."""
+    """Return a body's new velocity."""
     drag, turn_drag, full_thrust, per_radius = constants
     speed = max(np.float32(math.sqrt(vx * vx + vy * vy)), LEAST)
     along = -(drag + turn_drag * rudder * rudder) * speed
@@ -86,7 +85,7 @@ def _advance(vx, vy, rudder, thrust, constants, dt):  # pragma: no cover
 
 @nb.njit(inline="always", fastmath=FAST)
 def _pronav(ox, oy, dx, dy, gain):  # pragma: no cover
-    """The rudder for a target at the offset o that drifted by d in the last sub-step."""
+    """Return the rudder for a target at offset o that drifted by d in the last sub-step."""
     cross = ox * dy - oy * dx
     dot = ox * ox + oy * oy - (ox * dx + oy * dy)
     tangent = HALF if cross > ZERO else (-HALF if cross < ZERO else ZERO)
@@ -97,7 +96,7 @@ def _pronav(ox, oy, dx, dy, gain):  # pragma: no cover
 
 @nb.njit(inline="always", fastmath=FAST)
 def _met(ox, oy, dx, dy, hit_squared):  # pragma: no cover
-    """Whether a target at the offset o, that drifted by d in the last sub-step, came within the hit radius in it."""
+    """Return whether a target at offset o, which drifted by d in the last sub-step, came within the hit radius."""
     length = max(dx * dx + dy * dy, np.float32(1e-12))
     back = min(max((ox * dx + oy * dy) / length, ZERO), ONE)
     nx, ny = ox - back * dx, oy - back * dy
@@ -106,7 +105,7 @@ def _met(ox, oy, dx, dy, hit_squared):  # pragma: no cover
 
 @nb.njit(fastmath=FAST)
 def _fly(n, command, ticks, dt, times, physics, duels):  # pragma: no cover
-    """One duel through the sub-steps of a decision; stops where it ends."""
+    """Advance one duel through the sub-steps of a decision, or until it ends."""
     pos, vel, rudder, alive, left, cooldown, m_pos, m_vel, m_age, clock, winner, fired, shots, hits = duels
     limit, cool, burn = times
     fighter, missile = (
@@ -114,7 +113,7 @@ def _fly(n, command, ticks, dt, times, physics, duels):  # pragma: no cover
         (physics[4], physics[5], physics[6], physics[7]),
     )
     gain, launch_ahead, hit_squared, slow_squared = physics[8] / dt, physics[9], physics[10], physics[11]
-    near = np.float32(1e6)  # m²: no closest approach within the hit radius beyond it, in a sub-step of 1/60 s
+    near = np.float32(1e6)  # m²: beyond it, no sub-step of 1/60 s can come within the hit radius
     if dt > np.float32(0.02):
         near = np.float32(1e12)
     for _ in range(ticks):
@@ -132,7 +131,7 @@ def _fly(n, command, ticks, dt, times, physics, duels):  # pragma: no cover
                 cooldown[n, s] = cool
                 fired[n, s] += 1
                 shots[n, s] += 1
-        for m in range(12):  # guide, and the missiles' new velocities: the aircraft have not moved yet
+        for m in range(12):  # guide and move missiles; the aircraft have not moved yet
             age = m_age[n, m]
             if age < 0:
                 continue
@@ -190,7 +189,7 @@ def _mix(x):  # pragma: no cover
 
 @nb.njit(fastmath=FAST)
 def _start(n, stream, episode, drawn, limits, head_on, duels):  # pragma: no cover
-    """A new duel."""
+    """Start a new duel."""
     pos, vel, rudder, alive, left, cooldown, m_pos, m_vel, m_age, clock, winner, fired, shots, hits = duels
     for s in range(2):
         rudder[n, s] = 0
@@ -234,15 +233,15 @@ def _pseudo_angle(cos, sin):  # pragma: no cover
 
 @nb.njit(inline="always", fastmath=FAST)
 def _place(share, count):  # pragma: no cover
-    """The grid point below, and the part of the way to the next."""
+    """Return the grid point below, and the fraction of the way to the next."""
     place = min(max(share * np.float32(count - 1), ZERO), np.float32(count - 1))
     first = min(int(place), max(count - 2, 0))
     return first, place - np.float32(first)
 
 
 @nb.njit(fastmath=FAST)
-def _reach(table, own, target, bearing, aspect, speeds):  # pragma: no cover
-    """`ReachTable.lookup` of the first channel."""
+def _lookup(table, own, target, bearing, aspect, speeds):  # pragma: no cover
+    """Look up the first channel; see `ReachTable.lookup`."""
     if bearing < ZERO:
         bearing, aspect = -bearing, -aspect
     a, fa = _place((own - speeds[0]) / speeds[1], table.shape[0])
@@ -264,8 +263,8 @@ def _reach(table, own, target, bearing, aspect, speeds):  # pragma: no cover
 
 
 @nb.njit(fastmath=FAST)
-def _look(n, view, dt, times, duels, table, scales):  # pragma: no cover
-    """What both sides of one duel see."""
+def _observe(n, view, dt, times, duels, table, scales):  # pragma: no cover
+    """Write the observation of both sides of one duel."""
     pos, vel, rudder, alive, left, cooldown, m_pos, m_vel, m_age, clock, winner, fired, shots, hits = duels
     limit, cool, burn = times
     to_position, to_range, to_speed, to_closing, to_time, to_share = (
@@ -300,7 +299,7 @@ def _look(n, view, dt, times, duels, table, scales):  # pragma: no cover
         sin_a, cos_a = thy * lx - thx * ly, -(thx * lx + thy * ly)
         out[11], out[12], out[13], out[14], out[15] = distance * to_range, sin_b, cos_b, sin_a, cos_a
         out[16], out[17] = ((vx - tvx) * lx + (vy - tvy) * ly) * to_closing, their_speed * to_speed
-        reach = _reach(table, speed, their_speed, _pseudo_angle(cos_b, sin_b), _pseudo_angle(cos_a, sin_a), speeds)
+        reach = _lookup(table, speed, their_speed, _pseudo_angle(cos_b, sin_b), _pseudo_angle(cos_a, sin_a), speeds)
         out[18], out[19] = reach * to_range, ONE if alive[n, t] else ZERO
         first = second = -1
         d1 = d2 = np.float32(1e30)
@@ -336,8 +335,8 @@ def _look(n, view, dt, times, duels, table, scales):  # pragma: no cover
 
 
 @nb.njit(fastmath=FAST)
-def _tell(n, facts, before, dt, duels):  # pragma: no cover
-    """The facts of one duel, in the order of FACTS."""
+def _write_facts(n, facts, before, dt, duels):  # pragma: no cover
+    """Write the facts of one duel, in the order of FACTS."""
     pos, vel, rudder, alive, left, cooldown, m_pos, m_vel, m_age, clock, winner, fired, shots, hits = duels
     w = winner[n]
     for s in range(2):
@@ -393,8 +392,8 @@ def _decide(  # pragma: no cover
             episode[n] += 1
         else:
             _fly(n, command, ticks, dt, times, physics, duels)
-        _look(n, view, dt, times, duels, table, scales)
-        _tell(n, facts, before, dt, duels)
+        _observe(n, view, dt, times, duels, table, scales)
+        _write_facts(n, facts, before, dt, duels)
 
 
 class NativeEngine(DuelEngine):
@@ -424,7 +423,7 @@ class NativeEngine(DuelEngine):
         )
 
     def step(self, command: Tensor, resetting: Tensor, ticks: int | None = None) -> None:
-        """One decision; see `DuelEngine.step`."""
+        """Advance by one decision; see `DuelEngine.step`."""
         _decide(
             command.numpy(), resetting.numpy(), self.bad.numpy(), self.ticks if ticks is None else ticks, *self._inputs
         )

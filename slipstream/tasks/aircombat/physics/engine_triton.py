@@ -37,16 +37,9 @@ from slipstream.tasks.aircombat.physics.flight import (
 from slipstream.tasks.aircombat.reach.table import SPEED_LIMITS_MPS
 
 LEAST = tl.constexpr(LEAST_SPEED_MPS)
-TO_POSITION, TO_RANGE, TO_SPEED = (
-    tl.constexpr(1 / POSITION_SCALE_M),
-    tl.constexpr(1 / RANGE_SCALE_M),
-    tl.constexpr(1 / SPEED_SCALE_MPS),
-)
-TO_CLOSING, TO_TIME, TO_SHARE = (
-    tl.constexpr(1 / CLOSING_SCALE_MPS),
-    tl.constexpr(1 / TIME_SCALE_S),
-    tl.constexpr(1 / CARRIED),
-)
+TO_POSITION, TO_RANGE = tl.constexpr(1 / POSITION_SCALE_M), tl.constexpr(1 / RANGE_SCALE_M)
+TO_SPEED, TO_CLOSING = tl.constexpr(1 / SPEED_SCALE_MPS), tl.constexpr(1 / CLOSING_SCALE_MPS)
+TO_TIME, TO_SHARE = tl.constexpr(1 / TIME_SCALE_S), tl.constexpr(1 / CARRIED)
 FAR = tl.constexpr(ABSENT[0])
 SPEED_LOW, PER_SPEED = tl.constexpr(SPEED_LIMITS_MPS[0]), tl.constexpr(1 / (SPEED_LIMITS_MPS[1] - SPEED_LIMITS_MPS[0]))
 WIDE = tl.constexpr(WIDTH)
@@ -54,7 +47,7 @@ WIDE = tl.constexpr(WIDTH)
 
 @triton.jit
 def speed_of(vx, vy):
-    """Never quite zero."""
+    """Return the speed, at least LEAST."""
     return tl.maximum(tl.sqrt_rn(vx * vx + vy * vy), LEAST)
 
 
@@ -66,15 +59,15 @@ def _pseudo_angle(cos, sin):
 
 @triton.jit
 def _place(share, count: tl.constexpr):
-    """The grid point below, and the part of the way to the next."""
+    """Return the grid point below, and the fraction of the way to the next."""
     place = tl.minimum(tl.maximum(share * (count - 1), 0.0), count - 1.0)
     first = tl.minimum(place.to(tl.int32), count - 2)
     return first, place - first.to(tl.float32)
 
 
 @triton.jit
-def _reach(table, own, target, bearing, aspect, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
-    """`ReachTable.lookup` of the first channel."""
+def _lookup(table, own, target, bearing, aspect, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
+    """Look up the first channel; see `ReachTable.lookup`."""
     aspect = tl.where(bearing < 0, -aspect, aspect)
     a, fa = _place((own - SPEED_LOW) * PER_SPEED, A)
     b, fb = _place((target - SPEED_LOW) * PER_SPEED, B)
@@ -93,10 +86,10 @@ def _reach(table, own, target, bearing, aspect, A: tl.constexpr, B: tl.constexpr
 
 
 @triton.jit
-def tell(
+def write_facts(
     facts, n, num, live, side: tl.constexpr, winner, alive, enemy_alive, elapsed, step_s, shots, hits, was_hit, fired
 ):
-    """One side's facts, in the order of FACTS."""
+    """Write one side's facts, in the order of FACTS."""
     at = facts + side * num + n
     tl.store(at, (winner == side + 1).to(tl.float32), mask=live)
     tl.store(at + 2 * num, (winner == 2 - side).to(tl.float32), mask=live)
@@ -113,11 +106,11 @@ def tell(
 
 
 @triton.jit
-def look(
+def write_view(
     out, live, table, x, y, vx, vy, tx, ty, tvx, tvy, left, in_flight, cool, rudder, time_left, alive, enemy_alive, going, per_cool,
     A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """What one side sees, but for incoming missiles; gives its heading."""
+    """Write one side's observation except incoming missiles. Returns its heading."""
     speed, their_speed = speed_of(vx, vy), speed_of(tvx, tvy)
     hx, hy, thx, thy = vx / speed, vy / speed, tvx / their_speed, tvy / their_speed
     ox, oy = tx - x, ty - y
@@ -125,7 +118,7 @@ def look(
     lx, ly = ox / tl.maximum(distance, LEAST), oy / tl.maximum(distance, LEAST)
     sin_b, cos_b = hx * ly - hy * lx, hx * lx + hy * ly
     sin_a, cos_a = thy * lx - thx * ly, -(thx * lx + thy * ly)
-    reach = _reach(table, speed, their_speed, _pseudo_angle(cos_b, sin_b), _pseudo_angle(cos_a, sin_a), A, B, C, D)
+    reach = _lookup(table, speed, their_speed, _pseudo_angle(cos_b, sin_b), _pseudo_angle(cos_a, sin_a), A, B, C, D)
     tl.store(out, x * TO_POSITION - 1.0, mask=live)
     tl.store(out + 1, y * TO_POSITION - 1.0, mask=live)
     tl.store(out + 2, hy, mask=live)
@@ -152,28 +145,17 @@ def look(
 
 
 @triton.jit
-def absent(out, missing):
-    """The row of a missile that is not there."""
+def write_absent(out, missing):
+    """Write the row of a missile that does not exist."""
     for c in tl.static_range(7):
         value = FAR if c == 0 else (1.0 if c == 4 else 0.0)
         tl.store(out + c, value, mask=missing)
 
 
-BLOCK, WARPS = (
-    2,
-    1,
-)  # two duels of 16 missile slots fill the 32 threads of a warp, so that nothing ever waits at a barrier
+BLOCK, WARPS = 2, 1  # two duels of 16 missile slots fill the 32 threads of a warp: no barriers
 
-F_DRAG, F_TURN, F_THRUST = (
-    tl.constexpr(FIGHTER.drag),
-    tl.constexpr(FIGHTER.turn_drag),
-    tl.constexpr(FIGHTER.thrust_mps2),
-)
-M_DRAG, M_TURN, M_THRUST = (
-    tl.constexpr(MISSILE.drag),
-    tl.constexpr(MISSILE.turn_drag),
-    tl.constexpr(MISSILE.thrust_mps2),
-)
+F_DRAG, F_TURN, F_THRUST = map(tl.constexpr, (FIGHTER.drag, FIGHTER.turn_drag, FIGHTER.thrust_mps2))
+M_DRAG, M_TURN, M_THRUST = map(tl.constexpr, (MISSILE.drag, MISSILE.turn_drag, MISSILE.thrust_mps2))
 F_RADIUS, M_RADIUS = tl.constexpr(FIGHTER.min_radius_m), tl.constexpr(MISSILE.min_radius_m)
 GAIN, AHEAD = tl.constexpr(NAVIGATION_GAIN_S), tl.constexpr(LAUNCH_AHEAD_M)
 HIT_SQUARED, SLOW_SQUARED = tl.constexpr(HIT_RADIUS_M**2), tl.constexpr(SELF_DESTRUCT_MPS**2)
@@ -193,7 +175,7 @@ INFINITE = tl.constexpr(1e30)
 def _advance(
     vx, vy, rudder, thrust, drag: tl.constexpr, turn_drag: tl.constexpr, full: tl.constexpr, radius: tl.constexpr, dt
 ):
-    """A body's new velocity; nothing changes where `dt` is 0."""
+    """Return a body's new velocity; unchanged where `dt` is 0."""
     speed = speed_of(vx, vy)
     along = (full * thrust / speed - (drag + turn_drag * rudder * rudder) * speed) * dt
     across = speed * rudder * (dt * (1.0 / radius))
@@ -202,7 +184,7 @@ def _advance(
 
 @triton.jit
 def _pronav(ox, oy, dx, dy, dt):
-    """The rudder for a target at the offset o that drifted by d in the last sub-step."""
+    """Return the rudder for a target at offset o that drifted by d in the last sub-step."""
     cross = ox * dy - oy * dx
     dot = ox * ox + oy * oy - (ox * dx + oy * dy)
     ahead = dot > tl.abs(cross)
@@ -214,7 +196,7 @@ def _pronav(ox, oy, dx, dy, dt):
 
 @triton.jit
 def _met(ox, oy, dx, dy):
-    """Whether a target at the offset o, that drifted by d in the last sub-step, came within the hit radius in it."""
+    """Return whether a target at offset o, which drifted by d in the last sub-step, came within the hit radius."""
     length = tl.maximum(dx * dx + dy * dy, 1e-12)
     back = tl.minimum(tl.maximum((ox * dx + oy * dy) / length, 0.0), 1.0)
     nx, ny = ox - back * dx, oy - back * dy
@@ -222,8 +204,8 @@ def _met(ox, oy, dx, dy):
 
 
 @triton.jit
-def _sound(x, low, high):
-    """A command within its bounds, and whether it was not."""
+def _clip(x, low, high):
+    """Return a command clipped to its bounds, and whether it was invalid."""
     slack = SLACK * (high - low)
     bad = ~((x >= low - slack) & (x <= high + slack))
     x = tl.where(tl.abs(x) < float("inf"), x, 0.0)
@@ -244,7 +226,7 @@ def _uniform(state, lane: tl.constexpr):
 
 @triton.jit
 def _direction(share):
-    """The unit vector at a share of a full turn."""
+    """Return the unit vector at a share of a full turn."""
     angle = TURN * share
     return tl.cos(angle), tl.sin(angle)
 
@@ -259,24 +241,24 @@ def _decide(
     n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     live = n < num
     column = tl.arange(0, COLUMNS)[None, :]
-    first_side = column < HALF_COLUMNS  # whose missile it is
+    first_side = column < HALF_COLUMNS  # a missile of side 1
     k = column % HALF_COLUMNS
     used = live[:, None] & (k < MOST)
     slot = n[:, None] * SLOT_COUNT + tl.where(first_side, k, k + MOST)
 
     resets = tl.load(resetting + n, mask=live, other=0) != 0
     at = command + n * 3
-    r0, bad_a = _sound(tl.load(at, mask=live, other=0.0), RUDDER_LOW, RUDDER_HIGH)
-    t0, bad_b = _sound(tl.load(at + 1, mask=live, other=0.0), 0.0, 1.0)
-    f0, bad_c = _sound(tl.load(at + 2, mask=live, other=0.0), 0.0, 1.0)
+    r0, bad_a = _clip(tl.load(at, mask=live, other=0.0), RUDDER_LOW, RUDDER_HIGH)
+    t0, bad_b = _clip(tl.load(at + 1, mask=live, other=0.0), 0.0, 1.0)
+    f0, bad_c = _clip(tl.load(at + 2, mask=live, other=0.0), 0.0, 1.0)
     tl.store(bad + n, 1, mask=live & (bad_a | bad_b | bad_c))
     tl.store(at, r0, mask=live)
     tl.store(at + 1, t0, mask=live)
     tl.store(at + 2, f0, mask=live)
     at = command + (num + n) * 3
-    r1, bad_a = _sound(tl.load(at, mask=live, other=0.0), RUDDER_LOW, RUDDER_HIGH)
-    t1, bad_b = _sound(tl.load(at + 1, mask=live, other=0.0), 0.0, 1.0)
-    f1, bad_c = _sound(tl.load(at + 2, mask=live, other=0.0), 0.0, 1.0)
+    r1, bad_a = _clip(tl.load(at, mask=live, other=0.0), RUDDER_LOW, RUDDER_HIGH)
+    t1, bad_b = _clip(tl.load(at + 1, mask=live, other=0.0), 0.0, 1.0)
+    f1, bad_c = _clip(tl.load(at + 2, mask=live, other=0.0), 0.0, 1.0)
     tl.store(bad + num + n, 1, mask=live & (bad_a | bad_b | bad_c))
     tl.store(at, r1, mask=live)
     tl.store(at + 1, t1, mask=live)
@@ -302,7 +284,7 @@ def _decide(
 
     for _ in range(ticks):
         going = (won < 0) & ~resets
-        flow = tl.where(going, dt, 0.0)  # time stands still where the duel is over
+        flow = tl.where(going, dt, 0.0)  # no time passes where the duel is over
         # fire
         fires0 = going & (f0 > 0.5) & (left0 > 0) & (cool0 == 0)
         fires1 = going & (f1 > 0.5) & (left1 > 0) & (cool1 == 0)
@@ -395,9 +377,9 @@ def _decide(
         cool0, cool1 = tl.where(resets, 0, cool0), tl.where(resets, 0, cool1)
         fired0, fired1 = tl.where(resets, 0, fired0), tl.where(resets, 0, fired1)
         time, won = tl.where(resets, 0, time), tl.where(resets, -1, won)
-        anew = resets[:, None]
-        mx, my, age = tl.where(anew, 0.0, mx), tl.where(anew, 0.0, my), tl.where(anew, -1, age)
-        mvx, mvy = tl.where(anew, 0.0, mvx), tl.where(anew, 0.0, mvy)
+        restarted = resets[:, None]
+        mx, my, age = tl.where(restarted, 0.0, mx), tl.where(restarted, 0.0, my), tl.where(restarted, -1, age)
+        mvx, mvy = tl.where(restarted, 0.0, mvx), tl.where(restarted, 0.0, mvy)
 
     tl.store(pos + n * 4, x0, mask=live)
     tl.store(pos + n * 4 + 1, y0, mask=live)
@@ -430,21 +412,21 @@ def _decide(
     tl.store(m_age + slot, age, mask=used)
 
     elapsed, step_s = time.to(tl.float32) * dt, tl.maximum(time - before, 0).to(tl.float32) * dt
-    tell(facts, n, num, live, 0, won, alive0, alive1, elapsed, step_s, shots0, hits0, hits1, fired0)
-    tell(facts, n, num, live, 1, won, alive1, alive0, elapsed, step_s, shots1, hits1, hits0, fired1)
+    write_facts(facts, n, num, live, 0, won, alive0, alive1, elapsed, step_s, shots0, hits0, hits1, fired0)
+    write_facts(facts, n, num, live, 1, won, alive1, alive0, elapsed, step_s, shots1, hits1, hits0, fired1)
 
     counts = tl.sum(tl.where(age >= 0, tl.where(first_side, 1, 256), 0), 1)
     time_left, per_cool, going = (limit - time).to(tl.float32) * (dt * TO_TIME), 1.0 / cool, won < 0
     out0, out1 = view + n * WIDE, view + (num + n) * WIDE
-    hx0, hy0 = look(
+    hx0, hy0 = write_view(
         out0, live, table, x0, y0, vx0, vy0, x1, y1, vx1, vy1,
         left0, counts & 255, cool0, rud0, time_left, alive0, alive1, going, per_cool, A, B, C, D,
     )  # fmt: skip
-    hx1, hy1 = look(
+    hx1, hy1 = write_view(
         out1, live, table, x1, y1, vx1, vy1, x0, y0, vx0, vy0,
         left1, counts >> 8, cool1, rud1, time_left, alive1, alive0, going, per_cool, A, B, C, D,
     )  # fmt: skip
-    # Incoming missiles: every missile works out its row; the two nearest write theirs.
+    # Incoming missiles: each missile computes its row; the two nearest write theirs.
     tx, ty = tl.where(first_side, x1[:, None], x0[:, None]), tl.where(first_side, y1[:, None], y0[:, None])
     tvx, tvy = tl.where(first_side, vx1[:, None], vx0[:, None]), tl.where(first_side, vy1[:, None], vy0[:, None])
     hx, hy = tl.where(first_side, hx1[:, None], hx0[:, None]), tl.where(first_side, hy1[:, None], hy0[:, None])
@@ -469,7 +451,7 @@ def _decide(
             tl.store(row + 4, to_go, mask=chosen & used)
             tl.store(row + 5, tl.where(age < burn, 1.0, 0.0), mask=chosen & used)
             tl.store(row + 6, closing * 0.0 + 1.0, mask=chosen & used)
-            absent(out + 20 + 7 * rank, live & (tl.min(order, 1) >= INFINITE))
+            write_absent(out + 20 + 7 * rank, live & (tl.min(order, 1) >= INFINITE))
             order = tl.where(chosen, INFINITE, order)
 
 
@@ -488,9 +470,9 @@ class TritonEngine(DuelEngine):
         starts = config.starts
         self._limits = (*starts.range_m, *starts.speed_mps, *starts.missiles)
 
-    @torch.compiler.disable  # it is one kernel already, and writes bytes that other names see as bools, which compilers do not follow
+    @torch.compiler.disable  # already one kernel; it writes bytes that are bools under other names, which compilers cannot follow
     def step(self, command: Tensor, resetting: Tensor, ticks: int | None = None) -> None:
-        """One decision; see `DuelEngine.step`."""
+        """Advance by one decision; see `DuelEngine.step`."""
         rules = self.rules
         a, b, c, d = self._table.shape
         _decide[(triton.cdiv(self.num, BLOCK),)](

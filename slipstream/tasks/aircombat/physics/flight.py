@@ -16,31 +16,31 @@ from torch import Tensor
 GRAVITY_MPS2 = 9.8
 SOUND_MPS = 340.0
 PHYSICS_DT_S = 1 / 60
-LEAST_SPEED_MPS = 1e-3  # a body at rest has no direction; none that flies comes near it
+LEAST_SPEED_MPS = 1e-3  # keeps the direction defined; flying bodies are never this slow
 
 
 @dataclass(frozen=True)
 class Body:
-    """The constants of an airframe."""
+    """The constants of a body."""
 
-    terminal_mps: float  # falling free, where drag is one g
+    terminal_mps: float  # in free fall, where drag is one g
     min_radius_m: float  # at full rudder
     thrust_mps2: float  # at full throttle
-    lift_drag: float  # at its best
+    lift_drag: float  # best ratio of lift to drag
 
     @property
     def drag(self) -> float:
-        """Drag deceleration over speed squared in straight flight, C_d0 (1/m)."""
+        """Drag deceleration per squared speed in straight flight, C_d0 (1/m)."""
         return GRAVITY_MPS2 / self.terminal_mps**2
 
     @property
     def turn_drag(self) -> float:
-        """What full rudder adds to it (1/m): k / R_min²."""
+        """The part of C_d that full rudder adds (1/m): k / R_min²."""
         return 1 / (4 * self.drag * self.lift_drag**2) / self.min_radius_m**2
 
     @property
     def top_speed_mps(self) -> float:
-        """Where thrust and straight drag balance."""
+        """The speed at which thrust and straight drag balance."""
         return math.sqrt(self.thrust_mps2 / self.drag)
 
 
@@ -49,12 +49,12 @@ MISSILE = Body(terminal_mps=400.0, min_radius_m=1000.0, thrust_mps2=15 * GRAVITY
 
 
 def speed_of(vel: Tensor) -> Tensor:
-    """The speed [...] of velocities [..., 2], never quite zero."""
+    """Return the speed [...] of velocities [..., 2], at least LEAST_SPEED_MPS."""
     return (vel[..., 0].square() + vel[..., 1].square()).sqrt().clamp(min=LEAST_SPEED_MPS)
 
 
 def advance(body: Body, pos: Tensor, vel: Tensor, rudder: Tensor, thrust: Tensor, dt_s: float) -> tuple[Tensor, Tensor]:
-    """Position and velocity one step on: semi-implicit Euler, the position with the new velocity.
+    """Return position and velocity after one step of semi-implicit Euler (the position uses the new velocity).
 
     `thrust` is the share of the body's full thrust: a fighter's throttle, 1 or 0 for a missile's engine.
     """
@@ -69,57 +69,57 @@ def advance(body: Body, pos: Tensor, vel: Tensor, rudder: Tensor, thrust: Tensor
 
 
 def mach(vel: Tensor) -> Tensor:
-    """Speed in units of the speed of sound [...]."""
+    """Return the speed [...] in units of the speed of sound."""
     return speed_of(vel) / SOUND_MPS
 
 
 def g_load(body: Body, vel: Tensor, rudder: Tensor) -> Tensor:
-    """Acceleration across the flight path in g [...], positive to the left."""
+    """Return the acceleration across the flight path in g [...], positive to the left."""
     return speed_of(vel).square() * rudder / (body.min_radius_m * GRAVITY_MPS2)
 
 
-NAVIGATION_GAIN_S = 200 / math.pi  # rudder for a line-of-sight rate in rad/s
+NAVIGATION_GAIN_S = 200 / math.pi  # rudder per rad/s of line-of-sight rate
 HIT_RADIUS_M = 100.0
 LAUNCH_AHEAD_M = 20.0
 BURN_S = 10.0
-SELF_DESTRUCT_MPS = 200.0  # counts after burn-out only
+SELF_DESTRUCT_MPS = 200.0  # applies after burn-out only
 
 
 def launch(pos: Tensor, vel: Tensor) -> tuple[Tensor, Tensor]:
-    """Position and velocity of a missile that leaves its carrier now."""
+    """Return position and velocity of a missile that leaves its carrier now."""
     return pos + vel * (LAUNCH_AHEAD_M / speed_of(vel))[..., None], vel
 
 
 def line_of_sight_turn(offset: Tensor, drift: Tensor) -> Tensor:
-    """By what angle [...] (rad, wrapped) the line of sight turned while the target's offset changed by `drift` to `offset`.
+    """Return the angle [...] (rad, wrapped) by which the line of sight turned while the offset changed by `drift` to `offset`.
 
-    atan2(cross, dot) of the old and the new line, without subtracting angles: near a target 30 km away a difference of two
-    float32 angles is half noise. Turns beyond half a radian, which only happen next to the target, are given as half a radian.
+    It is atan2(cross, dot) of the old and the new line, without subtracting angles: for a target 30 km away the difference of two
+    float32 angles is half noise. Turns are limited to half a radian; larger ones only happen next to the target.
     """
     cross = offset[..., 0] * drift[..., 1] - offset[..., 1] * drift[..., 0]  # = old × new
     dot = offset.square().sum(-1) - (offset * drift).sum(-1)  # = old · new
     ahead = dot > cross.abs()
     tangent = torch.where(ahead, cross / torch.where(ahead, dot, 1.0), 0.5 * torch.sign(cross)).clamp(-0.5, 0.5)
-    return tangent * (1 - tangent.square() / 3)  # arctan; the rudder is at its stop long before the next term counts
+    return tangent * (1 - tangent.square() / 3)  # arctan; the rudder saturates long before the next term matters
 
 
 def pronav(pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor, dt_s: float) -> Tensor:
-    """The rudder [...] of proportional navigation, from the line of sight's turn in the step that led here.
+    """Return the rudder [...] of proportional navigation from the turn of the line of sight in the last step.
 
-    Both bodies came here with their present velocities (semi-implicit Euler), so where they stood a step ago is known. A missile
-    in its first step has no such past, and one whose target is gone no line of sight: give those the rudder 0.
+    Both bodies moved with their present velocities (semi-implicit Euler), so their last positions are known. A missile in its first
+    step has no last position, and one whose target is gone has no line of sight: the caller sets their rudder to 0.
     """
     turn = line_of_sight_turn(target_pos - pos, (target_vel - vel) * dt_s)
     return (turn * (NAVIGATION_GAIN_S / dt_s)).clamp(-1, 1)
 
 
 def miss_distance(pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor, dt_s: float) -> Tensor:
-    """The least distance [...] between missile and target in the step that led here, both on straight lines."""
+    """Return the least distance [...] between missile and target during the last step, both on straight lines."""
     offset = target_pos - pos
     drift = (target_vel - vel) * dt_s
     length = drift.square().sum(-1).clamp(min=1e-12)
     back = ((offset * drift).sum(-1) / length).clamp(
         0, 1
-    )  # the share of the step before its end where they were nearest
+    )  # the closest approach, as a share of the step before its end
     nearest = offset - back[..., None] * drift
     return nearest.square().sum(-1).sqrt()

@@ -1,15 +1,16 @@
-"""How far a missile reaches if it is launched now: from where it hits, and from where no escape helps.
+"""The reach of a missile launched now: the ranges from which it hits, and from which no escape helps.
 
-All of it is flown, with the step functions of training (`shots`); nothing is a formula. For one geometry of a launch:
+All numbers come from simulated flights (`flights.time_of_hit`), not from formulas. For one launch geometry:
 
-- r_max: the farthest launch that hits a target which keeps its present velocity; none from farther away does.
-- r_min: from here out to r_max every such launch hits. Nearer, a missile may not turn tightly enough. At the hit radius it ends.
-- time_quarter, time_half, time_full: how long the missile flies to such a target from these shares of r_max.
-- r_ne: from here no escape of the family ESCAPES helps: turn to any heading at full rudder, then straight, at full throttle.
-  It is the far end of the widest stretch of ranges from which every one of them is hit.
+- r_max: the farthest launch that hits a target which keeps its present velocity.
+- r_min: every such launch between r_min and r_max hits. Nearer, a missile may not turn tightly enough. At least the hit radius.
+- time_quarter, time_half, time_full: flight times to such a target from these shares of r_max.
+- r_ne: no escape of the family ESCAPES helps: turn to any heading at full rudder, then straight, at full throttle.
+  It is the far end of the widest interval of ranges from which all of them are hit.
 
-All are 0 where there is no such range. Searching is coarse to fine with fixed shapes: nothing is read back from the device.
-`ReachTable` holds the same numbers on a grid, for thousands of duels a step.
+All are 0 where there is no such range. The search is coarse to fine with fixed shapes and without host synchronisation.
+`ReachTable` holds the same numbers on a grid, for thousands of duels per step. `python -m slipstream.tasks.aircombat.reach.envelope`
+writes the shipped table.
 """
 
 from __future__ import annotations
@@ -26,42 +27,42 @@ from slipstream.tasks.aircombat.reach.flights import HOLD, time_of_hit
 from slipstream.tasks.aircombat.reach.table import CHANNELS, TIMED_SHARES, ReachTable
 
 FARTHEST_M = 95_000.0  # two at 550 m/s, nose to nose, are hit from 90 km
-ESCAPES = 25  # turns off the present heading, each 15 degrees to either side
-COARSE = 96  # launches over all ranges, each 7.5 % farther than the last: gaps wider than that are seen
-ROUGH, CLOSE = 4, 20  # where narrower ones may hide: so many places, each looked at with so many launches
-FRAYED = 1.15  # a gap's far end may be frayed, hits among misses, up to this far beyond the last miss seen
-FINE, ROUNDS = 8, 2  # launches between two of those, and again between two of these: the edges are right to 0.1 %
-ESCAPE_COARSE, ESCAPE_FINE = 20, 5  # the same for r_ne, each with all escapes: right to 0.5 %
+ESCAPES = 25  # turns off the present heading, 15 degrees apart
+COARSE = 96  # launches over all ranges, each 7.5 % farther than the last: finds gaps wider than that
+ROUGH, CLOSE = 4, 20  # narrower gaps are searched at 4 places with 20 launches each
+FRAYED = 1.15  # beyond a gap's far end hits and misses may alternate up to this factor
+FINE, ROUNDS = 8, 2  # launches between two neighbours, in two rounds: edges to 0.1 %
+ESCAPE_COARSE, ESCAPE_FINE = 20, 5  # the same for r_ne, each with all escapes: edges to 0.5 %
 ESCAPE_FARTHEST_M = 30_000.0
-SURE = 0.95  # a stray miss beyond this share of r_max does not move r_min
-NO_ESCAPE_DEPTH = 0.9  # r_ne only counts where all escapes from this share of it are hit as well
+SURE = 0.95  # a single miss beyond this share of r_max does not move r_min
+NO_ESCAPE_DEPTH = 0.9  # r_ne is valid only if all escapes from this share of it are hit too
 MIDDLING_MPS = 800.0
 CHUNK = 4096  # pairs flown at once: 2 million missiles
 
 
 @dataclass
 class Geometry:
-    """Launches as the shooter sees them, each [P], or one for all: the shooter flies along x."""
+    """Launch geometries in the shooter's frame, [P] each, or [1] for all: the shooter flies along x."""
 
     own_speed: Tensor  # m/s
     target_speed: Tensor  # m/s
     bearing: Tensor  # rad, of the target off the shooter's nose, positive left
-    aspect: Tensor  # rad, of the shooter off the target's nose, positive left; 0: it comes straight on
+    aspect: Tensor  # rad, of the shooter off the target's nose, positive left; 0: it flies straight at the shooter
 
     def __post_init__(self) -> None:
         names = [f.name for f in fields(self)]
         given = [getattr(self, name) for name in names]
         lengths = {len(x) for x in given if isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point()} - {1}
         if len(lengths) > 1 or not all(isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point() for x in given):
-            told = (f"{list(x.shape)} {x.dtype}" if isinstance(x, Tensor) else type(x).__name__ for x in given)
+            shapes = (f"{list(x.shape)} {x.dtype}" if isinstance(x, Tensor) else type(x).__name__ for x in given)
             raise ValueError(
-                f"{', '.join(names)} must be real tensors of one shape [P], or [1] for all, not {', '.join(told)}"
+                f"{', '.join(names)} must be real tensors of one shape [P], or [1] for all, not {', '.join(shapes)}"
             )
         for name, x in zip(names, torch.broadcast_tensors(*given), strict=True):
             setattr(self, name, x)
 
     def at(self, distance: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Positions and velocities [P, ..., 2] of shooter and target at ranges [P, ...]."""
+        """Return positions and velocities [P, ..., 2] of shooter and target at ranges [P, ...]."""
         fill = lambda x: x.view(-1, *[1] * (distance.dim() - 1)).expand_as(distance)  # noqa: E731
         heading = self.bearing + math.pi - self.aspect
         vel = _polar(self.own_speed, torch.zeros_like(self.own_speed))
@@ -75,7 +76,7 @@ class Geometry:
 
     @classmethod
     def between(cls, pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor) -> tuple[Geometry, Tensor]:
-        """The geometry of launches from shooters at targets, all [P, 2] in the plane, and their ranges [P]."""
+        """Return the geometry of launches from shooters at targets, all [P, 2] in the plane, and their ranges [P]."""
         offset = target_pos - pos
         line = torch.atan2(offset[:, 1], offset[:, 0])
         heading, theirs = (torch.atan2(v[:, 1], v[:, 0]) for v in (vel, target_vel))
@@ -85,7 +86,7 @@ class Geometry:
 
 @dataclass
 class Envelope:
-    """What `envelope` finds, each [P], 0 where there is no such range."""
+    """The result of `envelope`, [P] each, 0 where there is no such range."""
 
     r_max: Tensor  # m
     r_min: Tensor
@@ -96,7 +97,7 @@ class Envelope:
 
 
 def envelope(geometry: Geometry, backend: str = "auto") -> Envelope:
-    """r_max, r_min and r_ne of P launch geometries, flown; NaN where a geometry is not finite."""
+    """Compute the envelope of P launch geometries by simulation; NaN where a geometry is not finite."""
     parts = [_envelope(geometry[p], backend) for p in _chunks(len(geometry.own_speed))]
     return Envelope(*(torch.cat([getattr(part, name) for part in parts]) for name in CHANNELS))
 
@@ -104,7 +105,7 @@ def envelope(geometry: Geometry, backend: str = "auto") -> Envelope:
 def make_table(
     own_speeds: int = 9, target_speeds: int = 9, bearings: int = 13, aspects: int = 33, device: str = "cpu"
 ) -> ReachTable:
-    """The table of a grid, flown: some 30 million missiles for the shipped size."""
+    """Compute the table of a grid: about 30 million missiles for the shipped size."""
     points = [
         x.flatten().to(device, torch.float32) for x in ReachTable.grid(own_speeds, target_speeds, bearings, aspects)
     ]
@@ -121,17 +122,17 @@ def _envelope(geometry: Geometry, backend: str) -> Envelope:
 
 
 def _times(geometry: Geometry, r_max: Tensor, backend: str) -> tuple[Tensor, ...]:
-    """How long missiles fly to targets that keep their velocity, from the TIMED_SHARES of r_max."""
+    """Return the flight times to targets that keep their velocity, from the TIMED_SHARES of r_max."""
     distance = torch.stack([share * r_max for share in TIMED_SHARES], 1)
     zero = torch.zeros_like(distance)
     times = _flight_times(geometry, distance, zero, zero + HOLD, backend)
-    # Where such a launch does not hit (too near, as a rule), a middling closing speed stands in for it.
+    # Where such a launch does not hit (usually too near), use a middling closing speed.
     times = torch.where(times.isfinite(), times, distance / MIDDLING_MPS)
     return torch.where(r_max[:, None] > 0, times, 0.0).unbind(1)
 
 
 def _straight(geometry: Geometry, backend: str) -> tuple[Tensor, Tensor]:
-    """r_max and r_min: the last hit, and the last miss below it."""
+    """Return r_max and r_min: the last hit, and the last miss below it."""
     like = geometry.own_speed
 
     def times(distance: Tensor) -> Tensor:
@@ -162,10 +163,10 @@ def _straight(geometry: Geometry, backend: str) -> tuple[Tensor, Tensor]:
 
 
 def _rough_places(ranges: Tensor, flight: Tensor) -> Tensor:
-    """More launches [P, ROUGH * CLOSE] to try, where the time of flight bends down from one launch to the next.
+    """Return more launches [P, ROUGH * CLOSE] to try, where the flight time is concave over the range.
 
-    From farther away a missile flies longer, and ever more so. Where that does not hold, it hits on another pass, or just after
-    burn-out; launches that miss hide there, in gaps of 3 % and more.
+    Normally flight times are convex over the range. Where they are not, the missile hits on another pass, or just after burn-out, and
+    there may be launches that miss, in gaps of 3 % and more.
     """
     times = torch.where(flight.isfinite(), flight, 0.0)
     seen = flight.isfinite().unfold(1, 3, 1).all(-1)
@@ -177,7 +178,7 @@ def _rough_places(ranges: Tensor, flight: Tensor) -> Tensor:
 
 
 def _no_escape(geometry: Geometry, r_max: Tensor, backend: str) -> Tensor:
-    """The far end of the widest stretch from which every escape is hit."""
+    """Return the far end of the widest interval from which every escape is hit."""
     turns = torch.linspace(-math.pi, math.pi, ESCAPES, dtype=r_max.dtype, device=r_max.device)
 
     def all_hit(distance: Tensor) -> Tensor:
@@ -188,7 +189,7 @@ def _no_escape(geometry: Geometry, r_max: Tensor, backend: str) -> Tensor:
     ranges = r_max.clamp(HIT_RADIUS_M, ESCAPE_FARTHEST_M)[:, None] * shares
     hit = all_hit(ranges)
     begins = hit & ~torch.nn.functional.pad(hit, (1, 0))[:, :-1]
-    start = torch.where(begins, ranges, 0.0).cummax(1).values  # of the stretch that each range lies in
+    start = torch.where(begins, ranges, 0.0).cummax(1).values  # of the interval that holds each range
     width = torch.where(hit, ranges - NO_ESCAPE_DEPTH * start, -1.0)
     last = torch.where(hit.any(1), width.argmax(1), -1)
     r_ne, _ = _edge(all_hit, *_around(ranges, last), points=ESCAPE_FINE)
@@ -197,12 +198,12 @@ def _no_escape(geometry: Geometry, r_max: Tensor, backend: str) -> Tensor:
 
 
 def _fly(geometry: Geometry, distance: Tensor, turn: Tensor, throttle: Tensor, backend: str) -> Tensor:
-    """Which launches [P, ...] from `distance` hit."""
+    """Return which launches [P, ...] from `distance` hit."""
     return _flight_times(geometry, distance, turn, throttle, backend).isfinite()
 
 
 def _flight_times(geometry: Geometry, distance: Tensor, turn: Tensor, throttle: Tensor, backend: str) -> Tensor:
-    """How long [P, ...] (s) missiles launched from `distance` fly to their hit."""
+    """Return the flight times [P, ...] (s) of missiles launched from `distance`."""
     pos, vel, target_pos, target_vel = (x.reshape(-1, 2) for x in geometry.at(distance))
     return time_of_hit(pos, vel, target_pos, target_vel, turn.reshape(-1), throttle.reshape(-1), backend).view(
         distance.shape
@@ -210,20 +211,20 @@ def _flight_times(geometry: Geometry, distance: Tensor, turn: Tensor, throttle: 
 
 
 def _last(true: Tensor) -> Tensor:
-    """The last place [P] of each row [P, K] that is True, or -1."""
+    """Return the index [P] of the last True of each row [P, K], or -1."""
     index = torch.arange(true.shape[1], device=true.device)
     return torch.where(true, index, -1).amax(1)
 
 
 def _around(ranges: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """The range at `last` and the next one, each [P]."""
+    """Return the range at `last` and the next one, [P] each."""
     low = ranges.gather(1, last.clamp(min=0)[:, None])
     high = ranges.gather(1, (last + 1).clamp(max=ranges.shape[1] - 1)[:, None])
     return low[:, 0], high[:, 0]
 
 
 def _edge(true: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, points: int = FINE) -> tuple[Tensor, Tensor]:
-    """Narrows [P] brackets in which `true` holds at `low` and no more at `high`: the last range where it does, and the next tried."""
+    """Narrow [P] brackets, where `true` holds at `low` and not at `high`. Returns the last range where it holds, and the next."""
     shares = torch.linspace(0, 1, points + 2, dtype=low.dtype, device=low.device)
     for _ in range(ROUNDS):
         ranges = low[:, None] + (high - low)[:, None] * shares
@@ -244,5 +245,5 @@ def _wrap(angle: Tensor) -> Tensor:
     return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
 
 
-if __name__ == "__main__":  # writes the shipped table anew
+if __name__ == "__main__":  # writes the shipped table
     make_table(device="cuda" if torch.cuda.is_available() else "cpu").save()

@@ -1,4 +1,4 @@
-"""Shots as one Triton kernel: each flies in registers from launch to end. The step itself is that of the Triton engine."""
+"""`flights.time_of_hit` as one Triton kernel: each shot flies in registers, with the step functions of the Triton engine."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ from slipstream.tasks.aircombat.physics.engine_triton import (
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
 from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, LONGEST_TICKS
 
-BLOCK, WARPS = (
-    32,
-    1,
-)  # a warp of shots ends with its longest: neighbours, launches of one geometry, fly about equally long
+BLOCK, WARPS = 32, 1  # a warp ends with its longest shot: neighbours, launches of one geometry, fly about equally long
 BURN, LONGEST = tl.constexpr(BURN_TICKS), tl.constexpr(LONGEST_TICKS)
 
 
@@ -43,7 +40,7 @@ def _fly(pos, vel, target_pos, target_vel, turn_at, throttle_at, out, count, dt,
     turn, throttle = tl.load(turn_at + n, mask=live, other=0.0), tl.load(throttle_at + n, mask=live, other=0.0)
     moves = throttle >= 0
     throttle = tl.maximum(throttle, 0.0)
-    end = tl.where(live, -1.0, 0.0)  # ticks to the hit; below zero while it flies, infinite after a miss
+    end = tl.where(live, -1.0, 0.0)  # ticks to the hit; negative in flight, infinite after a miss
     age = 0
     while (age < LONGEST) & (tl.min(end, 0) < 0):
         rudder = _pronav(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt, dt)
@@ -67,7 +64,7 @@ def _fly(pos, vel, target_pos, target_vel, turn_at, throttle_at, out, count, dt,
 def time_of_hit(
     pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor, turn: Tensor, throttle: Tensor
 ) -> Tensor:
-    """`shots.time_of_hit` of launched missiles, for CUDA tensors."""
+    """`flights.time_of_hit` for CUDA tensors, of missiles that are already launched."""
     tensors = [x.to(torch.float32).contiguous() for x in (pos, vel, target_pos, target_vel, turn, throttle)]
     out = torch.empty_like(tensors[4])
     if len(out):

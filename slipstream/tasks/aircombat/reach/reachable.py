@@ -1,10 +1,9 @@
-"""The set of places that a missile launched now can be at, some seconds later, whatever its rudder does.
+"""The reachable set of a missile: all places where it can be some seconds after its launch, for any rudder.
 
-Its boundary is the envelope of three families of flights (compared with random rudders in tests/sim/test_reachable.py):
-- turns to any heading, with a rudder in proportion to what is still to be turned: a soft turn costs less speed than a hard one, so
-  these reach farthest;
+Its boundary is the envelope of three families of flights (compared with random rudders in tests/aircombat/test_reachable.py):
+- turns to any heading with a rudder proportional to the angle left: soft turns cost less speed than hard ones, so these reach farthest;
 - turns at full rudder to any heading, then straight: the tips of the set;
-- full rudder one way, then the other: the slowest way to anywhere, the inner side.
+- full rudder one way, then the other: the slowest flights, the inner side.
 """
 
 from __future__ import annotations
@@ -16,17 +15,18 @@ import torch
 from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.flight import LAUNCH_AHEAD_M, MISSILE, PHYSICS_DT_S, SOUND_MPS
-from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, HARD, Steering, paths
+from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, HARD, Steering
+from slipstream.tasks.aircombat.reach.flights_native import paths
 
 TIMES_S = (5.0, 10.0, 15.0, 20.0)
-GAINS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.6, 3.0, HARD)  # rudder per rad still to be turned
-TURNS = 49  # headings from straight on to a full turn
-RAYS = 49  # directions in which the boundary of one half is found
+GAINS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.6, 3.0, HARD)  # rudder per rad left to turn
+TURNS = 49  # headings from straight to a full turn
+RAYS = 49  # directions of the boundary of one half
 
 
 @dataclass
 class Boundary:
-    """The boundary at one time, as seen from the carrier: along x ahead, y to the left, in m."""
+    """The boundary at one time in the carrier's frame: x ahead, y to the left, in m."""
 
     time_s: float
     outer: Tensor  # [2 * RAYS - 1, 2]: the far side, from the rightmost direction over straight ahead to the leftmost
@@ -36,17 +36,17 @@ class Boundary:
 
     @property
     def polygon(self) -> Tensor:
-        """The set as one closed polygon; where it closes behind the carrier, with a seam there."""
+        """The set as one closed polygon, with a seam where it closes behind the carrier."""
         return torch.cat((self.outer, self.inner.flip(0)))
 
     @property
     def mach(self) -> Tensor:
-        """Of the missile at each corner of the polygon."""
+        """The missile's Mach number at each corner of the polygon."""
         return torch.cat((self.outer_mach, self.inner_mach.flip(0)))
 
 
-def reachable(speed_mps: float, times_s: tuple[float, ...] = TIMES_S, backend: str = "auto") -> list[Boundary]:
-    """The boundaries of the reachable set of a missile that is launched at `speed_mps`."""
+def reachable(speed_mps: float, times_s: tuple[float, ...] = TIMES_S) -> list[Boundary]:
+    """Return the boundaries of the reachable set, at each time, of a missile launched at `speed_mps`."""
     turns = torch.linspace(0, 2 * math.pi, TURNS)
     ticks = [round(t / PHYSICS_DT_S) for t in times_s]
     every = math.gcd(*ticks)
@@ -56,13 +56,11 @@ def reachable(speed_mps: float, times_s: tuple[float, ...] = TIMES_S, backend: s
     pos = torch.tensor([LAUNCH_AHEAD_M, 0.0]).repeat(count, 1)
     vel = torch.tensor([float(speed_mps), 0.0]).repeat(count, 1)
     burn = torch.full((count,), BURN_TICKS, dtype=torch.int32)
-    flown = paths(MISSILE, pos, vel, Steering.cat(*families), burn, max(ticks), every, backend).view(
-        len(families), TURNS, -1, 3
-    )
+    flown = paths(MISSILE, pos, vel, Steering.cat(*families), burn, max(ticks), every).view(len(families), TURNS, -1, 3)
     result = []
     for index, (time_s, tick) in enumerate(zip(times_s, ticks, strict=True)):
         now = flown[:, :, tick // every]
-        weave = now[len(GAINS) + index]  # the one that is spread over just so long
+        weave = now[len(GAINS) + index]  # the one with switches over just this time
         result.append(
             _boundary(time_s, torch.stack((*now[: len(GAINS)], weave, weave * torch.tensor([1.0, -1.0, 1.0]))))
         )
@@ -70,7 +68,7 @@ def reachable(speed_mps: float, times_s: tuple[float, ...] = TIMES_S, backend: s
 
 
 def _boundary(time_s: float, curves: Tensor) -> Boundary:
-    """The farthest and the nearest crossing of every ray with curves [C, TURNS, 3] of places and speeds."""
+    """Find the farthest and nearest crossing of every ray with curves [C, TURNS, 3] of places and speeds."""
     begin, end = curves[:, :-1].reshape(-1, 3), curves[:, 1:].reshape(-1, 3)
     angles = torch.linspace(0, 1, RAYS) * _widest(begin, end)
     ray = torch.stack((torch.cos(angles), torch.sin(angles)), -1)  # [RAYS, 2]
@@ -88,7 +86,7 @@ def _boundary(time_s: float, curves: Tensor) -> Boundary:
 
 
 def _widest(begin: Tensor, end: Tensor) -> float:
-    """The direction (rad) to which the left half of the set goes, a hair inside of it; half a turn where it closes behind."""
+    """Return the widest direction (rad) of the left half, slightly inside; half a turn where the set closes behind."""
     closes = (begin[:, 1] > 0) & (end[:, 1] <= 0) & (end[:, 0] < 0)
     angle = torch.atan2(begin[:, 1], begin[:, 0])
     widest = torch.where(begin[:, 1] >= 0, angle, 0.0).amax()
@@ -96,6 +94,6 @@ def _widest(begin: Tensor, end: Tensor) -> float:
 
 
 def _mirrored(*halves: Tensor) -> tuple[Tensor, ...]:
-    """Left halves [RAYS, 2], from straight ahead on, completed by their mirror images."""
+    """Complete left halves [RAYS, 2], which begin straight ahead, by their mirror images."""
     flip = torch.tensor([1.0, -1.0])
     return tuple(torch.cat(((half * flip).flip(0), half[1:])) for half in halves)

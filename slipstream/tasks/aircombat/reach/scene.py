@@ -1,6 +1,6 @@
-"""What a spacetime diagram shows: the next 20 s of a duel, as one side must expect them, in plain arrays.
+"""The content of a spacetime diagram: the next 20 s of a duel as one side must expect them, in plain arrays.
 
-Made from a render state (`describe_duel`, `AirCombatEnv.get_render_state`); drawn by `slipstream.tasks.aircombat.figures.spacetime`.
+Computed from a render state (`AirCombatEnv.get_render_state`); drawn by `figures.spacetime`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.flight import BURN_S, FIGHTER, GRAVITY_MPS2, MISSILE, PHYSICS_DT_S, SOUND_MPS
 from slipstream.tasks.aircombat.reach.envelope import Geometry, envelope
-from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, NEVER, Steering, chases, paths
+from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, NEVER, Steering
+from slipstream.tasks.aircombat.reach.flights_native import chases, paths
 from slipstream.tasks.aircombat.reach.reachable import TIMES_S, reachable
 from slipstream.tasks.aircombat.reach.table import CHANNELS, ReachTable, pseudo_angle
 
 FUTURE_S = 20.0
-EVERY = 15  # ticks between two points of a path: a quarter of a second
+EVERY = 15  # ticks between two points of a path: 0.25 s
 AZIMUTHS = 96  # points of a contour
 RANGES = ("r_max", "r_min", "r_ne")
 
 
 def scene_of(state: dict[str, Any], side: int = 1, exact: bool = True) -> dict[str, Any]:
-    """The duel of a render state as `side` (1 or 2) sees it, in m and s; see the keys below.
+    """Return the duel of a render state as `side` (1 or 2) sees it, in m and s; see the keys below.
 
-    `exact` flies the ranges of the numbers anew; without, they come from the table as the contours do.
+    `exact` computes the ranges by flying them; otherwise they come from the table, as the contours do.
     """
     if side not in (1, 2):
         raise ValueError(f"side must be 1 or 2, not {side}")
@@ -46,21 +47,21 @@ def scene_of(state: dict[str, Any], side: int = 1, exact: bool = True) -> dict[s
         "own": own,
         "enemy": enemy,
         "missiles": {"incoming": incoming, "outgoing": outgoing},
-        "times": np.arange(0, FUTURE_S + 1e-6, EVERY * PHYSICS_DT_S),  # [K]: of the paths' points
+        "times": np.arange(0, FUTURE_S + 1e-6, EVERY * PHYSICS_DT_S),  # [K]: of the points of all paths
         "own_path": _ahead(own, Steering.hold(torch.tensor([_rudder(own)])))[0],  # [K, 3]: x, y, speed
         "enemy_path": _ahead(enemy, Steering.hold(torch.tensor([_rudder(enemy)])))[0],
         "escapes": _ahead(own, Steering.turning(escapes)),  # [2, K, 3]: left, right
-        "incoming": _chased(incoming, own),  # [missiles, K, 3], NaN from where one is slower than sound or has hit
+        "incoming": _chased(incoming, own),  # [missiles, K, 3], NaN after it is slower than sound or has hit
         "outgoing": _chased(outgoing, enemy),
-        "reach": _reach(enemy) if may_fire else [],  # of a missile that the enemy launches now, for each of TIMES_S
+        "reach": _reach(enemy) if may_fire else [],  # of an enemy missile launched now, for each of TIMES_S
         "contours": _contours(enemy, own) if may_fire else {},  # r_max, r_min, r_ne: [AZIMUTHS, 2] around the enemy
-        "threat": _ranges(enemy, own, exact),  # range, r_max, r_min, r_ne of the enemy's shot, had it a missile
-        "shot": _ranges(own, enemy, exact),  # and of one's own
+        "threat": _ranges(enemy, own, exact),  # range, r_max, r_min, r_ne of a shot of the enemy
+        "shot": _ranges(own, enemy, exact),  # and of an own shot
     }
 
 
 def scenes_of_game(states: Sequence[dict[str, Any]], side: int = 1, exact: bool = False) -> list[dict[str, Any]]:
-    """The scenes of a recorded game, each with the paths flown so far as "trails": {"own", "enemy"} of [T, 2]."""
+    """Return the scenes of a recorded game, each with the paths flown so far as "trails": {"own", "enemy"} of [T, 2]."""
     flown = {who: np.array([[s["aircraft"][k]["x"], s["aircraft"][k]["y"]] for s in states]) for who, k in _who(side)}
     return [
         scene_of(state, side, exact) | {"trails": {who: path[: index + 1] for who, path in flown.items()}}
@@ -81,12 +82,12 @@ def _vel(body: dict[str, Any]) -> Tensor:
 
 
 def _rudder(body: dict[str, Any]) -> float:
-    """As commanded last, from the load that it makes."""
+    """Return the last rudder command, from the load that it causes."""
     return float(np.clip(body["g_load"] * GRAVITY_MPS2 * FIGHTER.min_radius_m / max(body["speed"], 1.0) ** 2, -1, 1))
 
 
 def _ahead(body: dict[str, Any], steering: Steering) -> NDArray[Any]:
-    """Where a fighter at full throttle will be [M, K, 3]."""
+    """Return the path of a fighter at full throttle [M, K, 3]."""
     count = len(steering.held)
     thrust = torch.full((count,), NEVER, dtype=torch.int32)
     ticks = round(FUTURE_S / PHYSICS_DT_S)
@@ -96,7 +97,7 @@ def _ahead(body: dict[str, Any], steering: Steering) -> NDArray[Any]:
 
 
 def _escapes(own: dict[str, Any], threat: dict[str, Any]) -> Tensor:
-    """The turns [2], to the left and to the right, until the threat is dead astern."""
+    """Return the turns [2], to the left and to the right, that put the threat astern."""
     away = math.atan2(own["y"] - threat["y"], own["x"] - threat["x"])
     left = (away - own["angle"]) % (2 * math.pi)
     return torch.tensor([left, left - 2 * math.pi])
@@ -107,7 +108,7 @@ def _nearest(own: dict[str, Any], missiles: list[dict[str, Any]]) -> dict[str, A
 
 
 def _chased(missiles: list[dict[str, Any]], target: dict[str, Any]) -> NDArray[Any]:
-    """Where missiles will be if their target keeps its rudder; cut where they fall under Mach 1 with the engine out."""
+    """Return the paths of missiles if their target keeps its rudder, until they are under Mach 1 with the engine off."""
     ticks = round(FUTURE_S / PHYSICS_DT_S)
     if not missiles:
         return np.zeros((0, ticks // EVERY + 1, 3), np.float32)
@@ -120,7 +121,7 @@ def _chased(missiles: list[dict[str, Any]], target: dict[str, Any]) -> NDArray[A
         flown = chases(
             pos, vel, age, _pos(target).repeat(count, 1), _vel(target).repeat(count, 1), steering, ticks, EVERY
         ).numpy()
-    else:  # straight on
+    else:  # no target: straight
         flown = paths(MISSILE, pos, vel, Steering.hold(torch.zeros(count)), BURN_TICKS - age, ticks, EVERY).numpy()
     times = np.arange(flown.shape[1]) * EVERY * PHYSICS_DT_S
     burnt_out = np.array(ages_s)[:, None] + times > BURN_S
@@ -130,7 +131,7 @@ def _chased(missiles: list[dict[str, Any]], target: dict[str, Any]) -> NDArray[A
 
 
 def _reach(shooter: dict[str, Any]) -> list[dict[str, Any]]:
-    """The reachable sets of a missile launched now, in the plane."""
+    """Return the reachable sets of a missile launched now, in the plane."""
     cos, sin = math.cos(shooter["angle"]), math.sin(shooter["angle"])
     turned = np.array([[cos, sin], [-sin, cos]])
     place = np.array([shooter["x"], shooter["y"]])
@@ -146,7 +147,7 @@ def _table() -> ReachTable:
 
 
 def _contours(shooter: dict[str, Any], target: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    """How far the shooter reaches in every direction, against a target that flies as this one does."""
+    """Return the reach in every direction, against a target with this speed and heading."""
     line = torch.linspace(0, 2 * math.pi, AZIMUTHS + 1)[:-1]
     bearing, aspect = line - shooter["angle"], line + math.pi - target["angle"]
     own_speed, target_speed = (torch.full_like(line, body["speed"]) for body in (shooter, target))
@@ -156,7 +157,7 @@ def _contours(shooter: dict[str, Any], target: dict[str, Any]) -> dict[str, NDAr
 
 
 def _ranges(shooter: dict[str, Any], target: dict[str, Any], exact: bool) -> dict[str, float]:
-    """The ranges of a launch now, in m."""
+    """Return the ranges of a launch now, in m."""
     geometry, distance = Geometry.between(_pos(shooter), _vel(shooter), _pos(target), _vel(target))
     if exact:
         found = envelope(geometry)
@@ -167,7 +168,7 @@ def _ranges(shooter: dict[str, Any], target: dict[str, Any], exact: bool) -> dic
 
 
 def _look_up(geometry: Geometry) -> dict[str, Tensor]:
-    """The ranges [P] of the table."""
+    """Return the ranges [P] of the table."""
     bearing, aspect = (pseudo_angle(torch.cos(x), torch.sin(x)) for x in (geometry.bearing, geometry.aspect))
     found = _table().lookup_all(geometry.own_speed, geometry.target_speed, bearing, aspect)
     return {name: found[:, CHANNELS.index(name)] for name in RANGES}

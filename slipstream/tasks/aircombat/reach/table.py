@@ -1,8 +1,8 @@
-"""How far a missile reaches, looked up: ranges over the geometry of a launch, computed once and interpolated.
+"""ReachTable: the reach of a missile over the geometry of a launch, computed once and interpolated.
 
-A launch is told by four numbers: the shooter's speed, the target's speed, the bearing of the target off the shooter's nose and its
-aspect, the angle of the shooter off the target's nose (0: it comes straight at you). Mirrored launches are alike, so the
-bearing is held from 0 to 180° and the aspect from -180° to 180°.
+A launch geometry has four numbers: the speeds of shooter and target, the bearing of the target off the shooter's nose, and the aspect,
+the angle of the shooter off the target's nose (0: it flies straight at the shooter). Mirrored launches are equal, so the bearing covers
+0 to 180° and the aspect -180° to 180°.
 """
 
 from __future__ import annotations
@@ -17,24 +17,17 @@ from torch import Tensor
 
 from slipstream.tasks.aircombat.reach.flights import LONGEST_S
 
-CHANNELS = (
-    "r_max",
-    "r_min",
-    "r_ne",
-    "time_quarter",
-    "time_half",
-    "time_full",
-)  # what `reach.envelope` finds; 0 where there is none
-TIMED_SHARES = (0.25, 0.5, 0.99)  # of r_max: the launches that the three times are of
-SPEED_LIMITS_MPS = (150.0, 550.0)  # of both; beyond, the nearest is taken
+CHANNELS = ("r_max", "r_min", "r_ne", "time_quarter", "time_half", "time_full")  # of `envelope`; 0 where there is none
+TIMED_SHARES = (0.25, 0.5, 0.99)  # of r_max: the launches of the three times
+SPEED_LIMITS_MPS = (150.0, 550.0)  # of both; outside, the nearest is used
 SHIPPED = Path(__file__).parent / "reach.npz"
-UNITS = (2.0, 2.0, 2.0, 0.004, 0.004, 0.004)  # m and s: a file holds whole multiples of them, 16 bits each
+UNITS = (2.0, 2.0, 2.0, 0.004, 0.004, 0.004)  # m and s: a file stores multiples of them in 16 bits
 
 
 def pseudo_angle(cos: Tensor, sin: Tensor) -> Tensor:
-    """A stand-in for the angle of (cos, sin) in [-2, 2] that grows with it: 0 at 0°, ±0.5 at ±45°, ±1 at ±90°, ±2 at ±180°.
+    """Return a monotonic stand-in for the angle of (cos, sin), in [-2, 2]: 0 at 0°, ±0.5 at ±45°, ±1 at ±90°, ±2 at ±180°.
 
-    It needs no arctangent, which native code and kernels would each round in their own way.
+    It needs no arctangent, which native code and kernels round differently.
     """
     size = cos.abs() + sin.abs()
     share = 1 - cos / size.clamp(min=1e-12)
@@ -42,7 +35,7 @@ def pseudo_angle(cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def angle_of(pseudo: Tensor) -> Tensor:
-    """The angle (rad) that `pseudo_angle` gives `pseudo` for."""
+    """Return the angle (rad) of a pseudo-angle: the inverse of `pseudo_angle`."""
     cos = 1 - pseudo.abs()
     return torch.atan2(torch.sign(pseudo) * (1 - cos.abs()), cos)
 
@@ -52,25 +45,25 @@ class ReachTable:
     """Ranges on a grid, even in both speeds and in the pseudo-angles of bearing and aspect."""
 
     values: Tensor  # [channels, own speeds, target speeds, bearings, aspects] float32, m and s; see CHANNELS
-    _rows: Tensor = field(init=False, repr=False)  # [points, channels]: the channels of one point lie together
+    _rows: Tensor = field(init=False, repr=False)  # [points, channels]
 
     def __post_init__(self) -> None:
         self._rows = self.values.flatten(1).T.contiguous()
 
     @classmethod
     def load(cls, path: Path = SHIPPED, device: torch.device | str = "cpu") -> ReachTable:
-        """The table of a file, by default the one that ships with the package."""
+        """Read a table from a file (default: the one shipped with the package)."""
         with np.load(path) as file:
             values = file["values"] * _units()
         return cls(torch.from_numpy(values).to(device).contiguous())
 
     def save(self, path: Path = SHIPPED) -> None:
-        """Writes the table."""
+        """Write the table to a file."""
         np.savez_compressed(path, values=np.round(self.values.cpu().numpy() / _units()).astype(np.uint16))
 
     @staticmethod
     def grid(own_speeds: int, target_speeds: int, bearings: int, aspects: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Own speed, target speed (m/s), bearing and aspect (rad) of every point, each of the four numbers' shape, float64."""
+        """Return own speed, target speed (m/s), bearing and aspect (rad) of every grid point, float64."""
         low, high = SPEED_LIMITS_MPS
         axes = (
             torch.linspace(low, high, own_speeds, dtype=torch.float64),
@@ -84,7 +77,7 @@ class ReachTable:
     def lookup(
         self, own_speed: Tensor, target_speed: Tensor, bearing: Tensor, aspect: Tensor, channel: int = 0
     ) -> Tensor:
-        """One channel [...], interpolated linearly on all four axes; bearing and aspect are pseudo-angles."""
+        """Interpolate one channel [...] linearly on all four axes; bearing and aspect are pseudo-angles."""
         flat = self.values[channel].flatten()
         total = torch.zeros_like(own_speed)
         for index, weight in self._corners(own_speed, target_speed, bearing, aspect):
@@ -92,7 +85,7 @@ class ReachTable:
         return total
 
     def lookup_all(self, own_speed: Tensor, target_speed: Tensor, bearing: Tensor, aspect: Tensor) -> Tensor:
-        """All channels [..., channels] at once."""
+        """Interpolate all channels [..., channels]."""
         total = self._rows.new_zeros((*own_speed.shape, len(self.values)))
         for index, weight in self._corners(own_speed, target_speed, bearing, aspect):
             total = total + weight[..., None] * self._rows[index]
@@ -101,7 +94,7 @@ class ReachTable:
     def _corners(
         self, own_speed: Tensor, target_speed: Tensor, bearing: Tensor, aspect: Tensor
     ) -> list[tuple[Tensor, Tensor]]:
-        """The 16 grid points around a geometry: their places in a channel, and what each weighs."""
+        """Return the 16 grid points around a geometry: index in a channel, and weight."""
         low, high = SPEED_LIMITS_MPS
         mirrored = bearing < 0
         aspect = torch.where(mirrored, -aspect, aspect)
@@ -127,9 +120,9 @@ class ReachTable:
 
 
 def time_between(channels: Tensor, distance: Tensor) -> Tensor:
-    """How long [...] (s) a missile flies to a target that keeps its velocity, from what `lookup_all` found [..., channels].
+    """Return the flight time [...] (s) to a target that keeps its velocity, from the result of `lookup_all` [..., channels].
 
-    Between the times of the table, and from none at no distance, it is taken to grow evenly. LONGEST_S where it does not get there.
+    Piecewise linear between the times of the table and 0 at distance 0. LONGEST_S where the missile does not get there.
     """
     share = distance / channels[..., 0].clamp(min=1.0)
     time, near, before = torch.zeros_like(share), 0.0, torch.zeros_like(share)

@@ -1,4 +1,4 @@
-"""The picture of an evaluation: every flight over the obstacle field, seen from above, with the sun in the north-west."""
+"""The figure of an evaluation: all flights over the obstacle field, from above, with the sun in the north-west."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TIMEOUT, SUCCESS, COLLISION = 0, 1, 2
 OUTCOMES = ((SUCCESS, "goal reached", "#3ddbd9"), (COLLISION, "collided", "#ff5c5c"), (TIMEOUT, "timed out", "#ffc857"))
 MOVER = "#b794f6"
 FIELD = "#131b27"
-TRAIL_SHARE = 0.08  # of the flight's time: long enough to show a heading, too short to scribble over the map
-SHADOW_PER_M = 0.16  # length of a shadow, east and south, per metre of height
-POINTS_PER_PATH = 500  # more are not seen at 1,600 pixels
+TRAIL_SHARE = 0.08  # of the flight time: shows a heading without covering the map
+SHADOW_PER_M = 0.16  # length of a shadow to the east and south per metre of height
+POINTS_PER_PATH = 500  # more are not visible at 1,600 pixels
 
 
 def paths_to_goal(state: NDArray[Any], direction: NDArray[Any]) -> NDArray[Any]:
@@ -84,11 +84,22 @@ def flight_paths(
     map_half_m: float = 20.0,
     labels: Mapping[int, str] | None = None,
 ) -> Path:
-    """Draws N flights as a PNG.
+    """Draw N flights as a PNG.
 
-    boxes: [M, 5] x, y of the centre, half width in x and y, height, in m. paths: [T, N, 3] positions, NaN after the end.
-    outcome: [N] 0 timeout, 1 success, 2 collision. goals: [N, 2]. movers: [T, K, 3] with their widths [K], in m.
-    labels: other words for the outcomes.
+    Args:
+        path: of the PNG.
+        boxes: [M, 5] x, y of the centre, half width in x and y, height, in m.
+        paths: [T, N, 3] positions in m, NaN after the end.
+        outcome: [N] 0 timeout, 1 success, 2 collision.
+        goals: [N, 2] m.
+        movers: [T, K, 3] m.
+        widths: [K] m, of the movers.
+        title: of the figure.
+        map_half_m: half the side of the map.
+        labels: other labels of the outcomes.
+
+    Returns:
+        `path`.
     """
     boxes, paths, outcome, goals = (np.asarray(a, dtype=np.float64) for a in (boxes, paths, outcome, goals))
     _check_shapes(boxes, paths, outcome, goals, movers, widths)
@@ -121,11 +132,11 @@ def _check_shapes(boxes: Any, paths: Any, outcome: Any, goals: Any, movers: Any,
             f"{n} paths need outcome [{n}] and goals [{n}, 2], not {list(outcome.shape)} and {list(goals.shape)}"
         )
     if (movers is None) != (widths is None) or (movers is not None and np.shape(movers)[1:] != (np.size(widths), 3)):
-        raise ValueError("movers [T, K, 3] and widths [K] come together, with the same K")
+        raise ValueError("give both movers [T, K, 3] and widths [K] with the same K, or neither")
 
 
 def _view_half_m(paths: NDArray[Any], goals: NDArray[Any], map_half_m: float) -> float:
-    """Half of the side shown: the map, starts, goals and flights; a drone that flew off does not shrink the rest."""
+    """Return half the side of the view: map, starts, goals and flights, without drones that flew far away."""
     ends = np.concatenate((np.abs(paths[:1, :, :2]).ravel(), np.abs(goals).ravel()))
     flown = np.abs(paths[..., :2])
     needed, reach = (float(np.max(a[np.isfinite(a)], initial=map_half_m)) for a in (ends, flown))
@@ -148,7 +159,7 @@ def _draw_field(axes: Any, map_half_m: float) -> None:
 
 
 def _draw_boxes(axes: Any, boxes: NDArray[Any]) -> Any:
-    """Boxes shaded by height, each with its shadow; returns what a colour bar needs."""
+    """Draw boxes coloured by height, with shadows. Returns the mappable of the colour bar."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import LinearSegmentedColormap, Normalize
@@ -157,20 +168,14 @@ def _draw_boxes(axes: Any, boxes: NDArray[Any]) -> Any:
     heights = boxes[:, 4]
     low, high = (float(heights.min()), float(heights.max())) if len(boxes) else (0.0, 1.0)
     mappable = ScalarMappable(Normalize(low, max(high, low + 1e-3)), colours)
-    boxes = boxes[np.argsort(heights, kind="stable")]  # a tall box stands in front of a low one
+    boxes = boxes[np.argsort(heights, kind="stable")]  # tall boxes are in front of low ones
     x, y, half_x, half_y, height = boxes.T
     west, east, south, north = x - half_x, x + half_x, y - half_y, y + half_y
     shift = SHADOW_PER_M * height
     roof = [(west, south), (east, south), (east, north), (west, north)]
     far_west, far_east, far_south, far_north = west + shift, east + shift, south - shift, north - shift
-    shadow = [
-        (west, north),
-        (east, north),
-        (far_east, far_north),
-        (far_east, far_south),
-        (far_west, far_south),
-        (west, south),
-    ]
+    near, far = [(west, north), (east, north)], [(far_east, far_north), (far_east, far_south), (far_west, far_south)]
+    shadow = [*near, *far, (west, south)]
     axes.add_collection(PolyCollection(_polygons(shadow), facecolors="#05080d", edgecolors="none", alpha=0.6, zorder=1))
     axes.add_collection(
         PolyCollection(
@@ -181,30 +186,19 @@ def _draw_boxes(axes: Any, boxes: NDArray[Any]) -> Any:
 
 
 def _polygons(corners: list[tuple[NDArray[Any], NDArray[Any]]]) -> list[NDArray[Any]]:
-    """M polygons [corners, 2] from one pair of [M] arrays a corner."""
+    """Return M polygons [corners, 2] from one pair of [M] arrays per corner."""
     return list(np.stack([np.stack(corner, axis=-1) for corner in corners], axis=1))
 
 
 def _draw_movers(axes: Any, movers: NDArray[Any], widths: NDArray[Any]) -> None:
-    """Each moving obstacle where it ended, and the way it last went."""
+    """Draw each moving obstacle at its last position, with a trail."""
     from matplotlib.collections import EllipseCollection, LineCollection
 
     last = movers[-max(int(TRAIL_SHARE * len(movers)), 2) :, :, :2]
     axes.add_collection(LineCollection(list(last.swapaxes(0, 1)), colors=MOVER, linewidths=1.2, alpha=0.7, zorder=3))
-    axes.add_collection(
-        EllipseCollection(
-            widths,
-            widths,
-            np.zeros_like(widths),
-            units="xy",
-            offsets=last[-1],
-            offset_transform=axes.transData,
-            facecolors="#b794f6cc",
-            edgecolors="#e4d8ff",
-            linewidths=0.6,
-            zorder=6,
-        )  # fmt: skip
-    )
+    place: dict[str, Any] = {"units": "xy", "offsets": last[-1], "offset_transform": axes.transData, "zorder": 6}
+    style = {"facecolors": "#b794f6cc", "edgecolors": "#e4d8ff", "linewidths": 0.6}
+    axes.add_collection(EllipseCollection(widths, widths, np.zeros_like(widths), **place, **style))
 
 
 def _draw_goals(axes: Any, goals: NDArray[Any]) -> None:
@@ -213,7 +207,7 @@ def _draw_goals(axes: Any, goals: NDArray[Any]) -> None:
 
 
 def _draw_paths(axes: Any, paths: NDArray[Any], outcome: NDArray[Any]) -> None:
-    """Each flight as a thin line in a soft glow; those that failed lie on top, marked where they ended."""
+    """Draw each flight as a thin line with a glow; failed flights are on top, with a mark at their end."""
     from matplotlib.collections import LineCollection
 
     number = max(paths.shape[1], 1)
@@ -243,7 +237,7 @@ def _draw_paths(axes: Any, paths: NDArray[Any], outcome: NDArray[Any]) -> None:
 
 
 def _thinned(line: NDArray[Any]) -> NDArray[Any]:
-    """The points of [T, 2] before the first NaN, at most POINTS_PER_PATH of them, the first and the last among them."""
+    """Return at most POINTS_PER_PATH points of [T, 2] before the first NaN, with the first and the last."""
     bad = ~np.isfinite(line).all(axis=1)
     line = line[: int(bad.argmax())] if bad.any() else line
     if len(line) <= POINTS_PER_PATH:
@@ -254,15 +248,8 @@ def _thinned(line: NDArray[Any]) -> NDArray[Any]:
 def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bool, labels: Mapping[int, str]) -> None:
     from matplotlib.lines import Line2D
 
-    figure.text(
-        0.04,
-        0.967,
-        title,
-        color=INK,
-        fontsize=min(16.0, 16.0 * 52 / max(len(title), 1)),
-        fontweight="bold",
-        va="center",
-    )
+    size = min(16.0, 16.0 * 52 / max(len(title), 1))
+    figure.text(0.04, 0.967, title, color=INK, fontsize=size, fontweight="bold", va="center")
     handles, number = [], max(len(outcome), 1)
     for kind, label, colour in OUTCOMES:
         count = int((outcome == kind).sum())
@@ -278,7 +265,7 @@ def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bo
 
 
 def _write_footer(figure: Any, axes: Any, half_m: float, heights: Any) -> None:
-    """A scale on the left, the colours of the heights, where there are any, on the right."""
+    """Draw a scale on the left, and the colours of heights, if any, on the right."""
     step_m = _round_step(half_m / 3)
     width = 0.94 * step_m / (2 * half_m)
     scale = figure.add_axes((0.04, 0.03, width, 0.008))
@@ -297,6 +284,6 @@ def _write_footer(figure: Any, axes: Any, half_m: float, heights: Any) -> None:
 
 
 def _round_step(about: float) -> float:
-    """1, 2 or 5 times a power of ten, not above `about`."""
+    """Return 1, 2 or 5 times a power of ten, not above `about`."""
     power = 10.0 ** np.floor(np.log10(about))
     return float(max(factor * power for factor in (1, 2, 5) if factor * power <= about * (1 + 1e-9)))

@@ -1,4 +1,4 @@
-"""What makes the real world harder than the nominal one: sensor noise, late actions, wind, and drones that differ."""
+"""Disturbances: sensor noise, action latency, wind, and randomised drones."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from slipstream.tasks.navigation.physics.quadrotor import Variation
 
 @dataclass
 class DisturbanceConfig:
-    """Everything is off by default."""
+    """The settings of `env.disturbance.*`. All are off by default."""
 
     lidar_noise_m: float = 0.0  # standard deviation of each distance
-    lidar_dropout: float = 0.0  # share of beams that see nothing
+    lidar_dropout: float = 0.0  # share of beams that return no hit
     velocity_noise_mps: float = 0.0  # standard deviation of the velocity in `state`
-    latency_steps: int = 0  # an action comes up to this many decisions late, drawn for each episode
+    latency_steps: int = 0  # an action arrives up to this many decisions late, drawn per episode
     wind_mps2: float = 0.0  # standard deviation of gusts, as acceleration
     wind_change_s: float = 1.0  # their correlation time
-    mass_range: float = 0.0  # mass within 1 ± this, drawn for each episode
-    gain_range: float = 0.0  # velocity gain likewise
+    mass_range: float = 0.0  # relative mass within 1 ± this, drawn per episode
+    gain_range: float = 0.0  # relative velocity gain, likewise
 
     def __post_init__(self) -> None:
         for name in ("lidar_dropout", "mass_range", "gain_range"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"env.disturbance.{name} must lie in [0, 1), not {getattr(self, name)}")
+                raise ValueError(f"env.disturbance.{name} must be in [0, 1), not {getattr(self, name)}")
         if (
             min(self.lidar_noise_m, self.velocity_noise_mps, self.latency_steps, self.wind_mps2) < 0
             or self.wind_change_s <= 0
         ):
-            raise ValueError(f"disturbances must not be negative, nor the wind's time constant zero: {self}")
+            raise ValueError(
+                f"env.disturbance.*: values must not be negative and wind_change_s must be positive: {self}"
+            )
 
 
 class Disturbance:
-    """The disturbances of N drones. A setting that is 0 costs nothing and draws nothing."""
+    """The disturbances of N drones. A setting of 0 costs nothing and draws no random numbers."""
 
     state_names = ("clock", "mass", "gain", "push", "delay", "late")
 
@@ -52,18 +54,16 @@ class Disturbance:
         self.clock = torch.zeros((), dtype=torch.int64, device=device)
         nominal = Variation.none(num, device)
         self.mass, self.gain, self.push = nominal.mass, nominal.gain, nominal.push_mps2
-        self.delay = torch.zeros(num, dtype=torch.int64, device=device)  # decisions that an action comes late
-        self.late = torch.zeros(
-            config.latency_steps + 1, num, action_dim, device=device
-        )  # the last actions, newest first
+        self.delay = torch.zeros(num, dtype=torch.int64, device=device)  # latency of each drone, in decisions
+        self.late = torch.zeros(config.latency_steps + 1, num, action_dim, device=device)  # last actions, newest first
 
     @property
     def variation(self) -> Variation:
-        """The drones as the dynamics need them."""
+        """The parameters of the dynamics."""
         return Variation(self.mass, self.gain, self.push)
 
     def reset(self, mask: Tensor, episode: Tensor) -> None:
-        """Draws what holds for an episode, in the masked environments; `episode` [N] counts them."""
+        """Draw the parameters of a new episode in the masked environments; `episode` [N] counts episodes."""
         config = self.config
         if config.mass_range or config.gain_range or config.latency_steps:
             u = self._episode_random.uniform(episode, 3)
@@ -72,23 +72,23 @@ class Disturbance:
             self.delay.copy_(torch.where(mask, (u[:, 2] * (config.latency_steps + 1)).long(), self.delay))
             self.late.mul_(~mask[None, :, None])
 
-    def action(self, action: Tensor) -> Tensor:
-        """The action [N, A] that arrives now; call it once a decision."""
+    def delay_action(self, action: Tensor) -> Tensor:
+        """Return the action [N, A] that arrives now. Call it once per decision."""
         self.clock.add_(1)
         if not self.config.latency_steps:
             return action
         self.late.copy_(torch.cat((action[None], self.late[:-1])))
         return self.late.gather(0, self.delay[None, :, None].expand(1, -1, action.shape[1]))[0]
 
-    def blow(self, dt_s: float) -> None:
-        """Changes the wind (an Ornstein-Uhlenbeck process) over one decision of `dt_s`."""
+    def update_wind(self, dt_s: float) -> None:
+        """Advance the wind (an Ornstein-Uhlenbeck process) by one decision of `dt_s`."""
         if self.config.wind_mps2:
             keep = math.exp(-dt_s / self.config.wind_change_s)
             fresh = self.config.wind_mps2 * math.sqrt(1 - keep * keep)
             self.push.mul_(keep).add_(self._wind_random.normal(self.clock, 3), alpha=fresh)
 
-    def seen(self, distance: Tensor, range_m: float) -> Tensor:
-        """LiDAR distances [N, azimuths, elevations] as the sensor reports them."""
+    def lidar_reading(self, distance: Tensor, range_m: float) -> Tensor:
+        """Return LiDAR distances [N, azimuths, elevations] with noise and dropout."""
         shape, config = distance.shape, self.config
         if config.lidar_noise_m:
             noise = self._beam_random.normal(self.clock, shape[1] * shape[2]).view(shape)
@@ -98,8 +98,8 @@ class Disturbance:
             distance = torch.where(lost, range_m, distance)
         return distance
 
-    def felt(self, vel: Tensor) -> Tensor:
-        """The velocity [N, 3] as the state estimate reports it."""
+    def velocity_reading(self, vel: Tensor) -> Tensor:
+        """Return the velocity [N, 3] with noise."""
         if self.config.velocity_noise_mps:
             vel = vel + self.config.velocity_noise_mps * self._velocity_random.normal(self.clock, 3)
         return vel

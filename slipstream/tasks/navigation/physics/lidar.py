@@ -1,8 +1,7 @@
-"""LiDAR by analysis: the distance along fixed beams to boxes, the ground, and (optionally) moving boxes and pillars.
+"""Analytic LiDAR: distances along fixed beams to boxes, the ground, and (optionally) moving boxes and pillars.
 
-Three forms of one function. `scan_torch` is the plain one, for any device, and says what is computed; on a CPU `sensors_native.py` does
-the same in one parallel loop over drones, on CUDA `sensors_triton.py` in one kernel. `Lidar.scan` picks. A slow ray caster in
-tests/ is the oracle for all three.
+`scan_torch` is the reference form, for any device. `sensors_native.py` computes the same on a CPU in one parallel loop over drones,
+`sensors_triton.py` on CUDA in one kernel. A slow ray caster in the tests is the oracle for all three.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from torch import Tensor
 from slipstream.sim.devices import pick_backend
 from slipstream.tasks.navigation.physics.world import WorldGrid
 
-FAR_M = 1e4  # farther than any beam
+FAR_M = 1e4  # beyond the range of any beam
 
 
 @dataclass
 class LidarConfig:
-    """The beams: `azimuths` around, counter-clockwise from the drone's yaw, at each of the elevations."""
+    """The beams: `azimuths` directions, counter-clockwise from the drone's yaw, at each elevation."""
 
     range_m: float = 4.0
     azimuths: int = 36
@@ -30,14 +29,14 @@ class LidarConfig:
 
     def __post_init__(self) -> None:
         if self.range_m <= 0 or self.azimuths < 1 or not self.elevations_deg:
-            raise ValueError(f"LiDAR needs a positive range and at least one beam, not {self}")
+            raise ValueError(f"env.lidar needs a positive range_m and at least one beam, not {self}")
         if any(abs(e) > 80 for e in self.elevations_deg):
-            raise ValueError(f"LiDAR elevations must lie within ±80°, not {self.elevations_deg}")
+            raise ValueError(f"env.lidar.elevations_deg must be within ±80°, not {self.elevations_deg}")
 
 
 @dataclass
 class Movers:
-    """Moving things as the LiDAR sees them: upright boxes, and round pillars of diameter `width`."""
+    """Moving obstacles for the LiDAR: upright boxes, and round pillars of diameter `width`."""
 
     pos: Tensor  # [K, M, 3] centres
     width: Tensor  # [M]
@@ -46,15 +45,15 @@ class Movers:
 
 
 class Scan(NamedTuple):
-    """What one scan of N drones saw."""
+    """The result of one scan of N drones."""
 
     distance: Tensor  # [N, azimuths, elevations] m, at most the range
     nearest: Tensor  # [N] m
-    mean_log: Tensor  # [N], of the distances in m, none taken below 1e-6
+    mean_log: Tensor  # [N] mean log distance, distances clamped to at least 1e-6 m
 
 
 class Lidar:
-    """Scans one grid of worlds with fixed beams."""
+    """Fixed beams over one grid of worlds."""
 
     def __init__(self, config: LidarConfig, grid: WorldGrid, world_of: Tensor, backend: str = "auto") -> None:
         self.config = config
@@ -77,33 +76,30 @@ class Lidar:
             self._triton = sensors_triton.LidarScan(self)
 
     def scan(self, pos: Tensor, yaw: Tensor) -> Tensor:
-        """Distances [N, azimuths, elevations] to the static world and the ground, at most the range."""
+        """Return distances [N, azimuths, elevations] (m) to static obstacles and ground, at most the range."""
         return self.measure(pos, yaw).distance
 
     def measure(self, pos: Tensor, yaw: Tensor) -> Scan:
-        """The distances, and what a pilot needs of them first."""
+        """Return the distances with their minimum and mean log."""
         if self.backend == "native":
             return Scan(*self._native(pos, yaw))
         distance = self._triton(pos, yaw) if self.backend == "triton" else self.scan_torch(pos, yaw)
         return Scan(distance, distance.amin((1, 2)), distance.clamp(min=1e-6).log().mean((1, 2)))
 
     def scan_torch(self, pos: Tensor, yaw: Tensor) -> Tensor:
-        """The plain form of `scan`."""
-        boxes = self.grid.boxes[
-            self.world_of[:, None], self.grid.near[self.world_of, self.grid.cell_of(pos)].long()
-        ]  # [N, C, 5]
+        """The reference form of `scan`."""
+        near = self.grid.near[self.world_of, self.grid.cell_of(pos)].long()
+        boxes = self.grid.boxes[self.world_of[:, None], near]  # [N, C, 5]
         inv_x, inv_y = self._inverse_directions(yaw)
         enter, leave = _slab(boxes[..., 0] - pos[:, None, 0], boxes[..., 2], inv_x)
         enter_y, leave_y = _slab(boxes[..., 1] - pos[:, None, 1], boxes[..., 3], inv_y)
         enter = torch.maximum(enter, enter_y).clamp(min=0)  # [N, C, azimuths], in horizontal metres
         leave = torch.minimum(leave, leave_y)
-        below_top = (boxes[..., 4] - pos[:, None, 2])[
-            ..., None
-        ]  # the box stands on the ground, its top this far above the drone
+        below_top = (boxes[..., 4] - pos[:, None, 2])[..., None]  # height of the box's top above the drone
         out = []
         for tan, cos in zip(self.tan_el, self.cos_el, strict=True):
             first = enter
-            if tan < 0:  # a beam that comes in over the top may still come down on it
+            if tan < 0:  # a beam that enters above the top may still hit it
                 first = torch.maximum(enter, below_top / tan)
                 hit = first < leave
             else:
@@ -113,7 +109,7 @@ class Lidar:
         return torch.stack(out, -1)
 
     def scan_movers(self, pos: Tensor, yaw: Tensor, movers: Movers) -> Tensor:
-        """Distances [N, azimuths, elevations] to the moving things alone, at most the range."""
+        """Return distances [N, azimuths, elevations] (m) to moving obstacles only, at most the range."""
         rel = (movers.pos[self.world_of] if len(movers.pos) > 1 else movers.pos) - pos[:, None]  # [N, M, 3]
         inv_x, inv_y = self._inverse_directions(yaw)
         half = movers.width / 2
@@ -122,7 +118,7 @@ class Lidar:
         dir_x, dir_y = 1 / inv_x[:, None], 1 / inv_y[:, None]
         along = rel[..., 0, None] * dir_x + rel[..., 1, None] * dir_y
         off = rel[..., 0, None] * dir_y - rel[..., 1, None] * dir_x
-        chord = (half[:, None] ** 2 - off**2).clamp(min=0).sqrt()  # 0 where the beam passes by
+        chord = (half[:, None] ** 2 - off**2).clamp(min=0).sqrt()  # 0 where the beam misses
         round_ = movers.pillar[:, None]
         enter = torch.where(round_, along - chord, torch.maximum(box_in, box_in_y)).clamp(min=0)
         leave = torch.where(round_, along + chord, torch.minimum(box_out, box_out_y))
@@ -140,20 +136,20 @@ class Lidar:
         return torch.stack(out, -1)
 
     def _inverse_directions(self, yaw: Tensor) -> tuple[Tensor, Tensor]:
-        """1 / x and 1 / y of each beam's horizontal direction, [N, azimuths]; a beam along an axis is turned by 1e-6."""
+        """Return 1 / x and 1 / y of each beam's horizontal direction, [N, azimuths], limited to 1e6."""
         cos, sin = torch.cos(yaw)[:, None], torch.sin(yaw)[:, None]
         x = cos * self.cos_az - sin * self.sin_az
         y = sin * self.cos_az + cos * self.sin_az
         return 1 / torch.where(x.abs() < 1e-6, 1e-6, x), 1 / torch.where(y.abs() < 1e-6, 1e-6, y)
 
     def _capped(self, nearest: Tensor, pos: Tensor, tan: float, cos: float) -> Tensor:
-        """The horizontal distance `nearest` [N, azimuths] as a distance along the beam, no farther than ground and range."""
+        """Convert horizontal distances [N, azimuths] to distances along the beam, limited by ground and range."""
         if tan < 0:
             nearest = torch.minimum(nearest, (pos[:, 2] / -tan).clamp(min=0)[:, None])
         return (nearest / cos).clamp(max=self.config.range_m)
 
 
 def _slab(rel: Tensor, half: Tensor, inv: Tensor) -> tuple[Tensor, Tensor]:
-    """Where a beam enters and leaves the slab |x − rel| ≤ half, [N, boxes, azimuths]."""
+    """Return where a beam enters and leaves the slab |x − rel| ≤ half, [N, boxes, azimuths]."""
     a, b = (rel - half)[..., None] * inv[:, None], (rel + half)[..., None] * inv[:, None]
     return torch.minimum(a, b), torch.maximum(a, b)

@@ -1,4 +1,4 @@
-"""Moving obstacles: floating boxes and pillars that wander around their origins, one set a world, never reset with a drone."""
+"""Moving obstacles: floating boxes and pillars that roam around their origins, one set per world, never reset with a drone."""
 
 from __future__ import annotations
 
@@ -16,35 +16,22 @@ from slipstream.tasks.navigation.physics.lidar import Movers
 
 WIDTHS_M = (0.25, 0.5, 0.75, 1.0)  # in equal shares; the index is the width class a drone observes
 BOX_HEIGHT_M, PILLAR_HEIGHT_M = 1.0, 5.0
-TOP_M = 4.5  # boxes stay between the ground and this
+TOP_M = 4.5  # maximum height of boxes
 DRAWS_BEFORE_RELAXING = 200
 SEEN_COLUMNS = (
-    "unit_x",
-    "unit_y",
-    "unit_z",
-    "distance",
-    "height_offset",
-    "vel_x",
-    "vel_y",
-    "vel_z",
-    "width_class",
-    "floats",
+    *("unit_x", "unit_y", "unit_z", "distance", "height_offset"),
+    *("vel_x", "vel_y", "vel_z", "width_class", "floats"),
 )
 
 
 @dataclass
 class MovingObstaclesConfig:
-    """How many there are and how they move; `num_obstacles` is rounded down to a multiple of 8."""
+    """The settings of `env.dyn.*`."""
 
-    num_obstacles: int = 80  # rounded down to a multiple of 8; 0 is none
+    num_obstacles: int = 80  # rounded down to a multiple of 8; 0: none
     speed_mps: tuple[float, float] = (0.5, 1.5)
-    roam_m: tuple[float, float, float, float] = (
-        5.0,
-        5.0,
-        5.0,
-        4.0,
-    )  # how far goals lie from the origin: ±x, ±y, down, up
-    redraw_s: float = 2.0  # speed and heading change this often
+    roam_m: tuple[float, float, float, float] = (5.0, 5.0, 5.0, 4.0)  # goals around the origin: ±x, ±y, down, up
+    redraw_s: float = 2.0  # time between changes of speed and heading
 
     def __post_init__(self) -> None:
         if self.num_obstacles < 0 or 0 < self.num_obstacles < 8:
@@ -54,7 +41,7 @@ class MovingObstaclesConfig:
 
 
 def spread_evenly(rng: np.random.Generator, count: int, half_m: float) -> np.ndarray:
-    """`count` points [count, 2] in ±half_m, apart by 2·sqrt(area quarter / count), relaxed where no place is left."""
+    """Return points [count, 2] in ±half_m at least 2·half_m/sqrt(count) apart, or less where no place is left."""
     points = np.zeros((count, 2))
     for i in range(count):
         apart = 2 * math.sqrt(half_m * half_m / count)
@@ -69,15 +56,15 @@ def spread_evenly(rng: np.random.Generator, count: int, half_m: float) -> np.nda
 
 
 class SeenObstacles(NamedTuple):
-    """What a drone's detector reports of the k nearest obstacles."""
+    """The k nearest obstacles as a drone's detector reports them."""
 
     rows: Tensor  # [N, k, 10], the columns of SEEN_COLUMNS; zeros where one is out of range or missing
-    clearance: Tensor  # [N, k] m, less half the width; the range where it is out of range or missing
-    hit: Tensor  # [N] bool: one of them is nearer than the margin
+    clearance: Tensor  # [N, k] m, distance minus half the width; the range where one is out of range or missing
+    hit: Tensor  # [N] bool: one of them is within the margin
 
 
 class MovingObstacles:
-    """M obstacles in each of K worlds: the first half boxes, the second pillars, width classes in turn."""
+    """M obstacles in each of K worlds: boxes in the first half, pillars in the second, width classes in turn."""
 
     state_names = ("pos", "vel", "goal", "clock")
 
@@ -124,10 +111,10 @@ class MovingObstacles:
         self._high = torch.tensor((map_half_m, map_half_m, TOP_M), device=device)
 
     def advance(self) -> None:
-        """One physics step."""
+        """Take one physics step."""
         if not self.count:
             return
-        if self._backend == "native" and self._goes_straight_on():  # most steps need no more; a look is free on a CPU
+        if self._backend == "native" and self._keeps_course():  # most steps; checking costs nothing on a CPU
             self.pos.add_(self.vel, alpha=self.dt_s)
             self.clock.add_(1)
             return
@@ -138,27 +125,24 @@ class MovingObstacles:
         self.goal.copy_(torch.where(arrived, goal, self.goal))
         way = self.goal - self.pos
         slow, fast = self.config.speed_mps
-        vel = (
-            (slow + (fast - slow) * u[..., 3:])
-            * way
-            / torch.linalg.vector_norm(way, dim=-1, keepdim=True).clamp(min=1e-6)
-        )
+        length = torch.linalg.vector_norm(way, dim=-1, keepdim=True).clamp(min=1e-6)
+        vel = (slow + (fast - slow) * u[..., 3:]) * way / length
         self.vel.copy_(torch.where(self.clock % self._redraw_steps == 0, vel, self.vel))
         self.pos.add_(self.vel, alpha=self.dt_s)
         self.clock.add_(1)
 
     def _arrived(self) -> Tensor:
-        """Which are near their goals [K, M, 1]."""
+        """Return which obstacles are near their goals [K, M, 1]."""
         return torch.linalg.vector_norm(self.goal - self.pos, dim=-1, keepdim=True) < 0.5
 
-    def _goes_straight_on(self) -> bool:
-        """Whether this step changes no goal and no velocity."""
+    def _keeps_course(self) -> bool:
+        """Return whether this step changes no goal and no velocity."""
         return bool(self.clock % self._redraw_steps) and not bool(self._arrived().any())
 
     def sense(
         self, pos: Tensor, heading: Tensor, world_of: Tensor, k: int, range_m: float, margin_m: float
     ) -> SeenObstacles:
-        """The k nearest obstacles by horizontal distance, seen by drones at `pos` [N, 3] in the frame of `heading` [N, 2]."""
+        """Return the k nearest obstacles by horizontal distance, for drones at `pos` [N, 3] in the frame of `heading` [N, 2]."""
         if self._backend == "native":
             from slipstream.tasks.navigation.physics import sensors_native
 
@@ -167,9 +151,8 @@ class MovingObstacles:
             )
         index, across = self.nearest(pos, world_of, min(k, self.count))
         place = self.properties().index_select(0, (index + world_of[:, None] * self.count).flatten())
-        x, y, z, vel_x, vel_y, vel_z, width, height, width_class, floats = place.view(*index.shape, -1).unbind(
-            -1
-        )  # each [N, k]
+        columns = place.view(*index.shape, -1).unbind(-1)  # [N, k] each
+        x, y, z, vel_x, vel_y, vel_z, width, height, width_class, floats = columns
         x, y, z = x - pos[:, 0:1], y - pos[:, 1:2], (z - pos[:, 2:3]) * floats  # a pillar counts as 2-D
         distance = torch.sqrt(across.square() + z.square())
         near = across <= range_m
@@ -186,7 +169,7 @@ class MovingObstacles:
         return SeenObstacles(rows, torch.nn.functional.pad(clearance, (0, missing), value=range_m), hit)
 
     def nearest(self, pos: Tensor, world_of: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Indices and horizontal distances [N, k] of the k obstacles nearest to each drone, nearest first."""
+        """Return indices and horizontal distances [N, k] of the k nearest obstacles, nearest first."""
         if self._backend == "triton":
             from slipstream.tasks.navigation.physics import sensors_triton
 
@@ -194,15 +177,15 @@ class MovingObstacles:
         return self.nearest_torch(pos, world_of, k)
 
     def nearest_torch(self, pos: Tensor, world_of: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The plain form of `nearest`."""
+        """The reference form of `nearest`."""
         there = self.pos[world_of, :, :2] if self.worlds > 1 else self.pos[..., :2]
         distance, index = torch.linalg.vector_norm(there - pos[:, None, :2], dim=-1).topk(k, dim=1, largest=False)
         return index, distance
 
     def properties(self) -> Tensor:
-        """One row an obstacle [K * M, 10]: position, velocity, width, height, width class, 1 if it floats (a box)."""
+        """Return one row per obstacle [K * M, 10]: position, velocity, width, height, width class, 1 for a floating box."""
         return torch.cat((self.pos.view(-1, 3), self.vel.view(-1, 3), self._fixed), 1)
 
     def as_movers(self) -> Movers:
-        """What the LiDAR sees of them."""
+        """Return the obstacles for `Lidar.scan_movers`."""
         return Movers(self.pos, self.width, self.height, self.pillar)

@@ -1,4 +1,4 @@
-"""Two models of a drone that follows velocity commands: a first-order lag, and a rigid quadrotor under a geometric controller."""
+"""Two drone models that follow velocity commands: a first-order lag, and a rigid quadrotor with a geometric controller."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 from slipstream.sim.frames import quat_from_yaw, quat_rotate_by, quat_to_matrix
 
 GRAVITY_MPS2 = 9.81
-VELOCITY_GAIN = 2.2  # 1/s, of the controller; its inverse is the lag's time constant
+VELOCITY_GAIN = 2.2  # 1/s, of the controller; its inverse is the time constant of the lag
 
 
 @dataclass
 class Variation:
-    """How each drone differs from the nominal one; ones and zeros where nothing was randomised."""
+    """The difference of each drone from the nominal one; ones and zeros without randomisation."""
 
     mass: Tensor  # [N] times the nominal mass, unknown to the controller
     gain: Tensor  # [N] times the nominal velocity gain
@@ -24,12 +24,12 @@ class Variation:
 
     @classmethod
     def none(cls, num: int, device: torch.device | str) -> Variation:
-        """The nominal drone."""
+        """Return nominal drones."""
         return cls(torch.ones(num, device=device), torch.ones(num, device=device), torch.zeros(num, 3, device=device))
 
 
 class VelocityLag:
-    """The drone's velocity closes the gap to the command with time constant 1 / 2.2 s; its yaw stays where it was set."""
+    """The velocity follows the command with time constant 1 / 2.2 s; the yaw is constant within an episode."""
 
     state_names: tuple[str, ...] = ("pos", "vel", "yaw")
 
@@ -40,13 +40,13 @@ class VelocityLag:
         self.yaw = torch.zeros(num, device=device)
 
     def reset(self, mask: Tensor, pos: Tensor, yaw: Tensor) -> None:
-        """Puts the masked drones at `pos` [N, 3], at rest, facing `yaw` [N]."""
+        """Place the masked drones at `pos` [N, 3] (m), at rest, facing `yaw` [N] (rad)."""
         self.pos.copy_(torch.where(mask[:, None], pos, self.pos))
         self.vel.mul_(~mask[:, None])
         self.yaw.copy_(torch.where(mask, yaw, self.yaw))
 
     def advance(self, command: Tensor, variation: Variation) -> None:
-        """One physics step towards the velocity `command` [N, 3] (m/s, world axes)."""
+        """Take one physics step towards the velocity `command` [N, 3] (m/s, world axes)."""
         gain = (VELOCITY_GAIN * variation.gain / variation.mass)[:, None]
         self.vel.add_(gain * (command - self.vel) + variation.push_mps2, alpha=self.dt_s)
         self.pos.add_(self.vel, alpha=self.dt_s)
@@ -54,7 +54,7 @@ class VelocityLag:
 
 @dataclass(frozen=True)
 class Airframe:
-    """NavRL's Hummingbird and the gains of its controller."""
+    """The parameters of NavRL's Hummingbird and its controller."""
 
     mass_kg: float = 0.716
     inertia: tuple[float, float, float] = (0.007, 0.007, 0.012)  # kg m²
@@ -62,19 +62,19 @@ class Airframe:
     force_constant: float = 8.54858e-6  # N s²
     moment_constant: float = 1.36777e-7  # N m s²
     max_rotor_rad_s: float = 838.0
-    throttle_closing: float = 0.43  # share of the gap to the commanded throttle closed in one step
+    throttle_closing: float = 0.43  # share of the throttle error closed per step
     attitude_gain: tuple[float, float, float] = (0.7, 0.7, 0.035)  # N m / rad
     rate_gain: tuple[float, float, float] = (0.1, 0.1, 0.025)  # N m s / rad
     rotor_angles: tuple[float, ...] = (0.0, math.pi / 2, math.pi, 3 * math.pi / 2)  # + layout
     rotor_spin: tuple[float, ...] = (-1.0, 1.0, -1.0, 1.0)
-    # A full reversal of the vertical command asks for 0.1 g of thrust, where the direction of thrust means little, and tilts
-    # beyond 80°. The demand is kept to what a real autopilot allows; commands of ordinary flight are not touched.
+    # A full reversal of the vertical command would demand 0.1 g of thrust and tilts beyond 80°. The demand is limited as in a real
+    # autopilot; commands of ordinary flight are unchanged.
     least_lift_g: float = 0.3
     max_tilt_deg: float = 60.0
 
 
 class Quadrotor:
-    """A rigid body with four rotors, flown by a Lee geometric controller that tracks velocity and holds yaw."""
+    """A rigid body with four rotors and a Lee geometric controller that tracks velocity and holds yaw."""
 
     state_names: tuple[str, ...] = ("pos", "vel", "quat", "omega", "throttle", "yaw_held")
 
@@ -96,19 +96,19 @@ class Quadrotor:
         self._inertia = make(*frame.inertia)
         self._attitude_gain, self._rate_gain = make(*frame.attitude_gain), make(*frame.rate_gain)
         angle, spin = torch.tensor(frame.rotor_angles), torch.tensor(frame.rotor_spin)
-        drag = frame.moment_constant / frame.force_constant  # N m of yaw for each N of thrust
+        drag = frame.moment_constant / frame.force_constant  # N m of yaw per N of thrust
         rows = (frame.arm_m * torch.sin(angle), -frame.arm_m * torch.cos(angle), -drag * spin, torch.ones_like(angle))
         wrench = torch.stack(rows)  # [4, 4]: rotor thrusts (N) to torques and lift
         self._wrench, self._mixer = wrench.to(device), torch.linalg.inv(wrench.double()).float().to(device)
 
     @property
     def yaw(self) -> Tensor:
-        """The heading of the body's x axis [N], rad."""
+        """The heading of the body's x axis [N] (rad)."""
         w, x, y, z = self.quat.unbind(-1)
         return torch.atan2(2 * (x * y + w * z), 1 - 2 * (y * y + z * z))
 
     def reset(self, mask: Tensor, pos: Tensor, yaw: Tensor) -> None:
-        """Puts the masked drones at `pos` [N, 3], level and hovering, facing `yaw` [N]."""
+        """Place the masked drones at `pos` [N, 3] (m), level and hovering, facing `yaw` [N] (rad)."""
         col = mask[:, None]
         self.pos.copy_(torch.where(col, pos, self.pos))
         self.vel.mul_(~col)
@@ -118,7 +118,7 @@ class Quadrotor:
         self.yaw_held.copy_(torch.where(mask, yaw, self.yaw_held))
 
     def advance(self, command: Tensor, variation: Variation) -> None:
-        """One physics step towards the velocity `command` [N, 3] (m/s, world axes)."""
+        """Take one physics step towards the velocity `command` [N, 3] (m/s, world axes)."""
         rotation = quat_to_matrix(self.quat)
         thrust = self._controller(command, rotation, variation.gain)
         target = (thrust / self._max_thrust).clamp(0, 1).sqrt()
@@ -134,7 +134,7 @@ class Quadrotor:
         self.pos.add_(self.vel, alpha=self.dt_s)
 
     def _controller(self, command: Tensor, rotation: Tensor, gain: Tensor) -> Tensor:
-        """The thrust [N, 4] (N) asked of each rotor."""
+        """Return the thrust [N, 4] (N) demanded of each rotor."""
         frame = self.airframe
         wanted = (VELOCITY_GAIN * gain)[:, None] * (command - self.vel)  # acceleration
         up = (wanted[:, 2:] + GRAVITY_MPS2).clamp(min=frame.least_lift_g * GRAVITY_MPS2)

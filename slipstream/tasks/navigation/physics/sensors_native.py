@@ -1,6 +1,6 @@
-"""The CPU's hot loops as parallel native code (numba): one pass over drones, no temporaries.
+"""The sensors as parallel native code (numba) for a CPU: one pass over drones, no temporaries.
 
-Each does what its plain PyTorch form does (in `Lidar` and `MovingObstacles`), to float32 rounding.
+They compute what the PyTorch forms in `Lidar` and `MovingObstacles` compute, to float32 rounding.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _scan(  # pragma: no cover
             gap_x, gap_y = max(abs(rx) - hx, np.float32(0)), max(abs(ry) - hy, np.float32(0))
             if gap_x * gap_x + gap_y * gap_y > range_m * range_m:
                 continue
-            # only the beams that can meet the circle around the box
+            # only the beams that can hit the circle around the box
             around = hx * hx + hy * hy
             d2 = rx * rx + ry * ry
             first, number = 0, beams
@@ -122,10 +122,10 @@ class LidarScan:
         )
 
     def __call__(self, pos: Tensor, yaw: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Distances [N, azimuths, elevations], the nearest of each drone [N], and the mean of their logarithms [N]."""
+        """Return distances [N, azimuths, elevations], the minimum [N], and the mean log [N]."""
         n = len(pos)
         out, nearest, mean_log = torch.empty(n, *self._shape), torch.empty(n), torch.empty(n)
-        # a NaN would index the grid anywhere; such a drone scans from far away, where nothing is
+        # NaN would be an invalid grid index: such a drone scans from far away, where nothing is
         pos, yaw = torch.nan_to_num(pos, 1e4, 1e4, -1e4), torch.nan_to_num(yaw)
         _scan(
             pos.contiguous().numpy(),
@@ -188,7 +188,7 @@ def _sense(
 def sense(
     pos: Tensor, heading: Tensor, world_of: Tensor, table: Tensor, count: int, k: int, range_m: float, margin_m: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`MovingObstacles.sense` for CPU tensors; `table` are their properties, `count` rows a world."""
+    """`MovingObstacles.sense` for CPU tensors; `table` holds their properties, `count` rows per world."""
     n = len(pos)
     rows, clearance, hit = torch.empty(n, k, table.shape[1]), torch.empty(n, k), torch.empty(n, dtype=torch.bool)
     inputs = (pos.contiguous().numpy(), heading.contiguous().numpy(), world_of.numpy(), table.numpy())

@@ -1,6 +1,6 @@
-"""The GPU's hot loops as Triton kernels: each a whole sensor in one launch, where plain PyTorch needs a hundred.
+"""The sensors as Triton kernels: one launch per sensor, where plain PyTorch needs about a hundred.
 
-Each does what its plain PyTorch form does (`Lidar.scan_torch`, `MovingObstacles.nearest_torch`), to float32 rounding.
+They compute what `Lidar.scan_torch` and `MovingObstacles.nearest_torch` compute, to float32 rounding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @triton.jit
-def _scan(  # one lane for each beam azimuth of each drone, all elevations at once
+def _scan(  # one lane per drone and azimuth, all elevations at once
     pos, yaw, world_of, boxes, near, count, cos_az, sin_az, tan_el, cos_el, out,
     lanes, half_m, cells, most_near, num_boxes, range_m,
     BEAMS: tl.constexpr, LEVELS: tl.constexpr, LEVELS_PADDED: tl.constexpr, BLOCK: tl.constexpr,
@@ -73,7 +73,7 @@ class LidarScan:
         self._cos = torch.tensor(lidar.cos_el, device=device)
 
     def __call__(self, pos: Tensor, yaw: Tensor) -> Tensor:
-        """Distances [N, azimuths, elevations]."""
+        """Return distances [N, azimuths, elevations]."""
         lidar, grid, config = self._lidar, self._lidar.grid, self._lidar.config
         beams, levels = config.azimuths, len(config.elevations_deg)
         out = torch.empty(len(pos), beams, levels, device=pos.device)
@@ -119,7 +119,7 @@ def _nearest(
 
 
 def nearest(pos: Tensor, world_of: Tensor, movers: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Indices and horizontal distances [N, k] of the k movers [K, M, 3] nearest to each drone, nearest first."""
+    """Return indices and horizontal distances [N, k] of the k movers [K, M, 3] nearest to each drone, nearest first."""
     num, count = len(pos), movers.shape[1]
     index = torch.empty(num, k, dtype=torch.int64, device=pos.device)
     distance = torch.empty(num, k, device=pos.device)

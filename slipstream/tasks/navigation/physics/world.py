@@ -1,6 +1,6 @@
-"""The static world: blocks on a height field after NavRL's placement rule, as boxes, with a grid that finds the near ones.
+"""The static world: blocks placed by NavRL's rule on a height field, as boxes, with a grid to find near boxes.
 
-Seeded with NumPy alone, so that a seed gives the same world on every device.
+Seeded with NumPy only, so that a seed gives the same world on every device.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 CELL_M = 0.1  # the height field's cell
-BLOCK_CELLS = (4, 8)  # sides of a block, each drawn alike
-CORNER_EVERY = 4  # corners lie on every 4th cell
+BLOCK_CELLS = (4, 8)  # sides of a block, with equal probability
+CORNER_EVERY = 4  # corners are on every 4th cell
 HEIGHT_BANDS_M = ((1.0, 1.5), (1.5, 2.0), (2.0, 4.0), (4.0, 6.0))
 HEIGHT_BAND_SHARES = (0.10, 0.15, 0.20, 0.55)
 REFUSED_GAP_CELLS = (2, 10)  # a placement this near to an earlier block is refused
-MAX_DRAWS = 100_000  # then any place will do
+MAX_DRAWS = 100_000  # then any place is accepted
 
 
 def place_blocks(seed: int, count: int, map_half_m: float = 20.0) -> tuple[np.ndarray, np.ndarray]:
-    """Corners and sides in cells [count, 4] (x, y, width, length) and heights in m [count], in the order of placement."""
+    """Return corners and sides in cells [count, 4] (x, y, width, length) and heights [count] (m), in placement order."""
     rng = np.random.default_rng(seed)
     cells = round(2 * map_half_m / CELL_M)
     blocks = np.zeros((count, 4), np.int64)
@@ -34,7 +34,7 @@ def place_blocks(seed: int, count: int, map_half_m: float = 20.0) -> tuple[np.nd
 
 
 def _draw_block(rng: np.random.Generator, earlier: np.ndarray, cells: int) -> np.ndarray:
-    """The first draw that the placement rule accepts (about the third, at NavRL's density), or the last of MAX_DRAWS."""
+    """Return the first draw that the placement rule accepts (about the third at NavRL's density), or the last one."""
     block = np.zeros(4, np.int64)
     for _ in range(MAX_DRAWS):
         width, length = (BLOCK_CELLS[rng.integers(0, len(BLOCK_CELLS))] for _ in range(2))
@@ -42,7 +42,7 @@ def _draw_block(rng: np.random.Generator, earlier: np.ndarray, cells: int) -> np
             min(int(rng.integers(0, cells // CORNER_EVERY)) * CORNER_EVERY, cells - side) for side in (width, length)
         )
         block[:] = x, y, width, length
-        # gaps are measured as NavRL does: between corners, less the new block's own sides
+        # as in NavRL: gaps between corners, minus the new block's own sides
         gap_x = np.abs(earlier[:, 0] - x) - width
         gap_y = np.abs(earlier[:, 1] - y) - length
         square = gap_x * gap_x + gap_y * gap_y
@@ -53,11 +53,11 @@ def _draw_block(rng: np.random.Generator, earlier: np.ndarray, cells: int) -> np
 
 
 def boxes_of(blocks: np.ndarray, heights: np.ndarray, map_half_m: float = 20.0) -> np.ndarray:
-    """The solid boxes [M, 5] (x, y, half width, half length, height; m) of the mesh that the blocks' height field becomes.
+    """Return the solid boxes [M, 5] (x, y, half width, half length, height; m) of the blocks' height-field mesh.
 
-    A height belongs to a node, and a face is solid where all four of its nodes are raised: a block of w cells is w − 1 cells
-    wide, blocks that touch leave no slit, and a later block overwrites an earlier one. Faces of one height are merged into
-    rectangles, so a block that stands alone is one box.
+    Heights belong to nodes, and a face is solid where all four of its nodes are raised: a block of w cells is w − 1 cells wide,
+    touching blocks leave no slit, and a later block overwrites an earlier one. Faces of one height are merged into rectangles, so
+    a separate block is one box.
     """
     cells = round(2 * map_half_m / CELL_M)
     nodes = np.zeros((cells, cells), np.int64)  # height in tenths of a metre
@@ -83,12 +83,14 @@ def boxes_of(blocks: np.ndarray, heights: np.ndarray, map_half_m: float = 20.0) 
 
 @dataclass
 class WorldGrid:
-    """K static worlds on one device, and for each square metre of them the boxes within LiDAR range of it.
+    """K static worlds on one device, with the boxes within LiDAR range of each square metre.
 
-    Outside the grid nothing is in range: its outermost cells are empty, and positions are clamped to them.
+    The outermost cells are empty: positions outside the grid are clamped to them.
     """
 
-    boxes: Tensor  # [K, M + 1, 5] float32 (x, y, half width, half length, height); the last, and any padding, lies far away
+    boxes: (
+        Tensor  # [K, M + 1, 5] float32 (x, y, half width, half length, height); the last, and any padding, is far away
+    )
     near: Tensor  # [K, G * G, C] int32: the boxes in range of each cell, nearest first, padded with M
     count: Tensor  # [K, G * G] int32: how many of them are real
     half_m: float  # the grid covers ±half_m
@@ -103,7 +105,7 @@ class WorldGrid:
         map_half_m: float = 20.0,
         device: torch.device | str = "cpu",
     ):
-        """One world for each seed."""
+        """Generate one world per seed."""
         worlds = [boxes_of(*place_blocks(seed, num_obstacles, map_half_m), map_half_m) for seed in seeds]
         return cls.from_boxes(worlds, range_m, map_half_m, device)
 
@@ -111,7 +113,7 @@ class WorldGrid:
     def from_boxes(
         cls, worlds: list[np.ndarray], range_m: float, map_half_m: float = 20.0, device: torch.device | str = "cpu"
     ):
-        """The grid over given boxes, one array [M, 5] a world."""
+        """Build the grid over given boxes, one array [M, 5] per world."""
         half = int(np.ceil(map_half_m + range_m + 2))
         cells = 2 * half
         centre = np.arange(cells) - half + 0.5
@@ -136,6 +138,8 @@ class WorldGrid:
         return cls(to(boxes), to(near), to(count), float(half), cells)
 
     def cell_of(self, pos: Tensor) -> Tensor:
-        """The index [N] of the cell that holds each position [N, 3]."""
-        ij = torch.nan_to_num(pos[:, :2] + self.half_m).clamp(0, self.cells - 1e-3).long()  # NaN has no index
+        """Return the cell index [N] of positions [N, 3]."""
+        ij = (
+            torch.nan_to_num(pos[:, :2] + self.half_m).clamp(0, self.cells - 1e-3).long()
+        )  # NaN would be no valid index
         return ij[:, 0] * self.cells + ij[:, 1]
