@@ -197,7 +197,7 @@ def _draw_movers(axes: Any, movers: NDArray[Any], widths: NDArray[Any]) -> None:
     last = movers[-max(int(TRAIL_SHARE * len(movers)), 2) :, :, :2]
     axes.add_collection(LineCollection(list(last.swapaxes(0, 1)), colors=MOVER, linewidths=1.2, alpha=0.7, zorder=3))
     place: dict[str, Any] = {"units": "xy", "offsets": last[-1], "offset_transform": axes.transData, "zorder": 6}
-    style = {"facecolors": "#b794f6cc", "edgecolors": "#e4d8ff", "linewidths": 0.6}
+    style: dict[str, Any] = {"facecolors": "#b794f6cc", "edgecolors": "#e4d8ff", "linewidths": 0.6}
     axes.add_collection(EllipseCollection(widths, widths, np.zeros_like(widths), **place, **style))
 
 
