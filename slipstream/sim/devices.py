@@ -5,8 +5,24 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable
+from typing import Self
 
 import torch
+from torch import Tensor, nn
+
+
+class Movable:
+    """An object with tensors on a device."""
+
+    device: torch.device
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move the object's tensors and modules to a device."""
+        self.device = torch.device(device)
+        for name, value in vars(self).items():
+            if isinstance(value, (Tensor, nn.Module)):
+                setattr(self, name, value.to(device))
+        return self
 
 
 def resolve_device(name: str) -> torch.device:

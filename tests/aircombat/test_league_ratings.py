@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.tasks.aircombat.league.ratings import Score, rate, total, wilson
+from slipstream.tasks.aircombat.league.ratings import Score, rate, total
+from slipstream.tasks.evaluation import wilson
 
 
 def test_an_even_score_is_an_even_rating_and_three_of_four_is_191_more():

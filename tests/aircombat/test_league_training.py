@@ -233,9 +233,9 @@ def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
     ("words", "told"),
     [
         (["blue=ace"], "unknown agent 'ace'"),
-        (["games=7"], "give an even number"),
-        (["games=0"], "an even number, at least 2"),
-        (["compare=x.pt"], "compare= has no meaning here; several agents meet"),
+        (["games=7"], "games=7 must be even"),
+        (["games=0"], "games=0 must be even and at least 2"),
+        (["compare=x.pt"], "compare=x.pt is not supported; name several agents"),
         (["blue=,"], "name an agent"),
         (["out=game.bmp"], "the name of an animation must end in .gif"),
         (["out=nowhere/game.gif"], "there is no folder nowhere"),

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from slipstream.config.registry import built, named_class
 from slipstream.envs.specs import Observation
+from slipstream.sim.devices import Movable
 from slipstream.tasks.aircombat.observation import TIME_SCALE_S, to_grouped
 
 COMMANDS = ("rudder", "throttle", "fire")  # the columns of an action
@@ -30,7 +31,7 @@ Action = Tensor | dict[str, Tensor]
 AgentType = TypeVar("AgentType", bound="BaseAgent")
 
 
-class BaseAgent(ABC):
+class BaseAgent(Movable, ABC):
     """Fly one side of N duels from the observation of that side.
 
     `act` runs inside the env's step, which may be captured as a CUDA graph: no host synchronisation, fixed shapes. Memory from one
@@ -58,11 +59,6 @@ class BaseAgent(ABC):
 
     def reset(self, env_mask: Tensor | None = None) -> None:  # noqa: B027 (most agents keep no memory)
         """Clear the memory of the duels in the mask [N] (default: all), where new duels begin."""
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move the agent's tensors to a device."""
-        self.device = torch.device(device)
-        return self
 
     def train(self) -> Self:
         """Act as in training."""
@@ -102,11 +98,6 @@ class PlaceholderAgent(BaseAgent):
         """Return the same action for every duel."""
         return self._action.expand(*observation["own"].shape[:-1], len(COMMANDS))
 
-    def to(self, device: torch.device | str) -> Self:
-        """Move the action to a device."""
-        self._action = self._action.to(device)
-        return super().to(device)
-
 
 class ShootingAgent(BaseAgent):
     """Base of agents that remember their last launch, which they detect by the missiles left."""
@@ -128,11 +119,6 @@ class ShootingAgent(BaseAgent):
         mask = torch.ones_like(self._left, dtype=torch.bool) if env_mask is None else env_mask
         self._left.masked_fill_(mask, 0.0)
         self._launch_s.masked_fill_(mask, math.inf)
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move the memory to a device."""
-        self._left, self._launch_s = self._left.to(device), self._launch_s.to(device)
-        return super().to(device)
 
     def state_tensors(self) -> dict[str, Tensor]:
         """Return the memory of the last launch."""

@@ -1,6 +1,6 @@
-"""slipstream bench env task=aircombat: physics sub-steps a second, both sides flying random actions and fire, resets included.
+"""slipstream bench env task=aircombat: physics sub-steps per second, with random actions and fire of both sides and resets.
 
-Our form (native code, or one Triton kernel in a CUDA graph) stands beside the plain PyTorch form, in the same process, in turns.
+The native form (or one Triton kernel in a CUDA graph) is compared with plain PyTorch, alternating in the same process.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.bench import REPEATS, BenchTable, describe_device, seconds_per_call
 
 MAIN = 1024
-SCALES = (1.0, 4.0, 8.0)  # sub-steps a decision, at 1,024 duels
+SCALES = (1.0, 4.0, 8.0)  # sub-steps per decision, at 1,024 duels
 GROWTH = (256, 1024, 4096, 16384, 65536, 262144)
-PLAIN_MOST = 65536  # duels; beyond, a plain step on a CPU takes seconds
-ACTIONS = 8  # different ones, in turn; on a GPU one graph holds as many steps
-SETTLED_S = 6.0  # of game time flown before anything is measured: by then most missiles are in the air
+PLAIN_MOST = 65536  # duels; with more, a plain step on a CPU takes seconds
+ACTIONS = 8  # different actions, in turn; on a GPU one graph holds as many steps
+SETTLED_S = 6.0  # game time before measuring: most missiles are in flight then
 HEADER = ["duels", "sub-steps a decision", "form", "µs a decision", "sub-steps/s", "times the plain form"]
 
 
@@ -37,7 +37,7 @@ def bench_env(config: AirCombatConfig, device: torch.device, progress: Callable[
 
 
 def both_forms(config: AirCombatConfig, duels: int, device: torch.device, repeats: int) -> list[list[str]]:
-    """One row of ours and, where it can be waited for, one of the plain form, measured in turns on the same duels."""
+    """Return a row of our form and, unless it is too slow, one of the plain form, measured in turns on the same duels."""
     ours = settled(config, duels, device)
     steps = {"ours": stepper(ours, device)}
     if duels <= PLAIN_MOST or device.type == "cuda":
@@ -45,7 +45,7 @@ def both_forms(config: AirCombatConfig, duels: int, device: torch.device, repeat
         plain.load_state_dict(ours.state_dict())
         steps["plain PyTorch"] = stepper(plain, device)
     times: dict[str, list[float]] = {form: [] for form in steps}
-    for _ in range(repeats):  # in turns: what else the machine does hits both
+    for _ in range(repeats):  # in turns: other load affects both
         for form, step in steps.items():
             times[form].append(seconds_per_call(step, device) / (ACTIONS if device.type == "cuda" else 1))
     ticks = ours.engine.ticks
@@ -60,14 +60,14 @@ def both_forms(config: AirCombatConfig, duels: int, device: torch.device, repeat
 
 
 def make(config: AirCombatConfig, duels: int, device: torch.device, backend: str) -> AirCombatEnv:
-    """Both sides act, from random starts."""
+    """Build an env in which both sides act, from random starts."""
     return AirCombatEnv(
         duels, device, 0, dataclasses.replace(config, num_envs=duels, sides=2, start="random", backend=backend)
     )
 
 
 def settled(config: AirCombatConfig, duels: int, device: torch.device) -> AirCombatEnv:
-    """Duels at all stages: clocks anywhere in the episode, so that ends and resets come all the time, and missiles in the air."""
+    """Return duels at random stages of their episodes, so that ends and resets are spread out, with missiles in flight."""
     env = make(config, duels, device, "auto")
     clock = torch.randint(env.engine.rules.limit, (duels,), generator=torch.Generator().manual_seed(0))
     env.engine.duels.clock.copy_(clock)
@@ -79,7 +79,7 @@ def settled(config: AirCombatConfig, duels: int, device: torch.device) -> AirCom
 
 
 def random_actions(duels: int, device: torch.device) -> list[torch.Tensor]:
-    """ACTIONS times rudder, throttle and fire [2, N, 3]."""
+    """Return ACTIONS random actions [2, N, 3] (rudder, throttle, fire)."""
     generator = torch.Generator().manual_seed(1)
     actions = torch.rand(ACTIONS, 2, duels, 3, generator=generator)
     actions[..., 0] = 2 * actions[..., 0] - 1
@@ -87,7 +87,7 @@ def random_actions(duels: int, device: torch.device) -> list[torch.Tensor]:
 
 
 def stepper(env: AirCombatEnv, device: torch.device) -> Callable[[], None]:
-    """One step; on a GPU a captured graph of ACTIONS steps."""
+    """Return a function that takes one step; on a GPU a captured graph of ACTIONS steps."""
     actions = random_actions(env.num_envs, device)
     if device.type == "cuda":
 
@@ -96,7 +96,7 @@ def stepper(env: AirCombatEnv, device: torch.device) -> Callable[[], None]:
                 env.step(action)
 
         captured = GraphedFunction(run, "the steps")
-        for _ in range(4):  # the plain calls, the capture
+        for _ in range(4):  # warm-up calls, then the capture
             captured()
         return captured
     count = 0

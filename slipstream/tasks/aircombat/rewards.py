@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
 
 import torch
 from torch import Tensor
 
 from slipstream.config.registry import built, named_class
 from slipstream.envs.specs import Observation
+from slipstream.sim.devices import Movable
 from slipstream.tasks.aircombat.observation import TIME_SCALE_S
 
 
-class BaseReward(ABC):
+class BaseReward(Movable, ABC):
     """The reward of one side. A reward of your own is a subclass: `reward=my_module:MyReward`.
 
     `compute` runs inside the env's step, which may be captured as a CUDA graph: no host synchronisation, fixed shapes. It is
@@ -44,11 +44,6 @@ class BaseReward(ABC):
 
     def reset(self) -> None:  # noqa: B027 (most keep no memory)
         """Clear the memory of earlier steps."""
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move the reward's tensors to a device."""
-        self.device = torch.device(device)
-        return self
 
 
 class ZeroReward(BaseReward):
@@ -86,11 +81,6 @@ class OutcomeReward(BaseReward):
     ) -> Tensor:
         """Return the weighted sum [N]."""
         return torch.stack([info[name] for name in self.WEIGHTS], -1) @ self._weights
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move the weights to a device."""
-        self._weights = self._weights.to(device)
-        return super().to(device)
 
 
 class ShapedReward(BaseReward):

@@ -36,25 +36,25 @@ class AirCombatTrainConfig(TrainConfig):
 
 @dataclass
 class AirCombatEvaluateConfig(EvaluateConfig):
-    """The config of an evaluation, with who meets whom."""
+    """The config of an evaluation, with the agents that play."""
 
-    red: str | None = None  # agents by name or checkpoint, several by commas; the one that ships by default
-    blue: str = "pursuit,crank,evade"  # whom red meets
-    games: int = 1000  # of each pair, half with the colours changed
+    red: str | None = None  # agents by name or checkpoint, comma-separated; default: the shipped policy
+    blue: str = "pursuit,crank,evade"  # opponents of red
+    games: int = 1000  # per pair, half of them with swapped sides
 
 
 class AirCombatTask(Task):
-    """One side learns against scripted agents, or against past selves in a league."""
+    """One side learns against scripted agents, or against past policies in a league."""
 
     env = AirCombatEnv
     TrainConfig = AirCombatTrainConfig
     EvaluateConfig = AirCombatEvaluateConfig
     set_by_evaluation = {"env.num_envs": "games", "env.opponent": "blue", "env.sides": "red and blue"}
-    evaluation_settings = {"opponent": "placeholder", "reward": "zero"}  # those of the training need not exist any more
+    evaluation_settings = {"opponent": "placeholder", "reward": "zero"}  # the names of the training may not exist here
     export_settings = {"sides": 1}
 
     def check_training(self, cfg: Any) -> None:
-        """Refuse two acting sides, and an opponent beside a league."""
+        """Raise ConfigError for two acting sides, or an opponent beside a league."""
         if cfg.env.sides != 1:
             raise ConfigError(
                 "a training flies one side: leave env.sides=2 out and name opponent=AGENT; for self-play use preset=aircombat"

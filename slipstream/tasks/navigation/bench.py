@@ -1,4 +1,4 @@
-"""slipstream bench env: how fast the env steps, beside its plain eager-PyTorch form in the same process."""
+"""slipstream bench env: the speed of a step, compared with plain eager PyTorch in the same process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bench_env(config: NavigationConfig, device: torch.device, progress: Callable
     parts = REPEATS + len(GROWTH)
     ours, plain = stepper(config, MAIN, device, "auto"), stepper(config, MAIN, device, "torch")
     times: dict[str, list[float]] = {"ours": [], "plain": []}
-    for repeat in range(REPEATS):  # in turns: what else the machine does hits both
+    for repeat in range(REPEATS):  # in turns: other load affects both
         times["ours"].append(seconds_per_call(ours, device))
         times["plain"].append(seconds_per_call(plain, device))
         progress((repeat + 1) / parts)
@@ -38,7 +38,7 @@ def bench_env(config: NavigationConfig, device: torch.device, progress: Callable
 
 
 def stepper(config: NavigationConfig, drones: int, device: torch.device, backend: str) -> Callable[[], None]:
-    """Return a function that steps `drones` drones that are spread over the field and fly through it, resets included."""
+    """Return a function that steps drones which fly through the field, resets included."""
     config = dataclasses.replace(config, num_envs=drones, backend=backend, num_worlds=min(config.num_worlds, drones))
     env = NavigationEnv(drones, device, 0, config)
     generator = torch.Generator().manual_seed(0)
@@ -50,7 +50,7 @@ def stepper(config: NavigationConfig, drones: int, device: torch.device, backend
     env.place(inside, goal)
     actions = [(torch.rand(drones, 3, generator=generator) * 2 - 1).to(device) for _ in range(16)]
     for action in actions:
-        action[:, 0] += 1.0  # forwards, weaving
+        action[:, 0] += 1.0  # forward, with weaving
     count = 0
 
     def step() -> None:

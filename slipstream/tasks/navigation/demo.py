@@ -1,4 +1,4 @@
-"""The demo's flights before and after training, and its report."""
+"""The demo: flights before and after training, and a report."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from slipstream.tasks.navigation.evaluation import Flights, draw, evaluation_env
 from slipstream.tasks.report import write_report
 from slipstream.tasks.tables import progress_bar, render
 
-# The maps of the final table. The evaluations while training fly over others: the best policy is chosen by them.
+# The maps of the final table. Evaluations during training, which select the best policy, use other maps.
 JUDGED_ON = list(range(101, 117))
 
 
 class NavigationDemo:
-    """Flies over unseen maps before and after a training, and writes the report."""
+    """Fly over unseen maps before and after a training, and write the report."""
 
     def __init__(self, cfg: TrainConfig) -> None:
         self.cfg = cfg
@@ -66,14 +66,14 @@ class NavigationDemo:
 
 
 def straight(observation: Observation) -> torch.Tensor:
-    """Full speed towards the goal, whatever stands there."""
+    """Return full speed towards the goal, without regard to obstacles."""
     action = torch.zeros(len(observation["state"]), 3, device=observation["state"].device)
     action[:, 0] = 2.0
     return action
 
 
 def judge(name: str, cfg: TrainConfig, judged: EvalConfig, policy: Policy) -> tuple[dict[str, Any], Flights]:
-    """One row of the table: the policy flown over the unseen maps."""
+    """Fly a policy over the unseen maps. Returns its row of the table, and the flights."""
     env = evaluation_env(cfg.env, judged, resolve_device(cfg.device))
     with progress_bar(f"flying: {name}") as progress:
         flights = fly(env, policy, judged.num_drones, progress)
@@ -83,7 +83,7 @@ def judge(name: str, cfg: TrainConfig, judged: EvalConfig, policy: Policy) -> tu
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Before and after, as text."""
+    """Format the rows before and after training."""
     out = Table(title="maps not trained on", title_justify="left")
     for name in shown(rows[0]):
         out.add_column(name, justify="left" if name == "policy" else "right")
@@ -93,7 +93,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def shown(row: dict[str, Any]) -> dict[str, str]:
-    """What the tables show of a row."""
+    """Return the columns of a row."""
     time_s = row["time_to_goal_s"]
     return {
         "policy": row["name"],
@@ -109,9 +109,9 @@ def describe(cfg: TrainConfig, rows: Sequence[Mapping[str, Any]], seconds: float
     """Return the facts of the run for the report."""
     return {
         "training": f"{rows[-1]['frames']:,} frames in {rows[-1]['time_s']:.0f} s, evaluations included, on {cfg.device}",
-        "whole demo": f"{seconds:.0f} s",
+        "total time": f"{seconds:.0f} s",
         "world": f"{2 * cfg.env.map_half_m:.0f} × {2 * cfg.env.map_half_m:.0f} m, {cfg.env.num_obstacles} standing and "
-        f"{cfg.env.dyn.num_obstacles} moving obstacles, {cfg.env.decision_interval} physics steps a decision",
+        f"{cfg.env.dyn.num_obstacles} moving obstacles, {cfg.env.decision_interval} physics steps per decision",
         "maps": f"trained on {cfg.env.num_worlds}, chosen on {len(cfg.eval.map_seeds)} others, judged on {len(JUDGED_ON)} others again",
         "command": command,
     }

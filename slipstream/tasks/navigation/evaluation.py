@@ -1,7 +1,7 @@
-"""Deterministic flights over maps not trained on: rates with intervals, a table, a picture.
+"""Evaluation over unseen maps: rates with intervals, a table, a figure.
 
 NavRL's protocol: a row of drones on one side of each map crosses to the other with mean actions. Drones on one map are not
-independent, so intervals come from a bootstrap over maps, and two policies are compared by their paired differences per map.
+independent, so intervals come from a bootstrap over maps, and two policies are compared by paired differences per map.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, eva
 from slipstream.tasks.navigation.figures.flight import flight_paths
 from slipstream.tasks.tables import progress_bar, render
 
-CROSSING_STEPS = 2200  # physics steps of a flight, if nothing else is asked for
+CROSSING_STEPS = 2200  # default physics steps of a flight
 PATH_EVERY = 8  # physics steps between the points of a drawn path
 RATES = ("success", "collision", "timeout", "success_strict")
 
 
 @dataclass
 class Flights:
-    """How the drones fared: each [maps, drones]."""
+    """The results of all drones, [maps, drones] each."""
 
     map_seeds: list[int]
     success: np.ndarray  # within 0.5 m of the goal before any collision
     collision: np.ndarray  # before the goal
-    time_to_goal_s: np.ndarray  # NaN where it was not reached
+    time_to_goal_s: np.ndarray  # NaN if not reached
     success_strict: np.ndarray  # NavRL's reading: at the goal when the episode ended
     paths: np.ndarray  # [T, drones, 3] over the first map, NaN after the end
     mover_paths: np.ndarray  # [T, K, 3]
 
     @property
     def timeout(self) -> np.ndarray:
-        """Neither the goal nor a collision."""
+        """Drones that neither reached the goal nor collided."""
         return ~(self.success | self.collision)
 
 
@@ -55,7 +55,7 @@ class Flights:
 
 
 class _Crossing:
-    """All maps' drones flown at once, their fates kept on the device."""
+    """The drones of all maps, flown together; results stay on the device."""
 
     def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
         maps = env.config.num_worlds
@@ -68,7 +68,7 @@ class _Crossing:
         self.clock_s = torch.zeros((), device=env.device)
 
     def step(self) -> None:
-        """One decision of every drone; only tensors that live on are written."""
+        """Take one decision of every drone; writes persistent tensors only."""
         record = self.env.step(action_of(self.policy(self.observation)))
         for name, value in record.observation.items():
             self.observation[name].copy_(value)
@@ -91,12 +91,14 @@ def fly(
     progress: Callable[[float], None] | None = None,
     record_paths: bool = True,
 ) -> Flights:
-    """Flies the protocol over the env's maps, `drones` on each; `progress` hears the share done."""
+    """Fly the protocol over the env's maps, `drones` on each; `progress` is called with the share done."""
     crossing = _Crossing(env, policy, drones)
     config, maps = env.config, env.config.num_worlds
     decisions = -(-config.max_episode_steps // config.decision_interval)
     every = max(1, PATH_EVERY // config.decision_interval)
-    capturable = env.device.type == "cuda" and isinstance(policy, ActorCritic)  # others may wait for the device
+    capturable = env.device.type == "cuda" and isinstance(
+        policy, ActorCritic
+    )  # other policies may synchronise with the host
     step = GraphedFunction(crossing.step, "evaluation") if capturable else crossing.step
     paths, movers = [], []
     with set_exploration_type(ExplorationType.MEAN):
@@ -128,7 +130,7 @@ def fly(
 def evaluation_env(
     world: NavigationConfig, settings: EvalConfig, device: torch.device | str, seed: int = 0
 ) -> NavigationEnv:
-    """The env of the protocol: one world a map seed, clocks at zero, flights not cut at the goal."""
+    """Build the env of the protocol: one world per map seed, clocks at zero, flights not truncated at the goal."""
     config = dataclasses.replace(
         world,
         num_envs=settings.num_drones * len(settings.map_seeds),
@@ -141,11 +143,11 @@ def evaluation_env(
     return NavigationEnv(config.num_envs, device, seed, config)
 
 
-# -- judging ---------------------------------------------------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------------------------------------
 
 
 def summarise(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
-    """The figures of the protocol, over all maps and for each."""
+    """Return the rates of the protocol, over all maps and per map."""
     drones = flights.success.shape[1]
     maps = []
     for k, seed in enumerate(flights.map_seeds):
@@ -155,17 +157,17 @@ def summarise(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
             {"map_seed": seed, **rates, "success_low": low, "success_high": high, "drones": drones, **_time(flights, k)}
         )
     low, high = maps[0]["success_low"], maps[0]["success_high"]
-    if len(maps) > 1:  # there is nothing to resample in one map
+    if len(maps) > 1:  # one map cannot be resampled
         low, high = bootstrap_interval(flights.success.mean(1), resamples)
     means = {name: float(getattr(flights, name).mean()) for name in RATES}
-    whole = {"success": means.pop("success"), "success_low": low, "success_high": high, **means}
-    return {**whole, **_time(flights, slice(None)), "drones": int(flights.success.size), "maps": maps}
+    overall = {"success": means.pop("success"), "success_low": low, "success_high": high, **means}
+    return {**overall, **_time(flights, slice(None)), "drones": int(flights.success.size), "maps": maps}
 
 
 def compare(a: Flights, b: Flights, resamples: int = 10_000) -> dict[str, Any]:
-    """Success of `a` less that of `b`, paired by map."""
+    """Return the success of `a` minus that of `b`, paired by map."""
     if a.map_seeds != b.map_seeds:
-        raise ValueError("only flights over the same maps can be compared")
+        raise ValueError(f"flights over maps {a.map_seeds} and {b.map_seeds} cannot be compared: use the same maps")
     difference = a.success.mean(1) - b.success.mean(1)
     low, high = bootstrap_interval(difference, resamples) if len(difference) > 1 else (None, None)
     per_map = [{"map_seed": seed, "difference": float(d)} for seed, d in zip(a.map_seeds, difference, strict=True)]
@@ -178,18 +180,10 @@ def _time(flights: Flights, k: int | slice) -> dict[str, float | None]:
 
 
 def percent_table(result: Mapping[str, Any], title: str) -> str:
-    """The figures of an evaluation, a line a map and one over all."""
+    """Format the rates of an evaluation: one line per map, and one over all."""
     table = Table(title=title, title_justify="left")
-    for name in (
-        "map",
-        "drones",
-        "success",
-        "95 % interval",
-        "collision",
-        "timeout",
-        "at goal at the end",
-        "time to goal",
-    ):
+    names = ("map", "drones", "success", "95 % interval", "collision", "timeout", "at goal at the end", "time to goal")
+    for name in names:
         table.add_column(name, justify="right")
     for row in [*result["maps"], result]:
         time_s = row["time_to_goal_s"]
@@ -214,7 +208,7 @@ def judge(
     cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
 ) -> dict[str, Any]:
     """Fly the policy of `slipstream eval`, print a table, draw the paths; return the result."""
-    other = load_policy(cfg.compare) if cfg.compare else None  # before anything flies: a wrong path is an error at once
+    other = load_policy(cfg.compare) if cfg.compare else None  # first: a wrong path is an error before any flight
     if other and other.task != trained.task:
         raise ConfigError(
             f"{trained.path} was trained for task={trained.task}, compare={other.path} for task={other.task}: compare policies of one task"
@@ -271,7 +265,7 @@ def _flown(config: NavigationConfig) -> str:
 
 
 def draw(flights: Flights, env: NavigationEnv, path: Path) -> Path:
-    """The paths over the first map, as a PNG."""
+    """Draw the paths over the first map as a PNG."""
     boxes = env.grid.boxes[0].cpu().numpy()
     boxes = boxes[np.abs(boxes[:, 0]) < 1e3]
     outcome = np.where(flights.success[0], 1, np.where(flights.collision[0], 2, 0))

@@ -1,4 +1,4 @@
-"""slipstream eval task=aircombat: games between agents, counted by pair, colour and start range, with intervals."""
+"""slipstream eval task=aircombat: games between agents, counted per pair, side and start range, with intervals."""
 
 from __future__ import annotations
 
@@ -22,42 +22,36 @@ from slipstream.tasks.aircombat.league.ratings import Score, rate
 from slipstream.tasks.evaluation import wilson
 from slipstream.tasks.tables import progress_bar, render
 
-BANDS_KM = 3  # start ranges are told in so many bands of equal width
+RANGE_BANDS = 3  # results are split into bands of equal width by start range
 
 
 def judge(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]) -> dict[str, Any]:
     """Play every red against every blue, print the tables; return the result."""
     if cfg.compare:
         raise ConfigError(
-            f"compare= has no meaning here; several agents meet: red={cfg.red or 'A'},{cfg.compare} blue={cfg.blue}"
+            f"compare={cfg.compare} is not supported; name several agents: red={cfg.red or 'A'},{cfg.compare} blue={cfg.blue}"
         )
     if cfg.games < 2 or cfg.games % 2:
         raise ConfigError(
-            f"games={cfg.games}: half of the games are flown with the colours changed, so give an even number, at least 2"
+            f"games={cfg.games} must be even and at least 2: half of the games are played with swapped sides"
         )
     reds, blues = _names(cfg.red or str(trained.path)), _names(cfg.blue)
     film_path = _film_path(cfg, trained)
     world = replace(cfg.env, num_envs=cfg.games, sides=2, opponent="placeholder", reward="zero")
-    flying = [
-        {name: _open(name, cfg, device, log) for name in names} for names in (reds, blues)
-    ]  # a wrong name is told at once
+    agents = [{name: _open(name, cfg, device, log) for name in names} for names in (reds, blues)]  # before any game
     pairs: list[dict[str, Any]] = []
     film = None
     for red in reds:
         for blue in blues:
-            env = AirCombatEnv(cfg.games, device, cfg.seed, world)  # for every pair the same starts
+            env = AirCombatEnv(cfg.games, device, cfg.seed, world)  # every pair has the same starts
             recorder = Recorder(env) if cfg.eval.picture and not pairs else None
             with progress_bar(f"{red} against {blue}: {cfg.games:,} games") as progress:
-                games = Match(env, flying[0][red], flying[1][blue]).play(progress, recorder)
+                games = Match(env, agents[0][red], agents[1][blue]).play(progress, recorder)
             pairs.append({"red": red, "blue": blue, **tally(games, cfg)})
             if recorder:
                 film = recorder, recorder.choose(games), short_name(red), short_name(blue)
-    result: dict[str, Any] = {
-        "games": cfg.games,
-        "start": cfg.env.start,
-        "time_scale": cfg.env.time_scale,
-        "pairs": pairs,
-    }
+    setup = {"games": cfg.games, "start": cfg.env.start, "time_scale": cfg.env.time_scale}
+    result: dict[str, Any] = {**setup, "pairs": pairs}
     log(render(_pairs_table(pairs)))
     log(render(_parts_table(pairs)))
     if len(reds) * len(blues) > 1:
@@ -74,20 +68,20 @@ def judge(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[
 
 
 def tally(games: Games, cfg: Any) -> dict[str, Any]:
-    """The counts and shares of a pair's games: all, by red's side, and by the range at the start."""
+    """Return counts and shares of a pair's games: all, by red's side, and by start range."""
     parts = {"side 1": ~games.swapped, "side 2": games.swapped}
     if cfg.env.start == "random":
         low, high = cfg.env.starts.range_m
-        edges = torch.linspace(low, high, BANDS_KM + 1).tolist()
+        edges = torch.linspace(low, high, RANGE_BANDS + 1).tolist()
         band = torch.bucketize(games.range_m, torch.tensor(edges[1:-1]))
         names = [f"{a / 1000:.0f}–{b / 1000:.0f} km" for a, b in zip(edges, edges[1:], strict=False)]
         parts |= {name: band == k for k, name in enumerate(names)}
-    told = {name: facts(games.score(where)) for name, where in parts.items()}
-    return facts(games.score()) | {"seconds": float(games.elapsed_s.mean()), "parts": told}
+    split = {name: facts(games.score(where)) for name, where in parts.items()}
+    return facts(games.score()) | {"seconds": float(games.elapsed_s.mean()), "parts": split}
 
 
 def facts(score: Score) -> dict[str, Any]:
-    """Counts, shares of all games with intervals, and the share of decided games that were won."""
+    """Return counts, shares of all games with intervals, and the share of decided games that were won."""
     found: dict[str, Any] = {"games": score.games, "won": score.won, "draw": score.draw, "lost": score.lost}
     for what in ("won", "draw", "lost"):
         low, high = wilson(getattr(score, what), score.games)
@@ -98,7 +92,7 @@ def facts(score: Score) -> dict[str, Any]:
 
 
 def short_name(name: str) -> str:
-    """An agent's name as tables show it: of a path the run, and the file where it is not the run's best; `learned` ships."""
+    """Return an agent's name for tables: for a path the run, and the file if it is not the run's best checkpoint."""
     path = Path(name)
     if name in AGENTS or ":" in name or not path.name:
         return name
@@ -111,7 +105,7 @@ def short_name(name: str) -> str:
     return run.name if stem == "best" and run.name else "/".join(part for part in (run.name, stem) if part)
 
 
-# -- inside ----------------------------------------------------------------------------------------------------------
+# -- internal --------------------------------------------------------------------------------------------------------
 
 
 def _names(text: str) -> list[str]:
@@ -122,7 +116,7 @@ def _names(text: str) -> list[str]:
 
 
 def _film_path(cfg: Any, trained: LoadedPolicy) -> Path:
-    """Where the animation goes; what cannot be written there is told before a thousand games are flown."""
+    """Return the path of the animation. Raises before any game is played if it cannot be written."""
     from slipstream.tasks.aircombat.figures.animation import writable
 
     path = Path(cfg.out) if cfg.out else trained.beside("duel.gif")
@@ -145,23 +139,21 @@ def _ratings(pairs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def _anchor(pairs: list[dict[str, Any]]) -> str:
-    """Who is rated 1000: pursuit, or where it is not met the first blue."""
+    """Return the agent rated 1000: pursuit, or the first blue if pursuit does not play."""
     names = [name for p in pairs if p["red"] != p["blue"] for name in (p["blue"], p["red"])]
     return "pursuit" if "pursuit" in names else next(iter(names), "")
 
 
 def _ratings_line(ratings: dict[str, dict[str, float]], anchor: str) -> str:
     ranked = sorted(ratings.items(), key=lambda item: -item[1]["elo"])
-    told = ", ".join(
+    others = ", ".join(
         f"{short_name(name)} {r['elo']:.0f} ({r['low']:.0f} … {r['high']:.0f})" for name, r in ranked if name != anchor
     )
-    return f"Elo, {short_name(anchor)} being 1000: {told}"
+    return f"Elo, {short_name(anchor)} being 1000: {others}"
 
 
 def _pairs_table(pairs: list[dict[str, Any]]) -> Table:
-    table = Table(
-        title=f"{pairs[0]['games']:,} games of each pair, half of them with the colours changed", title_justify="left"
-    )
+    table = Table(title=f"{pairs[0]['games']:,} games per pair, half of them with swapped sides", title_justify="left")
     for name, justify in (("red", "left"), ("blue", "left")):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for name in ("red won", "95 % interval", "draw", "red lost", "95 % interval", "won of decided", "mean s"):
@@ -184,7 +176,7 @@ def _cells(p: dict[str, Any]) -> list[str]:
 
 
 def _parts_table(pairs: list[dict[str, Any]]) -> Table:
-    table = Table(title="red's games won/drawn/lost by its side and by the range at the start", title_justify="left")
+    table = Table(title="red's games won/drawn/lost by its side and by start range", title_justify="left")
     parts = list(pairs[0]["parts"])
     for name in ("red", "blue", *parts):
         table.add_column(name, justify="left" if name in ("red", "blue") else "right", overflow="fold")

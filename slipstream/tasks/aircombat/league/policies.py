@@ -54,11 +54,6 @@ class LearnedAgent(BaseAgent):
         parameters = policy.distribution(policy.features(observation), observation)
         return policy.actor.sample(parameters) if self.sampled else policy.actor.mean(parameters)
 
-    def to(self, device: torch.device | str) -> Self:
-        """Move the policy."""
-        self.policy.to(device)
-        return super().to(device)
-
     def train(self) -> Self:
         """Sample actions."""
         self.sampled = True

@@ -1,4 +1,4 @@
-"""The report of a league's run: the last evaluation as a table, and the curves that led there."""
+"""The report of a league training: the last evaluation as a table, and curves of all."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ def write_league_report(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path
     if not rows:
         return None
     last = rows[-1]
-    names = list(
-        dict.fromkeys(
-            key.split("/")[1] for row in rows for key in row if key.startswith("league/") and key.endswith("/won")
-        )
-    )
+    won = (key for row in rows for key in row if key.startswith("league/") and key.endswith("/won"))
+    names = list(dict.fromkeys(key.split("/")[1] for key in won))
     curves = outcome_curves(rows, folder / "curves.png", names, "games won, drawn and lost while learning")
     facts = {
         "rating": f"{last['league/elo']:.0f} ({last['league/elo_low']:.0f} … {last['league/elo_high']:.0f})",

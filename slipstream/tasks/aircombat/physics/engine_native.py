@@ -57,14 +57,8 @@ PHYSICS = _floats(
 HEAD_ON = _floats(*HEAD_ON_X_M, HEAD_ON_MPS, FIELD_M / 2)
 BOUNDS = np.array([(low, high, COMMAND_SLACK * (high - low)) for low, high in COMMAND_BOUNDS], np.float32)
 SCALES = _floats(
-    *(
-        1 / POSITION_SCALE_M,
-        1 / RANGE_SCALE_M,
-        1 / SPEED_SCALE_MPS,
-        1 / CLOSING_SCALE_MPS,
-        1 / TIME_SCALE_S,
-        1 / CARRIED,
-    ),
+    *(1 / POSITION_SCALE_M, 1 / RANGE_SCALE_M, 1 / SPEED_SCALE_MPS),
+    *(1 / CLOSING_SCALE_MPS, 1 / TIME_SCALE_S, 1 / CARRIED),
     *(SPEED_LIMITS_MPS[0], SPEED_LIMITS_MPS[1] - SPEED_LIMITS_MPS[0]),
     *ABSENT,
 )
@@ -267,14 +261,8 @@ def _observe(n, view, dt, times, duels, table, scales):  # pragma: no cover
     """Write the observation of both sides of one duel."""
     pos, vel, rudder, alive, left, cooldown, m_pos, m_vel, m_age, clock, winner, fired, shots, hits = duels
     limit, cool, burn = times
-    to_position, to_range, to_speed, to_closing, to_time, to_share = (
-        scales[0],
-        scales[1],
-        scales[2],
-        scales[3],
-        scales[4],
-        scales[5],
-    )
+    to_position, to_range, to_speed = scales[0], scales[1], scales[2]
+    to_closing, to_time, to_share = scales[3], scales[4], scales[5]
     speeds, absent = scales[6:8], scales[8:]
     for s in range(2):
         out = view[s, n]
@@ -322,12 +310,8 @@ def _observe(n, view, dt, times, duels, table, scales):  # pragma: no cover
             distance = np.float32(math.sqrt(d1 if k == 0 else d2))
             lx, ly = (m_pos[n, m, 0] - x) / max(distance, LEAST), (m_pos[n, m, 1] - y) / max(distance, LEAST)
             closing = (vx - m_vel[n, m, 0]) * lx + (vy - m_vel[n, m, 1]) * ly
-            row[0], row[1], row[2], row[3] = (
-                distance * to_range,
-                hx * ly - hy * lx,
-                hx * lx + hy * ly,
-                closing * to_closing,
-            )
+            row[0], row[3] = distance * to_range, closing * to_closing
+            row[1], row[2] = hx * ly - hy * lx, hx * lx + hy * ly
             row[4] = min(distance / max(closing, LEAST) * to_time, ONE) if closing > ZERO else ONE
             row[5], row[6] = ONE if m_age[n, m] < burn else ZERO, ONE
         ready = alive[n, s] and left[n, s] > 0 and cooldown[n, s] == 0 and winner[n] < 0
@@ -355,26 +339,10 @@ def _write_facts(n, facts, before, dt, duels):  # pragma: no cover
 
 
 @nb.njit(parallel=True, fastmath=FAST, cache=True, nogil=True)
-def _decide(  # pragma: no cover
-    command,
-    resetting,
-    bad,
-    ticks,
-    dt,
-    times,
-    physics,
-    bounds,
-    stream,
-    episode,
-    drawn,
-    limits,
-    head_on,
-    table,
-    scales,
-    duels,
-    view,
-    facts,
-):
+def _decide(
+    command, resetting, bad, ticks, dt, times, physics, bounds, stream, episode, drawn, limits, head_on, table, scales,
+    duels, view, facts,
+):  # pragma: no cover  # fmt: skip
     clock, shots, hits = duels[9], duels[12], duels[13]
     for n in nb.prange(clock.shape[0]):
         for s in range(2):

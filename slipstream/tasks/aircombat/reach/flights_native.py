@@ -72,12 +72,8 @@ def _fly(pos, vel, target_pos, target_vel, turn, throttle, dt, burn, longest, ph
         for k in range(LANES):
             n = min(first + k, count - 1)
             s[MX + k], s[MY + k], s[MVX + k], s[MVY + k] = pos[n, 0], pos[n, 1], vel[n, 0], vel[n, 1]
-            s[TX + k], s[TY + k], s[TVX + k], s[TVY + k] = (
-                target_pos[n, 0],
-                target_pos[n, 1],
-                target_vel[n, 0],
-                target_vel[n, 1],
-            )
+            s[TX + k], s[TY + k] = target_pos[n, 0], target_pos[n, 1]
+            s[TVX + k], s[TVY + k] = target_vel[n, 0], target_vel[n, 1]
             s[S_TURN + k], s[THROTTLE + k] = turn[n], max(throttle[n], ZERO)
             s[MOVES + k], s[ENDED + k] = ONE if throttle[n] >= ZERO else ZERO, FLYING
         for age in range(longest):
@@ -136,12 +132,8 @@ def _paths(pos, vel, held, turn, gain, flip, thrust_ticks, ticks, every, body, d
         for k in range(LANES):
             n = min(first + k, count - 1)
             s[X + k], s[Y + k], s[VX + k], s[VY + k], s[HELD + k] = pos[n, 0], pos[n, 1], vel[n, 0], vel[n, 1], held[n]
-            s[TURN + k], s[GAIN + k], s[FLIP + k], s[THRUST + k] = (
-                turn[n],
-                gain[n],
-                np.float32(flip[n]),
-                np.float32(thrust_ticks[n]),
-            )
+            s[TURN + k], s[GAIN + k] = turn[n], gain[n]
+            s[FLIP + k], s[THRUST + k] = np.float32(flip[n]), np.float32(thrust_ticks[n])
         for row in range(out.shape[1]):
             if row > 0:
                 for tick in range((row - 1) * every, row * every):
@@ -204,15 +196,8 @@ def paths(
         Position and speed [M, 1 + ticks // every, 3].
     """
     constants = PHYSICS[:4] if body is FIGHTER else PHYSICS[4:8]
-    inputs: tuple[Any, ...] = (
-        *_arrays(pos, vel),
-        *_program(steering),
-        thrust_ticks.numpy(),
-        ticks,
-        every,
-        constants,
-        DT,
-    )
+    bodies = (*_arrays(pos, vel), *_program(steering), thrust_ticks.numpy())
+    inputs: tuple[Any, ...] = (*bodies, ticks, every, constants, DT)
     return torch.from_numpy(_paths(*inputs))
 
 

@@ -21,7 +21,7 @@ POINTS_PER_PATH = 500  # more are not visible at 1,600 pixels
 
 
 def paths_to_goal(state: NDArray[Any], direction: NDArray[Any]) -> NDArray[Any]:
-    """Positions [L, 3] relative to the goal, in world axes, from a navigation episode's `state` [L, 8] and `direction` [L, ..., 3].
+    """Return positions [L, 3] relative to the goal, in world axes, from an episode's `state` [L, 8] and `direction` [L, ..., 3].
 
     The state begins with the direction to the goal in the goal frame, the horizontal distance and the height to it.
     """
@@ -34,13 +34,16 @@ def paths_to_goal(state: NDArray[Any], direction: NDArray[Any]) -> NDArray[Any]:
 
 
 class FlightDrawing:
-    """Draws saved episodes as paths relative to their goals, which are in the middle (`tasks.base.EpisodeDrawing`)."""
+    """Draw saved episodes as paths relative to their goals, which are in the centre (`tasks.base.EpisodeDrawing`)."""
 
-    keys: Sequence[Any] = (("observation", "state"), ("observation", "direction"), ("info", "success"), ("info", "collision"))
+    keys: Sequence[Any] = (
+        *(("observation", "state"), ("observation", "direction")),
+        *(("info", "success"), ("info", "collision")),
+    )
     most = 96
 
     def draw(self, path: Path, episodes: Sequence[tuple[bool, Mapping[Any, Any]]], title: str) -> Path:
-        """Draw the episodes; one that has not ended counts as not there yet."""
+        """Draw the episodes; one that has not ended counts as timed out."""
         state, direction = self.keys[:2]
         paths = [paths_to_goal(data[state].numpy(), data[direction].numpy()) for _, data in episodes]
         outcomes = [self._outcome(terminated, data) for terminated, data in episodes]
@@ -52,7 +55,7 @@ class FlightDrawing:
 
 
 def draw_paths(path: str | Path, episodes: Sequence[NDArray[Any]], outcomes: Sequence[int], title: str) -> Path:
-    """Episodes [L, 3] of positions relative to the goal, which is drawn in the middle; outcomes as in `flight_paths`."""
+    """Draw episodes [L, 3] of positions relative to the goal, which is in the centre; outcomes as in `flight_paths`."""
     longest = max(len(e) for e in episodes)
     paths = np.full((longest, len(episodes), 3), np.nan)
     for i, episode in enumerate(episodes):
@@ -68,7 +71,7 @@ def draw_paths(path: str | Path, episodes: Sequence[NDArray[Any]], outcomes: Seq
         goals,
         title=title,
         map_half_m=half_m,
-        labels={TIMEOUT: "timed out, or goes on"},
+        labels={TIMEOUT: "timed out, or not ended"},
     )
 
 

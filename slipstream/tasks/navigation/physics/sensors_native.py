@@ -18,24 +18,9 @@ if TYPE_CHECKING:
 
 
 @nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
-def _scan(  # pragma: no cover
-    pos,
-    yaw,
-    world_of,
-    boxes,
-    near,
-    count,
-    half_m,
-    cells,
-    cos_az,
-    sin_az,
-    tan_el,
-    cos_el,
-    range_m,
-    out,
-    nearest,
-    mean_log,
-):
+def _scan(
+    pos, yaw, world_of, boxes, near, count, half_m, cells, cos_az, sin_az, tan_el, cos_el, range_m, out, nearest, mean_log
+):  # pragma: no cover  # fmt: skip
     beams, levels = cos_az.shape[0], tan_el.shape[0]
     spacing = np.float32(2 * math.pi) / np.float32(beams)
     for n in nb.prange(pos.shape[0]):
