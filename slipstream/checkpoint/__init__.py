@@ -1,4 +1,4 @@
-"""Checkpoints that never stall training and never lie."""
+"""Checkpoints: asynchronous, compressed, verified."""
 
 from slipstream.checkpoint.describe import format_checkpoint_name, get_model_size, print_model_info
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError

@@ -1,4 +1,4 @@
-"""Names and sizes: small helpers that a training script prints."""
+"""Names of checkpoints and sizes of models, for training scripts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import nn
 def format_checkpoint_name(
     iteration: int | str, prefix: str = "checkpoint", suffix: str = ".pt", directory: str | Path = ""
 ) -> str:
-    """`checkpoint_1000.pt`, or `checkpoint_final.pt` for the last one; below `directory` when one is given."""
+    """Return `checkpoint_1000.pt`, or `checkpoint_final.pt` for iteration "final"; in `directory` if one is given."""
     name = f"{prefix}_{iteration}{suffix}"
     return str(Path(directory) / name)
 
 
 def get_model_size(model: nn.Module) -> dict[str, Any]:
-    """How many parameters a model has, how many of them learn, and the megabytes (10^6 bytes) of parameters and buffers."""
+    """Count the parameters of a model, those that are trained, and the megabytes (10^6 bytes) of parameters and buffers."""
     params = list(model.parameters())
     param_bytes = sum(p.numel() * p.element_size() for p in params)
     buffer_bytes = sum(b.numel() * b.element_size() for b in model.buffers())

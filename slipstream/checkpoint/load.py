@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import pickle
+import pickletools
 import re
 import warnings
 import zipfile
@@ -28,6 +29,7 @@ FORMS = (".slip", ".lz4", "")
 _NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d{1,18})(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _BLOCK = 1 << 20
+_MAX_LONG_INTEGERS = 16_384  # in a pickle
 _MAX_VALUES = 10_000_000  # in a state that torch loaded
 
 
@@ -268,13 +270,24 @@ def check_torch(path: Path) -> None:
 def _claim_archive(source: Path | io.BytesIO, reader: Reader) -> None:
     """Count what the entries of a torch file take once they are decompressed."""
     try:
-        with zipfile.ZipFile(source) as archive:
+        with reader.parsing("the torch file"), zipfile.ZipFile(source) as archive:
             entries = archive.infolist()
-    except (zipfile.BadZipFile, NotImplementedError) as error:
+            reader.claim(sum(entry.file_size for entry in entries), "the archive")
+            for entry in entries:
+                if entry.filename.endswith("data.pkl") and entry.file_size > 8 * _MAX_LONG_INTEGERS:
+                    _check_integers(archive.read(entry), reader)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise CorruptCheckpointError(f"{reader.name}: not a readable torch file: {_first_line(error)}") from error
-    reader.claim(sum(entry.file_size for entry in entries), "the archive")
     if isinstance(source, io.BytesIO):
         source.seek(0)
+
+
+def _check_integers(pickled: bytes, reader: Reader) -> None:
+    """Refuse very many large integers: as keys they can be chosen so that a dict takes hours to build."""
+    if pickled.count(pickle.LONG1) > _MAX_LONG_INTEGERS:
+        with reader.parsing("the pickle"):
+            long = sum(1 for opcode, _, _ in pickletools.genops(pickled) if opcode.name in ("LONG1", "LONG4", "LONG"))
+        reader.count(long, _MAX_LONG_INTEGERS, "integers of more than 32 bits")
 
 
 def _check_loaded(state: Any, reader: Reader) -> None:

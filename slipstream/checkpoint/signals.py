@@ -1,4 +1,4 @@
-"""Interrupts that leave a resumable run: the handler only sets a flag; the training loop ends its iteration, saves and leaves."""
+"""Signals that leave a resumable run: the handler only sets a flag; the training loop ends its iteration, saves and leaves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAME_S = 0.5  # signals this close are one: `timeout -s INT` and schedulers send
 
 
 class StopFlag:
-    """Set by the first SIGINT, SIGTERM or SIGUSR1. A second SIGINT ends the process at once, as if nothing had caught it."""
+    """Set by the first SIGINT, SIGTERM or SIGUSR1. A second SIGINT ends the process at once."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -24,7 +24,7 @@ class StopFlag:
 
     @property
     def requested(self) -> bool:
-        """True once a stop signal came."""
+        """True after a stop signal."""
         return self.signal is not None
 
     def install(self, on_stop: Callable[[int], None] | None = None) -> None:
@@ -44,7 +44,7 @@ class StopFlag:
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         if self.requested:
             if signum == signal.SIGINT and time.monotonic() - self._came_s > SAME_S:
-                # files appear whole or not at all, so leaving here loses only what was still queued
+                # files appear complete or not at all, so leaving here loses only what was still queued
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 os.kill(os.getpid(), signal.SIGINT)
             return

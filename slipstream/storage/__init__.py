@@ -1,1 +1,1 @@
-"""What savers share: the snapshot at the call, the thread that writes later, files that appear whole or not at all."""
+"""The storage kernel: files, container, reader, serializer, snapshots, background worker, and the codecs and columns on top."""

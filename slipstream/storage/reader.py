@@ -76,15 +76,15 @@ class Reader:
             self.fail(f"it has more than {limit} {what}")
 
     def integer(self, value: Any, what: str, low: int = 0, high: int = MAX_INTEGER) -> int:
-        """Check that `value` is a whole number within [low, high]."""
+        """Check that `value` is an integer within [low, high]."""
         if type(value) is not int or not low <= value <= high:
-            self.fail(f"{what} is {_short(value)}, which is not a whole number from {low} to {high}")
+            self.fail(f"{what} is {_short(value)}, which is not an integer from {low} to {high}")
         return value
 
     def integers(
         self, values: Any, what: str, low: int = 0, high: int = MAX_INTEGER, max_count: int = MAX_VALUES
     ) -> list[int]:
-        """Check a list of whole numbers."""
+        """Check a list of integers."""
         if type(values) not in (list, tuple) or len(values) > max_count:
             self.fail(f"{what} is {_short(values)}, which is not a list of at most {max_count} numbers")
         if values and (not _INTEGERS.issuperset(map(type, values)) or min(values) < low or max(values) > high):

@@ -1,8 +1,8 @@
-"""The snapshot: every tensor of a state copied, at the call, into one reused buffer.
+"""Snapshots: every tensor of a state is copied, at the call, into one reused buffer.
 
-The buffer is laid out as the file will be: streams of numbers of one width, tensors of one role side by side. Tensors on
-a GPU are first copied on the GPU, into a second reused buffer, so that the trainer waits for no bus; the saver's thread
-brings that buffer to pinned memory on a stream of its own.
+The buffer has the layout of the file: streams of numbers of one width, tensors of one role side by side. Tensors on a GPU
+are first copied on the GPU, into a second reused buffer, so that training does not wait for the bus; the saver's thread
+copies that buffer to pinned memory on a stream of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALIGN = 16  # bytes; enough for every dtype, and a thousand 4-byte step counters
 SIGNED_MOMENTS = frozenset(("exp_avg", "momentum_buffer", "mu", "exp_avg_diff"))
 SQUARED_MOMENTS = frozenset(("exp_avg_sq", "max_exp_avg_sq", "square_avg", "exp_inf", "nu"))
 MOMENTS = SIGNED_MOMENTS | SQUARED_MOMENTS
-_COMPLETE = -1  # a tensor is copied as a whole, not a range of bytes that several tensors share
+_COMPLETE = -1  # a tensor is copied itself, not a range of bytes that several tensors share
 _META = torch.device("meta")
 _QUANTIZED = frozenset((torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4))
 _KIND = attrgetter("dtype", "shape", "device")

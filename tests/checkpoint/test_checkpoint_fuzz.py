@@ -18,10 +18,29 @@ from slipstream.storage.errors import SaveError
 
 VALUES = [
     *(0, 1, -1, 7, 2**31, 2**53, 2**63 - 1, 2**63, 2**64, 10**30, -(2**63), 1.5, 1e300, -0.0, True, False, None),
-    *("", "x", "numpy:O", "numpy:<f4", "numpy:V8", "float32", "int8", "bf16", "\x1b[31m", "a" * 5000, "cuda:99", "meta"),
+    *(
+        "",
+        "x",
+        "numpy:O",
+        "numpy:<f4",
+        "numpy:V8",
+        "float32",
+        "int8",
+        "bf16",
+        "\x1b[31m",
+        "a" * 5000,
+        "cuda:99",
+        "meta",
+    ),
     *([], {}, [0], [1, 2, 3], [[]], ["tensor", 0], ["dict", [[["tuple", [1]], 1]]], ["device", "cuda:999999999"]),
     *(["set", [["list", []]]], ["tensordict", [[["a", ["tensor", 0]]], [3]]], ["stack", ["list", [1, ["list", [2]]]]]),
-    *(["numpy", ["<U3", "00"]], ["size", [2**63]], ["int", "-0x1"], ["float", "7ff0000000000000"], ["parameter", [0, 1]]),
+    *(
+        ["numpy", ["<U3", "00"]],
+        ["size", [2**63]],
+        ["int", "-0x1"],
+        ["float", "7ff0000000000000"],
+        ["parameter", [0, 1]],
+    ),
 ]
 
 
