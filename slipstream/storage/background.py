@@ -120,9 +120,7 @@ class BackgroundWorker:
                 return
             while len(self._tasks) >= (self.max_queue_size if self.queue_policy == "drop_oldest" else 1):
                 task = self._tasks.popleft()
-                task.future.cancel()
-                if task.done is not None:
-                    task.done()
+                self._drop(task)
                 self.dropped += 1
                 self._log(f"the queue is full: {task.label} is dropped")
 
@@ -191,12 +189,17 @@ class BackgroundWorker:
         """Drop the queue and end the threads after their running tasks. Does not wait: safe in a finaliser, in any thread."""
         with self._changed:
             self._closing = True
-            for task in self._tasks:
-                task.future.cancel()
-            self._tasks.clear()
+            while self._tasks:
+                self._drop(self._tasks.popleft())
             self._ready.notify_all()
             self._changed.notify_all()
         atexit.unregister(self._exit)
+
+    @staticmethod
+    def _drop(task: _Task) -> None:
+        task.future.cancel()
+        if task.done is not None:
+            task.done()
 
     def _put(self, task: _Task) -> Future[Any]:
         with self._changed:

@@ -148,3 +148,18 @@ def test_queued_work_is_finished_when_the_interpreter_exits(tmp_path):
     subprocess.run([sys.executable, "-c", EXITING, str(tmp_path)], check=True, env=env, timeout=60)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["0", "1", "2", "3", "4"]
     assert (tmp_path / "4").read_text() == "0123"
+
+
+def test_stop_drops_the_queue_and_ends_the_thread_without_waiting():
+    begun, go_on = threading.Event(), threading.Event()
+    worker = BackgroundWorker("stopped worker")
+    running = worker.submit(lambda: begun.set() or go_on.wait(30))
+    assert begun.wait(30)
+    queued = worker.submit(lambda: None)
+    worker.stop()
+    worker.stop()
+    assert queued.cancelled() and not running.done()
+    with pytest.raises(SaveError, match="shut down"):
+        worker.submit(lambda: None)
+    go_on.set()
+    assert running.result(30) and worker.close(30)
