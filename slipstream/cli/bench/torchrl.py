@@ -1,8 +1,8 @@
-"""TorchRL's way to train PPO on our env and network, for `slipstream bench train` to measure: its Collector, GAE and ClipPPOLoss."""
+"""PPO by TorchRL (Collector, GAE, ClipPPOLoss) on our env and network, as a peer in `slipstream bench train`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -33,61 +33,73 @@ class ScaledBeta(Independent):
         return super().log_prob(((value - self.low) / (self.high - self.low)).clamp(1e-6, 1 - 1e-6))
 
 
-def torchrl_training(
-    cfg: TrainConfig, device: torch.device
-) -> tuple[Callable[[], TensorDictBase], Callable[[TensorDictBase], None]]:
-    """`collect()` and `learn(batch)` as TorchRL's own PPO examples write them; the encoder runs once for actor and critic."""
-    from torchrl.collectors import Collector
-    from torchrl.modules import ActorValueOperator, ProbabilisticActor, ValueOperator
-    from torchrl.objectives import ClipPPOLoss
-    from torchrl.objectives.value import GAE
+class TorchRLTraining:
+    """A training as TorchRL's PPO examples write it, with the methods of `Trainer`; the encoder runs once for actor and critic."""
 
-    from slipstream.envs.adapters.torchrl_env import TorchRLEnv
+    def __init__(self, cfg: TrainConfig, device: torch.device) -> None:
+        from torchrl.collectors import Collector
+        from torchrl.modules import ActorValueOperator, ProbabilisticActor, ValueOperator
+        from torchrl.objectives import ClipPPOLoss
+        from torchrl.objectives.value import GAE
 
-    algo = cfg.algo
-    env = registry.find_task(cfg.task).make_env(cfg.env, device, derive_seed(cfg.seed, "env"))
-    policy = build_policy(env.observation_spec, env.action_spec, cfg.model).to(device)
-    names = policy.encoder.keys
-    spec: Any = env.action_spec
-    features = _Features(policy, {name: len(env.observation_spec[name].shape) for name in names})
-    common = TensorDictModule(features, in_keys=[("observation", name) for name in names], out_keys=["features"])
-    parameters = TensorDictModule(policy.actor, in_keys=["features"], out_keys=["alpha", "beta"])
-    actor = ProbabilisticActor(
-        parameters,
-        in_keys=["alpha", "beta"],
-        distribution_class=ScaledBeta,
-        distribution_kwargs={"low": spec.low, "high": spec.high},
-        return_log_prob=True,
-    )
-    both = ActorValueOperator(common, actor, ValueOperator(policy.critic, in_keys=["features"]))
-    act, value = both.get_policy_operator(), both.get_value_operator()
-    weights = {"entropy_coeff": algo.entropy, "critic_coeff": algo.value_weight}
-    loss = ClipPPOLoss(act, value, clip_epsilon=algo.clip, loss_critic_type="smooth_l1", **weights)
-    gae = GAE(gamma=algo.gamma, lmbda=algo.lam, value_network=value, average_gae=True, shifted=True)
-    optimizer = torch.optim.Adam(policy.parameters(), lr=algo.learning_rate, fused=True)
-    steps = algo.training_frame_num
-    frames = cfg.env.num_envs * steps
-    settings = {"return_same_td": True, "trust_policy": True, "no_cuda_sync": True}
-    collector = Collector(TorchRLEnv(env), act, frames_per_batch=frames, total_frames=-1, **settings)
-    batches: Iterator[TensorDictBase] = iter(collector)
+        from slipstream.envs.adapters.torchrl_env import TorchRLEnv
 
-    def learn(batch: TensorDictBase) -> None:
+        self.algo, self.device = cfg.algo, device
+        algo, env = cfg.algo, registry.find_task(cfg.task).make_env(cfg.env, device, derive_seed(cfg.seed, "env"))
+        policy = build_policy(env.observation_spec, env.action_spec, cfg.model).to(device)
+        names = policy.encoder.keys
+        spec: Any = env.action_spec
+        features = _Features(policy, {name: len(env.observation_spec[name].shape) for name in names})
+        common = TensorDictModule(features, in_keys=[("observation", name) for name in names], out_keys=["features"])
+        parameters = TensorDictModule(policy.actor, in_keys=["features"], out_keys=["alpha", "beta"])
+        actor = ProbabilisticActor(
+            parameters,
+            in_keys=["alpha", "beta"],
+            distribution_class=ScaledBeta,
+            distribution_kwargs={"low": spec.low, "high": spec.high},
+            return_log_prob=True,
+        )
+        both = ActorValueOperator(common, actor, ValueOperator(policy.critic, in_keys=["features"]))
+        act, value = both.get_policy_operator(), both.get_value_operator()
+        weights = {"entropy_coeff": algo.entropy, "critic_coeff": algo.value_weight}
+        self.loss = ClipPPOLoss(act, value, clip_epsilon=algo.clip, loss_critic_type="smooth_l1", **weights)
+        self.gae = GAE(gamma=algo.gamma, lmbda=algo.lam, value_network=value, average_gae=True, shifted=True)
+        self.policy, self.optimizer = policy, torch.optim.Adam(policy.parameters(), lr=algo.learning_rate, fused=True)
+        self.frames_per_batch = cfg.env.num_envs * algo.training_frame_num
+        settings = {"return_same_td": True, "trust_policy": True, "no_cuda_sync": True}
+        self.collector = Collector(
+            TorchRLEnv(env), act, frames_per_batch=self.frames_per_batch, total_frames=-1, **settings
+        )
+        self._batches: Iterator[TensorDictBase] = iter(self.collector)
+
+    def collect(self) -> TensorDictBase:
+        """Return the next batch."""
+        return next(self._batches)
+
+    def learn(self, batch: TensorDictBase, progress: float = 0.0) -> None:
+        """Run one update."""
         with torch.no_grad():
-            gae(batch)
-        data: TensorDict = batch.exclude("collector", "next").reshape(-1)  # type: ignore[assignment]  # its bookkeeping may lie elsewhere
-        for _ in range(algo.epochs):
-            for index in torch.randperm(frames, device=device).chunk(algo.minibatches):
-                losses = loss(data[index])
+            self.gae(batch)
+        data: TensorDict = batch.exclude("collector", "next").reshape(-1)  # type: ignore[assignment]  # its bookkeeping may be on another device
+        for _ in range(self.algo.epochs):
+            for index in torch.randperm(self.frames_per_batch, device=self.device).chunk(self.algo.minibatches):
+                losses = self.loss(data[index])
                 (losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]).backward()
-                nn.utils.clip_grad_norm_(policy.parameters(), algo.max_grad_norm)
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
+                nn.utils.clip_grad_norm_(self.policy.parameters(), self.algo.max_grad_norm)
+                self.optimizer.step()
+                self.optimizer.zero_grad(set_to_none=True)
 
-    return lambda: next(batches), learn
+    def step(self) -> None:
+        """Run one iteration."""
+        self.learn(self.collect())
+
+    def close(self) -> None:
+        """Stop the collector."""
+        self.collector.shutdown()
 
 
 class _Features(nn.Module):
-    """The encoder, called as TensorDictModule does: one argument an observation, any leading dimensions."""
+    """The encoder, called as TensorDictModule does: one argument per observation, any leading dimensions."""
 
     def __init__(self, policy: ActorCritic, dims: dict[str, int]) -> None:
         super().__init__()

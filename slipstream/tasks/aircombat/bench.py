@@ -6,14 +6,13 @@ The native form (or one Triton kernel in a CUDA graph) is compared with plain Py
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Callable
 
 import torch
 
 from slipstream.algorithms.execution.graphs import GraphedFunction
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
-from slipstream.tasks.bench import REPEATS, BenchTable, describe_device, seconds_per_call
+from slipstream.tasks.bench import REPEATS, BenchTable, describe_device, time_alternating
 
 MAIN = 1024
 SCALES = (1.0, 4.0, 8.0)  # sub-steps per decision, at 1,024 duels
@@ -21,7 +20,7 @@ GROWTH = (256, 1024, 4096, 16384, 65536, 262144)
 PLAIN_MOST = 65536  # duels; with more, a plain step on a CPU takes seconds
 ACTIONS = 8  # different actions, in turn; on a GPU one graph holds as many steps
 SETTLED_S = 6.0  # game time before measuring: most missiles are in flight then
-HEADER = ["duels", "sub-steps a decision", "form", "µs a decision", "sub-steps/s", "times the plain form"]
+HEADER = ["duels", "sub-steps per decision", "form", "µs per decision", "sub-steps/s", "times the plain form"]
 
 
 def bench_env(config: AirCombatConfig, device: torch.device, progress: Callable[[float], None]) -> BenchTable:
@@ -44,18 +43,13 @@ def both_forms(config: AirCombatConfig, duels: int, device: torch.device, repeat
         plain = make(config, duels, device, "torch")
         plain.load_state_dict(ours.state_dict())
         steps["plain PyTorch"] = stepper(plain, device)
-    times: dict[str, list[float]] = {form: [] for form in steps}
-    for _ in range(repeats):  # in turns: other load affects both
-        for form, step in steps.items():
-            times[form].append(seconds_per_call(step, device) / (ACTIONS if device.type == "cuda" else 1))
-    ticks = ours.engine.ticks
+    times, ratio = time_alternating(steps, device, repeats)
+    ticks, per_call = ours.engine.ticks, ACTIONS if device.type == "cuda" else 1
     rows = []
     for form, seconds in times.items():
-        middle = statistics.median(seconds)
-        ratio = ""
-        if form == "ours" and len(times) > 1:
-            ratio = f"{statistics.median(p / o for p, o in zip(times['plain PyTorch'], seconds, strict=True)):.1f}"
-        rows.append([f"{duels:,}", str(ticks), form, f"{middle * 1e6:,.0f}", f"{duels * ticks / middle:,.0f}", ratio])
+        times_plain = f"{ratio:.1f}" if form == "ours" and len(times) > 1 else ""
+        rates = f"{seconds / per_call * 1e6:,.0f}", f"{duels * ticks * per_call / seconds:,.0f}"
+        rows.append([f"{duels:,}", str(ticks), form, *rates, times_plain])
     return rows
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from slipstream.tasks.bench import REPEATS, BenchTable, describe_device, seconds_per_call
+from slipstream.tasks.bench import REPEATS, BenchTable, describe_device, time_alternating
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 
 MAIN = 1024
@@ -17,24 +16,20 @@ GROWTH = (64, 256, 1024, 4096, 16384)
 
 
 def bench_env(config: NavigationConfig, device: torch.device, progress: Callable[[float], None]) -> BenchTable:
-    """Measure both forms at 1,024 drones, in turns; then ours from 64 to 16,384."""
-    parts = REPEATS + len(GROWTH)
+    """Measure both forms at 1,024 drones, alternately; then ours from 64 to 16,384."""
     ours, plain = stepper(config, MAIN, device, "auto"), stepper(config, MAIN, device, "torch")
-    times: dict[str, list[float]] = {"ours": [], "plain": []}
-    for repeat in range(REPEATS):  # in turns: other load affects both
-        times["ours"].append(seconds_per_call(ours, device))
-        times["plain"].append(seconds_per_call(plain, device))
-        progress((repeat + 1) / parts)
-    ours_s, plain_s = (statistics.median(times[name]) for name in ("ours", "plain"))
-    ratio = statistics.median(p / o for p, o in zip(times["plain"], times["ours"], strict=True))
-    rows = [row(MAIN, "plain eager PyTorch", plain_s, "1.0"), row(MAIN, "ours", ours_s, f"{ratio:.1f}")]
+    seconds, ratio = time_alternating({"ours": ours, "plain": plain}, device, REPEATS)
+    rows = [
+        row(MAIN, "plain eager PyTorch", seconds["plain"], "1.0"),
+        row(MAIN, "ours", seconds["ours"], f"{ratio:.1f}"),
+    ]
     for k, drones in enumerate(GROWTH):
-        step = stepper(config, drones, device, "auto")
-        rows.append(row(drones, "ours", statistics.median(seconds_per_call(step, device) for _ in range(3)), ""))
-        progress((REPEATS + k + 1) / parts)
+        progress((k + 1) / (len(GROWTH) + 1))
+        seconds, _ = time_alternating({"ours": stepper(config, drones, device, "auto")}, device, 3)
+        rows.append(row(drones, "ours", seconds["ours"], ""))
     obstacles = f"{config.num_obstacles} + {config.dyn.num_obstacles} obstacles"
     title = f"NavigationEnv.step on {describe_device(device)}: {obstacles}, LiDAR and all"
-    return BenchTable(title, ["drones", "form", "ms a step", "frames/s", "times the plain form"], rows)
+    return BenchTable(title, ["drones", "form", "ms per step", "frames/s", "times the plain form"], rows)
 
 
 def stepper(config: NavigationConfig, drones: int, device: torch.device, backend: str) -> Callable[[], None]:
