@@ -157,7 +157,7 @@ def training(device: str) -> None:
     trial = probe.open({})
     for _ in range(5):
         trial.run(2.0)
-        monitor = trial._monitor
+        monitor = trial.monitor
         monitor.metrics()
         print(f"in a training             {', '.join(f'{k} {v:.4g}' for k, v in monitor.overhead().items())}")
     trial.close()

@@ -12,7 +12,7 @@ from typing import Any
 from slipstream.config import registry
 from slipstream.config.validation import check_range
 
-CHOSEN_BY_MEASURING = ("env.num_envs", "algo.minibatches")  # and device=auto with them: training/tuning/sizing.py
+CHOSEN_BY_MEASURING = ("env.num_envs", "algo.minibatches")  # and device=auto with them: training/tuning.py
 WANDB_MODES = ("online", "offline", "disabled")
 
 

@@ -189,10 +189,11 @@ class Reader:
 
 def default_max_bytes() -> int:
     """Nine tenths of the memory that is available now, within the limits of the cgroup."""
-    return max(_ALWAYS_ALLOWED, int(0.9 * min(_available_memory(), _cgroup_room())))
+    return max(_ALWAYS_ALLOWED, int(0.9 * min(available_memory(), _cgroup_room())))
 
 
-def _available_memory() -> int:
+def available_memory() -> int:
+    """Return the bytes of memory that the machine can give now."""
     with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/meminfo") as file:
         for line in file:
             if line.startswith("MemAvailable:"):

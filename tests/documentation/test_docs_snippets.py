@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("collectors", "monitor", "replay", "rollouts")
+PAGES = ("advise", "collectors", "monitor", "replay", "rollouts")
 OPTIONAL = ("stable_baselines3", "torchrl")
 
 

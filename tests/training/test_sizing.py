@@ -1,4 +1,4 @@
-"""`=auto`: the knee, the memory's end, and what is told."""
+"""`=auto`: the knee, the memory's end, and what is logged."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
-from slipstream.monitor.asking import Sample
-from slipstream.training.tuning.sizing import Measured, choose_sizes, grow
+from slipstream.monitor.advisor import Sample
+from slipstream.training.tuning import choose_sizes, grow
 
 SMALL = [
     "env.num_obstacles=0",
@@ -24,7 +24,7 @@ def machine(fixed, mb_each=1.0, fits=10**9):
     def measure(size):
         if size > fits:
             raise MemoryError
-        return Measured(size, size / (fixed + size), mb_each * size)
+        return size / (fixed + size), mb_each * size
 
     return measure
 
@@ -40,7 +40,7 @@ def test_it_stops_at_the_knee():
     choice = grow(doublings(64, 10**6), machine(fixed=1000), room_mb=1e9)
     # rates 0.06 0.11 0.20 0.34 0.51 0.67 0.80 0.89: 8192 brings 1.11 x 4096, 16384 only 1.06 x 8192
     assert choice.size == 16384 and "16,384 brings only 1.06 × the frames/s" in choice.why
-    assert [one.size for one in choice.seen][-2:] == [8192, 16384]
+    assert list(choice.rates)[-2:] == [8192, 16384]
 
 
 def test_a_size_that_brings_nothing_is_not_taken():
@@ -75,15 +75,15 @@ class Trial:
         pass
 
 
-def test_auto_becomes_numbers_and_each_is_told_in_one_line():
+def test_auto_becomes_numbers_and_each_is_logged_in_one_line():
     Trial.opened = []
-    told: list[str] = []
+    lines: list[str] = []
     config = load_train([*SMALL, "env.num_envs=auto", "algo.minibatches=auto"])
     assert config.auto == ["env.num_envs", "algo.minibatches"]
-    found = choose_sizes(config, told.append, Trial)
+    found = choose_sizes(config, lines.append, Trial)
     # minibatches: 64 makes 697k frames/s, 32 782k (1.12 x), 16 833k (1.07 x: below the knee, but more)
     assert found.auto == [] and found.env.num_envs == 4096 and found.algo.minibatches == 16
-    assert [line.partition(" ")[0] for line in told] == ["env.num_envs=4096", "algo.minibatches=16"]
+    assert [line.partition(" ")[0] for line in lines] == ["env.num_envs=4096", "algo.minibatches=16"]
     assert all(envs * 8 % cuts == 0 for envs, cuts in Trial.opened)
 
 
@@ -128,11 +128,11 @@ def test_what_cannot_be_chosen_is_refused():
 
 def test_a_training_chooses_its_size_and_writes_it_down(tmp_path, monkeypatch, capsys):
     from slipstream import train
-    from slipstream.training.tuning import sizing
+    from slipstream.training import tuning
 
-    monkeypatch.setitem(sizing.LARGEST, "cpu", 8)
-    monkeypatch.setitem(sizing.SMALLEST, "cpu", 4)
-    monkeypatch.setattr(sizing, "STRETCH_S", 0.01)
+    monkeypatch.setitem(tuning.LARGEST, "cpu", 8)
+    monkeypatch.setitem(tuning.SMALLEST, "cpu", 4)
+    monkeypatch.setattr(tuning, "MEASURE_S", 0.01)
     words = [
         *SMALL,
         "env.num_envs=auto",
