@@ -26,7 +26,7 @@ from slipstream.tasks.figures import draw_curves
 MOST_CURVES = 6  # episodes drawn as curves, unless they are named
 REMEDY = ("A broken file cannot be repaired: copy it again from where it came, or delete it or move it away. Until then `show` and "
           "`export` skip it, and so does RolloutStorage(folder, on_broken='skip').")  # fmt: skip
-IN_PLACES = ("Where only places are damaged, other keys and environments can be read: load(iteration, keys=[...]), "
+IN_PLACES = ("If only some places are damaged, other keys and environments can be read: load(iteration, keys=[...]), "
              "load_slice(iteration, envs=[...]).")  # fmt: skip
 
 
@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.add_argument("path", type=Path, help="a folder of rollouts, a run folder, or one rollout file")
         return command
 
-    add("ls", _ls, "the batches of a folder")
-    show = add("show", _show, "what a batch holds: keys, sizes, codecs, episodes; with --picture, its episodes drawn")
-    show.add_argument("iteration", type=int, nargs="?", help="which batch (default: the last that is whole)")
+    add("ls", _ls, "list the batches of a folder")
+    show = add("show", _show, "show the keys, sizes, codecs and episodes of a batch; with --picture, draw its episodes")
+    show.add_argument("iteration", type=int, nargs="?", help="which batch (default: the last readable one)")
     show.add_argument(
         "--picture", type=Path, metavar="PNG", help="draw episodes: by their task if it can, else as curves"
     )
@@ -52,12 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument(
         "--all",
         action="store_true",
-        help="count and draw the episodes of all batches, joined where one goes on in the next",
+        help="count and draw the episodes of all batches, joined where one batch continues another",
     )
     show.add_argument("--keys", help="keys to draw as curves, by commas: reward,observation.state")
     show.add_argument("--curves", action="store_true", help="curves, even if the task can draw the episodes")
-    add("verify", _verify, "check every byte of a file or folder; names each broken file, the key and the place")
-    out = add("export", _export, "write batches for others: HDF5 by batch, Parquet by step, Minari by episode")
+    add("verify", _verify, "check every byte of a file or folder; print each broken file, the key and the place")
+    out = add("export", _export, "export batches: HDF5 by batch, Parquet by step, Minari by episode")
     out.add_argument("--to", choices=tuple(FORMATS), required=True)
     out.add_argument("--out", type=Path, help="where to (default: beside the rollouts)")
     out.add_argument("--iterations", help="which batches, as numbers and ranges: 0,100-500 (default: all)")
@@ -65,39 +65,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class _Skipped:
-    """What a command went on without because it is broken; each is told once, on stderr."""
+    """Warns once, on stderr, of every broken thing that a command skips."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def __call__(self, path: Path, error: Exception) -> None:
-        self.tell(path.name, f"skipped a broken file ({error})")
+        self.warn(path.name, f"skipped a broken file ({error})")
 
-    def tell(self, name: str, text: str) -> None:
-        """A line of warning, unless `name` had one."""
-        if name not in self._told:
-            self._told.add(name)
+    def warn(self, name: str, text: str) -> None:
+        """Print a warning, unless `name` had one."""
+        if name not in self._warned:
+            self._warned.add(name)
             print(f"warning: {text}", file=sys.stderr)
 
     @property
     def exit_code(self) -> int:
-        """1 where something was skipped: scripts should notice."""
-        return 1 if self._told else 0
+        """1 if something was skipped: scripts should notice."""
+        return 1 if self._warned else 0
 
 
 def _find(path: Path, on_broken: OnBroken = "raise") -> tuple[RolloutStorage, list[int]]:
-    """The storage and the iterations that `path` names, broken ones too."""
+    """Return the storage and the iterations that `path` names, broken ones too."""
     if path.is_file():
         return RolloutStorage(path.parent, on_broken=on_broken), [iteration_of(path)]
     for folder in (path, path / "rollouts"):
         if files := rollout_files(folder):
             return RolloutStorage(folder, on_broken=on_broken), [iteration_of(file) for file in files]
-    raise FileNotFoundError(f"{path} holds no rollouts: give a folder with rollout_000000.slip files, or a run that was saved with "
+    raise FileNotFoundError(f"{path} has no rollouts: give a folder with rollout_000000.slip files, or a run that was saved with "
                             "rollout_save_interval")  # fmt: skip
 
 
 def _numbers(text: str | None, among: list[int], what: str) -> list[int]:
-    """`0,3,10-20` as numbers, those of `among`."""
+    """Parse `0,3,10-20`; return those numbers of `among`."""
     if text is None:
         return among
     found: list[int] = []
@@ -157,10 +157,10 @@ def _row(path: Path, file: RolloutFile) -> list[str]:
 def _show(args: argparse.Namespace, console: Console) -> int:
     skipped = _Skipped()
     storage, iterations = _find(args.path, skipped)
-    whole = (i for i in reversed(iterations) if storage.readable([i]))
-    iteration = next(whole, None) if args.iteration is None else args.iteration
+    readable = (i for i in reversed(iterations) if storage.readable([i]))
+    iteration = next(readable, None) if args.iteration is None else args.iteration
     if iteration is None:
-        raise ValueError(f"{args.path}: no batch is whole; `slipstream rollouts verify` says what is wrong with each")
+        raise ValueError(f"{args.path}: no batch can be read; `slipstream rollouts verify` shows what is wrong")
     file = storage.file(iteration)
     find_keys(file.keys, args.keys.split(",") if args.keys else None)  # raises before anything is printed
     episodes = find_episodes(storage, iterations if args.all else [iteration]) if file.lead else []
@@ -176,13 +176,14 @@ def _show(args: argparse.Namespace, console: Console) -> int:
 
 def _print_keys(file: RolloutFile, iteration: int, console: Console) -> None:
     lead = f", {file.envs:,} environments x {file.steps:,} steps" if file.lead else ""
-    table = Table(title=f"{file.path}: iteration {iteration}{lead}")
-    for title in ("key", "dtype", "a step", "MB", "stored MB", "codec", "what"):
+    console.print(f"{file.path}: iteration {iteration}{lead}", soft_wrap=True, markup=False)
+    table = Table()
+    for title in ("key", "dtype", "per step", "MB", "stored MB", "codec", "note"):
         table.add_column(title, justify="right" if "MB" in title else "left", no_wrap=title == "key")
     for i, column in enumerate(file.columns):
         what, shape = ("", column.shape[len(file.lead) :]) if column.steps else ("no steps", column.shape)
         if column.follows is not None:
-            what = f"{column.key[-1]} one step on, but {column.geometry.frames:,}"
+            what = f"{column.key[-1]} one step later, except {column.geometry.frames:,}"
         sizes = f"{column.nbytes / 1e6:.3f}", f"{sum(map(len, file.blocks(i))) / 1e6:.3f}"
         table.add_row(
             escape(_name(column.key)),
@@ -196,7 +197,7 @@ def _print_keys(file: RolloutFile, iteration: int, console: Console) -> None:
 
 
 def _codecs(file: RolloutFile, i: int) -> str:
-    """The codecs of a column's blocks, the most frequent first."""
+    """Return the codecs of a column's blocks, the most frequent first."""
     names: dict[str, int] = {}
     for block in file.blocks(i):
         try:
@@ -210,9 +211,9 @@ def _codecs(file: RolloutFile, i: int) -> str:
 def _episode_line(episodes: list[EpisodeRef]) -> str:
     batches = len({piece.iteration for e in episodes for piece in e.pieces})
     ended = [e for e in episodes if e.ended]
-    where = "in this batch" if batches == 1 else f"in all {batches:,} batches, joined where one goes on in the next"
-    text = f"{len(episodes):,} episodes {where}: {len(ended):,} to their end ({sum(e.terminated for e in ended):,} terminated), "
-    return text + f"{np.mean([len(e) for e in episodes]):.1f} steps on the average"
+    where = "in this batch" if batches == 1 else f"in all {batches:,} batches, joined where one continues another"
+    text = f"{len(episodes):,} episodes {where}: {len(ended):,} complete ({sum(e.terminated for e in ended):,} terminated), "
+    return text + f"{np.mean([len(e) for e in episodes]):.1f} steps on average"
 
 
 def _drawing(args: argparse.Namespace, file: RolloutFile) -> EpisodeDrawing | None:
@@ -231,10 +232,10 @@ def _drawing(args: argparse.Namespace, file: RolloutFile) -> EpisodeDrawing | No
 
 
 def _episode_numbers(args: argparse.Namespace, drawing: EpisodeDrawing | None, count: int) -> list[int]:
-    """Which of `count` episodes are drawn."""
+    """Return which of `count` episodes are drawn."""
     if args.picture is not None and not count:
         raise ValueError(
-            "there are no episodes to draw: the batch has no [envs, steps], or what it says of their ends is broken"
+            "there are no episodes to draw: the batch has no [envs, steps], or the keys that mark their ends are broken"
         )
     if args.episodes is not None:
         return _numbers(args.episodes, list(range(count)), "episodes")
@@ -242,7 +243,7 @@ def _episode_numbers(args: argparse.Namespace, drawing: EpisodeDrawing | None, c
 
 
 def evenly_spread(count: int, most: int) -> list[int]:
-    """At most `most` of the numbers below `count`, the first and the last among them, the same distance apart."""
+    """Return at most `most` numbers below `count`, the same distance apart, from the first to the last."""
     return list(range(count)) if count <= most else [int(n) for n in np.linspace(0, count - 1, most).round()]
 
 
@@ -269,9 +270,9 @@ def _picture(
         try:
             read[n] = read_episode(storage, episodes[n], keys or None)
         except BROKEN as error:
-            skipped.tell(f"episode {n}", f"left out episode {n} ({error})")
+            skipped.warn(f"episode {n}", f"left out episode {n} ({error})")
     if not read:
-        raise ValueError("none of these episodes can be read: name others by --episodes, or other --keys")
+        raise ValueError("none of these episodes can be read: choose others with --episodes, or other --keys")
     spread = ", evenly spread" if args.episodes is None and len(numbers) < len(episodes) else ""
     title = (
         f"{storage.save_dir.parent.name}/{storage.save_dir.name}, episodes: {len(read):,} of {len(episodes):,}{spread}"
@@ -283,7 +284,7 @@ def _picture(
 
 
 def _drawn(data: dict[Any, Any], first: Any) -> dict[str, Any]:
-    """What is drawn of an episode, the reward first."""
+    """Return the curves of an episode by name, the reward first."""
     keys = sorted((key for key, value in data.items() if not value.is_complex()), key=lambda key: key != first)
     return {_name(key): (data[key].float() if data[key].is_floating_point() else data[key]).numpy() for key in keys}
 

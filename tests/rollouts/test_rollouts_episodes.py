@@ -153,12 +153,12 @@ def test_ls_and_show_tell_what_is_there(folder, capsys):
     assert "6 x 16" in said and "frames 192" in said and "4 batches" in said
     assert main(["show", str(folder), "1"]) == 0
     said = capsys.readouterr().out
-    assert "6 environments x 16 steps" in said and "x one step on, but 6" in said and "observation.x" in said
-    assert "24 episodes in this batch: 18 to their end (18 terminated), 4.0 steps" in said
+    assert "6 environments x 16 steps" in said and "x one step later, except 6" in said and "observation.x" in said
+    assert "24 episodes in this batch: 18 complete (18 terminated), 4.0 steps" in said
     assert main(["show", str(folder / "rollout_000100.slip"), "100", "--all"]) == 0
     capsys.readouterr()
     assert main(["show", str(folder), "--all"]) == 0
-    assert "episodes in all 4 batches, joined where one goes on in the next: " in capsys.readouterr().out
+    assert "episodes in all 4 batches, joined where one continues another: " in capsys.readouterr().out
 
 
 def test_a_key_that_is_not_there_is_told_without_quotes_around_it_all(folder, tmp_path, capsys):
@@ -220,7 +220,7 @@ def test_the_flown_path_is_found_from_what_the_drone_saw(tmp_path):
 
 def test_a_folder_without_rollouts_and_help(tmp_path, capsys):
     assert main(["ls", str(tmp_path)]) == 2
-    assert "holds no rollouts" in capsys.readouterr().err
+    assert "has no rollouts" in capsys.readouterr().err
     assert slipstream(["rollouts", "ls", str(tmp_path)]) == 2
     done = subprocess.run(
         [sys.executable, "-m", "slipstream", "rollouts", "export", "--help"], capture_output=True, text=True

@@ -8,11 +8,15 @@ import pytest
 from rollout_worlds import same, world
 
 from slipstream import RolloutStorage
-from slipstream.cli.rollouts import main
+from slipstream.cli import main as slipstream
 from slipstream.rollouts.reader import BROKEN, RolloutFile
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 
 HUGE = 1 << 63
+
+
+def main(words):
+    return slipstream(["rollouts", *words])
 
 
 @pytest.fixture

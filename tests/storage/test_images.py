@@ -23,9 +23,18 @@ def test_a_sequence_comes_back_from_an_array_and_from_a_list():
 
 def test_wrong_shapes_and_bytes_are_told():
     data = compress_image_seq(np.zeros((4, 10, 10), np.uint8))
-    with pytest.raises(CodecError, match="ask for 500 bytes, the data hold 400"):
+    with pytest.raises(CodecError, match="need 500 bytes, the data have 400"):
         decompress_image_seq(data, (10, 10), 5)
     with pytest.raises(CodecError):
         decompress_image(b"not a frame at all", (4,))
     with pytest.raises(CodecError):
         decompress_image(data[:-9], (4, 10, 10))
+
+
+def test_a_size_that_the_data_cannot_have_is_refused():
+    import lz4.frame
+
+    data = bytearray(lz4.frame.compress(bytes(100), store_size=True))
+    data[6:14] = (1 << 60).to_bytes(8, "little")  # the content size, in the frame's header
+    with pytest.raises(CodecError):
+        decompress_image(bytes(data))

@@ -1,4 +1,8 @@
-"""Bytes in, bytes out: byte planes, differences, zero masks, entropy coding and checksums, in threads that do not hold the GIL."""
+"""The codecs of checkpoints, replay blocks and rollout columns.
+
+registry.py names them and lays out a block. chunks.py encodes checkpoints; block_coder.py encodes and decodes blocks of frames, with the
+native code of kernels.py and gather.py or with NumPy (portable.py).
+"""
 
 from slipstream.storage.codec.chunks import (
     CHUNK_BYTES,

@@ -35,7 +35,7 @@ _NOISE_BITS = 7.92  # a sample of 4,096 uniform bytes measures 7.955 bits; below
 
 
 class Scratch:
-    """Memory for coding one chunk at a time. Fresh memory costs more than the coding: keep one of these for each chunk in flight."""
+    """Memory for one chunk at a time. Fresh memory costs more than the encoding: keep one of these for each chunk in flight."""
 
     def __init__(self) -> None:
         self.planes, self.words, self.other, self.shifted = (np.empty(CHUNK_BYTES + 128, np.uint8) for _ in range(4))
@@ -44,10 +44,10 @@ class Scratch:
 def encode_chunk(
     raw: np.ndarray, width: int, base: np.ndarray | None = None, level: int = 1, scratch: Scratch | None = None
 ) -> tuple[int, list[Any]]:
-    """(codec, payload as a list of buffers) for `raw`, uint8 [n] holding numbers of `width` bytes; never longer than `raw`.
+    """Return (codec, payload as a list of buffers) for `raw`, uint8 [n] holding numbers of `width` bytes; never longer than `raw`.
 
-    `base` is the older state of the same numbers; the same array must be given to `decode_chunk`. The payload may lie in
-    `raw` and in `scratch`: it is valid until either changes.
+    `base` is the older state of the same numbers; the same array must be given to `decode_chunk`. The payload may be part
+    of `raw` and `scratch`: it is valid until either changes.
     """
     if level == 0 or raw.nbytes < 64 or raw.nbytes % width:
         return RAW, [raw]
@@ -92,9 +92,9 @@ def decode_chunk(
     base: np.ndarray | None = None,
     scratch: Scratch | None = None,
 ) -> int:
-    """Fill `out`, uint8 [n], from `payload`; gives back how many bytes of the payload were used. Raises CodecError.
+    """Fill `out`, uint8 [n], from `payload`; return how many bytes of the payload were used. Raises CodecError.
 
-    `payload` may lie in `scratch.planes` and `base` in `scratch.other`.
+    `payload` may be part of `scratch.planes`, and `base` of `scratch.other`.
     """
     if codec == RAW:
         if len(payload) < out.nbytes:
@@ -147,7 +147,7 @@ def decode_chunk(
 
 
 def _choose_base(words: np.ndarray, older: np.ndarray) -> tuple[int, Any]:
-    """(codec, factor): by a sample, whether to code the numbers, their difference, or that to what the older ones decayed to."""
+    """Choose by a sample: the numbers, their difference, or their difference to the decayed older ones. Return (codec, factor)."""
     step = (
         max(1, words.size // _SAMPLE) | 1
     )  # odd: the columns of a matrix are a power of two, and each should have its turn
@@ -166,7 +166,7 @@ def _choose_base(words: np.ndarray, older: np.ndarray) -> tuple[int, Any]:
 
 
 def _zigzag(difference: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Small differences of either sign as small unsigned numbers: 0, -1, 1, -2 ... -> 0, 1, 2, 3 ...; spoils `difference`."""
+    """Turn small differences of either sign into small unsigned numbers: 0, -1, 1, -2 ... -> 0, 1, 2, 3 ...; overwrites `difference`."""
     signed, result = difference.view(f"<i{difference.itemsize}"), out.view(f"<i{difference.itemsize}")
     np.right_shift(signed, 8 * difference.itemsize - 1, out=result)
     np.left_shift(signed, 1, out=signed)
@@ -175,14 +175,14 @@ def _zigzag(difference: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def _bits(sample: np.ndarray) -> float:
-    """Bits a byte of `sample` needs on its own: the entropy of its histogram."""
+    """Return the bits per byte of `sample`: the entropy of its histogram."""
     counts = np.bincount(sample, minlength=256)
     p = counts[counts > 0] / max(1, sample.size)
     return float(-(p * np.log2(p)).sum())
 
 
 def _cost(words: np.ndarray) -> float:
-    """Bits a number needs on the average: the mask's, and the planes' of those that are not zero."""
+    """Return the bits per number: those of the mask, and those of the planes of numbers that are not zero."""
     nonzero = words != 0
     kept = words[nonzero]
     columns = kept.view(np.uint8).reshape(-1, words.itemsize)
@@ -192,7 +192,7 @@ def _cost(words: np.ndarray) -> float:
 
 
 def _section(data: np.ndarray, level: int, repeats: bool) -> tuple[int, Any]:
-    """`data` coded, or as it is where that is shorter. `repeats`: it may hold longer repetitions, as a plane of floats does not."""
+    """Return `data` compressed, or raw if that is shorter. `repeats`: it may have longer repetitions, unlike a plane of floats."""
     coded = zstd_compressor(level if repeats else 0).compress(data)
     if level > 1 and not repeats:
         coded = min(coded, zstd_compressor(level).compress(data), key=len)
@@ -222,7 +222,7 @@ _INFINITE = np.uint32(255 << 24)
 
 
 def find_factor(new: np.ndarray, old: np.ndarray) -> np.float32 | None:
-    """The factor that takes many of `old` to `new`, both uint32 [n] holding float32; None where there is no such thing."""
+    """Return the factor by which many of `old` became `new`, both uint32 [n] holding float32; None if there is none."""
     with np.errstate(all="ignore"):
         ratio = new.view(np.float32) / old.view(np.float32)
     ratio = ratio[(ratio >= LEAST) & (ratio < MOST)]
@@ -238,7 +238,7 @@ def find_factor(new: np.ndarray, old: np.ndarray) -> np.float32 | None:
     tightest = int(np.argmin(spread))
     if spread[tightest] >= 16:
         return None
-    # quotients of rounded numbers lie around the factor: it is the one among their neighbours that hits most often
+    # quotients of rounded numbers are close to the factor: it is the one among their neighbours that hits most often
     middle = bits[tightest + few // 2]
     near = (middle + np.arange(-3, 4, dtype=np.int32).view(np.uint32)).view(np.float32)
     with np.errstate(all="ignore"):
@@ -247,10 +247,10 @@ def find_factor(new: np.ndarray, old: np.ndarray) -> np.float32 | None:
 
 
 def decay(old: np.ndarray, factor: np.float32, out: np.ndarray) -> np.ndarray:
-    """`old` times `factor`, both as uint32 bits; zeros, tiny numbers, infinities and NaNs stay as they are.
+    """Return `old` times `factor`, both as uint32 bits; zeros, tiny numbers, infinities and NaNs stay as they are.
 
     Only products of normal numbers that are normal numbers themselves are taken: those are the same, to the bit, on every
-    machine and whatever a program has told its processor about denormal numbers.
+    machine and with every setting of the processor for denormal numbers.
     """
     with np.errstate(all="ignore"):
         np.multiply(old.view(np.float32), factor, out=out.view(np.float32))
@@ -275,12 +275,12 @@ _SHIFT = 20  # float32 bits above: sign, 8 exponent, 3 mantissa bits
 
 
 def moments_nbytes(count: int) -> int:
-    """Bytes of `count` coded moments: a code each, and two bytes a block."""
+    """Return the bytes of `count` coded moments: one each, and two per block."""
     return count + 2 * (-(-count // BLOCK))
 
 
 def quantise_moments(values: np.ndarray, signed: bool) -> np.ndarray:
-    """float32 [n] -> uint8 [moments_nbytes(n)]: the codes, then each block's top grid point as uint16."""
+    """Round float32 [n] to uint8 [moments_nbytes(n)]: the codes, then each block's top grid point as uint16."""
     n = values.size
     bits = np.zeros(-(-n // BLOCK) * BLOCK, np.uint32)
     bits[:n] = values.view(np.uint32)
@@ -303,7 +303,7 @@ def quantise_moments(values: np.ndarray, signed: bool) -> np.ndarray:
 
 
 def dequantise_moments(coded: np.ndarray, count: int, signed: bool) -> np.ndarray:
-    """The float32 [count] that `quantise_moments` stands for."""
+    """Return the float32 [count] of `quantise_moments`."""
     if coded.size != moments_nbytes(count):
         raise ValueError(f"{count} coded moments take {moments_nbytes(count)} bytes, not {coded.size}")
     largest = 127 if signed else 255

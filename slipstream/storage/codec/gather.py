@@ -37,26 +37,26 @@ from slipstream.storage.codec.registry import (
     ZSTD,
 )
 
-# What a kernel answers instead of a size
-OK, OUTSIDE, DAMAGED, FOREIGN = 0, 1, 2, 3  # FOREIGN: a codec that only the portable path opens
+# Status of a kernel
+OK, OUTSIDE, DAMAGED, FOREIGN = 0, 1, 2, 3  # FOREIGN: a codec that only NumPy decodes
 
 _PALETTE_SCRATCH = 8 * (2 * kernels.HASH_SLOTS + 256)  # larger than the table of bytes, 16 KiB
 _PALETTE_MOST = 1 + 256 * 8
 
 
 def stream_bytes(frames: int, frame_bytes: int, width: int) -> int:
-    """The most that a group's steps before LZ4 can write."""
+    """Return the most bytes that a group's steps before LZ4 can write."""
     return _PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32)
 
 
 def scratch_bytes(frames: int, frame_bytes: int, width: int) -> int:
-    """Scratch memory that coding or decoding one group needs."""
+    """Return the scratch memory for encoding or decoding one group."""
     return (_PALETTE_SCRATCH + 2 * stream_bytes(frames, frame_bytes, width) + 2 * (frame_bytes + 64) + 63) // 64 * 64
 
 
 @inner
 def encode_group(source, frames, frame_bytes, width, codec, level, state, target, scratch):
-    """Code `frames` frames into `target`; the bytes written, or -1 where the frames as they are take no more."""
+    """Encode `frames` frames into `target`; return the bytes written, or -1 if that is not smaller."""
     raw = frames * frame_bytes
     stream = scratch + _PALETTE_SCRATCH
     other = stream + _PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32)
@@ -110,7 +110,7 @@ def encode_group(source, frames, frame_bytes, width, codec, level, state, target
 
 @inner
 def decode_requests(payload, length, codec, frames, frame_bytes, width, first, rows, order, begin, end, out, scratch):
-    """Open a group for the requests order[begin:end], sorted by row; frame j of the group is row `first` + j."""
+    """Decode a group for the requests order[begin:end], sorted by row; frame j of the group is row `first` + j."""
     count = frame_bytes // width
     last = load64(rows + 8 * load64(order + 8 * (end - 1))) - first
     stream, available = payload, length
@@ -206,7 +206,7 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
 
 @inner
 def code_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
-    """Write table and groups of a block of `rows` frames at `block`, behind room for the header; the bytes of its groups."""
+    """Write table and groups of a block of `rows` frames at `block`, after the header; return the bytes of the groups."""
     groups = (rows + group - 1) // group
     payload = block + HEADER_BYTES + 8 * groups
     place = 0
@@ -234,7 +234,7 @@ FRAME, VERIFY, SCRATCH, STRIDE, MEMBERS, LOW, HIGH, ERROR, ERROR_ROW, PLACES = (
 
 @inner
 def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, low, high, lines):
-    """Ask for all that the requests will read at once: their groups lie all over, and one miss takes as long as opening a small one."""
+    """Prefetch all that the requests will read: their groups are far apart, and one miss takes as long as decoding a small one."""
     for step in range(2):  # the tables of groups, then the groups
         for i in range(begin, stop):
             row = load64(rows + 8 * load64(order + 8 * i))
@@ -317,13 +317,13 @@ def gather_part(job):
             payload = block + HEADER_BYTES + 8 * groups + place
             length = until - place
             status = OK
-            whole = length >= 0 and until <= load32(block + AT_CODED) and inside < held
-            if whole and is_raw and frames == 1 and end == i + 1 and length == frame_bytes and verify:
+            is_sound = length >= 0 and until <= load32(block + AT_CODED) and inside < held
+            if is_sound and is_raw and frames == 1 and end == i + 1 and length == frame_bytes and verify:
                 if kernels.copy_checksum(out + load64(order + 8 * i) * frame_bytes, payload, length) != load32(
                     entry + 4
                 ):
                     status = DAMAGED
-            elif not whole or (verify and kernels.checksum(payload, length) != load32(entry + 4)):
+            elif not is_sound or (verify and kernels.checksum(payload, length) != load32(entry + 4)):
                 status = DAMAGED
             elif is_raw:
                 if length != frames * frame_bytes:
@@ -348,7 +348,7 @@ def gather_part(job):
 
 
 def _entries(stamp):
-    """The kernels that Python calls; `stamp` as `native.source_stamp` says.
+    """Return the kernels that Python calls; `stamp`: see `native.source_stamp`.
 
     They are compiled here and now, by whoever imports this, not in a background thread at their first call: a process that
     forks while numba compiles leaves its child a lock that nobody opens.
@@ -357,7 +357,7 @@ def _entries(stamp):
 
     @nb.njit(word(*[word] * 10), nogil=True, cache=True, error_model="numpy")
     def encode_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
-        """`code_block`, or -1 with a stamp that cannot be."""
+        """Run `code_block`."""
         if stamp < 0:
             return -1
         return code_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch)

@@ -1,4 +1,4 @@
-"""Images and sequences of them as LZ4 frames: the documents' four functions. Replay columns do not use them; files and sockets may."""
+"""Images and sequences of images as LZ4 frames, for files and sockets. Replay columns do not use them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from slipstream.storage.codec.registry import CodecError
 
 
 def compress_image(img: np.ndarray | bytes, level: int = 9) -> bytes:
-    """One image as an LZ4 frame; `level` 0 (fast) to 16."""
+    """Compress one image to an LZ4 frame; `level` 0 (fast) to 16."""
     return _lz4_frame().compress(_raw(img), compression_level=level, store_size=True)
 
 
 def decompress_image(data: bytes, shape: tuple[int, ...] | None = None, dtype: Any = np.uint8) -> np.ndarray:
-    """The image of `compress_image`; without a shape a flat array. Raises CodecError."""
+    """Return the image of `compress_image`; without a shape a flat array. Raises CodecError."""
     flat = _open(data, None if shape is None else math.prod(shape) * np.dtype(dtype).itemsize, dtype)
     return flat if shape is None else flat.reshape(shape)
 
 
 def compress_image_seq(images: np.ndarray | Iterable[np.ndarray], level: int = 9) -> bytes:
-    """Images of one shape and dtype as one LZ4 frame: smaller than each on its own, opened only as a whole."""
+    """Compress images of one shape and dtype to one LZ4 frame: smaller than each alone, decompressed only together."""
     stacked = images if isinstance(images, np.ndarray) else np.stack(list(images))
     return _lz4_frame().compress(_raw(stacked), compression_level=level, store_size=True)
 
 
 def decompress_image_seq(data: bytes, image_shape: tuple[int, ...], seq_len: int, dtype: Any = np.uint8) -> np.ndarray:
-    """[seq_len, *image_shape] of `compress_image_seq`. Raises CodecError."""
+    """Return [seq_len, *image_shape] of `compress_image_seq`. Raises CodecError."""
     return _open(data, seq_len * math.prod(image_shape) * np.dtype(dtype).itemsize, dtype).reshape(
         seq_len, *image_shape
     )
@@ -44,7 +44,9 @@ def _open(data: bytes, expected: int | None, dtype: Any) -> np.ndarray:
     try:
         size = frame.get_frame_info(data)["content_size"]
         if expected is not None and size != expected:  # before any memory is taken
-            raise CodecError(f"shape and dtype ask for {expected} bytes, the data hold {size}")
+            raise CodecError(f"shape and dtype need {expected} bytes, the data have {size}")
+        if size > 255 * len(data):  # the most that LZ4 can compress
+            raise CodecError(f"{len(data)} bytes cannot hold the {size} that they claim")
         return np.frombuffer(frame.decompress(data, return_bytearray=True), dtype)
     except (RuntimeError, ValueError) as error:
         raise error if isinstance(error, CodecError) else CodecError(f"no LZ4 frame: {error}") from error

@@ -27,7 +27,7 @@ _I64 = ir.IntType(64)
 def _loader(bits: int):
     @intrinsic
     def load(typingctx, address):
-        """The number at `address`; narrow ones are taken as unsigned."""
+        """Return the number at `address`; narrow ones are unsigned."""
 
         def codegen(context, builder, signature, args):
             kind = ir.IntType(bits)
@@ -63,7 +63,7 @@ store8, store16, store32, store64 = (_storer(bits) for bits in (8, 16, 32, 64))
 
 @intrinsic
 def lowest_bit(typingctx, value):
-    """The place of the lowest set bit of `value`, which must not be 0."""
+    """Return the position of the lowest set bit of `value`, which must not be 0."""
 
     def codegen(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -73,7 +73,7 @@ def lowest_bit(typingctx, value):
 
 @intrinsic
 def count_bits(typingctx, value):
-    """How many bits of `value` are set."""
+    """Return the number of set bits of `value`."""
 
     def codegen(context, builder, signature, args):
         return builder.ctpop(args[0])
@@ -83,7 +83,7 @@ def count_bits(typingctx, value):
 
 @intrinsic
 def shift_right(typingctx, value, places):
-    """`value` shifted right, zeros coming in from above."""
+    """Return `value` shifted right, without its sign."""
 
     def codegen(context, builder, signature, args):
         return builder.lshr(args[0], args[1])
@@ -93,7 +93,7 @@ def shift_right(typingctx, value, places):
 
 @intrinsic
 def prefetch(typingctx, address):
-    """Ask for the cache line at `address`; never faults."""
+    """Prefetch the cache line at `address`; never faults."""
 
     def codegen(context, builder, signature, args):
         pointer = ir.IntType(8).as_pointer()
@@ -130,7 +130,7 @@ HAS_EXPAND = bool(llvmlite.binding.get_host_cpu_features().get("avx512f"))
 
 @intrinsic
 def atomic_add(typingctx, address, value):
-    """Add to the aligned int64 at `address`; gives back what was there before."""
+    """Add to the aligned int64 at `address`; return its value before."""
 
     def codegen(context, builder, signature, args):
         return builder.atomic_rmw("add", builder.inttoptr(args[0], _I64.as_pointer()), args[1], "seq_cst")
@@ -189,7 +189,7 @@ def _check_end(address, begin, nbytes, total, weight):
 
 @inner
 def checksum(address, nbytes):
-    """As `frameformat.checksum`."""
+    """Return the same as `registry.checksum`."""
     total, weight = np.int64(0), np.int64(_FIRST)
     i = 0
     while i + 64 <= nbytes:
@@ -203,7 +203,7 @@ def checksum(address, nbytes):
 
 @inner
 def copy_checksum(target, source, nbytes):
-    """`checksum` of the source, copied on the way: the memory is read once."""
+    """Return `checksum` of the source and copy it: the memory is read once."""
     total, weight = np.int64(0), np.int64(_FIRST)
     i = 0
     while i + 64 <= nbytes:
@@ -220,7 +220,7 @@ def copy_checksum(target, source, nbytes):
 
 @inner
 def load(address, width):
-    """A word of 1, 2, 4 or 8 bytes."""
+    """Return a word of 1, 2, 4 or 8 bytes."""
     if width == 4:
         return load32(address)
     if width == 1:
@@ -245,7 +245,7 @@ def store(address, value, width):
 
 @inner
 def xor(target, source, nbytes):
-    """target ^= source."""
+    """Compute target ^= source."""
     words = nbytes >> 3
     for i in range(words):
         store64(target + 8 * i, load64(target + 8 * i) ^ load64(source + 8 * i))
@@ -258,7 +258,7 @@ def xor(target, source, nbytes):
 
 @inner
 def mask_encode(target, source, count, width):
-    """Bytes written at `target`, which has room for the bitmap and `count` words."""
+    """Write bitmap and words at `target`, which has room for `count` words; return the bytes written."""
     bitmap = (count + 7) >> 3
     end = target + bitmap
     for i in range(0, count, 8):
@@ -275,7 +275,7 @@ def mask_encode(target, source, count, width):
 
 @inner
 def mask_count(source, count):
-    """Non-zero words of a masked frame."""
+    """Return the number of non-zero words of a masked frame."""
     total = 0
     for i in range(0, count, 64):
         bits = load64(source + (i >> 3))
@@ -288,7 +288,7 @@ def mask_count(source, count):
 def _expander(load_, store_, width):
     @inner
     def expand(target, source, count):
-        """Write the frame that `source` masks; gives back the address behind its words."""
+        """Write the frame that `source` masks; return the address after its words."""
         at = source + ((count + 7) >> 3)
         i = 0
         while i < count:
@@ -341,7 +341,7 @@ def mask_decode(target, source, count, width):
 
 @inner
 def mask_apply(target, source, count, width):
-    """target ^= the frame that `source` masks; touches the changed words only."""
+    """Compute target ^= the frame that `source` masks; only changed words are written."""
     at = source + ((count + 7) >> 3)
     for i in range(0, count, 64):
         bits = load64(source + (i >> 3))
@@ -360,7 +360,7 @@ def mask_apply(target, source, count, width):
 
 @inner
 def shuffle(target, source, count, width):
-    """All first bytes, then all second bytes, and so on."""
+    """Write all first bytes, then all second bytes, and so on."""
     for plane in range(width):
         for i in range(count):
             store8(target + plane * count + i, load8(source + i * width + plane))
@@ -368,7 +368,7 @@ def shuffle(target, source, count, width):
 
 @inner
 def unshuffle(target, source, count, width):
-    """What `shuffle` took apart."""
+    """Reverse `shuffle`."""
     if width == 4:
         for i in range(count):
             low = load8(source + i) | (load8(source + count + i) << 8)
@@ -384,19 +384,19 @@ def unshuffle(target, source, count, width):
 
 @inner
 def palette_bits(values):
-    """Bits of the number of one of so many values."""
+    """Return the bits of an index into so many values."""
     return 1 if values <= 2 else 2 if values <= 4 else 4 if values <= 16 else 8
 
 
 @inner
 def packed_bytes(count, bits):
-    """Bytes of a packed frame, a multiple of 4."""
+    """Return the bytes of a packed frame, a multiple of 4."""
     return (((count * bits + 7) >> 3) + 3) & ~3
 
 
 @inner
 def palette_find(source, count, width, limit, scratch):
-    """Number the distinct values of `count` words; 0 when there are more than `limit`.
+    """Number the distinct values of `count` words; return how many, or 0 if there are more than `limit`.
 
     `scratch`: HASH_SLOTS int64 values, HASH_SLOTS int64 numbers + 1; then the values in order of appearance, 256 int64.
     """
@@ -427,7 +427,7 @@ def palette_find(source, count, width, limit, scratch):
 
 @inner
 def palette_pack(target, source, count, width, bits, scratch):
-    """Write one frame's numbers; `scratch` as `palette_find` left it."""
+    """Write the packed numbers of one frame; `scratch` as `palette_find` left it."""
     nbytes = packed_bytes(count, bits)
     each = 8 // bits
     before, number = np.int64(0), np.int64(0)
@@ -451,7 +451,7 @@ def palette_pack(target, source, count, width, bits, scratch):
 
 @inner
 def palette_table(scratch, values, number, bits, width):
-    """At `scratch`, for each of the 256 bytes, the 8 // bits words it stands for (at most 16 KiB)."""
+    """Write at `scratch`, for each of the 256 bytes, the 8 // bits words it stands for (at most 16 KiB)."""
     each = 8 // bits
     mask = (1 << bits) - 1
     last = number - 1
@@ -465,30 +465,30 @@ def palette_table(scratch, values, number, bits, width):
 def palette_unpack(target, source, count, width, bits, values, number, table, has_table):
     """Write the `count` words whose numbers are packed at `source`."""
     each = 8 // bits
-    whole = 0
+    done = 0
     if has_table:
         step = each * width
-        whole = count // each
+        done = count // each
         if step == 8:
-            for i in range(whole):
+            for i in range(done):
                 store64(target + 8 * i, load64(table + 8 * load8(source + i)))
         elif step == 4:
-            for i in range(whole):
+            for i in range(done):
                 store32(target + 4 * i, load32(table + 4 * load8(source + i)))
         elif step == 2:
-            for i in range(whole):
+            for i in range(done):
                 store16(target + 2 * i, load16(table + 2 * load8(source + i)))
         elif step == 1:
-            for i in range(whole):
+            for i in range(done):
                 store8(target + i, load8(table + load8(source + i)))
         else:
-            for i in range(whole):
+            for i in range(done):
                 entry = table + step * load8(source + i)
                 for k in range(0, step, 8):
                     store64(target + step * i + k, load64(entry + k))
     mask = (1 << bits) - 1
     last = number - 1
-    for i in range(whole * each, count):
+    for i in range(done * each, count):
         at = i * bits
         value = load(values + min((load8(source + (at >> 3)) >> (at & 7)) & mask, last) * width, width)
         store(target + i * width, value, width)

@@ -1,4 +1,4 @@
-"""The blocks of the native kernels, written and read by NumPy: where numba or liblz4 is missing, for zstd, and to check the kernels."""
+"""The codecs of blocks in NumPy: where numba or liblz4 is missing, for zstd, and to check the native kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from slipstream.storage.codec.registry import (
 
 
 def encode_block(frames: np.ndarray, group: int, width: int, codec: int, level: int, block: np.ndarray) -> int:
-    """Write table and groups of `frames`, uint8 [n, frame_bytes], into `block` behind room for the header; the groups' bytes."""
+    """Write table and groups of `frames`, uint8 [n, frame_bytes], into `block` after the header; return the bytes of the groups."""
     rows = len(frames)
     groups = -(-rows // group)
     table = block[HEADER_BYTES : HEADER_BYTES + 8 * groups].view("<u4").reshape(groups, 2)
@@ -40,7 +40,7 @@ def encode_block(frames: np.ndarray, group: int, width: int, codec: int, level: 
 
 
 def encode_group(frames: np.ndarray, width: int, codec: int, level: int) -> bytes | None:
-    """The coded group, or None where the frames as they are, uint8 [k, frame_bytes], take no more."""
+    """Return the encoded group of frames, uint8 [k, frame_bytes], or None if that is not smaller."""
     head, current, word = b"", np.ascontiguousarray(frames), width
     if codec & PALETTE:
         values, numbers = np.unique(current.view(f"<u{width}"), return_inverse=True)
@@ -70,7 +70,7 @@ def encode_group(frames: np.ndarray, width: int, codec: int, level: int) -> byte
 
 
 def decode_group(block: np.ndarray, header: BlockHeader, g: int, verify: bool = True) -> np.ndarray:
-    """The frames of group `g`, uint8 [k, frame_bytes]; may lie in `block`. Raises CodecError."""
+    """Return the frames of group `g`, uint8 [k, frame_bytes], maybe a view of `block`. Raises CodecError."""
     table = block[HEADER_BYTES : header.payload].view("<u4").reshape(-1, 2)
     place, check = int(table[g, 0]), int(table[g, 1])
     end = int(table[g + 1, 0]) & ~RAW_GROUP if g + 1 < header.groups else header.coded
@@ -89,7 +89,7 @@ def decode_group(block: np.ndarray, header: BlockHeader, g: int, verify: bool = 
 
 
 def palette_bits(values: int) -> int:
-    """Bits of the number of one of so many values."""
+    """Return the bits of an index into so many values."""
     return next(bits for bits in (1, 2, 4, 8) if values <= 1 << bits)
 
 
@@ -130,7 +130,7 @@ def _decode(data: np.ndarray, header: BlockHeader, frames: int) -> np.ndarray:
 
 
 def _pack(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """uint8 [k, n] numbers of so many bits -> uint8 [k, a multiple of 4]."""
+    """Pack uint8 [k, n] numbers of so many bits into uint8 [k, a multiple of 4]."""
     each = 8 // bits
     size = (-(-numbers.shape[1] // each) + 3) // 4 * 4
     padded = np.zeros((len(numbers), size, each), np.uint8)
