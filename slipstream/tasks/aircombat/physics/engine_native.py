@@ -65,7 +65,7 @@ SCALES = _floats(
 
 
 @nb.njit(inline="always", fastmath=FAST)
-def _advance(vx, vy, rudder, thrust, constants, dt):  # pragma: no cover
+def advance(vx, vy, rudder, thrust, constants, dt):  # pragma: no cover
     """Return a body's new velocity."""
     drag, turn_drag, full_thrust, per_radius = constants
     speed = max(np.float32(math.sqrt(vx * vx + vy * vy)), LEAST)
@@ -78,7 +78,7 @@ def _advance(vx, vy, rudder, thrust, constants, dt):  # pragma: no cover
 
 
 @nb.njit(inline="always", fastmath=FAST)
-def _pronav(ox, oy, dx, dy, gain):  # pragma: no cover
+def pronav(ox, oy, dx, dy, gain):  # pragma: no cover
     """Return the rudder for a target at offset o that drifted by d in the last sub-step."""
     cross = ox * dy - oy * dx
     dot = ox * ox + oy * oy - (ox * dx + oy * dy)
@@ -89,7 +89,7 @@ def _pronav(ox, oy, dx, dy, gain):  # pragma: no cover
 
 
 @nb.njit(inline="always", fastmath=FAST)
-def _met(ox, oy, dx, dy, hit_squared):  # pragma: no cover
+def is_hit(ox, oy, dx, dy, hit_squared):  # pragma: no cover
     """Return whether a target at offset o, which drifted by d in the last sub-step, came within the hit radius."""
     length = max(dx * dx + dy * dy, np.float32(1e-12))
     back = min(max((ox * dx + oy * dy) / length, ZERO), ONE)
@@ -134,15 +134,15 @@ def _fly(n, command, ticks, dt, times, physics, duels):  # pragma: no cover
             r = ZERO
             if age > 0:
                 ox, oy = pos[n, t, 0] - m_pos[n, m, 0], pos[n, t, 1] - m_pos[n, m, 1]
-                r = _pronav(ox, oy, (vel[n, t, 0] - vx) * dt, (vel[n, t, 1] - vy) * dt, gain)
-            vx, vy = _advance(vx, vy, r, ONE if age < burn else ZERO, missile, dt)
+                r = pronav(ox, oy, (vel[n, t, 0] - vx) * dt, (vel[n, t, 1] - vy) * dt, gain)
+            vx, vy = advance(vx, vy, r, ONE if age < burn else ZERO, missile, dt)
             m_vel[n, m, 0], m_vel[n, m, 1] = vx, vy
             m_pos[n, m, 0] += vx * dt
             m_pos[n, m, 1] += vy * dt
             m_age[n, m] = age + 1
         for s in range(2):
             r = command[s, n, 0]
-            vx, vy = _advance(vel[n, s, 0], vel[n, s, 1], r, command[s, n, 1], fighter, dt)
+            vx, vy = advance(vel[n, s, 0], vel[n, s, 1], r, command[s, n, 1], fighter, dt)
             vel[n, s, 0], vel[n, s, 1] = vx, vy
             pos[n, s, 0] += vx * dt
             pos[n, s, 1] += vy * dt
@@ -158,7 +158,7 @@ def _fly(n, command, ticks, dt, times, physics, duels):  # pragma: no cover
             t = 1 - s
             vx, vy = m_vel[n, m, 0], m_vel[n, m, 1]
             ox, oy = pos[n, t, 0] - m_pos[n, m, 0], pos[n, t, 1] - m_pos[n, m, 1]
-            if ox * ox + oy * oy < near and _met(
+            if ox * ox + oy * oy < near and is_hit(
                 ox, oy, (vel[n, t, 0] - vx) * dt, (vel[n, t, 1] - vy) * dt, hit_squared
             ):
                 hits[n, s] = 1

@@ -172,7 +172,7 @@ INFINITE = tl.constexpr(1e30)
 
 
 @triton.jit
-def _advance(
+def advance(
     vx, vy, rudder, thrust, drag: tl.constexpr, turn_drag: tl.constexpr, full: tl.constexpr, radius: tl.constexpr, dt
 ):
     """Return a body's new velocity; unchanged where `dt` is 0."""
@@ -183,7 +183,7 @@ def _advance(
 
 
 @triton.jit
-def _pronav(ox, oy, dx, dy, dt):
+def pronav(ox, oy, dx, dy, dt):
     """Return the rudder for a target at offset o that drifted by d in the last sub-step."""
     cross = ox * dy - oy * dx
     dot = ox * ox + oy * oy - (ox * dx + oy * dy)
@@ -195,7 +195,7 @@ def _pronav(ox, oy, dx, dy, dt):
 
 
 @triton.jit
-def _met(ox, oy, dx, dy):
+def is_hit(ox, oy, dx, dy):
     """Return whether a target at offset o, which drifted by d in the last sub-step, came within the hit radius."""
     length = tl.maximum(dx * dx + dy * dy, 1e-12)
     back = tl.minimum(tl.maximum((ox * dx + oy * dy) / length, 0.0), 1.0)
@@ -311,18 +311,18 @@ def _decide(
         # guide
         tx, ty = tl.where(first_side, x1[:, None], x0[:, None]), tl.where(first_side, y1[:, None], y0[:, None])
         tvx, tvy = tl.where(first_side, vx1[:, None], vx0[:, None]), tl.where(first_side, vy1[:, None], vy0[:, None])
-        steer = _pronav(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt, dt)
+        steer = pronav(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt, dt)
         steer = tl.where(age > 0, steer, 0.0)
         # move
         flies = (age >= 0) & going[:, None]
         burns = tl.where(age < burn, 1.0, 0.0)
         m_flow = tl.where(flies, dt, 0.0)
-        mvx, mvy = _advance(mvx, mvy, steer, burns, M_DRAG, M_TURN, M_THRUST, M_RADIUS, m_flow)
+        mvx, mvy = advance(mvx, mvy, steer, burns, M_DRAG, M_TURN, M_THRUST, M_RADIUS, m_flow)
         mx += mvx * m_flow
         my += mvy * m_flow
         age += flies.to(tl.int32)
-        vx0, vy0 = _advance(vx0, vy0, r0, t0, F_DRAG, F_TURN, F_THRUST, F_RADIUS, flow)
-        vx1, vy1 = _advance(vx1, vy1, r1, t1, F_DRAG, F_TURN, F_THRUST, F_RADIUS, flow)
+        vx0, vy0 = advance(vx0, vy0, r0, t0, F_DRAG, F_TURN, F_THRUST, F_RADIUS, flow)
+        vx1, vy1 = advance(vx1, vy1, r1, t1, F_DRAG, F_TURN, F_THRUST, F_RADIUS, flow)
         x0 += vx0 * flow
         y0 += vy0 * flow
         x1 += vx1 * flow
@@ -334,7 +334,7 @@ def _decide(
         # events
         tx, ty = tl.where(first_side, x1[:, None], x0[:, None]), tl.where(first_side, y1[:, None], y0[:, None])
         tvx, tvy = tl.where(first_side, vx1[:, None], vx0[:, None]), tl.where(first_side, vy1[:, None], vy0[:, None])
-        hit = flies & _met(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt)
+        hit = flies & is_hit(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt)
         too_slow = flies & (age >= burn) & (mvx * mvx + mvy * mvy < SLOW_SQUARED)
         age = tl.where(hit | too_slow, -1, age)
         # one reduction for all: hits of side 1, hits of side 2, missiles in flight, in fields of 8 bits

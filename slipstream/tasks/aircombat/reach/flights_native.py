@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.engine_native import ONE, PHYSICS, ZERO, _advance, _met, _pronav
+from slipstream.tasks.aircombat.physics.engine_native import ONE, PHYSICS, ZERO, advance, is_hit, pronav
 from slipstream.tasks.aircombat.physics.flight import FIGHTER, PHYSICS_DT_S, Body
 from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, LONGEST_TICKS, Steering
 
@@ -40,11 +40,11 @@ def _shot_tick(s, age, burn, dt, physics):  # pragma: no cover
     going = 0
     for k in range(LANES):
         mvx, mvy, tvx, tvy = s[MVX + k], s[MVY + k], s[TVX + k], s[TVY + k]
-        rudder = _pronav(s[TX + k] - s[MX + k], s[TY + k] - s[MY + k], (tvx - mvx) * dt, (tvy - mvy) * dt, gain)
-        mvx, mvy = _advance(mvx, mvy, rudder, thrust, missile, dt)
+        rudder = pronav(s[TX + k] - s[MX + k], s[TY + k] - s[MY + k], (tvx - mvx) * dt, (tvy - mvy) * dt, gain)
+        mvx, mvy = advance(mvx, mvy, rudder, thrust, missile, dt)
         step = np.float32(math.sqrt(tvx * tvx + tvy * tvy)) * (dt * physics[3])
         evasion = min(max(s[S_TURN + k] / step, -ONE), ONE)
-        ux, uy = _advance(tvx, tvy, evasion, s[THROTTLE + k], fighter, dt)
+        ux, uy = advance(tvx, tvy, evasion, s[THROTTLE + k], fighter, dt)
         moves = s[MOVES + k]
         tvx += moves * (ux - tvx)
         tvy += moves * (uy - tvy)
@@ -54,7 +54,7 @@ def _shot_tick(s, age, burn, dt, physics):  # pragma: no cover
         s[MY + k] += mvy * dt
         s[TX + k] += tvx * dt
         s[TY + k] += tvy * dt
-        hit = _met(s[TX + k] - s[MX + k], s[TY + k] - s[MY + k], (tvx - mvx) * dt, (tvy - mvy) * dt, physics[10])
+        hit = is_hit(s[TX + k] - s[MX + k], s[TY + k] - s[MY + k], (tvx - mvx) * dt, (tvy - mvy) * dt, physics[10])
         end = now if hit else (MISSED if mvx * mvx + mvy * mvy < slow_squared else FLYING)
         end = end if s[ENDED + k] < ZERO else s[ENDED + k]
         s[ENDED + k] = end
@@ -115,7 +115,7 @@ def _tick(s, now, constants, dt):  # pragma: no cover
         vx, vy = s[VX + k], s[VY + k]
         speed = np.float32(math.sqrt(vx * vx + vy * vy))
         rudder, s[TURN + k] = _steer(s[HELD + k], s[TURN + k], s[GAIN + k], s[FLIP + k], now, speed, dt, constants[3])
-        vx, vy = _advance(vx, vy, rudder, ONE if now < s[THRUST + k] else ZERO, constants, dt)
+        vx, vy = advance(vx, vy, rudder, ONE if now < s[THRUST + k] else ZERO, constants, dt)
         s[VX + k], s[VY + k] = vx, vy
         s[X + k] += vx * dt
         s[Y + k] += vy * dt
@@ -160,17 +160,17 @@ def _chases(
         for tick in range(ticks):
             guided = ZERO
             if age[n] + tick > 0:
-                guided = _pronav(tx - x, ty - y, (tvx - vx) * dt, (tvy - vy) * dt, physics[8] / dt)
+                guided = pronav(tx - x, ty - y, (tvx - vx) * dt, (tvy - vy) * dt, physics[8] / dt)
             speed = np.float32(math.sqrt(tvx * tvx + tvy * tvy))
             rudder, left = _steer(held[n], left, gain[n], flip[n], tick, speed, dt, physics[3])
-            vx, vy = _advance(vx, vy, guided, ONE if age[n] + tick < burn else ZERO, missile, dt)
-            tvx, tvy = _advance(tvx, tvy, rudder, ONE, fighter, dt)
+            vx, vy = advance(vx, vy, guided, ONE if age[n] + tick < burn else ZERO, missile, dt)
+            tvx, tvy = advance(tvx, tvy, rudder, ONE, fighter, dt)
             x += vx * dt
             y += vy * dt
             tx += tvx * dt
             ty += tvy * dt
             slow = age[n] + tick + 1 >= burn and vx * vx + vy * vy < physics[11]
-            if slow or _met(tx - x, ty - y, (tvx - vx) * dt, (tvy - vy) * dt, physics[10]):
+            if slow or is_hit(tx - x, ty - y, (tvx - vx) * dt, (tvy - vy) * dt, physics[10]):
                 break
             if (tick + 1) % every == 0:
                 row = (tick + 1) // every

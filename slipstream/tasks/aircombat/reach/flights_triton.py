@@ -17,9 +17,9 @@ from slipstream.tasks.aircombat.physics.engine_triton import (
     M_THRUST,
     M_TURN,
     SLOW_SQUARED,
-    _advance,
-    _met,
-    _pronav,
+    advance,
+    is_hit,
+    pronav,
     speed_of,
 )
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
@@ -43,18 +43,18 @@ def _fly(pos, vel, target_pos, target_vel, turn_at, throttle_at, out, count, dt,
     end = tl.where(live, -1.0, 0.0)  # ticks to the hit; negative in flight, infinite after a miss
     age = 0
     while (age < LONGEST) & (tl.min(end, 0) < 0):
-        rudder = _pronav(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt, dt)
+        rudder = pronav(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt, dt)
         rudder = tl.where(age > 0, rudder, 0.0)
         thrust = tl.where(age < BURN, 1.0, 0.0)
-        mvx, mvy = _advance(mvx, mvy, rudder, thrust, M_DRAG, M_TURN, M_THRUST, M_RADIUS, dt)
+        mvx, mvy = advance(mvx, mvy, rudder, thrust, M_DRAG, M_TURN, M_THRUST, M_RADIUS, dt)
         step = speed_of(tvx, tvy) * (dt * (1.0 / F_RADIUS))
         evasion = tl.minimum(tl.maximum(turn / step, -1.0), 1.0)
         turn -= evasion * step
-        ux, uy = _advance(tvx, tvy, evasion, throttle, F_DRAG, F_TURN, F_THRUST, F_RADIUS, dt)
+        ux, uy = advance(tvx, tvy, evasion, throttle, F_DRAG, F_TURN, F_THRUST, F_RADIUS, dt)
         tvx, tvy = tl.where(moves, ux, tvx), tl.where(moves, uy, tvy)
         mx, my, tx, ty = mx + mvx * dt, my + mvy * dt, tx + tvx * dt, ty + tvy * dt
         age += 1
-        hit = _met(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt)
+        hit = is_hit(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt)
         slow = (mvx * mvx + mvy * mvy < SLOW_SQUARED) & (age >= BURN)
         now = tl.where(hit, age * 1.0, tl.where(slow, float("inf"), -1.0))
         end = tl.where(end < 0, now, end)
