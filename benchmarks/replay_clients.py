@@ -18,7 +18,7 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.evaluation import evaluate_policy
 
 from slipstream.replay.adapters.sb3 import SlipstreamReplayBuffer
-from slipstream.replay.sampling.samplers import Sampler
+from slipstream.replay.samplers import Sampler
 
 
 class Sb3Draws(Sampler):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from slipstream.replay import PrioritizedSampler, Sampler, UniformSampler, WithoutReplacementSampler
-from slipstream.replay.index.step_index import NO_LINK, STARTS, StepIndex
+from slipstream.replay.index import NO_LINK, STARTS, StepIndex
 
 BATCH = 256
 EPISODE = 100  # mean steps an episode

@@ -90,7 +90,7 @@ class Ours:
         self.buffer.extend(TensorDict({**now, **facts, **following}, batch_size=[n, steps]))
 
     def finish(self) -> None:
-        for column in self.buffer._memory.columns.values():
+        for column in self.buffer._storage.memory.columns.values():
             column.flush()
 
     def sample(self, n: int) -> Any:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from slipstream.replay.buffer import ReplayBuffer
-from slipstream.replay.index.step_index import PrefixSum
+from slipstream.replay.index import PrefixSum
 
 _EPISODE_GROUP = 16  # frames decoded for one, in the mode that trades speed for memory
 

@@ -1,160 +1,160 @@
-"""What a replay buffer holds: columns, index, sampler, pending observations, and the locks that keep them one."""
+"""The contents of a replay buffer in host memory: one column per key, the index, and how batches are read from them."""
 
 from __future__ import annotations
 
-import copy
-import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
-from slipstream.replay.gate import Gate
-from slipstream.replay.index.step_index import StepIndex
-from slipstream.replay.index.streams import Streams
-from slipstream.replay.index.whole import WholeEpisodes
-from slipstream.replay.sampling.samplers import Sampler
+from slipstream.replay.batches import Slot
+from slipstream.replay.index import CompleteEpisodes, StepIndex
+from slipstream.replay.rows import END_KEYS, TERMINATED, Streams
 from slipstream.storage.blocks import BlockColumn
-from slipstream.storage.columns import Column, RawColumn
-from slipstream.storage.schema import Key, KeySpec, Schema, as_key
+from slipstream.storage.columns import RawColumn, take
+from slipstream.storage.schema import Key, KeySpec, Schema, as_key, as_tensor, mask_key, mask_of, sizes_key
 
-_SMALL_ROW = 64  # bytes: below it a row's own bookkeeping costs more than compression could save
+_SMALL_ROW = 64  # bytes: below it the bookkeeping of a row costs more than compression could save
 
 
 @dataclass
 class ColumnSettings:
-    """How the columns of a buffer are made. `codec` and `group` hold for all keys, or are dicts by key or its last name."""
+    """How the columns of a buffer are made. `codec` and `group` are for all keys, or dicts by key or its last name."""
 
     codec: str | Mapping[Any, str] = "auto"
     group: int | Mapping[Any, int] = 1
-    capacity: int | None = None  # steps; None: bytes are the limit
+    capacity: int | None = None  # steps; None: the limit is in bytes
     spills: bool = False
 
-    def new(self, spec: KeySpec) -> Column:
-        """A column for this key: blocks, or plain where compression is not wanted or cannot pay."""
+    def new(self, spec: KeySpec) -> BlockColumn | RawColumn:
+        """Return a column for this key: blocks, or plain rows if compression is not wanted or cannot save anything."""
         codec = self.codec_of(spec.key)
         if spec.row_bytes >= _SMALL_ROW and (codec != "raw" or self.spills):
-            return BlockColumn(spec.shape, spec.dtype, codec, _choice(self.group, spec.key, 1))
+            return BlockColumn(spec.shape, spec.dtype, codec, _choose(self.group, spec.key, 1))
         return self.plain(spec)
 
     def plain(self, spec: KeySpec) -> RawColumn:
-        """A column of rows as they are. Where bytes count, it grows in small steps: little lies idle."""
+        """Return a column of plain rows. If the limit is in bytes, it grows in small steps."""
         if self.capacity is None:
             return RawColumn(spec.shape, spec.dtype, 64, slack=1 / 8)
         return RawColumn(spec.shape, spec.dtype, self.capacity + self.capacity // 64 + 64)
 
     def codec_of(self, key: Key) -> str:
-        """The codec asked for."""
-        return _choice(self.codec, key, "auto")
+        """Return the codec of a key."""
+        return _choose(self.codec, key, "auto")
 
 
-def _choice(setting: Any, key: Key, default: Any) -> Any:
+def _choose(setting: Any, key: Key, default: Any) -> Any:
     if not isinstance(setting, Mapping):
         return setting
     by_key = {as_key(k): v for k, v in setting.items()}
     return by_key.get(key, by_key.get(key[-1:], default))
 
 
+@dataclass
 class Memory:
-    """Rows of all keys under one numbering.
+    """The contents of a buffer: rows of all keys with one numbering. A load replaces all of it at once."""
 
-    Whoever adds or removes holds `writing`. `lock` guards the index, the sampler and the pending observations, for microseconds.
-    Whoever draws enters `gate` before the lock and leaves it when the rows are read, so that drawn rows stay until then.
-    The order is writing, gate, lock.
-    """
+    schema: Schema
+    columns: dict[Key, BlockColumn | RawColumn] = field(default_factory=dict)
+    ends: RawColumn = field(default_factory=lambda: RawColumn((), np.uint8))  # end flags by row
+    index: StepIndex = field(default_factory=StepIndex)
+    complete: CompleteEpisodes = field(default_factory=CompleteEpisodes)
+    writers: dict[Any, Streams] = field(default_factory=dict)
+    pending: dict[Key, np.ndarray] = field(default_factory=dict)  # [streams, ...]; replaced, never written to
 
-    def __init__(self, schema: Schema, sampler: Sampler, settings: ColumnSettings) -> None:
-        self.schema = schema
-        self.sampler = sampler
-        self.settings = settings
-        self.columns: dict[Key, Column] = {}
-        self.ends = RawColumn((), np.uint8)  # end flags by row
-        self.index = StepIndex()
-        self.whole = WholeEpisodes()
-        self.writers: dict[Any, Streams] = {}
-        self.pending: dict[Key, np.ndarray] = {}  # [streams, ...]; replaced, never written to
-        self.writing = threading.RLock()
-        self.lock = threading.Lock()
-        self.gate = Gate()
-        self.closed = False
+    def all_columns(self) -> list[Any]:
+        """Return the columns of the keys and of the end flags."""
+        return [*self.columns.values(), self.ends]
 
-    @property
-    def settled_bytes(self) -> int:
-        """Bytes that what is held needs: without rows that have left and blocks that the background will make smaller."""
-        return sum(column.settled_bytes for column in (*self.columns.values(), self.ends)) + self._rest
+    def gather(
+        self, slot: Slot, both: np.ndarray, waiting: np.ndarray, streams: np.ndarray, pending: dict[Key, np.ndarray]
+    ) -> None:
+        """Fill the slot: rows both[:B], of observations also both[B:], and for `waiting` of those the pending ones of `streams`."""
+        number = len(both) // 2
+        places: dict[int, np.ndarray] = {}  # by the size of a ring: plain columns mostly have the same
+        for key, spec in self.schema.specs.items():
+            column, out = self.columns[key], slot.arrays[key]
+            wanted = number if spec.next_key is None else 2 * number
+            if out.ndim != 1 + len(spec.shape):
+                out = out.reshape(wanted, *spec.shape)
+            if isinstance(column, RawColumn):  # the index only names rows that are there: no need to check again
+                ring = column.ring
+                slots = places.get(len(ring))
+                if slots is None:
+                    slots = places[len(ring)] = both % len(ring)
+                take(ring, slots[:wanted], out)
+            else:
+                column.gather(both[:wanted], out)
+            if wanted > number and len(waiting):
+                out[number + waiting] = pending[key][streams]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory, all of it."""
-        return sum(column.nbytes for column in list(self.columns.values())) + self.ends.nbytes + self._rest
+    def sum_rewards(self, slot: Slot, rows: np.ndarray, gamma: float) -> np.ndarray | None:
+        """Sum the rewards of n steps and copy the end of the last one; return the sums if the key holds integers."""
+        columns = self.columns
+        inside = rows >= 0
+        last = rows[np.arange(len(rows)), inside.sum(1) - 1]
+        for key in END_KEYS:
+            if key in columns:
+                columns[key].gather(last, slot.arrays[key])
+        reward = slot.arrays.get(("reward",))
+        if reward is None:
+            raise KeyError("n_step > 1 sums the key 'reward', which this buffer does not have")
+        each = np.empty((rows.size, *reward.shape[1:]), reward.dtype)
+        columns["reward",].gather(np.where(inside, rows, rows[:, :1]).ravel(), each)
+        each = each.reshape(*rows.shape, -1)
+        weights = np.where(inside, gamma ** np.arange(rows.shape[1]), 0.0)[:, :, None]
+        total = np.where(inside[:, :, None], each, 0) * weights  # values outside, even NaN, do not count
+        summed = total.sum(1).reshape(reward.shape)
+        if reward.dtype.kind != "f":
+            return summed.astype(np.float32)
+        reward[...] = summed
+        return None
 
-    @property
-    def written_bytes(self) -> int:
-        """Bytes of memory that were written to: what the system has given so far."""
-        return (
-            sum(column.written_bytes for column in list(self.columns.values())) + self.ends.written_bytes + self._rest
-        )
+    def observations(self, key: Key, rows: np.ndarray, pending: dict[Key, np.ndarray]) -> np.ndarray:
+        """Return rows of one observation; below 0 the pending one of stream -1 - row."""
+        spec = self.schema.specs[key]
+        out = np.empty((len(rows), *spec.shape), spec.dtype)
+        there, waiting = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
+        part = np.empty((len(there), *spec.shape), spec.dtype)
+        self.columns[key].gather(rows[there], part)
+        out[there] = part
+        if len(waiting):
+            out[waiting] = pending[key][-1 - rows[waiting]]
+        return out
 
-    @property
-    def _rest(self) -> int:
-        """Bytes of all but the columns."""
-        return self.index.nbytes + self.sampler.nbytes + sum(a.nbytes for a in self.pending.values())
+    def tensors(self, slot: Slot) -> dict[Key, Tensor]:
+        """Return the tensors of a slot by their keys, with masks for ragged ones."""
+        schema = self.schema
+        tensors: dict[Key, Tensor] = {}
+        for key, spec in schema.specs.items():
+            array = slot.arrays[key]
+            if spec.next_key is None:
+                tensors[key] = as_tensor(array, spec)
+            else:
+                tensors[key], tensors[spec.next_key] = as_tensor(array[0], spec), as_tensor(array[1], spec)
+        for ragged, largest in schema.ragged.items():
+            sizes = schema.specs.get(sizes_key(ragged))
+            for name in () if sizes is None else (sizes.key, sizes.next_key):
+                if name is not None:
+                    tensors[mask_key(name)] = mask_of(tensors.pop(name), largest)
+        return tensors
 
-    def append(self, parts: Mapping[Key, list[np.ndarray]], ends: np.ndarray) -> None:
-        """Rows for all columns; nobody sees them before the index counts them."""
-        if any(column.tail != self.index.tail_row for column in (*self.columns.values(), self.ends)):
-            raise RuntimeError("an earlier add failed half-way: the buffer can be drawn from and saved, not added to")
-        for key, runs in parts.items():
-            column = self.columns.get(key)
-            if column is None:
-                column = self.columns[key] = self.settings.new(self.schema.specs[key])
-            for run in runs:
-                if len(run):
-                    column.append(run)
-        self.ends.append(ends)
 
-    def evict(self, piece: int) -> None:
-        """Everything before `piece` leaves, once nobody reads any more."""
-        with self.gate.removing():
-            with self.lock:
-                before = self.index.head_step
-                self.index.evict(piece)
-                self.sampler.evicted(before, self.index.head_step)
-                row = self.index.head_row
-            for column in (*self.columns.values(), self.ends):
-                column.evict(row)
-
-    def streams(self, writer: Any, number: int) -> Streams:
-        """The streams of a writer; those of a new one are kept once it has written (`register`)."""
-        known = self.writers.get(writer)
-        if known is None:
-            return Streams.begin(sum(len(s.done) for s in self.writers.values()), number)
-        if len(known.done) != number:
-            raise ValueError(
-                f"stream {writer!r} had {len(known.done)} environments and now has {number}: give another stream"
-            )
-        return known
-
-    def empty_twin(self) -> Memory:
-        """One to load into: the same settings and sampler, nothing in it."""
-        sampler = copy.deepcopy(self.sampler)
-        sampler.restart()
-        return Memory(Schema(ragged=self.schema.ragged), sampler, self.settings)
-
-    def take_over(self, twin: Memory) -> None:
-        """Holds what `twin` holds from now on, once nobody reads any more; what was here goes."""
-        with self.gate.removing(), self.lock:
-            for column in self.columns.values():
-                column.close()
-            self.columns, self.pending, self.writers = twin.columns, twin.pending, twin.writers
-            self.ends, self.index, self.whole = twin.ends, twin.index, twin.whole
-            self.schema.specs = twin.schema.specs
-            self.sampler.__dict__.update(twin.sampler.__dict__)  # the object stays: it may be the user's
-
-    def close(self) -> None:
-        """Lets the columns go, once nobody reads or writes."""
-        with self.writing, self.gate.removing():
-            self.closed = True
-            for column in self.columns.values():
-                column.close()
+def follow_n_steps(
+    index: StepIndex, steps: np.ndarray, n_step: int, gamma: float, ends: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Return rows [B, n], -1 after an end; then as `StepIndex.single`, of the first and the last of them."""
+    number = len(steps)
+    counts = np.full(number, n_step)
+    _, rows, following = index.follow(steps, counts, np.zeros(number, np.int64), n_step, ends)
+    last = (np.arange(number), counts - 1)
+    after = following[last]
+    waiting = np.flatnonzero(after < 0)
+    streams = -1 - after[waiting]
+    after[waiting] = rows[waiting, 0]
+    terminated = (ends[rows[last] % len(ends)] & TERMINATED) != 0
+    discount = np.where(terminated, 0.0, gamma**counts).astype(np.float32)
+    return rows, np.concatenate([rows[:, 0], after]), discount, waiting, streams

@@ -1,8 +1,9 @@
-"""Where a column's blocks lie: index arrays over arenas, and memory that goes only when no reader can be in it."""
+"""Where the blocks of a column are: an index over arenas, and memory that is freed only when no reader can be in it."""
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -10,24 +11,172 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.storage.arena import Arena, anonymous
 from slipstream.storage.codec.registry import AT_CODEC, HEADER_BYTES, OPEN
 
-RAW, ELSEWHERE = -1, -2  # in place of a segment: a raw block, memory of somebody else
+RAW, ELSEWHERE = -1, -2  # instead of a segment: a raw block, memory of another owner
 _SPARE_RAW = 2  # raw blocks kept for the next ones: fresh memory costs as much as filling it
+SMALLEST, LARGEST = 1 << 18, 1 << 25
+PAGE, HUGE_PAGE = 1 << 12, 1 << 21
+
+
+def anonymous(size: int) -> mmap.mmap:
+    """Fresh memory straight from the system, to which it goes back; a forked child gets its own copy."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, size)
+
+
+class _Segment:
+    """Address space; memory comes with the pages that are written."""
+
+    __slots__ = ("address", "area", "live", "memory", "page", "size", "used")
+
+    def __init__(self, size: int) -> None:
+        self.area = anonymous(size)
+        self.page = PAGE
+        if size >= 4 * HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+            self.area.madvise(mmap.MADV_HUGEPAGE)  # random reads then miss fewer address translations
+            self.page = HUGE_PAGE
+        self.memory = np.frombuffer(self.area, np.uint8)
+        self.address = self.memory.ctypes.data
+        self.size, self.used, self.live = size, 0, 0
+
+    @property
+    def nbytes(self) -> int:
+        return min(self.size, -(-self.used // self.page) * self.page)
+
+    def finish(self) -> None:
+        """Nothing more will be written: give the rest of the last large page back."""
+        end = -(-self.used // PAGE) * PAGE
+        if self.page == HUGE_PAGE and end < self.size:
+            self.area.madvise(mmap.MADV_DONTNEED, end, self.size - end)
+        self.page = PAGE
+
+
+class Arena:
+    """Blocks leave about as they came, so segments empty one after another. Not thread-safe: the owner locks."""
+
+    def __init__(self) -> None:
+        self._segments: dict[int, _Segment] = {}
+        self._next = 0
+        self._open = 0
+        self.nbytes = 0  # of memory taken
+        self.live = 0  # of that, bytes of blocks
+
+    def put(self, data: np.ndarray) -> tuple[int, int]:
+        """Copy `data`, uint8 [n]; (address, segment). Begins at a multiple of 64."""
+        room = -(-data.size // 64) * 64
+        segment = self._segments.get(self._open)
+        if segment is None or segment.used + room > segment.size:
+            if segment is not None:
+                self.nbytes -= segment.nbytes
+                segment.finish()
+                self.nbytes += segment.nbytes
+                if segment.live == 0:
+                    self._drop(self._open)
+            segment = self._new(room)
+        address = segment.address + segment.used
+        segment.memory[segment.used : segment.used + data.size] = data
+        self.nbytes -= segment.nbytes
+        segment.used += room
+        self.nbytes += segment.nbytes
+        segment.live += data.size
+        self.live += data.size
+        return address, self._open
+
+    def free(self, segment: int, nbytes: int) -> None:
+        """The block of `nbytes` bytes in that segment is read no more."""
+        owner = self._segments[segment]
+        owner.live -= nbytes
+        self.live -= nbytes
+        if owner.live == 0:
+            self._drop(segment)
+
+    def clear(self) -> None:
+        """Give everything back."""
+        self._segments.clear()
+        self._open, self.nbytes, self.live = 0, 0, 0
+
+    def _new(self, room: int) -> _Segment:
+        # a sixteenth of what is held: what leaves first comes free soon; of many blocks, so that little is lost at its end
+        size = max(room, min(LARGEST, max(SMALLEST, 16 * room, self.nbytes // 16)))
+        self._next += 1
+        self._open = self._next
+        self._segments[self._open] = segment = _Segment(-(-size // PAGE) * PAGE)
+        return segment
+
+    def _drop(self, segment: int) -> None:
+        self.nbytes -= self._segments.pop(segment).nbytes
+
+
+class Readers:
+    """The readers of memory that other threads free: the one protection of all columns and of the replay buffer.
+
+    Every reader gets a number. Memory retired at some moment may be freed when all readers that began before have ended.
+    Methods must be called with `lock` held, `reading` without it.
+    """
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self.changed = threading.Condition(lock)  # notified when a reader has ended
+        self.serial = 0  # number of the newest reader
+        self._present: dict[int, None] = {}
+
+    def begin(self) -> int:
+        """Return the number of a new reader."""
+        self.serial += 1
+        self._present[self.serial] = None
+        return self.serial
+
+    def end(self, reader: int) -> None:
+        """Forget a reader."""
+        del self._present[reader]
+        self.changed.notify_all()
+
+    def reading(self) -> _Reading:
+        """Return a `with` block during which a reader is present. It takes the lock itself."""
+        return _Reading(self)
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest reader that is present; without any, the next number."""
+        return next(iter(self._present), self.serial + 1)
+
+    def wait(self) -> None:
+        """Wait until every reader that is present now has ended. The lock is released meanwhile."""
+        newest = self.serial
+        while self.oldest <= newest:
+            self.changed.wait()
+
+    def after_fork(self) -> None:
+        """Forget the readers, in a child process: they were other threads."""
+        self._present.clear()
+        self.changed = threading.Condition(self.changed._lock)  # type: ignore[attr-defined]
+
+
+class _Reading:  # a generator would take twice as long
+    def __init__(self, readers: Readers) -> None:
+        self._readers = readers
+
+    def __enter__(self) -> None:
+        with self._readers.changed:
+            self._number = self._readers.begin()
+
+    def __exit__(self, *exc: object) -> None:
+        with self._readers.changed:
+            self._readers.end(self._number)
 
 
 class BlockTable:
     """Blocks [first, first + count). All methods but `reading` want `lock` held.
 
-    A reader takes the index as it is and reads without the lock. What it may still lead to is retired, not freed: every reader has a
-    number, and memory retired under a number is freed when all readers up to it have gone.
+    A reader takes the index as it is and reads without the lock. What it may still lead to is retired, and freed by `reap`.
     """
 
     def __init__(self, block_rows: int, frame_bytes: int) -> None:
         self.block_rows, self.frame_bytes = block_rows, frame_bytes
         self.lock = threading.Lock()
-        self.changed = threading.Condition(self.lock)  # a reader has gone, a block was sealed
+        self.readers = Readers(self.lock)
+        self.changed = self.readers.changed  # also notified when a block was sealed
         self.first = self.count = 0
         self.raw: dict[int, np.ndarray] = {}  # blocks being filled or waiting to be coded: header and frames
         self.elsewhere: dict[int, np.ndarray] = {}
@@ -39,24 +188,19 @@ class BlockTable:
             False: Arena(),
         }  # sealed blocks stay, quickly coded ones soon go: apart, each empties in order
         self._spare: list[np.ndarray] = []
-        self._readers: dict[int, None] = {}
-        self._serial = 0
         self._retired: deque[tuple[int, int, Any]] = deque()  # (serial, segment, bytes or memory)
 
     def begin_reading(self) -> tuple[int, np.ndarray, int]:
         """(a ticket, addresses, number of the first block) as they are now; what they lead to stays until `end_reading(ticket)`."""
         with self.lock:
-            self._serial += 1
-            self._readers[self._serial] = None
-            return self._serial, self.index[0], self._index_first
+            return self.readers.begin(), self.index[0], self._index_first
 
     def end_reading(self, ticket: int) -> None:
         """What was read may go."""
         with self.lock:
-            del self._readers[ticket]
+            self.readers.end(ticket)
             if self._retired:
                 self.reap()
-            self.changed.notify_all()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[tuple[np.ndarray, int]]:
@@ -127,7 +271,7 @@ class BlockTable:
 
     def reap(self) -> None:
         """Free what was retired before the oldest present reader began."""
-        oldest = next(iter(self._readers), self._serial + 1)
+        oldest = self.readers.oldest
         while self._retired and self._retired[0][0] < oldest:
             _, segment, what = self._retired.popleft()
             if segment >= 0:
@@ -141,8 +285,7 @@ class BlockTable:
 
     def clear(self, first: int) -> None:
         """Drop everything, once no reader is left."""
-        while self._readers:
-            self.changed.wait()
+        self.readers.wait()
         for kept in (self.raw, self.elsewhere, self._spare, self._retired):
             kept.clear()  # type: ignore[attr-defined]
         for arena in self._arenas.values():
@@ -151,8 +294,8 @@ class BlockTable:
 
     def after_fork(self) -> None:
         """In a child: the readers were other threads."""
-        self._readers.clear()
-        self.changed = threading.Condition(self.lock)
+        self.readers.after_fork()
+        self.changed = self.readers.changed
 
     def _replace(self, number: int) -> None:
         if self.first <= number < self.first + self.count:
@@ -173,7 +316,9 @@ class BlockTable:
     def _retire(self, number: int) -> None:
         _, segment, nbytes = self.entry(number)
         if segment == RAW:
-            self._retired.append((self._serial, RAW, self.raw.pop(number)))
+            self._retired.append((self.readers.serial, RAW, self.raw.pop(number)))
             return
         self.stored_bytes -= nbytes
-        self._retired.append((self._serial, segment, self.elsewhere.pop(number) if segment == ELSEWHERE else nbytes))
+        self._retired.append(
+            (self.readers.serial, segment, self.elsewhere.pop(number) if segment == ELSEWHERE else nbytes)
+        )

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.block_table import RAW, BlockTable
 from slipstream.storage.codec import native
 from slipstream.storage.codec.block_coder import BlockCoder, CodecChoice
@@ -26,7 +27,6 @@ from slipstream.storage.codec.registry import (
     header_of,
     read_header,
 )
-from slipstream.storage.sealing import sealer
 
 BLOCK_BYTES = (
     1 << 20
@@ -324,7 +324,7 @@ class BlockColumn:
         if self.seal and not final:
             with self._lock:
                 self._pending.append(number)
-            sealer().submit(self)
+            SEALER.submit(_seal_next, weakref.ref(self))  # a column that is gone by then is skipped
 
     def seal_next(self) -> bool:
         """Seal the oldest block that waits; False when none does. For the background thread."""
@@ -381,6 +381,13 @@ class BlockColumn:
         self._sealing.clear()
 
 
+def _seal_next(column: weakref.ref[BlockColumn]) -> None:
+    if (alive := column()) is not None:
+        alive.seal_next()
+
+
+# One thread for all columns. Nice 10 would leave it a hundredth of a busy machine, and `flush` waits for it.
+SEALER = BackgroundWorker("block sealer", nice=5, restart_after_fork=True)
 _columns: weakref.WeakSet[BlockColumn] = weakref.WeakSet()
 _held_for_fork: list[BlockColumn] = []
 

@@ -26,7 +26,10 @@ _VALUE_BYTES = 80  # memory of one parsed JSON value, at most
 _BLOCK = 4 << 20
 _ALWAYS_ALLOWED = 64 << 20
 _INTEGERS = frozenset((int,))
-_WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RuntimeError, struct.error)
+_WRONG = (
+    *(KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RuntimeError, MemoryError),
+    struct.error,
+)
 
 
 class Reader:

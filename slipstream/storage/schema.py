@@ -1,4 +1,4 @@
-"""What a step consists of: keys, shapes and dtypes, fixed by the first data and checked against all that follow."""
+"""The keys of a step: names, shapes and dtypes, fixed by the first data and checked against all later data."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Key = tuple[str, ...]
+from slipstream.storage.reader import Reader
+from slipstream.storage.serializer import torch_dtype
 
-_BITS = {torch.bfloat16: torch.int16}  # dtypes NumPy does not know, and what carries their bits
-_SIZES = "_sizes"  # beside a ragged key: how large each step's array was
+Key = tuple[str, ...]
+Form = tuple[tuple[int, ...], torch.dtype]  # the shape of a step and its dtype
+
+_BITS = {torch.bfloat16: torch.int16}  # dtypes that NumPy does not have, and the dtype that holds their bits
+_SIZES = "_sizes"  # suffix of the key that holds the sizes of a ragged key
+_MAX_KEYS = 10_000
 
 
 @dataclass(frozen=True)
@@ -23,8 +28,8 @@ class KeySpec:
     key: Key
     shape: tuple[int, ...]
     dtype: np.dtype[Any]  # as stored
-    torch_dtype: torch.dtype  # as handed out
-    next_key: Key | None = None  # where the following row is handed out: an observation; None: no observation
+    torch_dtype: torch.dtype  # as returned
+    next_key: Key | None = None  # key under which the next observation is returned; None: the key is not an observation
 
     @property
     def row_bytes(self) -> int:
@@ -34,80 +39,98 @@ class KeySpec:
 
 @dataclass
 class Schema:
-    """The keys of a buffer. `ragged` gives the largest sizes of arrays that vary from step to step, None where an axis does not."""
+    """The keys of a buffer. `ragged` gives the largest sizes of arrays that vary from step to step, None for a fixed axis."""
 
     specs: dict[Key, KeySpec] = field(default_factory=dict)
     ragged: dict[Key, tuple[int | None, ...]] = field(default_factory=dict)
 
-    def fix(
-        self, arrays: Mapping[Key, np.ndarray], torch_dtypes: Mapping[Key, torch.dtype], nexts: Mapping[Key, Key]
-    ) -> None:
-        """The first data decides; `nexts` gives the observations and the keys of their successors."""
-        for key, array in arrays.items():
-            self.specs[key] = KeySpec(key, array.shape[1:], array.dtype, torch_dtypes[key], nexts.get(key))
+    def accept(self, forms: Mapping[Key, Form], nexts: Mapping[Key, Key]) -> None:
+        """Fix the keys by the first data; check later data against them.
 
-    def check(self, arrays: Mapping[Key, np.ndarray], torch_dtypes: Mapping[Key, torch.dtype]) -> None:
-        """Raises where `arrays` [n, ...] are not what the first data were."""
-        for key in self.specs:
-            if key not in arrays:
-                raise KeyError(f"{show(key)} is missing: every add must give the keys of the first ({self.names()})")
-        for key, array in arrays.items():
-            spec = self.specs.get(key)
-            if spec is None:
-                raise KeyError(f"{show(key)} is new: every add must give the keys of the first ({self.names()})")
-            if array.shape[1:] != spec.shape:
+        Args:
+            forms: shape and dtype of every key.
+            nexts: the observations that came with their next observations, and the keys under which those are returned.
+
+        Raises:
+            KeyError: if a key is missing or new.
+            ValueError: if a shape differs.
+            TypeError: if a dtype differs.
+        """
+        if not self.specs:
+            self.specs = {key: _spec(key, *form, nexts.get(key)) for key, form in forms.items()}
+        for key, spec in self.specs.items():
+            if key not in forms:
+                raise KeyError(f"{show(key)} is missing: every add must have the keys of the first ({self.names()})")
+            if spec.next_key is not None and key not in nexts:
+                raise KeyError(
+                    f"{show(spec.next_key)} is missing: the first add had the next observation of {show(key)}"
+                )
+            if spec.next_key is None and key in nexts:
+                raise KeyError(f"{show(key)} comes with its next observation, at the first add it did not")
+        for key, (shape, dtype) in forms.items():
+            if key not in self.specs:
+                raise KeyError(f"{show(key)} is new: every add must have the keys of the first ({self.names()})")
+            spec = self.specs[key]
+            if shape != spec.shape:
                 raise ValueError(
-                    f"{show(key)} has the shape {list(array.shape[1:])} a step, at the first add it had {list(spec.shape)}"
+                    f"{show(key)} has the shape {list(shape)} per step, at the first add it had {list(spec.shape)}"
                 )
-            if torch_dtypes[key] != spec.torch_dtype or array.dtype != spec.dtype:
-                raise TypeError(
-                    f"{show(key)} is {torch_dtypes[key]}, at the first add it was {spec.torch_dtype}: convert it"
-                )
+            if dtype != spec.torch_dtype:
+                raise TypeError(f"{show(key)} is {dtype}, at the first add it was {spec.torch_dtype}: convert it")
 
     def names(self) -> str:
-        """The keys, for a message."""
+        """Return the keys, for a message."""
         return ", ".join(show(key) for key in self.specs if not key[-1].endswith(_SIZES))
 
-    def describe(self) -> list[dict[str, Any]]:
-        """Plain data for a file."""
+    def describe(self) -> list[list[Any]]:
+        """Return JSON for a file."""
         return [
-            {
-                "key": list(s.key),
-                "shape": list(s.shape),
-                "dtype": s.dtype.str,
-                "torch_dtype": str(s.torch_dtype).removeprefix("torch."),
-                "next_key": None if s.next_key is None else list(s.next_key),
-            }
+            [list(s.key), list(s.shape), str(s.torch_dtype).removeprefix("torch."), s.next_key and list(s.next_key)]
             for s in self.specs.values()
         ]
 
-    def restore(self, described: Sequence[Mapping[str, Any]]) -> None:
-        """Takes what `describe` gave; where keys are known already, they must be the same."""
-        specs = {}
-        for d in described:
-            key, next_key = tuple(d["key"]), None if d["next_key"] is None else tuple(d["next_key"])
-            torch_dtype = getattr(torch, d["torch_dtype"])
-            dtype = np.dtype(d["dtype"])
-            if dtype.hasobject or not isinstance(torch_dtype, torch.dtype):
-                raise ValueError(f"{show(key)} has no plain dtype in the file")
-            specs[key] = KeySpec(key, tuple(int(n) for n in d["shape"]), dtype, torch_dtype, next_key)
+    def restore(self, described: Any, reader: Reader) -> None:
+        """Read what `describe` returned. If the keys are already known, they must be the same."""
+        specs: dict[Key, KeySpec] = {}
+        names: set[Key] = set()
+        with reader.parsing("the list of keys"):
+            reader.count(len(described), _MAX_KEYS, "keys")
+            for key, shape, dtype, next_key in described:
+                own, following = _key(key, reader), None if next_key is None else _key(next_key, reader)
+                for name in (own,) if following is None else (own, following):
+                    if name in names:
+                        reader.fail(f"the key {show(name)} is there twice")
+                    names.add(name)
+                specs[own] = _spec(own, reader.shape(shape, "a shape"), torch_dtype(dtype, reader), following)
+        if any(key[:n] in names for key in names for n in range(1, len(key))):
+            reader.fail("a key is the beginning of another key")
         if self.specs and specs != self.specs:
-            raise ValueError(f"the file holds other keys, shapes or dtypes than this buffer ({self.names()})")
+            reader.fail(f"it holds other keys, shapes or dtypes than this buffer ({self.names()})")
         self.specs = specs
 
 
+def _spec(key: Key, shape: tuple[int, ...], dtype: torch.dtype, next_key: Key | None) -> KeySpec:
+    stored = torch.empty(0, dtype=_BITS.get(dtype, dtype)).numpy().dtype
+    return KeySpec(key, tuple(shape), stored, dtype, next_key)
+
+
+def _key(names: Any, reader: Reader) -> Key:
+    key = tuple(reader.text(name, "a key") for name in names)
+    return key if 0 < len(key) < 100 else reader.fail("a key has no names, or too many")
+
+
 def as_key(key: Any) -> Key:
-    """A user's key: a name, or a tuple of names."""
+    """Return a user's key, a name or a tuple of names, as a tuple."""
     return tuple(key) if isinstance(key, tuple) else (str(key),)
 
 
 def show(key: Key) -> str:
-    """A key as the user wrote it."""
+    """Return a key as the user wrote it."""
     return repr(key[0]) if len(key) == 1 else repr(key)
 
 
 def flatten(tree: Mapping[Any, Any], prefix: Key = ()) -> dict[Key, Any]:
-    """Nested mappings (also TensorDicts) as one dict of tuple keys."""
+    """Return nested mappings (also TensorDicts) as one dict with tuple keys."""
     flat: dict[Key, Any] = {}
     for name, value in tree.items():
         key = (*prefix, *(name if isinstance(name, tuple) else (str(name),)))
@@ -119,18 +142,18 @@ def flatten(tree: Mapping[Any, Any], prefix: Key = ()) -> dict[Key, Any]:
 
 
 def as_array(key: Key, value: Any) -> tuple[np.ndarray, torch.dtype]:
-    """`value` as NumPy, sharing its memory where it can, and the dtype to hand out."""
+    """Return `value` as a NumPy array, sharing its memory if possible, and its torch dtype."""
     if isinstance(value, Tensor):
-        torch_dtype = value.dtype
+        dtype = value.dtype
         value = value.detach().cpu()
-        return (value.view(_BITS[torch_dtype]) if torch_dtype in _BITS else value).numpy(), torch_dtype
+        return (value.view(_BITS[dtype]) if dtype in _BITS else value).numpy(), dtype
     if isinstance(value, (bytes, bytearray)) or (
         isinstance(value, list) and value and isinstance(value[0], (bytes, bytearray))
     ):
         raise TypeError(f"{show(key)} holds compressed bytes: give the arrays themselves, the buffer compresses them")
     array = np.asarray(value)
     if array.ndim < 1:
-        raise ValueError(f"{show(key)} is a single number: give one row a step")
+        raise ValueError(f"{show(key)} is a single number: give one row per step")
     if array.dtype.hasobject:
         raise TypeError(
             f"{show(key)} has arrays of varying sizes: give ragged={{{show(key)}: (largest size, ...)}} to the buffer"
@@ -138,31 +161,31 @@ def as_array(key: Key, value: Any) -> tuple[np.ndarray, torch.dtype]:
     try:
         return array, torch.from_numpy(array[:0]).dtype
     except TypeError as error:
-        raise TypeError(f"{show(key)} has the dtype {array.dtype}, which torch does not know: convert it") from error
+        raise TypeError(f"{show(key)} has the dtype {array.dtype}, which torch does not have: convert it") from error
 
 
 def as_tensor(array: np.ndarray, spec: KeySpec) -> Tensor:
-    """The tensor of `array`'s memory."""
+    """Return the tensor of `array`'s memory."""
     tensor = torch.from_numpy(array)
     return tensor.view(spec.torch_dtype) if spec.torch_dtype in _BITS else tensor
 
 
 def sizes_key(key: Key) -> Key:
-    """Where the sizes of a ragged key are kept."""
+    """Return the key that holds the sizes of a ragged key."""
     return (*key[:-1], key[-1] + _SIZES)
 
 
 def mask_key(key: Key) -> Key:
-    """The mask handed out in place of a key of sizes."""
+    """Return the key of the mask that is returned instead of the sizes `key`."""
     return (*key[:-1], key[-1].removesuffix(_SIZES) + "_mask")
 
 
 def pad(key: Key, values: Sequence[Any], largest: tuple[int | None, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """(padded [L, ...], sizes [L, varying axes]) of one array a step."""
+    """Return (padded [L, ...], sizes [L, varying axes]) of one array per step."""
     arrays = [np.asarray(v.detach().cpu() if isinstance(v, Tensor) else v) for v in values]
     first = arrays[0]
     if first.ndim != len(largest):
-        raise ValueError(f"{show(key)} has {first.ndim} axes a step, ragged gives {len(largest)}")
+        raise ValueError(f"{show(key)} has {first.ndim} axes per step, ragged gives {len(largest)}")
     shape = tuple(n if limit is None else limit for n, limit in zip(first.shape, largest, strict=True))
     varying = [axis for axis, limit in enumerate(largest) if limit is not None]
     padded = np.zeros((len(arrays), *shape), first.dtype)
@@ -183,7 +206,7 @@ def pad(key: Key, values: Sequence[Any], largest: tuple[int | None, ...]) -> tup
 
 
 def mask_of(sizes: Tensor, largest: tuple[int | None, ...]) -> Tensor:
-    """bool [..., *varying axes]: where there is data. `sizes` is [..., number of varying axes]."""
+    """Return bool [..., *varying axes]: True where there is data. `sizes` is [..., number of varying axes]."""
     limits = [limit for limit in largest if limit is not None]
     mask = torch.ones(1, dtype=torch.bool)
     for axis, limit in enumerate(limits):

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from replay_worlds import Worlds
 
-from slipstream.replay.device.ring import DeviceReplayBuffer
+from slipstream.replay import ReplayBuffer
 
 
 def ring(capacity, **settings):
-    return DeviceReplayBuffer(capacity, storage="cpu", **settings)
+    return ReplayBuffer(capacity, storage="ring", **settings)
 
 
 def filled(seed, number=3, capacity=200, batches=25, end=0.1, **settings):

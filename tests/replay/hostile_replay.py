@@ -5,6 +5,9 @@ The arrays are changed on their way into the save, so every checksum holds. A cr
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -12,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from replay_worlds import Worlds
 
-from slipstream.replay import ReplayBuffer
-from slipstream.replay.index.step_index import StepIndex
-from slipstream.replay.index.whole import WholeEpisodes
+from slipstream.replay import ReplayBuffer, persistence
+from slipstream.replay.index import CompleteEpisodes, StepIndex
+from slipstream.storage.container import Container, ContainerWriter, MemoryFile
+from slipstream.storage.errors import TooLargeError
 
 HUGE = 2**61
 PIECES = ("step0", "row0", "link", "back", "flags")
@@ -39,7 +44,7 @@ def draw_everything(buffer: ReplayBuffer) -> None:
         buffer.sample(32)
         buffer.sample(32, n_step=5)
         buffer.sample_slices(16, 8, burn_in=8)
-        if buffer.stats()["whole_episodes"]:
+        if buffer.stats()["complete_episodes"]:
             buffer.sample_episodes(8)
     buffer.get(np.arange(steps - len(buffer), steps))
     buffer.extend(Worlds(3, seed=2).batch(5))
@@ -73,14 +78,14 @@ def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
     def piece_change(name: str, array: np.ndarray) -> Any:
         return lambda buffer, patch: patch(StepIndex, "export", lambda pieces: {**pieces, name: array})
 
-    def whole_change(array: np.ndarray) -> Any:
-        return lambda buffer, patch: patch(WholeEpisodes, "export", lambda _: array)
+    def complete_change(array: np.ndarray) -> Any:
+        return lambda buffer, patch: patch(CompleteEpisodes, "export", lambda _: array)
 
     def sampler_change(name: str, value: Any) -> Any:
         return lambda buffer, patch: patch(type(buffer.sampler), "state_dict", lambda state: {**state, name: value})
 
     source = filled()
-    index = source._memory.index
+    index = source._storage.memory.index
     held = (index.head, index.tail)
     pieces = index.export(index.head)
     for name in PIECES:
@@ -100,19 +105,27 @@ def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
             "uniform",
             lambda buffer, patch, both=both: patch(StepIndex, "export", lambda pieces: {**pieces, **both}),
         )
-    for what, array in array_changes(source._memory.whole.export(index.head), held):
-        yield f"whole {what}", "uniform", whole_change(array)
+    for what, array in array_changes(source._storage.memory.complete.export(index.head), held):
+        yield f"complete {what}", "uniform", complete_change(array)
+    for value in (-1, HUGE, held[0] - 1, held[1] + 1, 1.5, None, "7"):
+        yield (
+            f"head = {value}",
+            "uniform",
+            lambda buffer, patch, value=value: patch(
+                persistence, "export_state", lambda state: {**state, "head": value}
+            ),
+        )
     for name in ("last_piece", "first_piece"):
         for value in (-2, -HUGE, HUGE, held[1]):
 
             def stream_change(buffer: ReplayBuffer, patch: Any, name: str = name, value: int = value) -> None:
-                getattr(buffer._memory.writers[0], name)[1] = value
+                getattr(buffer._storage.memory.writers[0], name)[1] = value
 
             yield f"stream {name} = {value}", "uniform", stream_change
     for number in (0, 1, 2, 50):
 
         def pending_change(buffer: ReplayBuffer, patch: Any, number: int = number) -> None:
-            memory = buffer._memory
+            memory = buffer._storage.memory
             memory.pending = {key: np.resize(a, (number, *a.shape[1:])) for key, a in memory.pending.items()}
 
         yield f"pending of {number}", "uniform", pending_change
@@ -120,11 +133,13 @@ def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
         "pending float16",
         "uniform",
         lambda buffer, patch: setattr(
-            buffer._memory, "pending", {k: a.astype(np.float16) for k, a in buffer._memory.pending.items()}
+            buffer._storage.memory,
+            "pending",
+            {k: a.astype(np.float16) for k, a in buffer._storage.memory.pending.items()},
         ),
     )
-    yield "no pending", "uniform", lambda buffer, patch: setattr(buffer._memory, "pending", {})
-    yield "stream numbers", "uniform", lambda buffer, patch: setattr(buffer._memory.writers[0], "first", 7)
+    yield "no pending", "uniform", lambda buffer, patch: setattr(buffer._storage.memory, "pending", {})
+    yield "stream numbers", "uniform", lambda buffer, patch: setattr(buffer._storage.memory.writers[0], "first", 7)
     priorities = filled("prioritized").sampler.state_dict()["priorities"]
     for what, array in array_changes(priorities, held):
         if (
@@ -139,8 +154,6 @@ def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
     yield "priorities 0", "prioritized", sampler_change("priorities", np.zeros_like(priorities))
     for value in (-1, 0, HUGE, 1.5, True, "5"):
         yield f"priorities' size = {value!r}", "prioritized", sampler_change("size", value)
-    for value in (-1, HUGE, 0.5, "5"):
-        yield f"priorities' head = {value!r}", "prioritized", sampler_change("head", value)
     for name in ("alpha", "beta", "eps", "largest"):
         yield f"{name} NaN", "prioritized", sampler_change(name, float("nan"))
     for value in (
@@ -178,11 +191,89 @@ def run(change: Callable[[ReplayBuffer, Any], None], sampler: str, through_folde
         fresh = ReplayBuffer(150, sampler=sampler)
         try:
             fresh.load(folder) if through_folder else fresh.load_state_dict(state)
-        except ValueError:
+        except (ValueError, TooLargeError):
             assert len(fresh) == 0
             return "refused"
         draw_everything(fresh)
         return "drawn"
+
+
+def change_somewhere(tree: Any, rng: random.Random) -> Any:
+    """A copy of JSON data in which one value, key or list is another one."""
+    tree = copy.deepcopy(tree)
+    places: list[tuple[Any, Any]] = []
+
+    def walk(node: Any) -> None:
+        for at in node if isinstance(node, dict) else range(len(node)):
+            places.append((node, at))
+            if isinstance(node[at], (dict, list)):
+                walk(node[at])
+
+    walk(tree)
+    node, at = rng.choice(places)
+    old = node[at]
+    values = [
+        -1,
+        0,
+        1,
+        2**31,
+        HUGE,
+        2**63,
+        2**64,
+        1.5,
+        True,
+        None,
+        "x",
+        "",
+        [],
+        {},
+        [[]],
+        [old] * 3,
+        {"a": old},
+        "torch.int8",
+        "<f2",
+    ]
+    if type(old) is int:
+        values += 3 * [old + 1, old - 1, old * 2, -old, old // 2]
+    if isinstance(old, list) and old:
+        values += [old[:-1], old + old, old[::-1]]
+    if rng.random() < 0.1:
+        del node[at]
+    else:
+        node[at] = rng.choice(values)
+    return tree
+
+
+def with_head(state: dict[str, Any], seed: int) -> dict[str, Any]:
+    """A state dict whose head was changed, with all checksums right."""
+    container = Container.from_bytes(state["replay"].numpy(), "rply", "it")
+    file = MemoryFile()
+    writer = ContainerWriter(file, "rply")
+    for number in range(len(container)):
+        writer.add(container.section(number))
+    writer.finish(change_somewhere(container.head, random.Random(seed)))
+    return {"replay": torch.from_numpy(file.join())}
+
+
+def fuzz_heads(number: int) -> Iterator[tuple[str, str]]:
+    """(case, outcome) of state dicts with changed heads."""
+    states = {sampler: filled(sampler).state_dict() for sampler in SAMPLERS}
+    for seed in range(number):
+        sampler = SAMPLERS[seed % 3]
+        print("begin head", seed, flush=True)
+        changed, fresh = with_head(states[sampler], seed), ReplayBuffer(150, sampler=sampler)
+        try:
+            fresh.load_state_dict(changed)
+        except (ValueError, TooLargeError):
+            assert len(fresh) == 0
+            yield f"head {seed}", "refused"
+            continue
+        except Exception as error:
+            yield f"head {seed}", f"{type(error).__name__}: {error}"
+            continue
+        with contextlib.suppress(KeyError, ValueError, TypeError):  # other keys, shapes or dtypes than expected
+            draw_everything(fresh)
+        yield f"head {seed}", "drawn"
 
 
 if __name__ == "__main__":
@@ -195,5 +286,7 @@ if __name__ == "__main__":
             except Exception as error:
                 outcome = f"{type(error).__name__}: {error}"
             print(f"end {label}\t{outcome}", flush=True)
+    for label, outcome in fuzz_heads(int(sys.argv[1]) if len(sys.argv) > 1 else 300):
+        print(f"end {label}\t{outcome}", flush=True)
     print("finished", flush=True)
     sys.exit(0)

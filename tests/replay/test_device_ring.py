@@ -11,8 +11,8 @@ from device_rings import bits, counting, filled, ring, torn
 from replay_worlds import Worlds
 
 from slipstream.replay import PrioritizedSampler, ReplayBuffer
-from slipstream.replay.device.frames import FrameRing, Turns, _Census
-from slipstream.replay.device.ring import DeviceReplayBuffer
+from slipstream.replay.device_ring import FrameRing, StepCount, StreamLock
+from slipstream.replay.device_storage import DeviceStorage
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -74,7 +74,7 @@ def test_every_drawable_step_comes_equally_often():
 
 def test_priorities_decide_on_a_device_too():
     buffer, _ = filled(1, sampler=PrioritizedSampler(alpha=1.0, beta=1.0))
-    index = buffer.get(torch.arange(int(buffer._frames.head), int(buffer._frames.tail)))["index"]
+    index = buffer.get(torch.arange(int(buffer._storage.ring.head), int(buffer._storage.ring.tail)))["index"]
     priority = torch.linspace(0.5, 3, len(index), dtype=torch.float64)
     buffer.update_priority(index, priority)
     batch = buffer.sample(200 * len(index))
@@ -117,17 +117,17 @@ def test_whole_episodes_and_states_and_files(tmp_path):
 
 
 def test_what_a_ring_on_a_device_cannot_do_is_said():
-    assert isinstance(ReplayBuffer.__new__(ReplayBuffer, 10, storage="cuda"), DeviceReplayBuffer)
+    assert isinstance(ring(10)._storage, DeviceStorage)
     buffer, _ = filled(0)
     with pytest.raises(NotImplementedError, match="storage='cpu'"):
         buffer.sample_episodes(2)
     with pytest.raises(ValueError, match="for storage='cpu'"):
         ring(10, spill_dir="x")
-    with pytest.raises(ValueError, match="draws uniformly or by priority"):
+    with pytest.raises(ValueError, match="samples uniformly or by priority"):
         ring(10, sampler="without_replacement")
     batch = Worlds(2, end=0.0).batch(4).clone()
     batch["next", "observation", "x"][:, 1] += 1.0
-    with pytest.raises(ValueError, match="is not .* one step on"):
+    with pytest.raises(ValueError, match="is not .* one step later"):
         ring(100).extend(batch)
 
 
@@ -137,7 +137,7 @@ def test_batches_as_long_as_the_ring_leave_no_wrong_steps(length):
     for k in range(20):
         buffer.extend(counting(k * length, 2, length))
         if k:
-            assert torn(buffer.get(torch.arange(int(buffer._frames.head), int(buffer._frames.tail)))) == 0
+            assert torn(buffer.get(torch.arange(int(buffer._storage.ring.head), int(buffer._storage.ring.tail)))) == 0
             assert len(buffer) <= 16
     assert len(buffer) == 16
     with pytest.raises(ValueError, match=r"\[2, 10\] does not fit a ring of \[2, 9\]"):
@@ -212,7 +212,7 @@ class FakeEvent:
 
 def test_streams_wait_for_writes_and_writes_for_draws(monkeypatch):
     streams = {name: FakeStream(name) for name in (1, 2, 3)}
-    turns = Turns(torch.device("cuda"))
+    turns = StreamLock(torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
 
     def on(name, turn):
@@ -222,31 +222,31 @@ def test_streams_wait_for_writes_and_writes_for_draws(monkeypatch):
             return sorted(streams[name].waits)
 
     assert on(1, turns.writing) == []
-    assert on(2, turns.drawing) == [1] == on(3, turns.drawing)
-    assert on(1, turns.drawing) == []
+    assert on(2, turns.reading) == [1] == on(3, turns.reading)
+    assert on(1, turns.reading) == []
     assert on(1, turns.writing) == [2, 3]
     assert on(1, turns.writing) == []  # in the order of its own stream
     assert on(2, turns.writing) == [1]
-    assert on(3, turns.drawing) == [2]
+    assert on(3, turns.reading) == [2]
 
 
 def test_what_is_known_without_waiting_is_a_lower_bound(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: FakeStream(1))
-    census = _Census(torch.device("cpu"))
+    census = StepCount(torch.device("cpu"))
     census._sent = sent = FakeEvent()
     nothing = torch.tensor(0)
-    census.ask(torch.tensor(10))
+    census.request(torch.tensor(10))
     census.evicted(4)
     assert census._least == 0 and not sent.come
-    assert census.some(nothing) and sent.come and census._least == 6  # nothing was known: it waited
-    census.ask(torch.tensor(20))
+    assert census.is_positive(nothing) and sent.come and census._least == 6  # nothing was known: it waited
+    census.request(torch.tensor(20))
     census.evicted(5)
-    assert census.some(nothing) and not sent.come and census._least == 1  # one is known: it did not
+    assert census.is_positive(nothing) and not sent.come and census._least == 1  # one is known: it did not
     census.evicted(5)
     sent.come = True
-    assert census.some(nothing) and census._least == 10
+    assert census.is_positive(nothing) and census._least == 10
     census.evicted(10)
-    assert not census.some(nothing)
+    assert not census.is_positive(nothing)
 
 
 def test_a_truncation_is_no_termination_whatever_keys_are_kept():
@@ -280,18 +280,18 @@ def test_capacity_in_bytes_holds_to_the_byte(sampler, number):
     fixed = 8 * (4 + (sampler == "prioritized"))
     for spare, slots in ((0, 10), (row * number - 1, 10), (-1, 9)):
         given = 10 * row * number + fixed + spare
-        buffer = DeviceReplayBuffer(capacity_bytes=given, storage="cpu", sampler=sampler)
+        buffer = ReplayBuffer(capacity_bytes=given, storage="ring", sampler=sampler)
         buffer.extend(batch)
         assert buffer.nbytes == slots * row * number + fixed <= given
     least = 3 * row * number + fixed
     with pytest.raises(ValueError, match=f"give at least {least}"):
-        DeviceReplayBuffer(capacity_bytes=least - 1, storage="cpu", sampler=sampler).extend(batch)
+        ReplayBuffer(capacity_bytes=least - 1, storage="ring", sampler=sampler).extend(batch)
 
 
 @pytest.mark.parametrize("nothing", [{"capacity": 0}, {"capacity_bytes": 0}, {"capacity": -1}])
 def test_no_capacity_is_refused(nothing):
     with pytest.raises(ValueError, match="must be at least 1"):
-        DeviceReplayBuffer(**nothing, storage="cpu")
+        ReplayBuffer(**nothing, storage="ring")
 
 
 @pytest.mark.parametrize("sampler", ["uniform", "prioritized"])

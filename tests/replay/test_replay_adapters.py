@@ -25,7 +25,7 @@ from torchrl.data.replay_buffers.samplers import (  # noqa: E402
 
 from slipstream.replay.adapters.sb3 import SlipstreamReplayBuffer  # noqa: E402
 from slipstream.replay.adapters.torchrl import SlipstreamStorage  # noqa: E402
-from slipstream.replay.sampling.samplers import Sampler  # noqa: E402
+from slipstream.replay.samplers import Sampler  # noqa: E402
 
 
 def transitions(number, seed):

@@ -124,7 +124,7 @@ def test_graphs_of_varying_size_come_padded_with_masks():
         (
             {"action": np.zeros((10, 2))},
             ValueError,
-            r"'action' has the shape \[2\] a step, at the first add it had \[\]",
+            r"'action' has the shape \[2\] per step, at the first add it had \[\]",
         ),
         (
             {"reward": np.zeros(10, np.float32)},

@@ -107,7 +107,7 @@ def test_a_closed_buffer_is_told_even_by_a_draw_that_had_begun():
     buffer.add(episode(0, 30))
     buffer.close()
     with pytest.raises(RuntimeError, match="closed"):
-        buffer._drawing.transitions(4, 1, 0.99)  # past the look that `sample` takes first
+        buffer._storage.sample(4, 1, 0.99)  # past the check that `sample` makes first
 
 
 def test_n_steps_of_whole_number_rewards_are_no_whole_numbers():

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from slipstream.replay import HindsightSampler, PrioritizedSampler, ReplayBuffer
-from slipstream.replay.sampling.permutation import permute
-from slipstream.replay.sampling.sumtree import SumTree
+from slipstream.replay.samplers import permute
+from slipstream.replay.sum_tree import SumTree
 
 
 def chi_square_holds(counts, expected):

@@ -126,7 +126,7 @@ def test_whole_episodes_come_whole_and_evenly():
     assert set(found) == wholes == set(found)
     counts = np.array([found.count(w) for w in wholes])
     assert ((counts - 60) ** 2 / 60).sum() < len(wholes) + 5 * np.sqrt(2 * len(wholes))  # chi-square, five sigma
-    assert buffer.stats()["whole_episodes"] == len(wholes)
+    assert buffer.stats()["complete_episodes"] == len(wholes)
 
 
 def test_several_writers_keep_their_streams_apart():
@@ -143,7 +143,7 @@ def test_several_writers_keep_their_streams_apart():
 
 
 def test_a_batch_larger_than_the_capacity_is_refused_with_advice():
-    with pytest.raises(ValueError, match="40 steps does not fit a capacity of 39"):
+    with pytest.raises(ValueError, match="40 steps does not fit capacity=39"):
         ReplayBuffer(39).extend(Worlds(4, end=0.0).batch(10))
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstream.replay import PrefixSum
-from slipstream.replay.index.step_index import NO_LINK, STARTS, StepIndex
+from slipstream.replay.index import FINAL, NO_LINK, STARTS, StepIndex
+from slipstream.storage.reader import Reader
 
 
 def append(index, lengths):
@@ -63,7 +64,12 @@ def test_step_numbers_go_beyond_32_bits():
     index = StepIndex()
     pieces = {"step0": np.array([2**40, 2**40 + 5]), "row0": np.array([2**41, 2**41 + 6])}
     nothing = np.array([NO_LINK])
-    index.restore(2**35, pieces | {"link": nothing, "back": nothing, "flags": np.array([STARTS], np.uint8)})
+    index.restore(
+        2**35,
+        pieces | {"link": nothing, "back": nothing, "flags": np.array([FINAL | STARTS], np.uint8)},
+        6,
+        Reader("it"),
+    )
     append(index, [100] * 50)
     steps = np.array([2**40, 2**40 + 4, 2**40 + 5, 2**40 + 105])
     assert index.rows_of(steps).tolist() == [2**41, 2**41 + 4, 2**41 + 6, 2**41 + 107]

@@ -189,8 +189,8 @@ def test_the_codec_is_chosen_again_when_the_data_change():
 
 def test_blocks_are_coded_quickly_when_sealing_falls_behind(monkeypatch):
     monkeypatch.setattr(blocks_module, "BACKLOG_BYTES", 0)
-    lazy = type("Lazy", (), {"submit": lambda self, column: None})()
-    monkeypatch.setattr(blocks_module, "sealer", lambda: lazy)
+    lazy = type("Lazy", (), {"submit": lambda self, *task: None})()
+    monkeypatch.setattr(blocks_module, "SEALER", lazy)
     frames = np.repeat(np.arange(96, dtype=np.uint8)[:, None], 500, 1)
     with column((500,), "uint8", codec="lz4", block_rows=8) as held:
         held.append(frames)
@@ -207,8 +207,8 @@ def test_blocks_are_coded_quickly_when_sealing_falls_behind(monkeypatch):
 
 def test_a_block_that_leaves_while_it_waits_to_be_sealed_is_let_go(monkeypatch):
     monkeypatch.setattr(blocks_module, "BACKLOG_BYTES", 0)
-    lazy = type("Lazy", (), {"submit": lambda self, column: None})()
-    monkeypatch.setattr(blocks_module, "sealer", lambda: lazy)
+    lazy = type("Lazy", (), {"submit": lambda self, *task: None})()
+    monkeypatch.setattr(blocks_module, "SEALER", lazy)
     held = column((500,), "uint8", codec="lz4", block_rows=8)
     held.append(np.zeros((96, 500), np.uint8))
     assert held.stats()["quick_rows"] == 80

@@ -12,6 +12,7 @@ from torch import Tensor
 from torchrl.data.replay_buffers.storages import LazyStackStorage, Storage
 
 from slipstream.replay.buffer import ReplayBuffer
+from slipstream.replay.host_storage import HostStorage
 
 
 class SlipstreamStorage(
@@ -53,9 +54,7 @@ class SlipstreamStorage(
         self._set_last_cursor(cursor)
         self.buffer.add(flat)
         self._bump_mutation_revision()
-        memory = self.buffer._memory
-        with memory.writing:
-            memory.evict(memory.index.piece_keeping(self.max_size))
+        self._storage().keep_newest(self.max_size)
         for entity in self._attached_entities_iter():
             entity.mark_update(torch.from_numpy(slots) if len(slots) > 1 else int(slots[0]))
 
@@ -75,7 +74,11 @@ class SlipstreamStorage(
 
     @property
     def _written(self) -> int:
-        return self.buffer._memory.index.tail_step
+        return self._storage().memory.index.tail_step
+
+    def _storage(self) -> HostStorage:
+        assert isinstance(self.buffer._storage, HostStorage)
+        return self.buffer._storage
 
     def _slots(self, index: Any) -> np.ndarray:
         if isinstance(index, slice):

@@ -1,13 +1,13 @@
-"""The index's loops in native code. They read the tables of `StepIndex` and hold no lock."""
+"""The native loops of the index. They read the tables of `StepIndex` and hold no lock."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from slipstream.storage.jit import native
 
-BUCKET = 64  # steps a bucket: a look-up starts two reads away from its piece, whatever the size of the buffer
+BUCKET = 64  # steps per bucket: a search starts two reads away from its piece, whatever the size of the buffer
 
-FINAL = 1  # the piece's last row is a final observation, no step
+FINAL = 1  # the piece's last row is a final observation, not a step
 STARTS = 2  # an episode begins with this piece
 WITH_PREVIOUS = 4  # leaves together with the piece before it
 
@@ -17,7 +17,7 @@ _TERMINATED = 2
 
 @native
 def locate(steps, base, head, tail, step0, buckets, bucket_base, bucket_tail, pieces, offsets):  # pragma: no cover
-    """The last piece that starts at or before each step, and how far into it the step lies."""
+    """Find the last piece that starts at or before each step, and the offset of the step in it."""
     # Three passes, each of reads that do not wait for one another: the first finds where to look, the last where it begins.
     number = steps.shape[0]
     for i in range(number):
@@ -61,9 +61,9 @@ def follow(
     rows,
     following,
 ):  # pragma: no cover
-    """Walks each episode forward, limits[i] steps at most, and writes from column columns[i] on; limits[i] becomes how many there were.
+    """Follow each episode for up to limits[i] steps and write them from column columns[i] on; limits[i] becomes their number.
 
-    An episode goes as far as its pieces do; without `through`, an end flag within them ends it too.
+    An episode reaches as far as its pieces do; without `through`, an end flag in them ends it too.
     """
     size = ends.shape[0]
     for i in range(pieces.shape[0]):
@@ -103,9 +103,9 @@ def follow(
 def single(
     pieces, offsets, ends, gamma, base, head, tail, step0, row0, link, back, flags, both, waiting, streams, discount
 ):  # pragma: no cover
-    """Single steps: both[:B] their rows, both[B:] the rows after them, and their discounts; how many have no such row yet.
+    """For single steps, write both[:B], their rows, both[B:], the rows after them, and discounts; return how many have no row after them yet.
 
-    Those are steps `waiting`, whose next observation is the pending one of `streams`; both[B:] then repeats their own row.
+    Those are the steps `waiting`, whose next observation is the pending one of `streams`; both[B:] repeats their own row.
     """
     number, size, missing = pieces.shape[0], ends.shape[0], 0
     for i in range(number):
@@ -127,7 +127,7 @@ def single(
 
 @native
 def behind(pieces, offsets, ends, base, head, tail, step0, row0, link, back, flags, starts, counts):  # pragma: no cover
-    """Walks each episode backward, counts[i] steps at most; where that leads, and how many steps it was."""
+    """Go back in each episode for up to counts[i] steps; write where that leads and how many steps it was."""
     size = ends.shape[0]
     for i in range(pieces.shape[0]):
         piece, offset = pieces[i], offsets[i]
@@ -151,7 +151,7 @@ def behind(pieces, offsets, ends, base, head, tail, step0, row0, link, back, fla
 
 @native
 def remaining(pieces, offsets, base, head, tail, step0, row0, link, back, flags, counts):  # pragma: no cover
-    """How many steps each episode has from this one on, itself included."""
+    """Count the steps of each episode from this one on, including it."""
     for i in range(pieces.shape[0]):
         at = pieces[i] - base
         n = step0[at + 1] - step0[at] - offsets[i]
@@ -163,7 +163,7 @@ def remaining(pieces, offsets, base, head, tail, step0, row0, link, back, flags,
 
 @native
 def ahead(pieces, offsets, distances, base, head, tail, step0, row0, link, back, flags, following):  # pragma: no cover
-    """The row of the observation that follows the step distances[i] steps on; it must exist."""
+    """Find the row of the next observation of the step distances[i] later, which must exist."""
     for i in range(pieces.shape[0]):
         at, offset = pieces[i] - base, offsets[i] + distances[i]
         while offset >= step0[at + 1] - step0[at]:

@@ -1,8 +1,8 @@
-"""Frames on a device, [slots, N, ...] time-major, and the list of those that may be drawn; nothing here waits for the device.
+"""Frames on a device, [slots, N, ...] time-major, and the list of those that may be sampled; nothing here waits for the device.
 
-Frame t of an environment lies in slot t % slots, its successor one slot on. The slot after the newest frame holds the pending
+Frame t of an environment is in slot t % slots, its successor in the next slot. The slot after the newest frame holds the pending
 observation. The list gives steps their numbers: step s is the frame in place s % places, for head <= s < tail, and head and tail
-are counters on the device. So drawing is one look-up, whatever was invalid or evicted.
+are counters on the device. So sampling is one look-up, whatever was invalid or evicted.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # dtype
 
 
 @dataclass
-class Batch:
-    """[N, T] frames as a ring takes them."""
+class Frames:
+    """A [N, T] batch of frames for a ring."""
 
     kept: dict[Key, Tensor]
     last: dict[Key, Tensor]  # [N, ...] observations after the last frame
     valid: Tensor  # bool; False: a final observation only
     done: Tensor  # bool
-    terminated: Tensor  # bool; where done: no value exists beyond this step
+    terminated: Tensor  # bool; where done: no value follows this step
 
 
 class FrameRing:
-    """The tensors. Calls must not overlap: see `Turns`."""
+    """The tensors. Calls must not overlap: see `StreamLock`."""
 
     def __init__(
         self, kept: Mapping[Key, Tensor], number: int, slots: int, device: torch.device, prioritized: bool
@@ -56,7 +56,7 @@ class FrameRing:
         self.head, self.tail = (torch.zeros((), dtype=torch.int64, device=device) for _ in range(2))
         self._largest = torch.ones((), dtype=torch.float64, device=device)  # priority, not yet to the power of alpha
         self._priority = torch.zeros(self._places + 1, dtype=torch.float64, device=device) if prioritized else None
-        self._census = _Census(device)
+        self._count = StepCount(device)
 
     @staticmethod
     def slots_for(
@@ -78,7 +78,7 @@ class FrameRing:
         return slots
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of them by name."""
+        """Return all tensors by name."""
         own = {
             "done": self.done,
             "terminated": self.terminated,
@@ -91,27 +91,30 @@ class FrameRing:
         return {"ring/" + "/".join(key): column for key, column in self.columns.items()} | own
 
     def fill(self, tensors: Mapping[str, Tensor], time: int) -> None:
-        """Takes over what `tensors` gave at `time`."""
+        """Load what `tensors` returned at `time`."""
         for name, tensor in self.tensors().items():
-            if name not in tensors or tensor.shape != tensors[name].shape:
-                saved, mine = list(tensors["valid"].shape), list(self.valid.shape)
-                raise ValueError(f"the saved ring is {saved}, this one {mine}: give it the same capacity and sampler")
-            tensor.copy_(tensors[name])
+            saved = tensors.get(name)
+            if saved is None or (tensor.shape, tensor.dtype) != (saved.shape, saved.dtype):
+                shapes = f"{list(tensors['valid'].shape)}, this one {list(self.valid.shape)}"
+                raise ValueError(f"the saved ring is {shapes}: give it the same capacity, keys and sampler")
+            tensor.copy_(saved)
+        if not 0 <= int(self.head) <= int(self.tail) <= int(self.head) + self._places or not 0 < time < 2**62:
+            raise ValueError(f"the saved ring has steps {int(self.head)} to {int(self.tail)}: it is damaged")
         self.time = time
-        self._census.ask(self.tail - self.head)
+        self._count.request(self.tail - self.head)
 
     # writing
 
-    def write(self, batch: Batch, alpha: float) -> None:
-        """Adds the frames; the newest of each environment joins the list with the next batch, when it is known that it went on."""
+    def write(self, batch: Frames, alpha: float) -> None:
+        """Add the frames; the newest of each environment joins the list with the next batch, when it is known to continue."""
         number, length = batch.valid.shape
         if number != self.number or length >= self.slots:
             fits = f"[{self.number}, {self.slots - 1}]"
             raise ValueError(
                 f"a batch of [{number}, {length}] does not fit a ring of {fits}: take shorter ones, or raise the capacity"
             )
-        goes_on = self._goes_on(batch)
-        self._forget(length)
+        continued = self._continues(batch)
+        self._evict(length)
         for key, value in batch.kept.items():
             self._copy(self.columns[key], value)
         self._copy(self.valid, batch.valid)
@@ -119,12 +122,12 @@ class FrameRing:
         self._copy(self.terminated, batch.terminated & batch.valid)
         for key, value in batch.last.items():
             self.columns[key][(self.time + length) % self.slots].copy_(value)
-        self._list(length, goes_on, alpha)
+        self._list(length, continued, alpha)
         self.time += length
-        self._census.ask(self.tail - self.head)
+        self._count.request(self.tail - self.head)
 
     def _copy(self, column: Tensor, rows: Tensor) -> None:
-        """Rows [N, T, ...] from the present slot on."""
+        """Write rows [N, T, ...] from the present slot on."""
         rows = rows.transpose(0, 1)
         at = self.time % self.slots
         fits = min(len(rows), self.slots - at)
@@ -132,8 +135,8 @@ class FrameRing:
         if fits < len(rows):
             column[: len(rows) - fits].copy_(rows[fits:])
 
-    def _goes_on(self, batch: Batch) -> Tensor:
-        """bool [N]: the first frame is what followed the newest step."""
+    def _continues(self, batch: Frames) -> Tensor:
+        """Return bool [N]: the first frame is the one after the newest step."""
         at, before = self.time % self.slots, (self.time - 1) % self.slots
         same = ~(self.done[before] & batch.valid[:, 0])
         for key in batch.last:
@@ -143,13 +146,13 @@ class FrameRing:
         return same
 
     def _oldest(self, time: int) -> int:
-        """The oldest frame there when `time` have been written."""
+        """Return the oldest frame that is held when `time` have been written."""
         return max(0, time - self.slots + 1)
 
-    def _forget(self, length: int) -> None:
-        """Frames whose slots are needed leave the list."""
+    def _evict(self, length: int) -> None:
+        """Remove the frames whose slots are needed from the list."""
         start, stop = self._oldest(self.time), self._oldest(self.time + length)
-        self._census.evicted((stop - start) * self.number)
+        self._count.evicted((stop - start) * self.number)
         while start < stop:
             at = start % self.slots
             run = slice(at, min(at + stop - start, self.slots))
@@ -157,15 +160,15 @@ class FrameRing:
             self.step[run] = -1
             start += run.stop - run.start
 
-    def _list(self, length: int, goes_on: Tensor, alpha: float) -> None:
-        """Adds to the list the newest frame of the batches before, if this one left it, and all but the newest of this one."""
+    def _list(self, length: int, continued: Tensor, alpha: float) -> None:
+        """Add to the list the newest frame of the batches before, if it is still held, and all but the newest of this one."""
         newest = self.time - 1
         first = max(newest, self._oldest(self.time + length))
         times = torch.arange(first, self.time + length - 1, device=self._device)
         slots = times % self.slots
         listed = self.valid[slots]
         if first == newest:
-            listed[0] &= goes_on
+            listed[0] &= continued
         frames = times.unsqueeze(1) * self.number + torch.arange(self.number, device=self._device)
         count = listed.flatten().cumsum(0)
         if not len(count):
@@ -180,17 +183,17 @@ class FrameRing:
 
     # drawing
 
-    def some(self) -> bool:
-        """Whether any step is listed. Waits for the device only where none is known to be: at the first draw, say."""
-        return self._census.some(self.tail - self.head)
+    def has_steps(self) -> bool:
+        """Return whether any step is listed. Waits for the device only if none is known yet, as at the first draw."""
+        return self._count.is_positive(self.tail - self.head)
 
     def draw(self, number: int, rng: torch.Generator, beta: float) -> tuple[Tensor, Tensor | None]:
-        """(steps int64 [number], weights float32 [number] or None); some must be listed."""
+        """Return (steps int64 [number], weights float32 [number] or None); some must be listed."""
         chance = torch.rand(number, generator=rng, device=self._device, dtype=torch.float64)
         count = self.tail - self.head
         if self._priority is None:
             return self.head + torch.minimum((chance * count).long(), count - 1), None
-        # One pass over all priorities a draw: 1e6 of them take a GPU some tens of microseconds, and nothing waits.
+        # One pass over all priorities per draw: 1e6 of them take a GPU some tens of microseconds, and nothing waits.
         place = torch.arange(self._places, device=self._device)
         live = (place - self.head) % self._places < count
         value = torch.where(live, self._priority[:-1], 0)
@@ -203,7 +206,7 @@ class FrameRing:
         return self.head + (found - self.head) % self._places, weight.to(torch.float32)
 
     def prioritize(self, steps: Tensor, priority: Tensor, alpha: float) -> None:
-        """Sets priorities > 0; steps that have left, and priorities that are not finite, are passed over."""
+        """Set priorities > 0; steps that have left, and priorities that are not finite, are ignored."""
         assert self._priority is not None
         there = (steps >= self.head) & (steps < self.tail) & priority.isfinite()
         priority = torch.where(there, priority, 0)
@@ -211,28 +214,28 @@ class FrameRing:
         self._largest.copy_(torch.maximum(self._largest, priority.max()))  # in place: other streams know this memory
 
     def locate(self, steps: Tensor) -> tuple[Tensor, Tensor]:
-        """(times, environments) of steps."""
+        """Return (times, environments) of steps."""
         frame = self._frames[steps % self._places]
         return frame // self.number, frame % self.number
 
     def read(self, key: Key, time: Tensor, env: Tensor) -> Tensor:
-        """Rows of one key."""
+        """Return rows of one key."""
         return self.columns[key][time % self.slots, env]
 
     def number_at(self, time: Tensor, env: Tensor) -> Tensor:
-        """Step numbers; -1 where no step is listed."""
+        """Return step numbers; -1 where no step is listed."""
         there = (time >= self._oldest(self.time)) & (time < self.time)
         return torch.where(there, self.step[time % self.slots, env], -1)
 
     def follows(self, time: Tensor, env: Tensor) -> Tensor:
-        """Whether the step after `time` belongs to the same episode and may be drawn."""
+        """Return whether the step after `time` belongs to the same episode and may be sampled."""
         return ~self.done[time % self.slots, env] & (self.number_at(time + 1, env) >= 0)
 
 
-class _Census:
-    """A lower bound of the number of steps, known on the host.
+class StepCount:
+    """A lower bound of the number of steps that the host knows.
 
-    On a GPU the count is sent after a write; until it has come, all that may have been evicted meanwhile is taken off the last one.
+    On a GPU the count is sent after a write; until it arrives, all steps that may have been evicted are subtracted from the last one.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -244,12 +247,12 @@ class _Census:
         self._sent = torch.cuda.Event() if self._on_gpu else None
 
     def evicted(self, most: int) -> None:
-        """At most so many steps left."""
+        """Note that at most so many steps left."""
         self._least = max(0, self._least - most)
         self._lost += most
 
-    def ask(self, count: Tensor) -> None:
-        """The count as it is now, to be known when it comes."""
+    def request(self, count: Tensor) -> None:
+        """Ask the device for the count as it is now."""
         if self._sent is None:
             self._least = int(count)
             return
@@ -259,8 +262,8 @@ class _Census:
             self._sent.record(torch.cuda.current_stream(count.device))
             self._under_way, self._lost = True, 0
 
-    def some(self, count: Tensor) -> bool:
-        """Whether the count is above 0; waits where that is not known."""
+    def is_positive(self, count: Tensor) -> bool:
+        """Return whether the count is above 0; waits if that is not known."""
         for wait in (False, True):
             if not self._least:
                 self._receive(wait)
@@ -278,8 +281,8 @@ class _Census:
             self._under_way = False
 
 
-class Turns:
-    """One at a time, of threads and of streams: draws see whole writes. Streams wait for each other; the host does not."""
+class StreamLock:
+    """One call at a time, of threads and of CUDA streams: a draw sees complete writes. Streams wait for each other, the host does not."""
 
     def __init__(self, device: torch.device) -> None:
         self._lock = threading.Lock()
@@ -289,7 +292,7 @@ class Turns:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """After the last write and the draws since."""
+        """Run after the last write and the draws since."""
         with self._lock:
             self._wait(self._written, self._drawn)
             try:
@@ -300,8 +303,8 @@ class Turns:
                 self._record(self._written)
 
     @contextmanager
-    def drawing(self) -> Iterator[None]:
-        """After the last write."""
+    def reading(self) -> Iterator[None]:
+        """Run after the last write."""
         with self._lock:
             self._wait(self._written)
             try:

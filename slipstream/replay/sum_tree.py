@@ -1,4 +1,4 @@
-"""Sums and minima of many numbers: leaves in blocks of 16, above them trees of eight children a node."""
+"""Sums and minima of many numbers: leaves in blocks of 16, above them trees with eight children per node."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations

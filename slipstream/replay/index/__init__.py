@@ -1,1 +1,0 @@
-"""Which rows belong to which episode."""

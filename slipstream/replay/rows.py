@@ -1,0 +1,367 @@
+"""From a user's data to rows: a complete episode, or a collector's [N, T] batch, with every observation once.
+
+A row holds all keys of a step. The observation after the last step of an episode is a row of its own (a *final* row), which
+is not a step. `next_K` is recognised as K shifted by one, so it costs nothing.
+
+In a batch every environment is a *stream* that continues from batch to batch. The observation after its last step is the
+first one of the next batch. Until then it waits as the *pending* observation of the stream, so every step can be sampled at
+once and nothing is stored twice.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.replay.index import FINAL, NO_LINK, STARTS
+from slipstream.storage.jit import native
+from slipstream.storage.schema import Form, Key, Schema, as_array, flatten, pad, show, sizes_key
+
+DONE, TERMINATED = 1, 2  # bits of a row's end flags
+# Keys of a collector's batch that are not kept unless `keys` names them: on-policy learners need them, or they are derived.
+NOT_KEPT = frozenset({"valid", "done", "info", "value", "log_prob", "mask"})
+END_KEYS = (("terminated",), ("truncated",), ("done",))
+_ONE_PER_STEP = (("action",), ("reward",), *END_KEYS)  # keys that never have a final row
+
+
+@native
+def _differ(a, b, out):  # pragma: no cover
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            if a[i, j] != b[i, j]:
+                out[i] = True
+                break
+
+
+def rows_differ(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return bool [n]: which rows of `a` and `b`, [n, ...] of one shape and dtype, differ in any bit (NaN equals NaN)."""
+    out = np.zeros(len(a), bool)
+    if len(a) and not (_address(a) == _address(b) and a.shape == b.shape and a.strides == b.strides):
+        _differ(_words(a), _words(b), out)
+    return out
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _words(a: np.ndarray) -> np.ndarray:
+    flat = np.ascontiguousarray(a).reshape(len(a), -1).view(np.uint8).reshape(len(a), -1)
+    return flat.view(np.int64) if flat.shape[1] % 8 == 0 and _address(flat) % 8 == 0 else flat
+
+
+def end_bits(flat: Iterable[Key]) -> list[tuple[Key, int]]:
+    """Return (key, bits) of the keys that end an episode; `done` alone counts as terminated."""
+    given = [key for key in END_KEYS if key in flat]
+    return [(k, DONE | TERMINATED if k == ("terminated",) or given == [("done",)] else DONE) for k in given]
+
+
+def end_flags(flat: Mapping[Key, Any], shape: tuple[int, ...], valid: Any = True) -> np.ndarray:
+    """Return uint8 of `shape`, the end flags; 0 where not `valid`."""
+    ends = np.zeros(shape, np.uint8)
+    for key, bits in end_bits(flat):
+        array = as_array(key, flat[key])[0]
+        if array.size != ends.size:
+            raise ValueError(
+                f"{show(key)} has the shape {list(array.shape)}: give one value per step, {list(shape)} or {[*shape, 1]}"
+            )
+        ends |= np.where((array.reshape(shape) != 0) & valid, bits, 0).astype(np.uint8)
+    return ends
+
+
+def _insert_finals(array: np.ndarray, cut: np.ndarray, finals: np.ndarray | None) -> np.ndarray:
+    """Return [n + cuts, ...]: the rows of `array`, and after each row in `cut` one of `finals` (or zeros)."""
+    at = np.arange(len(array)) + np.concatenate([[0], np.cumsum(cut)[:-1]])
+    out = np.zeros((len(array) + int(cut.sum()), *array.shape[1:]), array.dtype)
+    out[at] = array
+    if finals is not None:
+        out[at[cut] + 1] = finals
+    return out
+
+
+# --- complete episodes
+
+
+@dataclass
+class EpisodeRows:
+    """The rows of an episode, and the pieces they form in the index."""
+
+    parts: dict[Key, list[np.ndarray]]  # the rows of each key, in runs
+    ends: np.ndarray  # uint8 [rows]: DONE, TERMINATED
+    steps: np.ndarray  # int64 [pieces]: steps per piece
+    rows: np.ndarray  # int64 [pieces]: rows per piece
+
+    def keep_last(self, steps: int) -> EpisodeRows:
+        """Return the end of the episode, with so many steps."""
+        drop = int(self.steps.sum()) - steps
+        ends_at = np.cumsum(self.steps)
+        piece = int(np.searchsorted(ends_at, drop, side="right"))
+        within = drop - (int(ends_at[piece - 1]) if piece else 0)
+        skip = int(self.rows[:piece].sum()) + within
+        parts = {key: [np.concatenate(runs)[skip:]] for key, runs in self.parts.items()}
+        kept_steps, kept_rows = self.steps[piece:].copy(), self.rows[piece:].copy()
+        kept_steps[0] -= within
+        kept_rows[0] -= within
+        return EpisodeRows(parts, self.ends[skip:], kept_steps, kept_rows)
+
+
+def read_episode(episode: Mapping[Any, Any], schema: Schema, keys: set[str] | None) -> EpisodeRows:
+    """Check an episode of L steps and lay out its rows; the first one fixes `schema`.
+
+    Every array has L rows. The next observations come as `next_K`, or ("next", K), or as row L + 1 of K itself.
+    """
+    if not hasattr(episode, "items"):
+        raise TypeError(f"an episode is a mapping of arrays by key, not a {type(episode).__name__}")
+    given = flatten(episode)
+    arrays, dtypes = _episode_arrays(given, schema, keys)
+    if not arrays:
+        raise ValueError("an episode without keys")
+    length = _count_steps(arrays)
+    nexts = _take_nexts(arrays, dtypes, schema, length)
+    for key, array in arrays.items():
+        if key not in nexts and len(array) == length + 1 and key not in _ONE_PER_STEP:  # its last row is the final one
+            nexts[key], arrays[key] = array[1:], array[:length]
+        elif len(array) != length:
+            more = "" if key in _ONE_PER_STEP else ", or one more"
+            raise ValueError(f"{show(key)} has {len(array)} rows, the episode has {length} steps: give {length}{more}")
+    names = {}
+    for key in nexts:  # the next observation is returned under the name it came with
+        flat_name = (*key[:-1], "next_" + key[-1])
+        came = any(name == flat_name or sizes_key(name) == flat_name for name in given)
+        names[key] = flat_name if came else ("next", *key)
+    schema.accept({key: (array.shape[1:], dtypes[key]) for key, array in arrays.items()}, names)
+    cut = np.zeros(length, bool)  # steps after which there is a final row
+    for key, following in nexts.items():
+        cut[:-1] |= rows_differ(following[:-1], arrays[key][1:])
+    cut[-1] = bool(nexts)
+    ends = end_flags(arrays, (length,))
+    if cut[:-1].any():
+        parts = {k: [_insert_finals(a, cut, nexts[k][cut] if k in nexts else None)] for k, a in arrays.items()}
+        piece = np.concatenate([[0], np.cumsum(cut)[:-1]])  # of each step
+        steps = np.bincount(piece).astype(np.int64)
+        rows = steps + np.bincount(piece, weights=cut).astype(np.int64)
+        return EpisodeRows(parts, _insert_finals(ends, cut, None), steps, rows)
+    parts = {key: [array] for key, array in arrays.items()}
+    if cut[-1]:
+        for key, runs in parts.items():
+            runs.append(nexts[key][-1:] if key in nexts else np.zeros_like(runs[0][:1]))
+        ends = np.append(ends, np.uint8(0))
+    return EpisodeRows(parts, ends, np.array([length]), np.array([length + int(cut[-1])]))
+
+
+def _count_steps(arrays: Mapping[Key, np.ndarray]) -> int:
+    """Return the number of steps: that of most keys with one row per step; without such keys the fewest rows of any key."""
+    if min(len(a) for a in arrays.values()) < 1:
+        raise ValueError("an episode of no steps")
+    votes = Counter(len(a) for key, a in arrays.items() if key in _ONE_PER_STEP)
+    return max(votes, key=lambda rows: (votes[rows], rows)) if votes else min(len(a) for a in arrays.values())
+
+
+def _episode_arrays(
+    given: Mapping[Key, Any], schema: Schema, keys: set[str] | None
+) -> tuple[dict[Key, np.ndarray], dict[Key, torch.dtype]]:
+    arrays: dict[Key, np.ndarray] = {}
+    dtypes: dict[Key, torch.dtype] = {}
+    for key, value in given.items():
+        if keys is not None and key[0] not in keys and key[0] != "next" and key[-1].removeprefix("next_") not in keys:
+            continue
+        if (largest := schema.ragged.get(key) or schema.ragged.get(_base_of(key) or ())) is not None:
+            arrays[key], arrays[sizes_key(key)] = pad(key, value, largest)
+            dtypes[key], dtypes[sizes_key(key)] = torch.from_numpy(arrays[key][:0]).dtype, torch.int32
+        else:
+            arrays[key], dtypes[key] = as_array(key, value)
+            if arrays[key].ndim < 1:
+                raise ValueError(f"{show(key)} is a single number: give one row per step")
+    return arrays, dtypes
+
+
+def _base_of(key: Key) -> Key | None:
+    """Return K of the keys `next_K` and ("next", K)."""
+    if key[0] == "next" and len(key) > 1:
+        return key[1:]
+    return (*key[:-1], key[-1].removeprefix("next_")) if key[-1].startswith("next_") else None
+
+
+def _take_nexts(
+    arrays: dict[Key, np.ndarray], dtypes: dict[Key, Any], schema: Schema, length: int
+) -> dict[Key, np.ndarray]:
+    """Take the next observations out of `arrays`: {K: [L, ...]}. A `next_K` that has nothing to do with K remains a key."""
+    found: dict[Key, np.ndarray] = {}
+    for key in list(arrays):
+        base = _base_of(key)
+        if base is None or base not in arrays or len(arrays[key]) != length or len(arrays[base]) != length:
+            continue
+        same_kind = arrays[key].shape == arrays[base].shape and dtypes[key] == dtypes[base]
+        if key in schema.specs:
+            continue  # it was a key of its own at the first add
+        if not schema.specs:
+            if not same_kind:
+                continue
+            # The first episode decides. A few differences cost one row each; if most rows differ, two columns are smaller.
+            if rows_differ(arrays[key][:-1], arrays[base][1:]).sum() > (length - 1) // 4:
+                continue
+        elif not same_kind:
+            raise ValueError(
+                f"{show(key)} and {show(base)} have different shapes or dtypes, at the first add they had the same"
+            )
+        found[base] = arrays.pop(key)
+        dtypes.pop(key)
+    return found
+
+
+# --- batches of streams
+
+
+@dataclass
+class Streams:
+    """The environments of one writer. All streams of a buffer have different numbers: `first` + environment."""
+
+    first: int
+    last_piece: np.ndarray  # int64 [N]: the piece that continues; -1: none
+    first_piece: np.ndarray  # int64 [N]: the first piece of its episode
+    done: np.ndarray  # bool [N]: the last step ended its episode
+
+    @classmethod
+    def begin(cls, first: int, number: int) -> Streams:
+        """Return `number` new environments."""
+        return cls(first, np.full(number, -1), np.full(number, -1), np.zeros(number, bool))
+
+
+def split_batch(
+    batch: Any, schema: Schema, keys: set[str] | None
+) -> tuple[dict[Key, Any], dict[Key, Any], dict[Key, Any]]:
+    """Check a [N, T] batch against `schema`, which the first one fixes; return (all keys, keys to keep, next observations)."""
+    flat = flatten(batch)
+    kept = {
+        k: v for k, v in flat.items() if k[0] != "next" and (k[0] in keys if keys is not None else k[0] not in NOT_KEPT)
+    }
+    nexts = {k[1:]: v for k, v in flat.items() if k[0] == "next" and k[1:] in kept}
+    if schema.specs:
+        nexts = {k: v for k, v in nexts.items() if (s := schema.specs.get(k)) is None or s.next_key is not None}
+    if not nexts:
+        raise KeyError('the batch has no ("next", "observation", name): extend needs the observation after each step')
+    shape = next(iter(kept.values())).shape[:2]
+    for key, value in (*kept.items(), *nexts.items()):
+        if not isinstance(value, Tensor) or value.shape[:2] != shape:
+            raise ValueError(f"{show(key)} is not a tensor [N, T, ...] with [N, T] = {list(shape)}")
+    forms: dict[Key, Form] = {key: (tuple(value.shape[2:]), value.dtype) for key, value in kept.items()}
+    schema.accept(forms, {key: ("next", *key) for key in nexts})
+    return flat, kept, nexts
+
+
+def is_shifted_view(now: Tensor, after: Tensor) -> bool:
+    """Whether `after` [N, T, ...] is the memory of `now` one step later."""
+    step = now.stride(1) * now.element_size()
+    return after.data_ptr() == now.data_ptr() + step and after.stride() == now.stride() and after.device == now.device
+
+
+class StreamBatch:
+    """A [N, T] batch that was read and checked.
+
+    Attributes:
+        arrays: {key: [N, T, ...]}.
+        last: {key: [N, ...]}, the observations after the last step.
+        valid: bool [N, T].
+        ends: uint8 [N, T], the end flags.
+        cut: bool [N, T]: the next observation is not the one at t + 1; it is in `finals`, in the order of `cut`.
+    """
+
+    def __init__(self, batch: Any, schema: Schema, keys: set[str] | None) -> None:
+        flat, kept, nexts = split_batch(batch, schema, keys)
+        self.arrays = {key: as_array(key, value)[0] for key, value in kept.items()}
+        shape = next(iter(self.arrays.values())).shape[:2]
+        self.valid: np.ndarray = flat["valid",].cpu().numpy() if ("valid",) in flat else np.ones(shape, bool)
+        self.ends = end_flags(flat, self.valid.shape, self.valid)
+        self.cut = self._find_cuts(kept, nexts)
+        self.last, self.finals = {}, {}
+        where = torch.from_numpy(self.cut) if self.cut.any() else None
+        for key, value in nexts.items():
+            self.last[key] = as_array(key, value[:, -1])[0]
+            if where is not None:
+                self.finals[key] = as_array(key, value[where.to(value.device)])[0]
+
+    def _find_cuts(self, kept: dict[Key, Tensor], nexts: dict[Key, Tensor]) -> np.ndarray:
+        valid, cut = self.valid, np.zeros(self.valid.shape, bool)
+        if valid.shape[1] == 1:
+            return cut
+        # a valid frame right after an end belongs to another episode, whatever it holds
+        cut[:, :-1] = valid[:, :-1] & ((self.ends[:, :-1] & DONE) != 0) & valid[:, 1:]
+        for key, after in nexts.items():
+            now = kept[key]
+            if not is_shifted_view(now, after):
+                a, b = as_array(key, after[:, :-1])[0], as_array(key, now[:, 1:])[0]
+                differ = rows_differ(a.reshape(-1, *a.shape[2:]), b.reshape(-1, *b.shape[2:])).reshape(a.shape[:2])
+                cut[:, :-1] |= differ & valid[:, :-1]
+        return cut
+
+    def continues(self, streams: Streams, pending: dict[Key, np.ndarray]) -> np.ndarray:
+        """Return bool [N]: streams whose first observation is the pending one, so that the same episode continues."""
+        slots = slice(streams.first, streams.first + len(streams.done))
+        continued = (streams.last_piece >= 0) & ~(streams.done & self.valid[:, 0])
+        if continued.any():
+            for key in self.last:
+                continued &= ~rows_differ(pending[key][slots], self.arrays[key][:, 0])
+        return continued
+
+    def rows(self) -> tuple[dict[Key, np.ndarray], np.ndarray]:
+        """Return the rows of each key, environment by environment, with the final ones in their places; and their end flags."""
+        number, length = self.valid.shape
+        flat = {key: array.reshape(number * length, *array.shape[2:]) for key, array in self.arrays.items()}
+        if not self.cut.any():
+            return flat, self.ends.ravel()
+        cut = self.cut.ravel()
+        rows = {key: _insert_finals(array, cut, self.finals.get(key)) for key, array in flat.items()}
+        return rows, _insert_finals(self.ends.ravel(), cut, None)
+
+
+@dataclass
+class Plan:
+    """The pieces of a batch for the index, numbered from 0, and the episodes that ended."""
+
+    steps: np.ndarray
+    rows: np.ndarray
+    back: np.ndarray  # numbers of older pieces, or -1
+    link: np.ndarray
+    flags: np.ndarray
+    complete: list[tuple[int, int]]  # (first piece if it is an older one, else -1; piece of this batch)
+
+
+def plan_pieces(batch: StreamBatch, streams: Streams, continued: np.ndarray) -> Plan:
+    """Cut a batch into pieces: one per environment, and a new one after each final observation."""
+    number, length = batch.valid.shape
+    if batch.valid.all() and not batch.cut.any():  # one piece per environment; single steps mostly do
+        flags = np.where(continued, 0, STARTS).astype(np.uint8)
+        over = np.flatnonzero(batch.ends[:, -1] & DONE)
+        complete = [(int(streams.first_piece[n]) if continued[n] else -1, int(n)) for n in over]
+        steps, link = np.full(number, length), -2 - streams.first - np.arange(number)
+        return Plan(steps, steps, np.where(continued, streams.last_piece, -1), link, flags, complete)
+    starts = np.ones((number, length), bool)
+    starts[:, 1:] = batch.cut[:, :-1] | ~batch.valid[:, :-1]
+    piece = np.cumsum(starts.ravel()) - 1
+    pieces = int(piece[-1]) + 1
+    steps = np.bincount(piece, weights=batch.valid.ravel(), minlength=pieces).astype(np.int64)
+    rows = np.bincount(piece, weights=1 + batch.cut.ravel(), minlength=pieces).astype(np.int64)
+    final = rows > steps
+    firsts = piece[np.arange(number) * length]  # the first piece of each environment
+    lasts = np.append(firsts[1:], pieces) - 1
+    back = np.full(pieces, -1)
+    back[firsts] = np.where(continued, streams.last_piece, -1)
+    begins = np.ones(pieces, bool)
+    begins[firsts] = ~continued
+    flags = (np.where(final, FINAL, 0) | np.where(begins, STARTS, 0)).astype(np.uint8)
+    link = np.full(pieces, NO_LINK)
+    link[lasts] = np.where(final[lasts], NO_LINK, -2 - streams.first - np.arange(number))
+    over_ = final.copy()  # pieces with which an episode is known to be over
+    over_[lasts] |= (batch.ends[:, -1] & DONE) != 0
+    env = np.repeat(np.arange(number), lasts - firsts + 1)
+    older = np.where(begins, -1, streams.first_piece[env])
+    known = ~begins & (steps == 0) & streams.done[env]  # the final frame of an episode that was over in the last batch
+    complete = [(int(older[p]), int(p)) for p in np.flatnonzero(over_ & ~known & ((steps > 0) | ~begins))]
+    return Plan(steps, rows, back, link, flags, complete)

@@ -1,1 +1,0 @@
-"""Samplers and what they are made of."""
