@@ -117,7 +117,9 @@ class Readers:
     """
 
     def __init__(self, lock: threading.Lock) -> None:
-        self.changed = threading.Condition(lock)  # notified when a reader has ended
+        self.lock = lock
+        self.changed = threading.Condition(lock)  # notified when a reader has ended for whom somebody waits
+        self._waiting = 0
         self.serial = 0  # number of the newest reader
         self._present: dict[int, None] = {}
 
@@ -130,7 +132,8 @@ class Readers:
     def end(self, reader: int) -> None:
         """Forget a reader."""
         del self._present[reader]
-        self.changed.notify_all()
+        if self._waiting:
+            self.changed.notify_all()
 
     def reading(self) -> _Reading:
         """Return a `with` block during which a reader is present. It takes the lock itself."""
@@ -144,13 +147,15 @@ class Readers:
     def wait(self) -> None:
         """Wait until every reader that is present now has ended. The lock is released meanwhile."""
         newest = self.serial
+        self._waiting += 1
         while self.oldest <= newest:
             self.changed.wait()
+        self._waiting -= 1
 
     def after_fork(self) -> None:
         """Forget the readers, in a child process: they were other threads."""
         self._present.clear()
-        self.changed = threading.Condition(self.changed._lock)  # type: ignore[attr-defined]
+        self._waiting, self.changed = 0, threading.Condition(self.lock)
 
 
 class _Reading:  # a generator would take twice as long
@@ -158,11 +163,11 @@ class _Reading:  # a generator would take twice as long
         self._readers = readers
 
     def __enter__(self) -> None:
-        with self._readers.changed:
+        with self._readers.lock:
             self._number = self._readers.begin()
 
     def __exit__(self, *exc: object) -> None:
-        with self._readers.changed:
+        with self._readers.lock:
             self._readers.end(self._number)
 
 

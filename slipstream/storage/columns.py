@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 _PID = os.getpid()
+_TORCH_TYPES = "?bBhilqefd"  # of torch.index_select
 _PARALLEL_BYTES = 1 << 19  # from here on torch's threads gather faster than NumPy's one thread
 
 
@@ -108,8 +109,7 @@ class RawColumn:
 def take(ring: np.ndarray, slots: np.ndarray, out: np.ndarray) -> None:
     """Copy ring[slots] into `out`, with torch's threads if it is much."""
     forked = os.getpid() != _PID  # a child does not have torch's threads and would wait for them
-    unsupported = ring.dtype.kind not in "iufb" or ring.dtype.name in ("uint16", "uint32", "uint64")
-    if forked or out.nbytes < _PARALLEL_BYTES or unsupported:
+    if forked or out.nbytes < _PARALLEL_BYTES or ring.dtype.char not in _TORCH_TYPES:
         ring.take(slots, axis=0, out=out, mode="clip")
     else:
         torch.index_select(torch.from_numpy(ring), 0, torch.from_numpy(slots), out=torch.from_numpy(out))

@@ -11,5 +11,5 @@ def test_the_replay_example_draws_saves_and_loads(tmp_path):
     command = [sys.executable, str(EXAMPLES / "replay_frames.py"), "--folder", str(tmp_path / "replay")]
     out = subprocess.run(command, check=True, env=env, timeout=300, capture_output=True, text=True).stdout
     assert "a slice of 10: (4, 10, 84, 84)" in out
-    assert (tmp_path / "replay" / "replay.json").exists()
+    assert (tmp_path / "replay" / "replay.slip").exists()
     assert len((EXAMPLES / "replay_frames.py").read_text().splitlines()) < 60
