@@ -5,7 +5,7 @@
     slipstream train config=my.yaml env.num_envs=64             train with it
 
 A later source wins: defaults, the task's and the algorithm's tuned settings, preset=, config= (a YAML file, or a run folder for that
-run's config), typed words. All keys of `slipstream train --help` can be given.
+run's config), typed words. The keys are those of `slipstream train`:
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ from __future__ import annotations
 import argparse
 
 from slipstream.cli import add_force, check_output
+from slipstream.config.compose import help_text as keys_help
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.overrides import split_keys
 from slipstream.storage.files import write_file
 from slipstream.training.run_folder import config_yaml
 
 OWN_KEYS = ("out",)
+
+
+def help_text(words: list[str]) -> str:
+    """Return how to use it, and the keys with their defaults."""
+    return f"{__doc__}\n{keys_help('train', words)}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -144,3 +144,91 @@ def test_another_pipe_that_breaks_is_an_error_as_any(monkeypatch, capsys):
     monkeypatch.setattr("slipstream.cli.bench.run", fail)
     assert main(["bench", "env"]) == 2
     assert "Broken pipe" in capsys.readouterr().err
+
+
+def test_debug_shows_the_traceback(capsys):
+    assert main(["train", "env.num_env=3", "--debug"]) == 2
+    error = capsys.readouterr().err
+    assert "Traceback" in error and "slipstream train: unknown key 'env.num_env'" in error.splitlines()[-1]
+
+
+def test_an_error_nobody_foresaw_is_one_sentence_too(monkeypatch, capsys):
+    def fail(args):
+        raise AttributeError("first line\n  second line")
+
+    monkeypatch.setattr("slipstream.cli.train.run", fail)
+    assert main(["train"]) == 2
+    assert capsys.readouterr().err == "slipstream train: AttributeError: first line second line (--debug shows where)\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["ckpt", "inf", "x"], "slipstream ckpt: unknown command 'inf': did you mean 'info'?"),
+        (["ckpt", "info", "x", "--tensor"], "slipstream ckpt: unknown argument '--tensor'"),
+        (["ckpt", "export", "x", "--to", "onxx"], "slipstream ckpt: unknown --to 'onxx'"),
+        (["ckpt", "info"], "slipstream ckpt: the following arguments are required: path"),
+        (["ckpt", "info", "nowhere.pt"], "slipstream ckpt: no checkpoint at nowhere.pt"),
+        (["rollouts", "ls", "nowhere"], "slipstream rollouts: nowhere holds no rollouts"),
+        (["bench", "trian"], "not 'trian': did you mean 'train'?"),
+        (["--verson"], "slipstream: unknown argument '--verson': did you mean '--version'?"),
+        (["export", "--to"], "slipstream export: --to needs a value"),
+        (["train", "-x"], "'-x' is not an override"),
+    ],
+)
+def test_every_command_answers_a_mistake_on_stderr(tmp_path, monkeypatch, capsys, words, told):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    out, error = capsys.readouterr()
+    assert out == "" and told in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["--debug", "train", "--help"], ["help", "train"], ["train", "-h"]])
+def test_help_is_found_wherever_it_stands(words, capsys):
+    assert main(words) == 0
+    assert capsys.readouterr().out.startswith("usage: slipstream train [key=value ...]")
+
+
+@pytest.mark.parametrize("module", ["slipstream", "slipstream.train"])
+def test_as_a_module(module, tmp_path):
+    words = (["train"] if module == "slipstream" else []) + ["env.num_env=3"]
+    done = subprocess.run([sys.executable, "-m", module, *words], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.startswith("slipstream train: unknown key 'env.num_env'")
+
+
+def test_an_ascii_or_closed_output_is_no_error(tmp_path):
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "slipstream", "config", "name=…"], capture_output=True, text=True, env=env
+    )
+    assert (done.returncode, done.stderr) == (0, "") and "name: ?" in done.stdout
+    done = subprocess.run([sys.executable, "-c", "import os; os.close(1); os.execv(os.sys.executable, "
+                           "[os.sys.executable, '-m', 'slipstream', 'config'])"], stderr=subprocess.PIPE, text=True)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_command_does_not_load_the_others():
+    code = "import sys; from slipstream.cli import main; main(['train', '--help']); sys.exit('slipstream.cli.rollouts' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--num-envs", "8", "seed=3"], ["env.num_envs=8", "seed=3"]),
+        (
+            ["seed=3", "--num-envs=8", "--time-scale", "2", "--task", "aircombat"],
+            ["env.num_envs=8", "seed=3", "env.time_scale=2", "task=aircombat"],
+        ),
+        (["--seed", "-3", "--quiet"], ["seed=-3", "quiet=true"]),
+        (
+            ["algo.lr=0.1", "sensor.lidar_range=7", "env_dyn.vel_range=[1,2]"],
+            ["algo.learning_rate=0.1", "env.lidar.range_m=7", "env.dyn.speed_mps=[1,2]"],
+        ),
+        (["algo.actor.learning_rate=0.1"], ["algo.learning_rate=0.1"]),
+    ],
+)
+def test_flags_and_other_names_mean_their_keys(capsys, flags, words):
+    assert main(["config", *words]) == 0
+    text = capsys.readouterr().out
+    assert main(["config", *flags]) == 0 and capsys.readouterr().out == text

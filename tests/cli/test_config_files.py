@@ -1,0 +1,151 @@
+"""`config=FILE`, `@FILE` and `slipstream config`: settings from files, composed with presets and typed words."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from slipstream.cli import main
+from slipstream.config.compose import load_evaluate, load_train
+from slipstream.config.help import ConfigError
+
+TINY = ["env.num_envs=4", "env.num_obstacles=0", "env_dyn.num_obstacles=0", "algo.minibatches=2", "model.encoder=dict",
+        "model.keys=[state]", "model.trunk=[8]", "device=cpu", "quiet=true", "eval_interval=0", "wandb.mode=disabled"]  # fmt: skip
+
+
+def write(path, text):
+    path.write_text(text)
+    return f"config={path}"
+
+
+def test_a_file_is_over_the_preset_and_under_typed_words(tmp_path):
+    file = write(tmp_path / "my.yaml", "save_interval: 7\nasync_checkpoint_queue_size: 2\n")
+    for words in (["preset=debug", file, "save_interval=9"], ["save_interval=9", file, "preset=debug"]):
+        cfg = load_train(words)
+        assert (cfg.compress_checkpoint, cfg.async_checkpoint_queue_size, cfg.save_interval) == (False, 2, 9)
+
+
+def test_the_later_of_two_files_wins(tmp_path):
+    first = write(tmp_path / "a.yaml", "seed: 1\nsave_interval: 5\n")
+    second = write(tmp_path / "b.yaml", "seed: 2\n")
+    cfg = load_train([first, second])
+    assert (cfg.seed, cfg.save_interval) == (2, 5)
+
+
+def test_a_file_takes_every_form_of_a_key(tmp_path):
+    text = """
+        # a remark
+        task: aircombat
+        preset: aircombat
+        algo: {learning_rate: 1e-3, minibatches: 4}
+        env.time_scale: 12
+        compile: on
+        wandb: {}
+        name: 007
+        total_frames: 12e8
+        num_envs: 64
+        model: {trunk: [32, 16]}
+    """
+    cfg = load_train([write(tmp_path / "my.yaml", text)])
+    assert (cfg.task, cfg.algo.learning_rate, cfg.algo.minibatches, cfg.env.time_scale) == ("aircombat", 1e-3, 4, 12.0)
+    assert (cfg.compile, cfg.name, cfg.total_frames, cfg.env.num_envs) == ("on", "007", 1_200_000_000, 64)
+    assert cfg.model.trunk == [32, 16] and cfg.league.enabled
+
+
+def test_a_file_chooses_the_algorithm(tmp_path):
+    assert load_train([write(tmp_path / "a.yaml", "algo: sac\n")]).algo.name == "sac"
+    assert load_train([write(tmp_path / "b.yaml", "algo:\n  name: sac\n  tau: 0.25\n")]).algo.tau == 0.25
+
+
+def test_an_evaluation_takes_a_file_too(tmp_path):
+    cfg = load_evaluate(
+        [write(tmp_path / "e.yaml", "eval:\n  map_seeds: [7, 8]\nenv:\n  num_obstacles: 3\n"), "json=true"]
+    )
+    assert (cfg.eval.map_seeds, cfg.env.num_obstacles, cfg.json) == ([7, 8], 3, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "env:\n  num_envs: 5\n  num_obstcles: SECRET\n",
+            "my.yaml, line 3: unknown key: did you mean 'env.num_obstacles'?",
+        ),
+        ("seed: 1\nenv:\n  num_envs: SECRET\n", "my.yaml, line 3: env.num_envs must be a whole number"),
+        ("eval:\n  map_seeds: [1, SECRET]\n", "my.yaml, line 2: eval.map_seeds must be a whole number"),
+        ("eval:\n  map_seeds: SECRET\n", "my.yaml, line 2: eval.map_seeds must be a list"),
+        ("env: SECRET\n", "my.yaml, line 1: env is a group of keys"),
+        ("? [SECRET]\n: 1\n", "a key must be a name"),
+        ("a: [SECRET\n", "my.yaml, line 2: this is not YAML"),
+        ("SECRET\n", "my.yaml has no settings"),
+        ("- SECRET\n", "my.yaml has no settings"),
+        ("!!python/object/apply:os.system [SECRET]\n", "my.yaml has no settings"),
+    ],
+)
+def test_a_mistake_in_a_file_names_the_line_and_not_the_contents(tmp_path, text, told):
+    with pytest.raises(ConfigError) as caught:
+        load_train([write(tmp_path / "my.yaml", text)])
+    assert told in str(caught.value) and "SECRET" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_line_of_words_that_is_none_is_named_by_its_number(tmp_path):
+    (tmp_path / "words.txt").write_text("# remark\nseed=3  # why\n\nSECRET\n")
+    with pytest.raises(ConfigError) as caught:
+        load_train([f"@{tmp_path / 'words.txt'}"])
+    assert "words.txt, line 4 is not an override" in str(caught.value) and "SECRET" not in str(caught.value)
+    (tmp_path / "words.txt").write_text("seed=3\n--num-envs=5\n")
+    cfg = load_train([f"@{tmp_path / 'words.txt'}"])
+    assert (cfg.seed, cfg.env.num_envs) == (3, 5)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path, content):
+    path = tmp_path / "my.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    for word in (f"config={path}", f"@{path}"):
+        with pytest.raises(ConfigError, match="my.yaml"):
+            load_train([word])
+
+
+# -- slipstream config ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["preset=demo", "algo.epochs=2"],
+        ["preset=aircombat", "league.mixes=[{a.b\\:C:1.0},{crank:1.0}]", "league.promote=[0.1]"],
+        ["task=gym", "algo=dqn", "env.kwargs={g: 9.8, mode: fast}"],
+        ["name=it's", "init=a: b#c", "env.num_envs=auto", "max_time_s=1e-3"],
+    ],
+)
+def test_what_it_prints_means_the_same_again(tmp_path, capsys, words):
+    assert main(["config", *words]) == 0
+    text = capsys.readouterr().out
+    assert load_train([write(tmp_path / "my.yaml", text)]) == load_train(words)
+    assert yaml.safe_load(text)["task"] == load_train(words).task
+
+
+def test_it_writes_a_file_but_over_none_without_force(tmp_path, capsys):
+    out = tmp_path / "my.yaml"
+    assert main(["config", "seed=3", "--out", str(out)]) == 0
+    assert main(["config", "seed=4", f"out={out}"]) == 2
+    assert "overwrite it with --force" in capsys.readouterr().err and load_train([f"config={out}"]).seed == 3
+    assert main(["config", "seed=4", f"out={out}", "--force"]) == 0
+    assert load_train([f"config={out}"]).seed == 4
+
+
+def test_a_mistake_is_answered_as_in_train(capsys):
+    assert main(["config", "env.num_env=3"]) == 2
+    assert "did you mean 'env.num_envs'?" in capsys.readouterr().err
+
+
+def test_a_runs_own_config_starts_another_run(tmp_path):
+    assert main(["train", *TINY, "total_frames=128", f"root={tmp_path}", "name=one", "seed=5"]) == 0
+    for given in ("one/config.yaml", "one"):
+        assert main(["train", f"config={tmp_path / given}", "save_interval=3"]) == 0
+    first, *others = [
+        yaml.safe_load((tmp_path / name / "config.yaml").read_text()) for name in ("one", "one-2", "one-3")
+    ]
+    assert first["seed"] == 5 and all(other == {**first, "save_interval": 3} for other in others)
