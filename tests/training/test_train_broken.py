@@ -81,8 +81,7 @@ def test_the_log_is_cut_to_the_iteration_it_goes_on_from(copy, monkeypatch):
         raise MemoryError("the machine went away")
 
     monkeypatch.setattr(Trainer, "capture", die)  # before the first iteration
-    with pytest.raises(MemoryError):
-        resume(copy)
+    assert resume(copy) != 0
     assert [row["iteration"] for row in read_metrics(copy.path)] == [1, 2, 3, 4, 5]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 
 import pytest
@@ -52,7 +53,8 @@ def test_it_stops_tells_what_is_good_and_goes_on_from_there(tmp_path, monkeypatc
     folder = RunFolder.open(tmp_path / "tiny")
     newest = latest_checkpoint(folder.checkpoints).name
     good = int(newest.removeprefix("ckpt_").removesuffix(".pt"))
-    assert told.count("\n") == 1 and f"{name}.{'pt.slip' if name.startswith('ckpt') else 'slip'} failed" in told
+    file = f"{name}.{'pt.slip' if name.startswith('ckpt') else 'slip'}"
+    assert told.count("\n") == 1 and re.search(f"failed at [^ ]*/{re.escape(file)}: ", told)
     assert (
         f"The run is good up to iteration {good} ({newest}.slip). {remedy}, then: slipstream train resume={folder.path}"
         in told
