@@ -1,4 +1,4 @@
-"""DictReplayBuffer, the documents' buffer: dicts of arrays in, dicts of tensors out; the same names on the full buffer underneath."""
+"""DictReplayBuffer: dicts of arrays in, dicts of tensors out, with the names of the requested replay_buffer.py."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from torch import Tensor
 from slipstream.replay.buffer import ReplayBuffer
 from slipstream.replay.index import PrefixSum
 
-_EPISODE_GROUP = 16  # frames decoded for one, in the mode that trades speed for memory
+_EPISODE_GROUP = 16  # frames that are compressed together, in the mode that trades speed for memory
 
 
 class DictReplayBuffer:
-    """Whole episodes as dicts of arrays [L, ...]; `max_size` steps are kept, the oldest episodes leave first.
+    """Complete episodes as dicts of arrays [L, ...]. `next_K` costs nothing if it is K shifted by one.
 
-    `keys` names what is kept; None takes the keys of the first episode. `img_compressed` compresses frame by frame,
-    `compress_epi` runs of frames together: smaller, slower to draw. `next_K` costs nothing where it is K shifted by one.
+    Args:
+        max_size: steps that are kept; the oldest episodes leave first.
+        keys: names to keep; None for the keys of the first episode.
+        device: of the batches.
+        img_compressed: compress frame by frame.
+        compress_epi: compress runs of frames together: smaller, slower to sample.
+        seed: of the sampler.
     """
 
     def __init__(
@@ -44,7 +49,7 @@ class DictReplayBuffer:
         )
 
     def add(self, episode: Mapping[str, Any]) -> None:
-        """Adds one episode; every value has one row a step."""
+        """Add one episode; every value has one row per step."""
         if self.keys is None:
             self.keys = list(episode)
         missing = [key for key in self.keys if key not in episode]
@@ -57,19 +62,19 @@ class DictReplayBuffer:
         length = lengths[self.keys[0]]
         for key, n in lengths.items():
             if n != length:
-                raise ValueError(f"{key!r} has {n} rows and {self.keys[0]!r} {length}: give one row a step")
+                raise ValueError(f"{key!r} has {n} rows and {self.keys[0]!r} {length}: give one row per step")
         self.buffer.add(kept)
         self.episode_lens_prefix_sum.add(min(length, self.max_size))
 
     def sample(self, batch_size: int) -> dict[str, Tensor]:
-        """`batch_size` steps, each with the same probability: {key: [B, ...]} on the device."""
+        """Return `batch_size` steps, each with the same probability: {key: [B, ...]} on the device."""
         return sample_batch(self, batch_size)
 
     def __len__(self) -> int:
         return len(self.buffer)
 
     def close(self) -> None:
-        """Ends background work and lets the memory go."""
+        """End the background work and free the memory."""
         self.buffer.close()
 
 
@@ -80,9 +85,9 @@ def sample_batch(
     device: torch.device | str | None = None,
     keys: Iterable[str] | None = None,
 ) -> dict[str, Tensor]:
-    """Draws a dict of tensors from either buffer: `keys` of it, or all that were added.
+    """Sample a dict of tensors from either buffer: `keys`, or all that were added.
 
-    `episode_lens_prefix_sum` is taken as in the documents and not needed: the buffer has an index of its own.
+    `episode_lens_prefix_sum` is accepted and ignored: the buffer has its own index.
     """
     buffer = replay_buffer.buffer if isinstance(replay_buffer, DictReplayBuffer) else replay_buffer
     if keys is None and isinstance(replay_buffer, DictReplayBuffer):

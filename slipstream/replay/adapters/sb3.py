@@ -18,10 +18,10 @@ _MOST_WAITING = 16
 
 
 class SlipstreamReplayBuffer(Sb3ReplayBuffer):
-    """An SB3 replay buffer (for DQN, SAC, TD3, DDPG) that keeps observations once, compressed; dict observations too.
+    """An SB3 replay buffer (for DQN, SAC, TD3, DDPG) that stores observations once, compressed; also dict observations.
 
-    `replay_buffer_kwargs` may give codec, group, sampler, seed and the like for `ReplayBuffer`, and n_steps with gamma. The
-    default seed comes from NumPy's generator, which SB3 seeds.
+    `replay_buffer_kwargs` may have codec, group, sampler, seed and other arguments of `ReplayBuffer`, and n_steps with gamma.
+    The default seed comes from NumPy's generator, which SB3 seeds.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
         # not SB3's own ReplayBuffer: it would allocate every array
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs=n_envs)
         self.buffer_size = max(buffer_size // n_envs, 1)
-        self.optimize_memory_usage = False  # observations are kept once anyhow, timeouts included
+        self.optimize_memory_usage = False  # observations are stored once anyway, also at timeouts
         self.handle_timeout_termination = handle_timeout_termination
         self.n_steps, self.gamma = n_steps, gamma
         self._settings = settings if "seed" in settings else {"seed": int(np.random.randint(2**31)), **settings}
@@ -59,7 +59,7 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
         done: np.ndarray,
         infos: list[dict[str, Any]],
     ) -> None:
-        """One step of all environments."""
+        """Add one step of all environments."""
         ended = np.asarray(done, bool).reshape(self.n_envs, 1)
         timed = np.zeros_like(ended)
         if self.handle_timeout_termination:
@@ -83,7 +83,7 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
             self.full, self.pos = True, 0
 
     def _frames(self, key: tuple[str, ...], obs: Any) -> dict[tuple[str, ...], np.ndarray]:
-        """Copies of the observations [N, 1, ...], with the dtypes of their spaces."""
+        """Return copies of the observations [N, 1, ...], with the dtypes of their spaces."""
         shapes: Any = self.obs_shape
         if self._names is None:
             return {key: np.array(obs, self.observation_space.dtype).reshape(self.n_envs, 1, *shapes)}
@@ -91,7 +91,7 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
         return {(*key, k): np.array(obs[k], space[k].dtype).reshape(self.n_envs, 1, *shapes[k]) for k in self._names}
 
     def _flush(self) -> None:
-        """Hands the waiting steps to the buffer as one batch."""
+        """Add the waiting steps to the buffer as one batch."""
         if self._waiting:
             steps, self._waiting = self._waiting, []
             self.buffer.extend(
@@ -99,7 +99,7 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
             )
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
-        """Transitions, normalised as `env` says, on the device."""
+        """Return transitions, normalised by `env`, on the device."""
         self._flush()
         batch = self.buffer.sample(batch_size, n_step=self.n_steps, gamma=self.gamma)
         now, after = (self._normalized(b["observation"], env) for b in (batch, batch["next"]))
@@ -125,14 +125,14 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
         return torch.as_tensor(self._normalize_obs(observation.numpy(), env)).to(self.device)
 
     def reset(self) -> None:
-        """Empty again."""
+        """Remove everything."""
         super().reset()
         self._waiting = []
         self.buffer.close()
         self.buffer = ReplayBuffer(self.buffer_size * self.n_envs, **self._settings)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For `model.save_replay_buffer`."""
+        """Return the state for `model.save_replay_buffer`."""
         self._flush()
         return {**{k: v for k, v in self.__dict__.items() if k != "buffer"}, "state": self.buffer.state_dict()}
 

@@ -18,10 +18,10 @@ from slipstream.replay.host_storage import HostStorage
 class SlipstreamStorage(
     LazyStackStorage
 ):  # the kind of storage whose batches TorchRL hands on as they are, without a collate_fn
-    """A TorchRL storage of `max_size` transitions whose observations are kept once, compressed.
+    """A TorchRL storage of `max_size` transitions whose observations are stored once, compressed.
 
-    ("next", K) is recognised where it is K of the transition written after it. It is written in order, as TorchRL's round-robin
-    writers do; a batch it gives is its holder's. Keyword arguments go to `ReplayBuffer` (codec, group, device, ...).
+    ("next", K) costs nothing if it is K of the transition written after it. Slots must be written in order, as TorchRL's
+    round-robin writers do. Keyword arguments go to `ReplayBuffer` (codec, group, device, ...).
     """
 
     def __init__(self, max_size: int, *, device: torch.device | str = "cpu", **settings: Any) -> None:
@@ -31,12 +31,12 @@ class SlipstreamStorage(
         self._new_buffer()
 
     def _new_buffer(self) -> None:
-        # Slots are overwritten one by one, where the buffer evicts whole adds: it keeps what slots still need and no more.
+        # Slots are overwritten one by one, the buffer evicts complete adds: it keeps what the slots still need.
         self.buffer = ReplayBuffer(capacity_bytes=2**62, device=self.device, **self._settings)
         self._indexed = False  # transitions come with an "index" of their own, which says the slot
 
     def set(self, cursor: Any, data: Any, *, set_cursor: bool = True) -> None:
-        """Writes transitions [n] (or one) into the slots `cursor`, which must be the next ones in turn."""
+        """Write transitions [n] (or one) into the slots `cursor`, which must be the next ones."""
         if not isinstance(data, TensorDictBase | Mapping):
             raise TypeError(f"{type(self).__name__} stores TensorDicts, not {type(data).__name__}")
         slots = self._slots(cursor)
@@ -47,7 +47,7 @@ class SlipstreamStorage(
         expected = (self._written + np.arange(len(slots))) % self.max_size
         if not set_cursor or not np.array_equal(slots, expected):
             raise NotImplementedError(
-                f"slots are written in turn ({int(expected[0])} is next): use a round-robin writer"
+                f"slots must be written in order ({int(expected[0])} is next): use a round-robin writer"
             )
         flat = dict(data.items())
         self._indexed |= flat.pop("index", None) is not None
@@ -59,7 +59,7 @@ class SlipstreamStorage(
             entity.mark_update(torch.from_numpy(slots) if len(slots) > 1 else int(slots[0]))
 
     def get(self, index: Any) -> TensorDict:
-        """Transitions of the slots `index`, [n], or one for a number."""
+        """Return the transitions of the slots `index`, [n], or one for a number."""
         slots = self._slots(index)
         if len(slots) and (slots.min() < 0 or slots.max() >= len(self)):
             raise IndexError(f"slots {index} of {len(self)}")
@@ -93,17 +93,17 @@ class SlipstreamStorage(
         return min(self._written, self.max_size)
 
     def contains(self, item: Any) -> Any:
-        """Whether slots hold anything yet."""
+        """Return whether slots hold anything yet."""
         slots = self._slots(item)
         inside = torch.from_numpy((slots >= -len(self)) & (slots < len(self)))
         return bool(inside[0]) if isinstance(item, int) else inside
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything."""
+        """Return everything."""
         return {"buffer": self.buffer.state_dict(), "indexed": self._indexed}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from `state_dict()`."""
+        """Continue from `state_dict()`."""
         self.buffer.load_state_dict(state_dict["buffer"])
         self._indexed = bool(state_dict["indexed"])
         self._bump_mutation_revision()
@@ -114,7 +114,7 @@ class SlipstreamStorage(
         self._bump_mutation_revision()
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickling: the buffer's state in place of the buffer."""
+        """Return the state for pickling: that of the buffer instead of the buffer."""
         state = Storage.__getstate__(self)
         return {**{k: v for k, v in state.items() if k != "buffer"}, "buffer_state": self.buffer.state_dict()}
 
