@@ -136,11 +136,6 @@ class Reader:
         except (ValueError, RecursionError) as error:
             self.fail(f"{what} is malformed JSON ({type(error).__name__})")
 
-    def empty(self, shape: Sequence[int], dtype: Any, what: str) -> np.ndarray:
-        """Allocate an array after its size was checked and claimed."""
-        self.claim(self.product([*shape, np.dtype(dtype).itemsize], what), what)
-        return np.empty(tuple(shape), dtype)
-
     def check_view(
         self, shape: Sequence[int], stride: Sequence[int], offset: int, itemsize: int, nbytes: int, what: str
     ) -> None:
