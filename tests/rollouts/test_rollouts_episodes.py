@@ -131,6 +131,16 @@ def test_minari_replaces_its_own_dataset_and_nothing_else(folder, tmp_path):
     assert (tmp_path / "my-videos-v0" / "holiday.mp4").exists() and (tmp_path / "world-v0" / "data").is_dir()
 
 
+def test_minari_does_not_follow_a_link(folder, tmp_path):
+    pytest.importorskip("minari")
+    with RolloutStorage(folder) as storage:
+        export(storage, "minari", tmp_path / "elsewhere", iterations=[0])
+        (tmp_path / "world-v0").symlink_to(tmp_path / "elsewhere-v0")
+        with pytest.raises(FileExistsError, match="no Minari dataset"):
+            export(storage, "minari", tmp_path / "world", iterations=[0])
+    assert (tmp_path / "elsewhere-v0" / "data" / "main_data.hdf5").is_file()
+
+
 def test_bfloat16_is_exported_as_float32(tmp_path):
     h5py = pytest.importorskip("h5py")
     with RolloutStorage(tmp_path, threads=1) as storage:

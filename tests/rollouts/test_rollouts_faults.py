@@ -19,7 +19,7 @@ from slipstream import RolloutStorage
 from slipstream.rollouts.episodes import find_episodes
 from slipstream.rollouts.reader import RolloutFile
 from slipstream.rollouts.storage import RolloutError
-from slipstream.storage.errors import DamagedFileError
+from slipstream.storage.errors import DamagedFileError, UnsafeFolderError
 from slipstream.storage.files import FileSystem
 
 HERE = Path(__file__).parent
@@ -347,3 +347,14 @@ def test_slices_of_a_batch_with_a_damaged_place_are_drawn_no_more(one_cut):
     assert told == ["rollout_000002.slip"] and times.max() < 16  # batch 0 alone
     with pytest.raises(DamagedFileError, match="'reward' is damaged.*iterations 0,5 can be opened.*on_broken='skip'"):
         RolloutStorage(one_cut).slices(4, ["reward"], [0, 2], seed=0).sample(200)
+
+
+def test_a_folder_with_a_link_out_of_it_is_not_written_to(tmp_path):
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    folder = tmp_path / "rollouts"
+    folder.mkdir()
+    (folder / "rollout_000000.slip").symlink_to(mine)
+    with RolloutStorage(folder, threads=1) as storage, pytest.raises(UnsafeFolderError, match=r"rollout_000000.slip"):
+        storage.save(world(), 0)
+    assert mine.read_text() == "mine" and names(folder) == ["rollout_000000.slip"]
