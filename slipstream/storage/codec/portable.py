@@ -97,7 +97,11 @@ def _decode(data: np.ndarray, header: BlockHeader, frames: int) -> np.ndarray:
     codec, width, size = header.codec, header.width, header.frame_bytes
     room = 1 + 256 * 8 + frames * (size + size // (8 * width) + 32)
     if codec & LZ4:
-        data = np.frombuffer(_lz4().decompress(data, uncompressed_size=room), np.uint8)
+        lz4 = _lz4()
+        try:
+            data = np.frombuffer(lz4.decompress(data, uncompressed_size=room), np.uint8)
+        except lz4.LZ4BlockError as error:
+            raise CodecError(f"it does not decompress: {error}") from error
     elif codec & ZSTD:
         data = zstd_decompress(data, room)
     count, word, values, bits = size // width, width, None, 8
