@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import torch
 
 from slipstream.tasks.aircombat.env import AirCombatEnv
@@ -37,3 +38,13 @@ def test_every_fact_is_told():
     record = AirCombatEnv(1).step(torch.zeros(1, 3))
     for name in record.info:
         assert f"`{name}`" in PAGE
+
+
+@pytest.mark.parametrize("name", ["reach", "classic_loop"])
+def test_the_example_runs(name, tmp_path, monkeypatch, capsys):
+    code = re.search(rf"```python\n# {name}\.py\n(.*?)```", PAGE, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code[1], f"{name}.py", "exec"), {})
+    if name == "reach":
+        assert capsys.readouterr().out.strip() == re.search(r"print\(found.*?#\s*(.*)", code[1])[1]
+        assert all((tmp_path / file).stat().st_size for file in ("duel.png", "duel.gif"))
