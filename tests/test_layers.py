@@ -31,6 +31,16 @@ ALLOWED = {
 COMPOSE = {"__init__", "__main__", "cli"}
 
 
+# The core is everything but tasks/, __init__ and the registry. It names no task, and a class of these only in its own part.
+TASK_WORDS = ("navigation", "aircombat", "air_combat")  # in any identifier, import or string, in any case
+TASK_STRINGS = ("gym",)  # as a complete string
+CLASSES = {
+    "algorithms": ("PPO", "DQN", "SAC", "TD3", "ReplayLearner", "PPOConfig", "DQNConfig", "SACConfig", "TD3Config"),
+    "collectors": ("SyncDataCollector", "PipelinedDataCollector", "CompressedDataCollector", "CompressedBatch"),
+}
+REGISTRY = "slipstream.config.registry"
+
+
 def part_of(module: str) -> str:
     """`slipstream.sim.frames` belongs to `sim`; `slipstream` itself to `__init__`."""
     return [*module.split("."), "__init__"][1]
@@ -65,6 +75,59 @@ def violations(files: dict[str, tuple[str, bool]]) -> list[str]:
             if part in ALLOWED and target != part and target not in ALLOWED[part]:
                 found.append(f"{module} imports {imported}")
     return found
+
+
+def names_in_core(files: dict[str, tuple[str, bool]]) -> list[str]:
+    """Where the core names a task, or an algorithm or collector outside of its own part."""
+    found = []
+    for module, (source, _) in files.items():
+        part = part_of(module)
+        if part in ("tasks", "__init__") or module == REGISTRY:
+            continue
+        foreign = {name for owner, names in CLASSES.items() if owner != part for name in names}
+        for node in ast.walk(ast.parse(source)):
+            for word in _words(node):
+                low = word.lower()
+                concrete = word.startswith("slipstream.tasks.gym") or (
+                    isinstance(node, ast.Constant) and word in TASK_STRINGS
+                )
+                if concrete or any(name in low for name in TASK_WORDS):
+                    found.append(f"{module}:{node.lineno} names a task: {word[:60]}")
+                elif word in foreign and not isinstance(node, ast.Constant):
+                    found.append(f"{module}:{node.lineno} names {word}")
+    return found
+
+
+def _words(node: ast.AST) -> list[str]:
+    """The identifiers, module names and strings of one node."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute):
+        return [node.attr]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or "", *(alias.name for alias in node.names)]
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+
+
+def folder_cycles(files: dict[str, tuple[str, bool]]) -> list[str]:
+    """Parts that import one another, late imports and those for types included, as `a -> b -> a`."""
+    edges: dict[str, set[str]] = {}
+    for module, (source, is_package) in files.items():
+        targets = {part_of(name) for name in imports_of(source, module, is_package)}
+        edges.setdefault(part_of(module), set()).update(targets - {part_of(module), "__init__"})
+
+    def paths(part: str, path: list[str]) -> Iterator[str]:
+        for target in sorted(edges.get(part, ())):
+            if target == path[0]:
+                yield " -> ".join([*path, target])
+            elif target not in path:
+                yield from paths(target, [*path, target])
+
+    return [cycle for part in sorted(edges) for cycle in paths(part, [part])]
 
 
 def cycles(files: dict[str, tuple[str, bool]]) -> list[str]:

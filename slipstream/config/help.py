@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import inspect
-import re
+import textwrap
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -57,12 +58,18 @@ def _shown(value: Any) -> str:
 
 
 def _field_comments(kind: type[Any]) -> dict[str, str]:
-    """The comment behind each field of a dataclass, from its source and from what it inherits."""
+    """Return the comment behind each field of a dataclass, from its source and from what it inherits."""
     found: dict[str, str] = {}
     for one in reversed([base for base in kind.__mro__ if is_dataclass(base)]):
         try:
-            source = inspect.getsource(one)
+            source = textwrap.dedent(inspect.getsource(one))
         except OSError:
             continue
-        found |= {name: text.strip() for name, text in re.findall(r"^\s+(\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE)}
+        lines = source.splitlines()
+        definition = ast.parse(source).body[0]
+        for node in definition.body if isinstance(definition, ast.ClassDef) else ():
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                field_lines = lines[node.lineno - 1 : node.end_lineno]
+                comments = [text for line in field_lines if (text := line.partition("  # ")[2].strip())]
+                found |= {node.target.id: comments[0]} if comments else {}
     return found

@@ -50,6 +50,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
 ENTRY_POINTS = {"task": "slipstream.tasks", "algorithm": "slipstream.algorithms"}  # groups of installed packages
 
 FREE_TEXT = ("root", "name", "resume", "init", "device", "wandb")  # keys of a config that name no code
+_trusted: set[str] = set()  # `module:attribute` that this process has imported: each was typed, or built in
 _IMPORTABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.-]*")
 
 
@@ -101,6 +102,7 @@ def load(target: str, asked: str) -> Any:
         raise ConfigError(
             f"{asked}: cannot import {module_name} ({error}); run from its folder or install it"
         ) from None
+    _trusted.add(target)
     return getattr(module, attribute, None)
 
 
@@ -164,10 +166,10 @@ def refuse_unregistered(config: Mapping[str, Any], typed: Iterable[str], source:
 
     Args:
         config: The config, or some of its sections.
-        typed: What the user typed; a name that appears in it is trusted.
+        typed: What the user typed; a name that appears in it is trusted, and so is one that this process was given before.
         source: The file or run folder the config came from.
     """
-    trusted = set(_IMPORTABLE.findall(" ".join(typed)))
+    trusted = _trusted | set(_IMPORTABLE.findall(" ".join(typed)))
     foreign = {key: value for key, value in unregistered_names(config).items() if value not in trusted}
     if foreign:
         words = " ".join(f"{key}={value}" for key, value in foreign.items())

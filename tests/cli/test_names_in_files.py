@@ -1,0 +1,110 @@
+"""A checkpoint or run folder may not choose a module to import; what the user types may."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from slipstream.checkpoint import load_checkpoint
+from slipstream.cli import main
+from slipstream.config import registry
+from slipstream.config.help import ConfigError
+
+TINY = shlex.split("""
+    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
+    algo.training_frame_num=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16] env.num_worlds=2
+    total_frames=64 save_interval=1 eval_interval=0 compress_checkpoint=false device=cpu threads=1 quiet=true wandb.mode=disabled
+""")
+HOSTILE = """
+from pathlib import Path
+Path("imported.txt").write_text("a file has chosen this module")
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    assert main(["train", *TINY, f"root={folder}", "name=run"]) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a module in it that notes when it is imported."""
+    (tmp_path / "hostile_module.py").write_text(HOSTILE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "hostile_module", raising=False)
+    return tmp_path
+
+
+def rewritten(run: Path, here: Path, **changes: object) -> Path:
+    """A policy file, and a run folder around it, whose config names other code."""
+    state = load_checkpoint(next((run / "checkpoints").glob("ckpt_*")))
+    for key, value in changes.items():
+        section, _, name = key.partition("__")
+        if name:
+            state["config"][section][name] = value
+        else:
+            state["config"][section] = value
+    copy = here / "copy"
+    (copy / "checkpoints").mkdir(parents=True)
+    (copy / "config.yaml").write_text((run / "config.yaml").read_text())
+    torch.save(state, copy / "checkpoints" / "ckpt_000001.pt")
+    return copy
+
+
+@pytest.mark.parametrize("command", ["eval checkpoint={}", "export --to onnx checkpoint={}", "train resume={}"])
+def test_a_task_named_in_a_file_is_not_imported(run, here, capsys, command):
+    copy = rewritten(run, here, task="hostile_module:Env")
+    assert main(command.format(copy).split()) == 2
+    error = capsys.readouterr().err
+    assert "add to the command line: task=hostile_module:Env" in error and error.count("\n") == 1
+    assert not (here / "imported.txt").exists() and "hostile_module" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("env__opponent", "hostile_module:Agent"),
+        ("env__reward", "hostile_module:Reward"),
+        ("model__encoder", "hostile_module:Encoder"),
+        ("league", {"rated": ["pursuit", "hostile_module:Agent"]}),
+    ],
+)
+def test_other_code_named_in_a_run_is_not_imported_by_a_resume(run, here, capsys, key, value):
+    copy = rewritten(run, here, **{key: value})
+    assert main(["train", f"resume={copy}"]) == 2
+    assert "hostile_module:" in capsys.readouterr().err
+    assert not (here / "imported.txt").exists()
+
+
+def test_a_gymnasium_id_in_a_file_imports_nothing():
+    config = {"task": "gym", "env": {"id": "hostile_module:Env-v0"}}
+    with pytest.raises(ConfigError, match="env.id=hostile_module:Env-v0"):
+        registry.refuse_unregistered(config, [], "runs/x")
+
+
+def test_what_is_typed_is_trusted_beside_a_checkpoint(run, here, capsys):
+    copy = rewritten(run, here, task="hostile_module:Env")
+    assert main(["eval", f"checkpoint={copy}", "task=hostile_module:Env"]) == 2
+    assert "hostile_module has no TensorEnv subclass named Env" in capsys.readouterr().err  # so it was imported
+    assert (here / "imported.txt").exists()
+
+
+def test_names_of_ours_and_text_are_no_code():
+    config = {"task": "aircombat", "env": {"opponent": "runs/a:b/best.pt", "reward": "shaped"}, "device": "cuda:1",
+              "name": "a:b", "wandb": {"name": "group:run"}, "init": "x:y"}  # fmt: skip
+    assert registry.unregistered_names(config) == {}
+    registry.refuse_unregistered(config, [], "runs/x")
+
+
+def test_python_m_slipstream_train_trains(tmp_path):
+    command = [sys.executable, "-m", "slipstream.train", *TINY, f"root={tmp_path}", "name=module"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "module" / "checkpoints").glob("ckpt_*"))
