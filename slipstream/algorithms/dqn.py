@@ -69,7 +69,7 @@ class DQN(OffPolicy):
         return cls(policy, config)
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
-        """One gradient step on the Huber loss of the values of the actions taken."""
+        """Take one gradient step on the Huber loss of the values of the actions taken."""
         goal = self.goal(rows)
         value = self.policy.values(rows.observation).gather(1, rows.action[:, None])[:, 0]
         loss = weighted_mean(F.smooth_l1_loss(value, goal, reduction="none"), rows.weight)
@@ -80,14 +80,14 @@ class DQN(OffPolicy):
 
     @torch.no_grad()
     def goal(self, rows: Transitions) -> Tensor:
-        """What the values should be [B]: the reward and the best value that follows."""
+        """Return the targets of the values [B]: the reward and the best next value."""
         values = self.target.values(rows.next_observation)
         chooser = self.policy.values(rows.next_observation) if self.config.double else values
         after = values.gather(1, chooser.argmax(1, keepdim=True))[:, 0]
         return torch.addcmul(rows.reward, rows.bootstrap, after)
 
     def random_share(self, progress: float) -> float:
-        """Falls in a straight line over the first part of the run."""
+        """Return the share of random actions; it falls linearly over the first part of the run."""
         config = self.config
         if progress >= config.random_fraction:
             return config.random_end

@@ -1,7 +1,7 @@
-"""What DQN, SAC and TD3 share: sampled transitions in, gradient steps, target networks, state.
+"""What DQN, SAC and TD3 share: transitions, gradient steps, target networks, state, and the learner with a replay buffer.
 
-Nothing here waits for the device: losses come back as tensors. Which of the steps moves a target network or a delayed actor
-follows from how many there were, which the host counts.
+Nothing here waits for the device: losses are returned as tensors. The host counts the steps, which decides which of them move a
+target network or a delayed actor.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Transitions:
 
     @classmethod
     def of(cls, batch: TensorDictBase | Mapping[Any, Any], keys: tuple[str, ...]) -> Transitions:
-        """A batch of `ReplayBuffer.sample`; of the observations only `keys`."""
+        """Return a batch of `ReplayBuffer.sample` as transitions, with the observations `keys` only."""
         observation, after = batch["observation"], batch["next"]["observation"]
         bootstrap = torch.where(batch["terminated"], 0.0, batch["discount"])
         weight = batch.get("weight", None)
@@ -100,7 +100,7 @@ class Transitions:
         return cls(*rows, weight)
 
     def split(self, parts: int) -> list[Transitions]:
-        """The same steps in `parts` equal minibatches; row i goes to minibatch i % parts."""
+        """Return the same steps in `parts` equal minibatches; row i is in minibatch i % parts."""
         if parts == 1:
             return [self]
         if len(self.reward) % parts:
@@ -178,7 +178,7 @@ class OffPolicy(ABC):
         """Take one gradient step; return the values of `metric_names`, and the size of each row's error [B]."""
 
     def set_progress(self, progress: float) -> None:
-        """Learning rate and exploration as they are to be after `progress` (0 to 1) of the run."""
+        """Set learning rate and exploration for `progress` (0 to 1) of the run."""
         done = min(max(progress, 0.0), 1.0)
         if self.config.final_rate < 1:
             self._set_learning_rate(self.config.learning_rate * (1 - done * (1 - self.config.final_rate)))
@@ -186,7 +186,7 @@ class OffPolicy(ABC):
         self.policy.random_share.fill_(1.0 if warming_up else self.random_share(done))
 
     def random_share(self, progress: float) -> float:
-        """The share of random actions once the warm-up is over."""
+        """Return the share of random actions after the warm-up."""
         return 0.0
 
     def _set_learning_rate(self, rate: float) -> None:
@@ -201,7 +201,7 @@ class OffPolicy(ABC):
     # -- tools of a step -----------------------------------------------------------------------------------------------
 
     def adam(self, name: str, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """The optimiser of some weights, one fused kernel."""
+        """Return the optimizer of some weights, one fused kernel."""
         optimizer = torch.optim.Adam(
             parameters, lr=self.learning_rate, fused=True, capturable=self.device.type == "cuda"
         )
@@ -209,7 +209,7 @@ class OffPolicy(ABC):
         return optimizer
 
     def descend(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-        """One step down the gradient; only this optimiser's weights get one."""
+        """Take one optimizer step on `loss`; only the weights of this optimizer get a gradient."""
         parameters = optimizer.param_groups[0]["params"]
         grads = torch.autograd.grad(loss, parameters)
         if self.reduce_gradients is not None:
@@ -224,7 +224,7 @@ class OffPolicy(ABC):
     # -- state -----------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next updates depend on but the transitions."""
+        """Return everything that the next updates depend on, except the transitions."""
         return {
             **{name: network.state_dict() for name, network in self.networks.items()},
             "optimizers": {name: optimizer.state_dict()["state"] for name, optimizer in self.optimizers.items()},
@@ -234,7 +234,7 @@ class OffPolicy(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from `state`."""
+        """Continue from `state`."""
         for name, network in self.networks.items():
             network.load_state_dict(state[name])
         for name, optimizer in self.optimizers.items():
@@ -316,7 +316,7 @@ class ReplayLearner(Learner):
 
 
 def make_buffer(config: OffPolicyConfig, device: torch.device, seed: int) -> ReplayBuffer:
-    """The replay buffer of these settings, on the GPU where the env is."""
+    """Return the replay buffer of these settings, on the device of the env."""
     from slipstream.replay import PrioritizedSampler, ReplayBuffer  # its native code is loaded where it is needed
 
     sampler = (
@@ -328,7 +328,7 @@ def make_buffer(config: OffPolicyConfig, device: torch.device, seed: int) -> Rep
 
 
 class Follower:
-    """Weights that follow others slowly: a target network. One kernel for all of them on a GPU, one call on a CPU."""
+    """Moves a target network slowly towards another: one kernel for all weights on a GPU, one call on a CPU."""
 
     def __init__(self, target: nn.Module, online: nn.Module, tau: float) -> None:
         target.requires_grad_(False)
@@ -338,11 +338,11 @@ class Follower:
 
     @torch.no_grad()
     def follow(self) -> None:
-        """A share tau nearer to what it follows."""
+        """Move the target by a share tau."""
         torch._foreach_lerp_(self._target, self._online, self._tau)
 
 
 def weighted_mean(loss: Tensor, weight: Tensor | None) -> Tensor:
-    """The mean over the batch (the last dimension), summed over what comes before it."""
+    """Return the mean over the batch (the last dimension), summed over the dimensions before it."""
     loss = loss if weight is None else loss * weight
     return loss.mean(-1).sum()

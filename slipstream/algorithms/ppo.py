@@ -1,8 +1,7 @@
 """Clipped PPO over batches [N, T] with a `valid` mask. The defaults are NavRL's.
 
-A batch that was collected with older weights (`PipelinedDataCollector`) is learned from by decoupled PPO (Hilton, Cobbe and Schulman,
-2021): the clip is around the weights that the update begins with, not around those that acted, which an update has left behind already,
-and the ratio of the two weighs the frame.
+A batch that was collected with older weights (a pipelined collector) is learned from by decoupled PPO (Hilton, Cobbe and Schulman, 2021):
+the clip is around the weights that the update begins with, not around those that acted, and the ratio of the two weighs the frame.
 
 Nothing here waits for the device: losses come back as tensors, the KL limit gates the optimiser on the device, and the
 learning rate is a tensor that the schedule writes.
@@ -26,7 +25,7 @@ from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
 
-MAX_IMPORTANCE = 5.0  # of a frame whose action has become so much likelier since it was taken
+MAX_IMPORTANCE = 5.0  # limit of the weight of a frame whose action has become more likely since it was taken
 SCHEDULES = ("constant", "linear", "cosine", "adaptive")
 
 
@@ -68,7 +67,7 @@ class PPOConfig:
 
 
 class PPO(Learner):
-    """Updates an actor-critic from batches. `progress` (0 to 1) drives the learning-rate schedule."""
+    """Updates an actor-critic from batches [N, T]."""
 
     Config = PPOConfig
     supports_capture = True
@@ -111,7 +110,7 @@ class PPO(Learner):
         return self.learn(self.prepare(batch))
 
     def set_progress(self, progress: float) -> None:
-        """Puts the learning rate where the schedule has it after `progress` (0 to 1) of the run."""
+        """Set the learning rate by the schedule after `progress` (0 to 1) of the run."""
         config = self.config
         if config.schedule in ("linear", "cosine"):
             done = min(max(progress, 0.0), 1.0)
@@ -122,7 +121,7 @@ class PPO(Learner):
 
     @torch.no_grad()
     def prepare(self, batch: TensorDictBase) -> dict[str, Any]:
-        """The batch as flat tensors [T * N, ...] with normalised advantages and returns."""
+        """Return the batch as flat tensors [T * N, ...] with normalised advantages and returns."""
         time_major = lambda key: batch.get(key).transpose(0, 1)  # noqa: E731  (free: collectors store time-major)
         norm, config = self.policy.value_norm, self.config
         value, next_value, valid = time_major("value"), time_major(("next", "value")), time_major("valid")
@@ -166,14 +165,14 @@ class PPO(Learner):
         return data | {"log_prob": present, "advantage": data["advantage"] * log_ratio.exp().clamp(max=MAX_IMPORTANCE)}
 
     def learn(self, data: dict[str, Any]) -> dict[str, Tensor]:
-        """All epochs and minibatches over prepared data."""
+        """Run all epochs and minibatches over prepared data; return the means of losses and diagnostics."""
         self._stop.zero_()
         totals = [self._step(rows) for _ in range(self.config.epochs) for rows in self._minibatches(data)]
         names = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped", "grad/actor", "grad/critic", "skipped")
         return dict(zip(names, torch.stack(totals).mean(0).unbind(), strict=True)) | {"lr": self.learning_rate.clone()}
 
     def check_batch(self, frames: int) -> None:
-        """Refuses a batch that does not divide into minibatches."""
+        """Raise ValueError if a batch does not divide into minibatches."""
         if frames % self.config.minibatches:
             raise ValueError(
                 f"a batch of {frames} frames does not divide into algo.minibatches={self.config.minibatches}: "
@@ -196,7 +195,7 @@ class PPO(Learner):
             yield dict(zip(names, rows, strict=True)) | {"observation": observation}
 
     def _step(self, rows: dict[str, Any]) -> Tensor:
-        """One gradient step; diagnostics as one tensor."""
+        """Take one gradient step; return the diagnostics as one tensor."""
         config = self.config
         gradients, facts = self.gradients(rows)
         if self.reduce_gradients is not None:
@@ -213,7 +212,7 @@ class PPO(Learner):
         return torch.cat((facts, self._stop[None]))
 
     def gradients(self, rows: dict[str, Any]) -> tuple[Gradients, Tensor]:
-        """The clipped gradient of every parameter, None where it has none, and the loss's parts with the norms of the heads'."""
+        """Return the clipped gradient of each parameter (None if it has none), and the parts of the loss with the norms per head."""
         loss, facts = self.loss(rows)
         found: list[Any] = list(torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True))
         norms = []
@@ -226,7 +225,7 @@ class PPO(Learner):
         return found, torch.cat((facts, torch.stack(norms)))
 
     def loss(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor]:
-        """The loss of a minibatch, and its parts: policy, value, entropy, KL, share of clipped ratios."""
+        """Return the loss of a minibatch, and its parts: policy, value, entropy, KL, share of clipped ratios."""
         config, weight, advantage = self.config, rows["weight"], rows["advantage"]
         log_prob, entropy, value = self.policy.evaluate(rows["observation"], rows["action"])
         log_ratio = torch.where(
@@ -243,7 +242,7 @@ class PPO(Learner):
         return loss, torch.stack((policy_loss, value_loss, entropy_mean, kl, outside)).detach()
 
     def _value_loss(self, value: Tensor, rows: dict[str, Any]) -> Tensor:
-        """Huber loss of normalised values; with clipping the larger of the two means, as NavRL."""
+        """Return the Huber loss of normalised values; with clipping the larger of the two means, as NavRL does."""
         config, weight = self.config, rows["weight"]
 
         def loss(predicted: Tensor) -> Tensor:
@@ -257,7 +256,7 @@ class PPO(Learner):
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, value statistics, optimiser, learning rate and, where it has its own, its random numbers."""
+        """Return weights, value statistics, optimizer, learning rate, and the state of its own generator if it has one."""
         return {
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict()["state"],
@@ -266,7 +265,7 @@ class PPO(Learner):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from `state`."""
+        """Continue from `state`."""
         self.policy.load_state_dict(state["policy"])
         self.learning_rate.copy_(state["learning_rate"])
         if self.generator is not None:
@@ -290,11 +289,11 @@ class PPO(Learner):
 
 
 def _clip(gradients: list[Tensor], limit: float) -> tuple[tuple[Tensor, ...], Tensor]:
-    """`gradients` scaled down to a common norm of `limit` where they exceed it, and the norm they had."""
+    """Return `gradients` scaled down to a common norm of at most `limit`, and the norm they had."""
     norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
     return torch._foreach_mul(gradients, (limit / (norm + 1e-6)).clamp(max=1.0)), norm
 
 
 def _mean(x: Tensor, weight: Tensor) -> Tensor:
-    """The mean of `x` over frames of weight 1."""
+    """Return the mean of `x` over frames of weight 1."""
     return (x * weight).sum() / weight.sum().clamp(min=1)

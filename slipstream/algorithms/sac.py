@@ -1,4 +1,4 @@
-"""SAC: a random policy that is paid for its entropy too, at a price that finds itself."""
+"""SAC: a stochastic policy that is rewarded for its entropy too, with a learned temperature."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SACConfig(OffPolicyConfig):
 
 
 class EntropyPrice(nn.Module):
-    """What one nat of entropy is worth, as its logarithm."""
+    """The temperature (the reward of one nat of entropy), as its logarithm."""
 
     def __init__(self, price: float) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class SAC(OffPolicy):
         return cls(policy, Critics(observation_spec, policy.dims, policy.config), config)
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
-        """One gradient step of the critics, one of the policy and of the price of entropy."""
+        """Take one gradient step of the critics, and one of the policy and the temperature."""
         price = self.price.log.detach().exp()
         goal = self.goal(rows, price)
         values = self.critics(rows.observation, self.policy.to_unit(rows.action))
@@ -98,7 +98,7 @@ class SAC(OffPolicy):
 
     @torch.no_grad()
     def goal(self, rows: Transitions, price: Tensor) -> Tensor:
-        """What the values should be [B]: the reward, and the lower of the target's values of a new action, entropy paid."""
+        """Return the targets of the values [B]: the reward, and the lower of the target's values of a new action, with its entropy."""
         unit, log_prob = self.policy.sample(rows.next_observation)
         after = self.target(rows.next_observation, unit).amin(0) - price * log_prob
         return torch.addcmul(rows.reward, rows.bootstrap, after)

@@ -1,4 +1,4 @@
-"""TD3: one action for each observation, judged by the lower of two critics, moved more seldom than they are."""
+"""TD3: a deterministic policy, the lower of two critics as target, and delayed policy updates."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TD3(OffPolicy):
         self._followers = (Follower(self.target, self.critics, tau), Follower(self.target_policy, policy, tau))
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
         self._actor_optimizer = self.adam("policy", list(policy.parameters()))
-        self._actor_loss = torch.zeros((), device=self.device)  # the last one, told where the policy waits
+        self._actor_loss = torch.zeros((), device=self.device)  # the last one, reported in steps without one
 
     @classmethod
     def build_policy(
@@ -68,7 +68,7 @@ class TD3(OffPolicy):
         return cls(policy, Critics(observation_spec, policy.dims, policy.config), config)
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
-        """One gradient step of the critics, and every `policy_delay` of them one of the policy and the targets."""
+        """Take one gradient step of the critics, and every `policy_delay` steps one of the policy and the targets."""
         goal = self.goal(rows)
         values = self.critics(rows.observation, self.policy.to_unit(rows.action))
         errors = values - goal
@@ -84,7 +84,7 @@ class TD3(OffPolicy):
 
     @torch.no_grad()
     def goal(self, rows: Transitions) -> Tensor:
-        """What the values should be [B]: the reward, and the lower of the target's values of the target's action, blurred."""
+        """Return the targets of the values [B]: the reward, and the lower of the target's values of the target's noisy action."""
         unit = self.target_policy.unit(rows.next_observation)
         limit = self.config.target_noise_limit
         blur = (self.config.target_noise * torch.randn_like(unit)).clamp(-limit, limit)

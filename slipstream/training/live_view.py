@@ -1,4 +1,4 @@
-"""LiveView: a training run in the terminal; plain lines, now and then, where there is no terminal."""
+"""LiveView: a training run in the terminal; without a terminal a plain line now and then."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LiveView:
         clock: Callable[[], float] = time.monotonic,
         if_long: str = "",
     ) -> None:
-        """`if_long` is said once, where the run is seen to take more than half a day."""
+        """Print `if_long` once if the run will take more than half a day."""
         self.total_iterations = total_iterations
         self.total_frames = total_frames
         self.title = title
@@ -127,7 +127,7 @@ class LiveView:
             self._print_line()
 
     def print(self, text: str) -> None:
-        """Prints a line, or several, above the live area."""
+        """Print lines above the live area."""
         self.console.print(Text(text), soft_wrap=True)
 
     # -- what is shown -----------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class LiveView:
         return min(done / total, 1.0) if total > 0 else 0.0
 
     def _left_s(self) -> float:
-        """Seconds left at the speed since the first update; NaN before it is known."""
+        """Return the seconds left at the speed since the first update; NaN before it is known."""
         if self._first is None:
             return math.nan
         first_s, first_share = self._first
@@ -194,7 +194,7 @@ class LiveView:
 
 
 def format_count(number: float) -> str:
-    """A count in four signs or so: 950, 32.8k, 1.20M, 3.00G."""
+    """Return a count in about four characters: 950, 32.8k, 1.20M, 3.00G."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             scaled = number / size
@@ -203,7 +203,7 @@ def format_count(number: float) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """Hours, minutes and seconds: 1:02:03, 2:03; a dash where it is not known."""
+    """Return hours, minutes and seconds: 1:02:03, 2:03; a dash if unknown."""
     if not math.isfinite(seconds):
         return "-"
     minutes, second = divmod(int(seconds), 60)
@@ -230,7 +230,7 @@ def _cell(label: str, value: str) -> Text:
 
 
 def _grid(cells: list[Text], width: int) -> Table:
-    """The cells in as many columns as fit `width`; at least one, cut short where even that is too wide."""
+    """Return the cells in as many columns as fit `width`; at least one, cut short if even that is too wide."""
     columns = max(width // (CELL_CHARS + 1), 1)
     grid = Table.grid(padding=(0, 1, 0, 0))
     for _ in range(columns):
@@ -241,7 +241,7 @@ def _grid(cells: list[Text], width: int) -> Table:
 
 
 def _draw_phases(stats: Stats, width: int) -> tuple[Text, list[Text]]:
-    """One bar of all the time so far, cut by phase, and its legend. "outer/inner" timers are in their outer one already."""
+    """Return one bar of the time so far, cut by phase, and its legend. "outer/inner" timers are part of the outer one."""
     phases = {name: s for name, s in stats.items() if "/" not in name}
     total_ms = sum(s["total"] for s in phases.values()) or 1.0
     bar, legend = Text(no_wrap=True, overflow="crop"), []

@@ -1,4 +1,4 @@
-"""RunLog: the metrics of a run, as JSON lines, for TensorBoard and, where asked for, for Weights & Biases."""
+"""RunLog: the metrics of a run as JSON lines, for TensorBoard and, on request, for Weights & Biases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OWN_KEYS = (
 
 
 class RunLog:
-    """Writes one row an iteration; a `with` block is the normal way in.
+    """Writes one row per iteration; use it in a `with` block.
 
     Rows bear the number of iterations done, as checkpoints, rollouts and the screen do: the first is 1.
     A log opened after `done` iterations first forgets the rows of later ones: a run that died after its last checkpoint and
@@ -56,7 +56,7 @@ class RunLog:
         self._tensorboard_tried = False
 
     def write(self, iteration: int, frames: int, metrics: Mapping[str, float]) -> None:
-        """Adds the row of `iteration`, counted from 1, after which `frames` frames have been flown in all."""
+        """Add the row of `iteration`, counted from 1, after `frames` frames in total."""
         taken = [key for key in OWN_KEYS if key in metrics]
         if taken:
             raise ValueError(
@@ -77,14 +77,14 @@ class RunLog:
             self._wandb.log({"frames": frames, **numbers}, step=iteration)
 
     def flush(self) -> None:
-        """Makes all rows durable. Call it where a checkpoint is saved: the log then reaches at least as far as the checkpoint."""
+        """Make all rows durable. Call it when a checkpoint is saved, so that the log reaches at least as far."""
         self._file.flush()
         os.fsync(self._file.fileno())
         if self._tensorboard is not None:
             self._tensorboard.flush()
 
     def close(self) -> None:
-        """Flushes and closes all; again is harmless."""
+        """Flush and close; a second call does nothing."""
         if self._file.closed:
             return
         try:
@@ -106,7 +106,7 @@ class RunLog:
 
 
 def read_metrics(path: str | PathLike[str]) -> list[dict[str, Any]]:
-    """The rows of a metrics.jsonl, or of the run folder that holds one. A last line that a crash cut short is left out."""
+    """Return the rows of a metrics.jsonl, or of the run folder that holds one, without a last line that a crash cut short."""
     path = Path(path)
     if path.is_dir():
         path = path / "metrics.jsonl"
@@ -127,7 +127,7 @@ def read_metrics(path: str | PathLike[str]) -> list[dict[str, Any]]:
 
 
 def _drop_rows_after(iteration: int, path: Path) -> list[dict[str, Any]]:
-    """Removes the rows after `iteration` and returns those that stay."""
+    """Remove the rows after `iteration`; return the others."""
     if not path.exists():
         return []
     kept = [row for row in read_metrics(path) if row["iteration"] <= iteration]
@@ -136,7 +136,7 @@ def _drop_rows_after(iteration: int, path: Path) -> list[dict[str, Any]]:
 
 
 def _finite(name: str, value: Any) -> float | None:
-    """The value as a float; None, JSON's null, for NaN and infinities, which JSON has no word for."""
+    """Return the value as a float; None for NaN and infinities, which JSON does not have."""
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
@@ -166,7 +166,7 @@ def _import_wandb(mode: str) -> Any:
 
 
 def _start_wandb(module: Any, run: RunFolder, mode: str, settings: dict[str, Any]) -> Any:
-    """Starts, or takes up again, the W&B run `run_id`, by default the one whose id lies in the run folder."""
+    """Start or continue the W&B run `run_id`, by default the one whose id is in the run folder."""
     id_path = run.path / "wandb.json"
     if not id_path.exists():
         write_file(id_path, json.dumps({"id": uuid.uuid4().hex}).encode())

@@ -1,4 +1,4 @@
-"""What a run ran on: the state of the code, the versions, the device. Whatever cannot be found out is None; nothing here fails a run."""
+"""Record what a run ran on: code, versions, device. A fact that cannot be found is None; nothing here fails a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_DIFF_CHARS = 1_000_000  # a diff beyond this is somebody's data, not code
 
 
 def provenance(folder: Path) -> dict[str, Any]:
-    """The git state of `folder` and of this package, where it runs from a checkout; versions; the device's name."""
+    """Return the git state of `folder` and of this package (if it is a checkout), versions, and the name of the device."""
     here = Path(__file__).parent
     tracked = (
         _git(here, "ls-files", "--error-unmatch", Path(__file__).name) is not None
@@ -31,7 +31,7 @@ def provenance(folder: Path) -> dict[str, Any]:
 
 
 def git_state(folder: Path) -> dict[str, Any]:
-    """Commit, branch, whether tracked files differ from the commit, and how. Untracked files count as clean, as in `git describe`."""
+    """Return commit, branch, and how tracked files differ from the commit. Untracked files count as clean, as in `git describe`."""
     diff = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv")
     return {
         "commit": _line(_git(folder, "rev-parse", "--verify", "-q", "HEAD")),
@@ -43,7 +43,7 @@ def git_state(folder: Path) -> dict[str, Any]:
 
 
 def device_name() -> str:
-    """The GPU that torch would use, else the processor."""
+    """Return the name of the GPU that torch would use, else of the processor."""
     try:
         import torch
 
@@ -61,7 +61,7 @@ def device_name() -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git prints, or None where there is no git, no repository, no commit, or no answer."""
+    """Return the output of git; None without git, repository, commit or answer."""
     quiet = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}  # reading the state must not stand in the user's way
     try:
         done = subprocess.run(["git", *arguments], cwd=folder, env=quiet, capture_output=True, timeout=20)

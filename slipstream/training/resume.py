@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,14 +53,14 @@ def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "")
     return changed
 
 
-def trusted_words(cfg: Any) -> str:
-    """Return the `key=value` words that a command needs to trust the code a config names, each with a leading space."""
-    return "".join(f" {key}={value}" for key, value in registry.unregistered_names(to_dict(cfg)).items())
+def trusted_words(config: Mapping[str, Any]) -> str:
+    """Return the `key=value` words with which a new command trusts the code that a config names, each after a space."""
+    return "".join(f" {key}={value}" for key, value in registry.unregistered_names(config).items())
 
 
 def resume_command(cfg: TrainConfig, folder: RunFolder) -> str:
     """Return the command that continues a run."""
-    return f"slipstream train resume={folder.path}{trusted_words(cfg)}"
+    return f"slipstream train resume={folder.path}{trusted_words(to_dict(cfg))}"
 
 
 def sole_writer(folder: RunFolder) -> WriterLock:

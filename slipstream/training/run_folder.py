@@ -1,9 +1,9 @@
-"""RunFolder: one folder a training run, with all that is needed to read, resume and repeat it.
+"""RunFolder: one folder per training run, with everything needed to read, resume and repeat it.
 
 runs/2026-11-20_14-03-12_TASK/
-  config.yaml      the whole configuration
+  config.yaml      the complete config
   git.json         the code it ran: commit, branch, uncommitted changes; versions; device
-  metrics.jsonl    one line an iteration (`RunLog`)
+  metrics.jsonl    one line per iteration (`RunLog`)
   tensorboard/     the same for TensorBoard
   checkpoints/     ckpt_000123.pt
 """
@@ -31,18 +31,18 @@ from slipstream.training.provenance import provenance
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of one run. Make one with `create`, take up an old one with `open`."""
+    """The folder of one run: make one with `create`, open an old one with `open`."""
 
     path: Path
 
     @classmethod
     def create(cls, root: str | PathLike[str], name: str | None, config: Mapping[str, Any]) -> RunFolder:
-        """Makes a new folder under `root`, by default named after the time and `config["task"]`; a name in use gets -2, -3, ..."""
+        """Make a new folder under `root`, by default named after the time and `config["task"]`; a name in use gets -2, -3, ..."""
         if name is None:
             name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{_task_name(config)}"
         elif name in ("", ".", "..") or name != Path(name).name:
-            raise ValueError(f"a run's name is one folder name, not {name!r}: give the folder it lies in as root")
-        text = config_yaml(config)  # before anything is made: it may refuse
+            raise ValueError(f"a run's name is one folder name, not {name!r}: give the folder around it as root")
+        text = config_yaml(config)  # before mkdir: it may raise
         run = cls(_make_unused(Path(root), name))
         run.checkpoints.mkdir()
         write_file(run.path / "git.json", json.dumps(provenance(Path.cwd()), indent=2).encode())
@@ -66,16 +66,16 @@ class RunFolder:
 
     @property
     def metrics_path(self) -> Path:
-        """The log, one JSON object a line."""
+        """The log, one JSON object per line."""
         return self.path / "metrics.jsonl"
 
     def checkpoint_path(self, iteration: int) -> Path:
-        """Where the checkpoint after `iteration` iterations goes: checkpoints/ckpt_000123.pt."""
+        """Return the path of the checkpoint after `iteration` iterations: checkpoints/ckpt_000123.pt."""
         return self.checkpoints / f"ckpt_{iteration:06d}.pt"
 
     @contextmanager
     def kept_if_used(self) -> Iterator[None]:
-        """A block which, where it fails before anything was logged or saved, takes the folder with it: nobody could resume it."""
+        """Delete the folder if the block fails before anything was logged or saved: nobody could resume it."""
         try:
             yield
         except BaseException:
@@ -85,7 +85,7 @@ class RunFolder:
             raise
 
     def config(self) -> dict[str, Any]:
-        """The configuration the run was started with."""
+        """Return the config that the run was started with."""
         config = yaml.safe_load((self.path / "config.yaml").read_text(encoding="utf-8"))
         if not isinstance(config, dict):
             raise ValueError(
@@ -100,7 +100,7 @@ def config_yaml(config: Mapping[str, Any]) -> str:
 
 
 def _make_unused(root: Path, name: str) -> Path:
-    """A new folder root/name, root/name-2, ...; mkdir itself decides, so that two runs started at once get two folders."""
+    """Make a new folder root/name, root/name-2, ...; mkdir itself decides, so that two runs started at once get two folders."""
     root.mkdir(parents=True, exist_ok=True)
     for number in count(1):
         path = root.absolute() / (name if number == 1 else f"{name}-{number}")
@@ -121,7 +121,7 @@ def _task_name(config: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value in YAML's own types: tuples become lists, paths strings, numpy scalars numbers."""
+    """Return the value in YAML's own types: tuples become lists, paths strings, numpy scalars numbers."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
