@@ -33,8 +33,8 @@ class OffPolicyConfig:
     """The settings of `algo.*` that DQN, SAC and TD3 share."""
 
     name: str = ""
-    training_frame_num: int = 32  # steps of each environment an iteration
-    updates: int = 32  # gradient steps an iteration
+    training_frame_num: int = 32  # steps of each environment per iteration
+    updates: int = 32  # gradient steps per iteration
     warmup: int = 1000  # frames with random actions before the first update
     batch_size: int = 256
     buffer_size: int = 1_000_000  # steps kept
@@ -42,9 +42,7 @@ class OffPolicyConfig:
     n_step: int = 1  # rewards summed before the value that follows
     prioritised: bool = False  # draw steps by their last error, and weigh them accordingly
     priority_exponent: float = 0.6  # 0: all alike
-    importance_exponent: float = (
-        0.4  # at the start, 1 at the end of the run: the weights then undo the priorities in full
-    )
+    importance_exponent: float = 0.4  # at the start; 1 at the end of the run, which undoes the priorities in full
     gamma: float = 0.99
     learning_rate: float = 3e-4
     final_rate: float = 1.0  # share of the learning rate at the end of the run; it falls in a straight line
@@ -244,9 +242,7 @@ class OffPolicy(ABC):
                 for i, s in state["optimizers"][name].items()
             }
             optimizer.load_state_dict({"state": copies, "param_groups": groups})  # it would adopt the caller's tensors
-        self._set_learning_rate(
-            state["learning_rate"]
-        )  # the groups are copies by now, and a GPU's rate must be this one tensor
+        self._set_learning_rate(state["learning_rate"])  # the groups are copies; a GPU's rate must be this one tensor
         self.updates, self.random_warmup = state["updates"], state["random_warmup"]
 
 

@@ -125,10 +125,8 @@ class PPO(Learner):
         time_major = lambda key: batch.get(key).transpose(0, 1)  # noqa: E731  (free: collectors store time-major)
         norm, config = self.policy.value_norm, self.config
         value, next_value, valid = time_major("value"), time_major(("next", "value")), time_major("valid")
-        late = (
-            batch.get("value_std", None) is not None
-        )  # by weights of the past: their values are units of other returns than the present
-        if late:
+        late = batch.get("value_std", None) is not None
+        if late:  # collected with older weights, whose values are in units of other returns
             mean, std = time_major("value_mean"), time_major("value_std")
             value, next_value = norm.normalise(value * std + mean), norm.normalise(next_value * std + mean)
         advantage = gae(
@@ -228,9 +226,7 @@ class PPO(Learner):
         """Return the loss of a minibatch, and its parts: policy, value, entropy, KL, share of clipped ratios."""
         config, weight, advantage = self.config, rows["weight"], rows["advantage"]
         log_prob, entropy, value = self.policy.evaluate(rows["observation"], rows["action"])
-        log_ratio = torch.where(
-            weight > 0, log_prob - rows["log_prob"], 0.0
-        )  # what is not learned from must not overflow
+        log_ratio = torch.where(weight > 0, log_prob - rows["log_prob"], 0.0)  # invalid frames must not overflow
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
         policy_loss = -_mean(torch.minimum(advantage * ratio, advantage * clipped), weight)
@@ -276,15 +272,10 @@ class PPO(Learner):
                 for name, value in moments.items():
                     held["state"][i][name].copy_(value)
             return
-        copies = {
-            i: {name: value.clone() for name, value in moments.items()} for i, moments in state["optimizer"].items()
-        }
-        self.optimizer.load_state_dict(
-            {"state": copies, "param_groups": held["param_groups"]}
-        )  # it would adopt the caller's tensors
-        for (
-            group
-        ) in self.optimizer.param_groups:  # load_state_dict copies the groups; the rate must stay this one tensor
+        # Copies: the optimizer would adopt the caller's tensors.
+        moments = {i: {name: value.clone() for name, value in old.items()} for i, old in state["optimizer"].items()}
+        self.optimizer.load_state_dict({"state": moments, "param_groups": held["param_groups"]})
+        for group in self.optimizer.param_groups:  # which were copied; the rate must stay this one tensor
             group["lr"] = self.learning_rate
 
 

@@ -45,9 +45,7 @@ class EvalConfig:
 
     num_drones: int = 256  # per map
     map_seeds: list[int] = field(default_factory=lambda: [101, 102, 103])
-    max_steps: int | None = (
-        None  # physics steps; null: as the task says, by default until the episodes end, at most 10,000
-    )
+    max_steps: int | None = None  # physics steps; null: as the task says, by default to the end, at most 10,000
     static_too: bool = False  # in training: fly the maps without moving obstacles as well
     picture: bool = True
     bootstrap: int = 10_000  # resamples for the intervals
@@ -67,15 +65,11 @@ class TrainConfig:
     model: Any = None  # ModelConfig
     algo: Any = None  # of the algorithm that algo=NAME chooses
     collect: Any = None  # CollectConfig
-    eval: EvalConfig = field(
-        default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303])
-    )  # not those that `eval` judges on
+    eval: EvalConfig = field(default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303]))  # not those of `eval`
     wandb: WandbConfig = field(default_factory=WandbConfig)
     seed: int = 0
     device: str = "auto"  # cpu, cuda, cuda:1
-    compile: str = (
-        "auto"  # on a GPU graphs, for a long run of compiled kernels; on: compiled, a CPU's update too; off: plain
-    )
+    compile: str = "auto"  # on: compiled kernels; off: plain; auto: graphs on a GPU, compiled for a long run
     total_frames: int = 1_200_000_000
     max_time_s: float = 0.0  # stop after this much training; 0 is no limit
     eval_interval: int = 500  # iterations; 0 is never
@@ -94,9 +88,7 @@ class TrainConfig:
     init: str | None = None  # weights to start from, ours or NavRL's
     headless: bool = True  # accepted for NavRL's sake; there is no window
     threads: int = 0  # CPU threads; 0 takes all
-    auto: list[str] = field(
-        default_factory=list
-    )  # keys to choose by measuring, as env.num_envs=auto and algo.minibatches=auto do
+    auto: list[str] = field(default_factory=list)  # keys to choose by measuring, as env.num_envs=auto does
     quiet: bool = False  # print nothing while training
 
     def __post_init__(self) -> None:

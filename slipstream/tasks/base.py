@@ -76,13 +76,9 @@ class Task:
     env: type[TensorEnv]
     TrainConfig: ClassVar[type[TrainConfig]] = TrainConfig  # a subclass may add sections and keys
     EvaluateConfig: ClassVar[type[EvaluateConfig]] = EvaluateConfig
-    set_by_evaluation: ClassVar[
-        Mapping[str, str]
-    ] = {}  # keys that an evaluation sets itself, and the key to use instead
+    set_by_evaluation: ClassVar[Mapping[str, str]] = {}  # keys an evaluation sets itself: the key to use instead
     evaluation_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, in place of those of the policy's training
-    export_settings: ClassVar[
-        Mapping[str, Any]
-    ] = {}  # of env.*, for the small env that an exported policy is checked in
+    export_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, for the small env that checks an exported policy
     cpu_hint: ClassVar[str] = ""  # what to do if a training on a CPU would take days
 
     def __init__(self, name: str, env: type[TensorEnv] | None = None) -> None:

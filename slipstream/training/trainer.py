@@ -25,10 +25,8 @@ from slipstream.sim.random import derive_seed
 from slipstream.tasks.base import Task
 from slipstream.training.clock import Clock
 
-LONG_RUN_FRAMES, LONG_RUN_S = (
-    300_000_000,
-    240,
-)  # from here on compiled kernels pay on a GPU: they cost a minute of start-up
+# From here on compiled kernels pay on a GPU: they cost a minute of start-up.
+LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 240
 
 
 @dataclass
@@ -36,9 +34,7 @@ class StepResult:
     """The result of one iteration."""
 
     batch: Any  # [N, T]; valid until the next step, beside a pipelined collector only inside `inspect`
-    metrics: dict[
-        str, Tensor
-    ]  # on the device: losses by name, `bad_actions` [], `episodes` [k] (sums over finished ones)
+    metrics: dict[str, Tensor]  # on the device: losses [], `bad_actions` [], `episodes` [k] (sums over finished ones)
 
 
 class Trainer:
