@@ -197,6 +197,46 @@ def test_no_module_imports_itself_by_way_of_others():
     assert cycles(slipstream_files()) == []
 
 
+def test_the_core_names_no_task_and_no_class_of_another_part():
+    assert names_in_core(slipstream_files()) == []
+
+
+def test_no_folder_imports_itself_by_way_of_others():
+    assert folder_cycles(slipstream_files()) == []
+
+
+def test_training_imports_no_concrete_task():
+    files = {name: file for name, file in slipstream_files().items() if part_of(name) == "training"}
+    imported = {name for module, (source, package) in files.items() for name in imports_of(source, module, package)}
+    concrete = {path.name for path in (PACKAGE / "tasks").iterdir() if path.is_dir()}
+    assert {"navigation", "aircombat", "gym"} <= concrete
+    assert {
+        name for name in imported if name.startswith("slipstream.tasks.") and name.split(".")[2] in concrete
+    } == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("slipstream.train", "from slipstream.tasks.navigation.env import x"),
+        ("slipstream.cli.demo", "task = 'navigation'"),
+        ("slipstream.cli.export", "if task == 'gym': pass"),
+        ("slipstream.training.trainer", "isinstance(env, AirCombatEnv)"),
+        ("slipstream.training.trainer", "from slipstream.algorithms.ppo import PPO"),
+        ("slipstream.config.schema", "isinstance(collector, collectors.PipelinedDataCollector)"),
+        ("slipstream.algorithms.ppo", "isinstance(batch, CompressedBatch)"),
+    ],
+)
+def test_a_planted_name_is_found(module, line):
+    assert names_in_core({module: (line, False)})
+    assert not names_in_core({"slipstream.tasks.navigation.task": (line, False), REGISTRY: (line, False)})
+
+
+def test_a_planted_cycle_of_folders_is_found():
+    a, b = "def f():\n    import slipstream.sim.b", "from slipstream.config.a import x"
+    assert folder_cycles({"slipstream.config.a": (a, False), "slipstream.sim.b": (b, False)})
+
+
 @pytest.mark.parametrize(
     ("module", "line"),
     [
