@@ -20,11 +20,13 @@ def help_text(words: list[str]) -> str:
 def run(args: argparse.Namespace) -> int:
     """Train, and print where the results are."""
     from slipstream.train import run as train
+    from slipstream.training.resume import trusted_words
 
-    folder = train(load_train(args.words)).path
+    cfg = load_train(args.words)
+    folder = train(cfg).path
     print(f"run folder: {folder}")
     curves = [path for name in ("report.html", "learning.png") if (path := folder / name).exists()]
     if curves:
         print(f"curves:     {curves[0]}")
-    print(f"evaluate:   slipstream eval checkpoint={folder}")
+    print(f"evaluate:   slipstream eval checkpoint={folder}{trusted_words({'task': cfg.task})}")
     return 0
