@@ -5,6 +5,7 @@ slipstream train env.num_envs=1024 env.num_obstacles=350 env_dyn.num_obstacles=8
 
 from __future__ import annotations
 
+import runpy
 import sys
 from dataclasses import replace
 from typing import Any
@@ -73,7 +74,6 @@ def is_due(interval: int, it: int, last: bool) -> bool:
     return interval > 0 and ((it + 1) % interval == 0 or last)
 
 
-if __name__ == "__main__":  # python -m slipstream.train key=value
-    from slipstream.cli import main
-
-    raise SystemExit(main(["train", *sys.argv[1:]]))
+if __name__ == "__main__":  # python -m slipstream.train key=value is python -m slipstream train key=value
+    sys.argv[1:1] = ["train"]
+    runpy.run_module("slipstream", run_name="__main__")

@@ -26,7 +26,7 @@ ALLOWED = {
     "algorithms": {*LOW, "envs", "models", "replay", "checkpoint"},
     "tasks": {*LOW, "storage", "envs", "models", "algorithms", "collectors"},
     "training": {*LOW, "storage", "monitor", "checkpoint", "rollouts", "envs", "algorithms", "tasks"},
-    "train": {"config", "training", "cli"},
+    "train": {"config", "training"},
 }
 COMPOSE = {"__init__", "__main__", "cli"}
 
