@@ -44,7 +44,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "warmup": 1000,
         "gamma": 0.99,
         "n_step": 3,
-        "training_frame_num": 64,
+        "rollout_steps": 64,
         "updates": 32,
         "tau": 0.01,
         "target_interval": 1,
@@ -60,7 +60,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "buffer_size": 100_000,
         "warmup": 100,
         "gamma": 0.99,
-        "training_frame_num": 32,
+        "rollout_steps": 32,
         "updates": 32,
         "tau": 0.005,
     },
@@ -71,7 +71,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "buffer_size": 100_000,
         "warmup": 1000,
         "gamma": 0.98,
-        "training_frame_num": 32,
+        "rollout_steps": 32,
         "updates": 32,
         "tau": 0.005,
         "noise": 0.1,
@@ -140,7 +140,7 @@ def train_sb3(algo: str, seed: int, steps: int, width: int, changes: dict[str, A
     common: dict[str, Any] = {
         "learning_rate": rate,
         "learning_starts": s["warmup"],
-        "train_freq": s["training_frame_num"],
+        "train_freq": s["rollout_steps"],
     }
     common |= {name: s[name] for name in ("batch_size", "buffer_size", "gamma")} | {
         "gradient_steps": s["updates"],
@@ -150,7 +150,7 @@ def train_sb3(algo: str, seed: int, steps: int, width: int, changes: dict[str, A
     if algo == "dqn":
         own = {"exploration_fraction": s["random_fraction"], "exploration_final_eps": s["random_end"], "tau": s["tau"]}
         # Theirs moves the target while collecting, so many env steps apart: as often as ours, between the bouts of gradient steps.
-        apart = s["training_frame_num"] // s["updates"]
+        apart = s["rollout_steps"] // s["updates"]
         model: Any = DQN("MlpPolicy", ENVS[algo], target_update_interval=apart, n_steps=s["n_step"], **own, **common)
     elif algo == "sac":
         model = SAC("MlpPolicy", ENVS[algo], tau=s["tau"], **common)

@@ -33,7 +33,7 @@ class OffPolicyConfig:
     """The settings of `algo.*` that DQN, SAC and TD3 share."""
 
     name: str = ""
-    training_frame_num: int = 32  # steps of each environment per iteration
+    rollout_steps: int = 32  # steps of each environment per iteration
     updates: int = 32  # gradient steps per iteration
     warmup: int = 1000  # frames with random actions before the first update
     batch_size: int = 256
@@ -51,7 +51,7 @@ class OffPolicyConfig:
     save_replay: str = "auto"  # in checkpoints: on, off, auto (up to 256 MB); without it a resumed run fills a new one
 
     def __post_init__(self) -> None:
-        counts = ("training_frame_num", "updates", "batch_size", "buffer_size", "n_step")
+        counts = ("rollout_steps", "updates", "batch_size", "buffer_size", "n_step")
         check_range(self, *counts, minimum=1, section="algo.")
         check_range(self, "gamma", "tau", above=0, maximum=1, section="algo.")
         check_range(self, "learning_rate", above=0, section="algo.")

@@ -34,7 +34,7 @@ class PPOConfig:
     """The settings of `algo.*`."""
 
     name: str = "ppo"
-    training_frame_num: int = 32  # steps of each environment in a batch (NavRL's name)
+    rollout_steps: int = 32  # steps of each environment per batch (NavRL: training_frame_num)
     epochs: int = 4
     minibatches: int = 16
     gamma: float = 0.99
@@ -59,7 +59,7 @@ class PPOConfig:
         if self.schedule not in SCHEDULES:
             raise ValueError(f"unknown algo.schedule '{self.schedule}': use one of {', '.join(SCHEDULES)}")
         positive = ("learning_rate", "clip", "huber_delta", "max_grad_norm", "target_kl")
-        check_range(self, "training_frame_num", "epochs", "minibatches", minimum=1, section="algo.")
+        check_range(self, "rollout_steps", "epochs", "minibatches", minimum=1, section="algo.")
         check_range(self, "gamma", above=0, maximum=1, section="algo.")
         check_range(self, "lam", minimum=0, maximum=1, section="algo.")
         check_range(self, *positive, above=0, section="algo.")
@@ -174,7 +174,7 @@ class PPO(Learner):
         if frames % self.config.minibatches:
             raise ValueError(
                 f"a batch of {frames} frames does not divide into algo.minibatches={self.config.minibatches}: "
-                "choose a divisor of env.num_envs × algo.training_frame_num"
+                "choose a divisor of env.num_envs × algo.rollout_steps"
             )
 
     def _minibatches(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.config import registry
-from slipstream.config.help import ConfigError, UnknownKeyError, describe_keys, nearest
-from slipstream.config.overrides import Word, plain_overrides, value_of, yaml_words
+from slipstream.config.help import ConfigError, UnknownKeyError, describe_keys, nearest, show
+from slipstream.config.overrides import ALIASES, Word, plain_overrides, value_of, yaml_words
 from slipstream.config.schema import CHOSEN_BY_MEASURING, EvaluateConfig, TrainConfig, config_sections
 from slipstream.config.values import UnfitError, convert, read, settable, type_hints
 
@@ -76,7 +76,13 @@ def help_text(command: str, overrides: Iterable[str] = ()) -> str:
         common = [key for key in settable(other) if hasattr(config, key.partition(".")[0])]
         own = describe_keys(other, common)
         shown += f"\n\n  with task={name} also:\n{own}" if own else ""
-    return shown
+    keys = settable(config)
+    same = [
+        f"  {f'{alias}.*' if is_dataclass(keys[key][0]) else f'{alias}={show(keys[key][0])}':44} {key}"
+        for alias, key in ALIASES.items()
+        if key in keys
+    ]
+    return shown + "\n\n  other names of keys:\n" + "\n".join(same)
 
 
 def preset_files() -> dict[str, tuple[Path, str | None]]:

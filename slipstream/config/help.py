@@ -35,7 +35,7 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 def describe_keys(config: Any, hidden: Iterable[str] = ()) -> str:
-    """Every key of a configuration with its value and the comment that stands beside it in the code, for --help."""
+    """Return every key of a config with its value and the comment beside it in the code, for --help."""
     lines: list[str] = []
 
     def walk(instance: Any, prefix: str) -> None:
@@ -45,13 +45,14 @@ def describe_keys(config: Any, hidden: Iterable[str] = ()) -> str:
             if is_dataclass(value):
                 walk(value, f"{prefix}{f.name}.")
             elif prefix + f.name not in hidden:
-                lines.append(f"  {prefix + f.name + '=' + _shown(value):44} {notes.get(f.name, '')}".rstrip())
+                lines.append(f"  {prefix + f.name + '=' + show(value):44} {notes.get(f.name, '')}".rstrip())
 
     walk(config, "")
     return "\n".join(lines)
 
 
-def _shown(value: Any) -> str:
+def show(value: Any) -> str:
+    """Return a value as it is typed."""
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(str, value)) + "]"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

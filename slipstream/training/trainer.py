@@ -64,7 +64,7 @@ class Trainer:
         self.learner: Learner = build_learner(self.policy, cfg.algo, specs[0], seed, fresh=not cfg.init)
         if cfg.compile == "on" and not self.learner.supports_capture:
             raise ConfigError(f"compile=on cannot compile the update of algo={cfg.algo.name}: leave it out")
-        frames = self.env.num_envs * cfg.algo.training_frame_num
+        frames = self.env.num_envs * cfg.algo.rollout_steps
         self.learner.check_batch(frames)
         self.collector = build_collector(cfg, self.env, self.policy, frames, self.learner)
         self.best = -math.inf  # score of the best evaluation
@@ -248,7 +248,7 @@ def build_collector(cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, 
     if settings.pipeline == "off" and compress:
         if env.num_envs * settings.pieces > frames or frames % (env.num_envs * settings.pieces):
             raise ConfigError(
-                f"collect.pieces={settings.pieces} must divide algo.training_frame_num={frames // env.num_envs}"
+                f"collect.pieces={settings.pieces} must divide algo.rollout_steps={frames // env.num_envs}"
             )
         base = sync(env, policy, frames // settings.pieces, return_same_td=True, ring_size=1)
         return compressed(base, settings.compression_level, keys=keys, pieces=settings.pieces)

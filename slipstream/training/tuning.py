@@ -278,7 +278,7 @@ def _choose_num_envs(config: TrainConfig, log: Log, open_trial: OpenTrial) -> Tr
     for name in names:
         kind = resolve_device(name).type
         step = getattr(config.algo, "minibatches", 1)
-        step //= math.gcd(step, config.algo.training_frame_num)  # every size divides into the minibatches
+        step //= math.gcd(step, config.algo.rollout_steps)  # every size divides into the minibatches
         least = max(SMALLEST[kind], getattr(config.env, "num_worlds", 1))  # and holds all maps
         smallest = step * 2 ** max(0, math.ceil(math.log2(least / step)))
         doublings = range(int(math.log2(max(LARGEST[kind] / smallest, 1))) + 1)
@@ -295,7 +295,7 @@ def _choose_num_envs(config: TrainConfig, log: Log, open_trial: OpenTrial) -> Tr
 
 
 def _choose_minibatches(config: TrainConfig, log: Log, open_trial: OpenTrial) -> TrainConfig:
-    frames = config.env.num_envs * config.algo.training_frame_num
+    frames = config.env.num_envs * config.algo.rollout_steps
     counts = [n for n in (64, 32, 16, 8, 4) if frames % n == 0 and frames // n >= MIN_MINIBATCH_FRAMES]
     counts = counts or [max(n for n in (4, 2, 1) if frames % n == 0)]
     choice = _grow({frames // n: _with(config, "algo", minibatches=n) for n in counts}, open_trial)

@@ -24,7 +24,7 @@ from slipstream.training.metrics_log import read_metrics
 from slipstream.training.trainer import Trainer
 
 TINY = shlex.split("""
-    task=aircombat reward=shaped num_envs=8 env.time_scale=60 env.backend=native algo.training_frame_num=8 algo.minibatches=2
+    task=aircombat reward=shaped num_envs=8 env.time_scale=60 env.backend=native algo.rollout_steps=8 algo.minibatches=2
     algo.epochs=1 algo.schedule=constant model.trunk=[8] model.part=0
     league.enabled=true league.seats=4 league.pool=4 league.games=2 league.patience=1 league.snapshot_every=1
     total_frames=512 save_interval=3 eval_interval=1 device=cpu quiet=true wandb.mode=disabled threads=1

@@ -29,7 +29,7 @@ SMALL = [
         "env.dyn.num_obstacles=20",
         "env.max_episode_steps=40",
     ),
-    *("algo.training_frame_num=8", "algo.epochs=2", "algo.minibatches=4"),
+    *("algo.rollout_steps=8", "algo.epochs=2", "algo.minibatches=4"),
 ]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -124,7 +124,7 @@ def test_loading_a_state_keeps_the_optimisers_memory():
 
 
 DUELS = ["preset=aircombat_h200", "env.num_envs=256", "league.seats=16", "league.games=2", "model.trunk=[32]"]
-DUELS += ["algo.training_frame_num=8", "algo.minibatches=2", "algo.epochs=1"]
+DUELS += ["algo.rollout_steps=8", "algo.minibatches=2", "algo.epochs=1"]
 TASKS = {"navigation": SMALL, "duels": DUELS}
 on_gpu = [pytest.mark.gpu, needs_gpu]
 FORMS = [
@@ -296,7 +296,7 @@ def test_many_trainings_are_captured_in_one_process():
     for i in range(5):
         env = Drifting(32 + 32 * i, torch.device("cuda"))
         policy = build_policy(env.observation_spec, env.action_spec).cuda()
-        algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, training_frame_num=4))
+        algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, rollout_steps=4))
         collector = SyncDataCollector(env, policy, env.num_envs * 4, return_same_td=True, ring_size=1)
         torch._dynamo.utils.counters.clear()
         with torch._dynamo.config.patch(recompile_limit=3):
@@ -381,7 +381,7 @@ class Peeking(Drifting):
 def test_an_env_that_waits_is_named_by_its_line_and_trains(form):
     env = Peeking(32, torch.device("cuda"))
     policy = build_policy(env.observation_spec, env.action_spec).cuda()
-    algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, training_frame_num=8))
+    algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, rollout_steps=8))
     collector = SyncDataCollector(env, policy, 32 * 8, return_same_td=True, ring_size=1)
     logged = []
     losses = iterate(capture_training(collector, algo, form, logged.append), 6)

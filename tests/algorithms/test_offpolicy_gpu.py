@@ -22,7 +22,7 @@ WORDS = [
 ]
 WORDS += [
     "wandb.mode=disabled",
-    "algo.training_frame_num=8",
+    "algo.rollout_steps=8",
     "algo.updates=4",
     "algo.batch_size=64",
     "algo.warmup=1000",

@@ -82,7 +82,7 @@ def learned(env: TensorEnv, config, iterations: int):
     policy = build_policy(vars(config), env.observation_spec, env.action_spec, MODEL)
     learner = build_learner(policy, config, env.observation_spec, seed=0)
     collector = SyncDataCollector(
-        env, policy, env.num_envs * config.training_frame_num, return_same_td=True, ring_size=1
+        env, policy, env.num_envs * config.rollout_steps, return_same_td=True, ring_size=1
     )
     for i in range(iterations):
         learner.update(collector.rollout(), i / iterations)
@@ -92,7 +92,7 @@ def learned(env: TensorEnv, config, iterations: int):
 @pytest.mark.parametrize("changes", [{}, {"n_step": 3}, {"prioritised": True}, {"double": False, "dueling": False}])
 def test_dqn_finds_the_reward_at_the_end_of_the_corridor(changes):
     settings = {
-        "training_frame_num": 4,
+        "rollout_steps": 4,
         "updates": 8,
         "batch_size": 32,
         "warmup": 64,
@@ -111,7 +111,7 @@ def test_dqn_finds_the_reward_at_the_end_of_the_corridor(changes):
 @pytest.mark.parametrize("config", [SACConfig, TD3Config])
 def test_an_actor_learns_to_come_home(config):
     settings = {
-        "training_frame_num": 2,
+        "rollout_steps": 2,
         "updates": 8,
         "batch_size": 64,
         "warmup": 200,

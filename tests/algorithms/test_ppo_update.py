@@ -248,7 +248,7 @@ def test_the_defaults_are_navrls():
     assert (c.gamma, c.lam, c.learning_rate, c.clip, c.value_clip, c.entropy, c.huber_delta, c.max_grad_norm) == (
         *(0.99, 0.95, 5e-4, 0.1, 0.1, 1e-3, 10.0, 5.0),
     )
-    assert (c.training_frame_num, c.epochs, c.minibatches, c.schedule, c.kl_limit, c.bf16) == (
+    assert (c.rollout_steps, c.epochs, c.minibatches, c.schedule, c.kl_limit, c.bf16) == (
         32,
         4,
         16,

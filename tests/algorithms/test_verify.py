@@ -51,7 +51,7 @@ def build():
     torch.manual_seed(1)
     env = Walk()
     policy = build_policy(env.observation_spec, env.action_spec)
-    algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, training_frame_num=STEPS))
+    algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, rollout_steps=STEPS))
     return env, SyncDataCollector(env, policy, N * STEPS, return_same_td=True, ring_size=1), algo
 
 
@@ -204,7 +204,7 @@ def test_eager_steps_with_other_random_numbers_pass(task):
     words = [
         f"task={task}",
         "env.num_envs=64",
-        "algo.training_frame_num=4",
+        "algo.rollout_steps=4",
         "model.encoder=dict",
         "device=cpu",
         "quiet=true",

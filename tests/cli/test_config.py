@@ -54,7 +54,7 @@ def test_without_a_word_the_task_is_navrls():
         350,
         80,
     )
-    assert (cfg.algo.training_frame_num, cfg.algo.learning_rate, cfg.total_frames) == (32, 5e-4, 1_200_000_000)
+    assert (cfg.algo.rollout_steps, cfg.algo.learning_rate, cfg.total_frames) == (32, 5e-4, 1_200_000_000)
     assert cfg.env.dynamics == "velocity_lag" and cfg.env.dt_s == 0.016 and cfg.env.max_episode_steps == 2200
 
 

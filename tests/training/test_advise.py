@@ -22,7 +22,7 @@ TINY = [
         "env.num_envs=8",
         "env.num_obstacles=0",
         "env.dyn.num_obstacles=0",
-        "algo.training_frame_num=4",
+        "algo.rollout_steps=4",
         "algo.minibatches=8",
     ),
     *("algo.epochs=1", "model.encoder=dict", "model.part=8", "model.trunk=[8]", "device=cpu", "threads=1"),

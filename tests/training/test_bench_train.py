@@ -7,7 +7,7 @@ from slipstream.config.compose import load_train
 TINY = [
     "env.num_obstacles=20",
     "env.dyn.num_obstacles=8",
-    "algo.training_frame_num=4",
+    "algo.rollout_steps=4",
     "algo.minibatches=2",
     "algo.epochs=1",
     "device=cpu",

@@ -13,7 +13,7 @@ from slipstream.training.trainer import Trainer
 from slipstream.training.tuning import TrainingProbe, choose_sizes
 
 TINY = [
-    *("env.num_envs=4", "env.num_obstacles=0", "env.dyn.num_obstacles=0", "algo.training_frame_num=4"),
+    *("env.num_envs=4", "env.num_obstacles=0", "env.dyn.num_obstacles=0", "algo.rollout_steps=4"),
     *("algo.minibatches=2", "algo.epochs=1", "model.encoder=dict", "model.part=8", "model.trunk=[8]", "device=cpu"),
     *("total_frames=48", "eval_interval=0", "quiet=true", "wandb.mode=disabled", "threads=1"),
 ]

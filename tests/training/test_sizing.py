@@ -12,7 +12,7 @@ from slipstream.training.tuning import choose_sizes, grow
 SMALL = [
     "env.num_obstacles=0",
     "env.dyn.num_obstacles=0",
-    "algo.training_frame_num=8",
+    "algo.rollout_steps=8",
     "algo.minibatches=4",
     "device=cpu",
 ]
@@ -106,7 +106,7 @@ def test_sizes_hold_all_maps_and_divide_into_minibatches():
     words = [
         "env.num_obstacles=0",
         "env.dyn.num_obstacles=0",
-        "algo.training_frame_num=5",
+        "algo.rollout_steps=5",
         "algo.minibatches=12",
         "env.num_worlds=100",
     ]

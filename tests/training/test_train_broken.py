@@ -22,7 +22,7 @@ from slipstream.training.run_folder import RunFolder
 # 8 iterations of 64 frames, a checkpoint after each; whole ones after 1 and 5, differences between
 TINY = shlex.split("""
     env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
-    algo.training_frame_num=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16]
+    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16]
     total_frames=512 save_interval=1 keep_checkpoints=20 checkpoint_full_every=4 eval_interval=0
     device=cpu threads=1 quiet=true wandb.mode=disabled
 """)

@@ -20,7 +20,7 @@ from slipstream.training.trainer import Trainer
 
 # 6 iterations of 64 frames; the first update comes in the third
 SHORT = shlex.split("""
-    env.num_envs=8 algo.training_frame_num=8 algo.updates=3 algo.batch_size=16 algo.warmup=130 algo.buffer_size=300
+    env.num_envs=8 algo.rollout_steps=8 algo.updates=3 algo.batch_size=16 algo.warmup=130 algo.buffer_size=300
     model.part=8 model.trunk=[16] total_frames=384 save_interval=2 eval_interval=3 eval.num_drones=2
     device=cpu quiet=true wandb.mode=disabled
 """)
@@ -183,7 +183,7 @@ def test_names_from_sb3_are_understood():
             "algo.target_update_interval=8",
         ]
     )
-    assert (cfg.algo.warmup, cfg.algo.updates, cfg.algo.training_frame_num, cfg.algo.target_interval) == (5, 6, 7, 8)
+    assert (cfg.algo.warmup, cfg.algo.updates, cfg.algo.rollout_steps, cfg.algo.target_interval) == (5, 6, 7, 8)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn", "sac", "td3"])

@@ -69,7 +69,7 @@ class Slope(TensorEnv):
 """
 
 OWN_RUN = shlex.split("""
-    task=slope_env:Slope env.num_envs=6 algo.training_frame_num=4 algo.minibatches=2 model.trunk=[8]
+    task=slope_env:Slope env.num_envs=6 algo.rollout_steps=4 algo.minibatches=2 model.trunk=[8]
     total_frames=192 save_interval=100 eval_interval=3 eval.num_drones=3 eval.max_steps=8
     device=cpu threads=1 quiet=true wandb.mode=disabled
 """)

@@ -18,7 +18,7 @@ from slipstream.training.trainer import Trainer
 
 TINY = shlex.split("""
     env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
-    algo.training_frame_num=8 model.encoder=dict model.part=8 model.trunk=[16]
+    algo.rollout_steps=8 model.encoder=dict model.part=8 model.trunk=[16]
     total_frames=512 save_interval=2 eval_interval=3 eval.num_drones=2 eval.map_seeds=[1] eval.max_steps=240
     device=cpu threads=1 quiet=true wandb.mode=disabled
 """)

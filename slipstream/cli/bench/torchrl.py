@@ -65,7 +65,7 @@ class TorchRLTraining:
         self.loss = ClipPPOLoss(act, value, clip_epsilon=algo.clip, loss_critic_type="smooth_l1", **weights)
         self.gae = GAE(gamma=algo.gamma, lmbda=algo.lam, value_network=value, average_gae=True, shifted=True)
         self.policy, self.optimizer = policy, torch.optim.Adam(policy.parameters(), lr=algo.learning_rate, fused=True)
-        self.frames_per_batch = cfg.env.num_envs * algo.training_frame_num
+        self.frames_per_batch = cfg.env.num_envs * algo.rollout_steps
         settings = {"return_same_td": True, "trust_policy": True, "no_cuda_sync": True}
         self.collector = Collector(
             TorchRLEnv(env), act, frames_per_batch=self.frames_per_batch, total_frames=-1, **settings

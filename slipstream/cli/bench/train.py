@@ -170,7 +170,7 @@ def _count_kernels(iteration: Callable[[], Any]) -> int:
 def make_table(results: list[Result], device: torch.device, cfg: TrainConfig) -> BenchTable:
     """Return the table, with the settings that matter in its title."""
     algo, world = cfg.algo, registry.find_task(cfg.task).describe_env(cfg.env)
-    steps = f"{algo.training_frame_num} steps, {algo.epochs} x {algo.minibatches} minibatches"
+    steps = f"{algo.rollout_steps} steps, {algo.epochs} x {algo.minibatches} minibatches"
     precision = "bf16" if algo.bf16 else "float32"
     title = f"PPO on {describe_device(device)}, frames per second: {steps}, {precision}; {world}"
     return BenchTable(title, HEADER, [result.row() for result in results])
