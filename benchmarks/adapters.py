@@ -2,8 +2,8 @@
 
     python benchmarks/adapters.py [--envs 1 64 1024] [--steps 200] [--rounds 7]
 
-The bare env steps a tensor of random actions and nothing else. Every adapter is given the same actions as the array or TensorDict
-it takes. Episodes end and begin as they come: the last column says how many of 1,000 frames ended one.
+The bare env steps a tensor of random actions and nothing else. Every adapter is given the same actions as the array or
+TensorDict it takes. Episodes end and begin as they come: the last column says how many of 1,000 frames ended one.
 """
 
 import argparse

@@ -5,10 +5,10 @@
     python benchmarks/checkpoint.py --cuda          # 200 MB of CUDA tensors: what save_async blocks
     python benchmarks/checkpoint.py --write         # also writes benchmarks/results/checkpoint-<date>.md
 
-Peers run in the same process, on the same states, in turns with ours: torch.save + fsync, safetensors, torch.distributed.checkpoint
-async_save (default, and with a stager that reuses its memory), the documents' design (LZ4 level 9 around torch.save), and memcpy,
-the limit.
-Every save goes to a name of its own; the one before the last is removed.
+Peers run in the same process, on the same states, in turns with ours: torch.save + fsync, safetensors,
+torch.distributed.checkpoint async_save (default, and with a stager that reuses its memory), the documents' design (LZ4
+level 9 around torch.save), and memcpy, the limit. Every save goes to a name of its own; the one before the last is
+removed.
 """
 
 from __future__ import annotations
@@ -209,8 +209,10 @@ def load_table(name: str, steps: dict[int, State], folder: Path, rounds: int) ->
 def throughput_table(folder: Path, rounds: int, steps: int = 30, every: int = 10) -> str:
     """A training loop that keeps all cores busy, saving every few steps: what each saver takes of its steps a second.
 
-    Short turns of `steps`, the savers in a new random order each round, compared with the turn without a saver before and the one
-    after: what else the machine does falls on neighbours alike. Each save, the last too, has an interval of steps after it.
+    Short turns of `steps`, the savers in a new random order each round, compared with the turn without a saver before
+    and the one
+    after: what else the machine does falls on neighbours alike. Each save, the last too, has an interval of steps after
+        it.
     """
     model = mlp(nn.ELU, 0.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
@@ -284,7 +286,8 @@ def throughput_table(folder: Path, rounds: int, steps: int = 30, every: int = 10
 
 
 class OtherLoad:
-    """The share of the processor that other programs took since the last look (Linux), kernel threads that write to disk among them."""
+    """The share of the processor that other programs took since the last look (Linux), kernel threads that write to
+    disk among them."""
 
     def __init__(self) -> None:
         self._before = self._read()

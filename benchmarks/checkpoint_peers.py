@@ -40,7 +40,8 @@ def documents_save(state: State, path: Path) -> None:
 
 
 class Distributed:
-    """torch.distributed.checkpoint.async_save in one process: with its default staging, or a stager that keeps its buffers."""
+    """torch.distributed.checkpoint.async_save in one process: with its default staging, or a stager that keeps its
+    buffers."""
 
     def __init__(self, reuse: bool) -> None:
         import torch.distributed as dist

@@ -44,7 +44,8 @@ def navrl(width: int) -> nn.Sequential:
 
 
 def train(model: nn.Module, shape: tuple[int, ...], at: tuple[int, ...], fresh: bool) -> dict[int, State]:
-    """States after the steps in `at`, of a model that learns a fixed function: from new inputs every step, or always the same ones."""
+    """States after the steps in `at`, of a model that learns a fixed function: from new inputs every step, or always
+    the same ones."""
     optimizer, batch = torch.optim.Adam(model.parameters(), lr=3e-4), 64
     generator = torch.Generator().manual_seed(1)
     outputs = model(torch.zeros(1, *shape)).shape[-1]

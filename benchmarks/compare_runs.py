@@ -3,11 +3,13 @@
     python benchmarks/compare_runs.py --base COMMIT                     # in a temporary git worktree of COMMIT
     python benchmarks/compare_runs.py --worktree PATH --only sac,replay # with a tree that is there already
 
-Runs small seeded CPU trainings, evaluations of the shipped policies and a replay buffer in both trees, one worker process each, and compares
-weights, optimizer state, the rest of the checkpoints, metrics (without times, rates and memory), saved batches and samples. Prints one row per
-case and exits with 1 where any differs. The two trees may read and write different files: each dumps what it loaded as plain arrays.
+Runs small seeded CPU trainings, evaluations of the shipped policies and a replay buffer in both trees, one worker
+process each, and compares weights, optimizer state, the rest of the checkpoints, metrics (without times, rates and
+memory), saved batches and samples. Prints one row per case and exits with 1 where any differs. The two trees may read
+and write different files: each dumps what it loaded as plain arrays.
 
-An entry of a checkpoint that is not found by its name in the new tree is looked for by its content; RENAMED holds the names changed on purpose.
+An entry of a checkpoint that is not found by its name in the new tree is looked for by its content; RENAMED holds the
+names changed on purpose.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ IGNORED_STATE = (
 )  # settings, a time, and the buffer's own bytes; by prefix
 IGNORED_RESULTS = ("checkpoint", "picture", "animation", "recording")  # paths in the JSON of `slipstream eval`
 
-# -- in a worker: cases, each gives {part: (arrays, facts)} -----------------------------------------------------------------------------
+# -- in a worker: cases, each gives {part: (arrays, facts)}
+# -----------------------------------------------------------------------------
 
 Part = tuple[dict[str, np.ndarray], dict[str, Any]]
 Parts = dict[str, Part]
@@ -153,7 +156,8 @@ def plain(name: str, words: Sequence[str], frames: int) -> Callable[[str], Parts
 
 
 def resumed(name: str, words: Sequence[str], frames: int, stop: int) -> Callable[[str], Parts]:
-    """A case that trains once without a stop, and once with one after `stop` frames. The two must be equal in each tree, too."""
+    """A case that trains once without a stop, and once with one after `stop` frames. The two must be equal in each
+    tree, too."""
 
     def case(role: str) -> Parts:
         through = read_run(train(role, name, words, frames))
@@ -445,7 +449,8 @@ def run_case(role: str, name: str) -> list[str]:
     return list(parts)
 
 
-# -- in the parent: what is equal -------------------------------------------------------------------------------------------------------
+# -- in the parent: what is equal
+# -------------------------------------------------------------------------------------------------------
 
 
 def load_part(folder: Path, name: str, k: int) -> Part:
@@ -503,7 +508,8 @@ def compare_metrics(base: list[dict[str, Any]], new: list[dict[str, Any]], names
 
 
 def compare_parts(base: Part, new: Part, across: bool) -> tuple[str | None, int, list[str]]:
-    """(the first difference, how many entries were compared, notes on those found under another name or only in the new tree)."""
+    """(the first difference, how many entries were compared, notes on those found under another name or only in the new
+    tree)."""
     names, metrics = (RENAMED_STATE, RENAMED_METRICS) if across else ({}, {})
     found = compare_metrics(base[1].get("metrics", []), new[1].get("metrics", []), metrics)
     mine, theirs = ({**arrays, **{k: v for k, v in facts.items() if k != "metrics"}} for arrays, facts in (base, new))

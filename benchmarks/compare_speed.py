@@ -1,12 +1,13 @@
 """Is this tree as fast as an earlier commit?
 
-    python benchmarks/compare_speed.py --base COMMIT --out speed.md        # 7 pairs of everything: about 12 minutes on two quiet cores
-    python benchmarks/compare_speed.py --worktree PATH --only env,replay
+    python benchmarks/compare_speed.py --base COMMIT --out speed.md        # 7 pairs of everything: about 12 minutes on
+    two quiet cores python benchmarks/compare_speed.py --worktree PATH --only env,replay
 
-Each tree has a worker process that keeps the case's env, buffer or files; while one measures, the other waits. A pair is one measurement of
-each, and the order alternates (base, new, new, base, ...). The ratio is the median over the pairs of (new / base) throughput, where a time that
-the caller waits counts as 1 / seconds. At least 0.93 is ok. The workers use only the command line and the public names, so that the trees may
-differ in everything else. On a busy machine wall times say little: --cpu-time.
+Each tree has a worker process that keeps the case's env, buffer or files; while one measures, the other waits. A pair
+is one measurement of each, and the order alternates (base, new, new, base, ...). The ratio is the median over the pairs
+of (new / base) throughput, where a time that the caller waits counts as 1 / seconds. At least 0.93 is ok. The workers
+use only the command line and the public names, so that the trees may differ in everything else. On a busy machine wall
+times say little: --cpu-time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ DEMO_S = 10.0
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(2 << 30)}
 CPU_TIME = os.environ.get("COMPARE_CPU_TIME") == "1"  # set by --cpu-time
 
-# -- in a worker: cases, each sets up and returns what measures -------------------------------------------------------------------------
+# -- in a worker: cases, each sets up and returns what measures
+# -------------------------------------------------------------------------
 
 Measure = Callable[[], float]  # one measurement: a rate, larger is better
 Case = Callable[[ExitStack], Measure]  # what must be closed afterwards goes on the stack
@@ -411,7 +413,8 @@ def end(role: str) -> None:
     _held.clear()
 
 
-# -- in the parent ----------------------------------------------------------------------------------------------------------------------
+# -- in the parent
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def measure_pairs(name: str, base: Worker, new: Worker, pairs: int) -> list[tuple[float, float]]:

@@ -1,7 +1,8 @@
 """Two source trees side by side, each with a worker process of its own; used by compare_runs.py and compare_speed.py.
 
-A worker imports `slipstream` from its tree (PYTHONPATH) and runs in a folder outside both trees. It uses only names that both trees share:
-the command line, the public names and the files' own readers. The trees may differ in everything else.
+A worker imports `slipstream` from its tree (PYTHONPATH) and runs in a folder outside both trees. It uses only names
+that both trees share: the command line, the public names and the files' own readers. The trees may differ in everything
+else.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ class Worker:
 
 
 def serve(cases: dict[str, Callable[..., Any]]) -> None:
-    """Answer the parent's requests until it closes the pipe. `cases` maps a name to a function of (role, **arguments)."""
+    """Answer the parent's requests until it closes the pipe. `cases` maps a name to a function of (role,
+    **arguments)."""
     tree, role = Path(sys.argv[2]), sys.argv[3]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever the cases print goes to the log

@@ -1,8 +1,10 @@
-"""Whole trainings of the demo's world, plain, captured and compiled, some seeds each: does capture change what is learned?
+"""Whole trainings of the demo's world, plain, captured and compiled, some seeds each: does capture change what is
+learned?
 
     python benchmarks/forms.py --device cuda --frames 10000000 --out forms      3 seeds of each form; table and picture
 
-Each run is a `slipstream train preset=demo` of its own process; the curves are its own evaluations on maps not trained on.
+Each run is a `slipstream train preset=demo` of its own process; the curves are its own evaluations on maps not trained
+on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The monitor's own figures: against a known sleep, a known wait, a known CUDA kernel and a planted leak; and what it costs.
+"""The monitor's own figures: against a known sleep, a known wait, a known CUDA kernel and a planted leak; and what it
+costs.
 
     python benchmarks/monitor.py [--device cuda] [--train]
 

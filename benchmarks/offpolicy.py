@@ -1,13 +1,15 @@
-"""DQN, SAC and TD3 beside Stable-Baselines3's: the same settings, steps and envs in one run, and the demo's world beside PPO.
+"""DQN, SAC and TD3 beside Stable-Baselines3's: the same settings, steps and envs in one run, and the demo's world
+beside PPO.
 
     python benchmarks/offpolicy.py                      # CartPole and Pendulum, 3 seeds, ours and SB3's in turns
     python benchmarks/offpolicy.py --navigation         # SAC and DQN in the demo's world beside PPO: table and picture
     python benchmarks/offpolicy.py --only sac --seeds 0
 
-Both sides train on one environment with one thread: networks of two layers (ReLU there, leaky ReLU here), the same widths,
-batches, buffers, rates (falling alike) and numbers of gradient steps, taken after as many env steps. Ours is `slipstream train`
-as a user runs it, log and checkpoints included. A policy is judged by the mean return of 20 episodes without exploration.
-Times are given on the clock and as CPU time of the process: other work on the machine stretches the former.
+Both sides train on one environment with one thread: networks of two layers (ReLU there, leaky ReLU here), the same
+widths, batches, buffers, rates (falling alike) and numbers of gradient steps, taken after as many env steps. Ours is
+`slipstream train` as a user runs it, log and checkpoints included. A policy is judged by the mean return of 20 episodes
+without exploration. Times are given on the clock and as CPU time of the process: other work on the machine stretches
+the former.
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ class Stopwatch:
         return {"wall_s": time.perf_counter() - self.wall, "cpu_s": time.process_time() - self.cpu}
 
 
-# -- one training, in a process of its own -----------------------------------------------------------------------------------
+# -- one training, in a process of its own
+# -----------------------------------------------------------------------------------
 
 
 def train_ours(algo: str, seed: int, steps: int, width: int, changes: dict[str, Any]) -> dict[str, Any]:
@@ -137,11 +140,7 @@ def train_sb3(algo: str, seed: int, steps: int, width: int, changes: dict[str, A
     torch.set_num_threads(1)
     s = SETTINGS[algo]
     rate = lambda left: s["learning_rate"] * (s["final_rate"] + (1 - s["final_rate"]) * left)  # noqa: E731
-    common: dict[str, Any] = {
-        "learning_rate": rate,
-        "learning_starts": s["warmup"],
-        "train_freq": s["rollout_steps"],
-    }
+    common: dict[str, Any] = {"learning_rate": rate, "learning_starts": s["warmup"], "train_freq": s["rollout_steps"]}
     common |= {name: s[name] for name in ("batch_size", "buffer_size", "gamma")} | {
         "gradient_steps": s["updates"],
         "seed": seed,
@@ -149,7 +148,8 @@ def train_sb3(algo: str, seed: int, steps: int, width: int, changes: dict[str, A
     common["policy_kwargs"] = {"net_arch": [width, width]}
     if algo == "dqn":
         own = {"exploration_fraction": s["random_fraction"], "exploration_final_eps": s["random_end"], "tau": s["tau"]}
-        # Theirs moves the target while collecting, so many env steps apart: as often as ours, between the bouts of gradient steps.
+        # Theirs moves the target while collecting, so many env steps apart: as often as ours, between the bouts of
+        # gradient steps.
         apart = s["rollout_steps"] // s["updates"]
         model: Any = DQN("MlpPolicy", ENVS[algo], target_update_interval=apart, n_steps=s["n_step"], **own, **common)
     elif algo == "sac":
@@ -176,13 +176,15 @@ def in_fresh_process(kind: str, *given: Any) -> Any:
     return found
 
 
-# -- the tables --------------------------------------------------------------------------------------------------------------
+# -- the tables
+# --------------------------------------------------------------------------------------------------------------
 
 
 def in_turns(
     algo: str, width: int, contenders: list[tuple[str, str, dict[str, Any]]], seed: int
 ) -> list[dict[str, Any]]:
-    """One training of each contender with this seed, one after the other: a busy quarter of an hour hits all of them."""
+    """One training of each contender with this seed, one after the other: a busy quarter of an hour hits all of
+    them."""
     return [in_fresh_process(side, algo, seed, STEPS[algo], width, changes) for _, side, changes in contenders]
 
 
@@ -214,7 +216,8 @@ def classic_control(algos: list[str], seeds: list[int], width: int, jobs: int) -
 
 
 def train_navigation(algo: str, seed: int, seconds: float) -> list[dict[str, float]]:
-    """The demo's preset with one algorithm for so many seconds of CPU time; frames, CPU time and success at each evaluation."""
+    """The demo's preset with one algorithm for so many seconds of CPU time; frames, CPU time and success at each
+    evaluation."""
     from slipstream import Trainer, train
     from slipstream.config.compose import load_train
 

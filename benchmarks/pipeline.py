@@ -1,13 +1,15 @@
 """What collecting beside the learner gains and costs, TorchRL's collectors in the same run.
 
-    python benchmarks/pipeline.py                      # an env as slow as the learner; the overhead when there is nothing to overlap
-    python benchmarks/pipeline.py --device cuda        # captured navigation training, pipelined and not
-    python benchmarks/pipeline.py --learn --out DIR    # does PPO learn as well from data one update old? minutes a run, resumable
-    python benchmarks/pipeline.py --schemes            # batches plain, with compressed lidar, all compressed: memory and frames/s
+    python benchmarks/pipeline.py                      # an env as slow as the learner; the overhead when there is
+    nothing to overlap python benchmarks/pipeline.py --device cuda        # captured navigation training, pipelined and
+    not python benchmarks/pipeline.py --learn --out DIR    # does PPO learn as well from data one update old? minutes a
+    run, resumable python benchmarks/pipeline.py --schemes            # batches plain, with compressed lidar, all
+    compressed: memory and frames/s
 
-The synthetic env and learner each burn the same CPU time in matrix products on one thread, which release the GIL as a simulator in native
-code does. Contenders take turns, a few iterations each; a ratio is the median over the rounds of (unpipelined / contender) in one round.
-`--schemes` runs each scheme in a process of its own, so that its peak memory is its own.
+The synthetic env and learner each burn the same CPU time in matrix products on one thread, which release the GIL as a
+simulator in native code does. Contenders take turns, a few iterations each; a ratio is the median over the rounds of
+(unpipelined / contender) in one round. `--schemes` runs each scheme in a process of its own, so that its peak memory is
+its own.
 """
 
 from __future__ import annotations
@@ -211,7 +213,8 @@ def overlap_contenders(
 
 
 def in_turns(contenders: dict[str, Callable[[], None]], rounds: int, each: int) -> dict[str, list[float]]:
-    """Seconds an iteration, round by round; the first iteration of a turn, which another contender disturbed, is not counted."""
+    """Seconds an iteration, round by round; the first iteration of a turn, which another contender disturbed, is not
+    counted."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for i in range(rounds + 1):
         for name, iteration in contenders.items():

@@ -26,7 +26,8 @@ FLIES = Path(slipstream.__file__).parent / "tasks" / "navigation" / "weights" / 
 STUDENT_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
 
-# -- on a GPU ------------------------------------------------------------------------------------------------------------------------
+# -- on a GPU
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def captured(forms: list[str], num_envs: int, iterations: int, device: str, rounds: int) -> None:
@@ -62,11 +63,13 @@ def captured(forms: list[str], num_envs: int, iterations: int, device: str, roun
             torch.cuda.empty_cache()
 
 
-# -- learning from older data --------------------------------------------------------------------------------------------------------
+# -- learning from older data
+# --------------------------------------------------------------------------------------------------------
 
 
 def learn(seeds: list[int], frames: int, out: str, device: str) -> None:
-    """Trains the demo's world by data on-policy and one update old; what is there already is not trained again, what stopped goes on."""
+    """Trains the demo's world by data on-policy and one update old; what is there already is not trained again, what
+    stopped goes on."""
     rows: dict[str, list[dict[str, float]]] = {mode: [] for mode in ("off", "on")}
     for seed in seeds:
         for mode, found in rows.items():
@@ -109,7 +112,8 @@ def _interval(x: list[float]) -> str:
     return f"{statistics.mean(x):.3f} ± {half:.3f}"
 
 
-# -- the three schemes of rollout-compression-feasibility.md ------------------------------------------------------------------------
+# -- the three schemes of rollout-compression-feasibility.md
+# ------------------------------------------------------------------------
 
 
 def schemes(num_envs: int, iterations: int, device: str, script: str) -> None:

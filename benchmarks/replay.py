@@ -4,11 +4,11 @@
     python benchmarks/replay.py --data frames lidar --checkpoint navrl_checkpoint.pt
     python benchmarks/replay.py --growth              # memory and time a batch from 10^4 to 10^7 steps
 
-All in one process with two threads (`--threads`). Each contender takes turns with the limit, a batch of 256 steps with next
-observations each; times are medians, ratios medians over the rounds of (contender / limit of the same round). One that has taken ten
-seconds stops. Contenders come one after another, so that memory that lies idle does not grow cold. Memory is that of the observations
-with all overhead, against the raw observations kept once. Adding is timed for as many episodes as fit into a few seconds; what the
-background then still has to do is in the sealing rate.
+All in one process with two threads (`--threads`). Each contender takes turns with the limit, a batch of 256 steps with
+next observations each; times are medians, ratios medians over the rounds of (contender / limit of the same round). One
+that has taken ten seconds stops. Contenders come one after another, so that memory that lies idle does not grow cold.
+Memory is that of the observations with all overhead, against the raw observations kept once. Adding is timed for as
+many episodes as fit into a few seconds; what the background then still has to do is in the sealing rate.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ GROUPS = {
 def fill(contender: Any, episodes: np.ndarray) -> tuple[float, int]:
     """(bytes of observations added a second, episodes added); slow ones get as many as they can take.
 
-    Short episodes, which come from many environments at once, are handed to our buffer as a collector would: a batch at a time.
+    Short episodes, which come from many environments at once, are handed to our buffer as a collector would: a batch at
+    a time.
     """
     many = 256 if hasattr(contender, "extend") and episodes.shape[1] < 100 else 1
     spent, added = 0.0, 0

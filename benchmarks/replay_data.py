@@ -1,4 +1,5 @@
-"""The observations that benchmarks/replay.py stores: game-like frames, lidar, occupancy grids; made here, the same every time.
+"""The observations that benchmarks/replay.py stores: game-like frames, lidar, occupancy grids; made here, the same
+every time.
 
 Each maker gives [episodes, steps, *shape].
 """
@@ -12,7 +13,8 @@ _SIGHT = 28  # cells that a robot sees around itself
 
 
 def game_frames(episodes: int, steps: int = 200, seed: int = 1) -> np.ndarray:
-    """uint8 84 x 84: a tiled background that scrolls in every second episode, six sprites, a score in digits; eight grey levels."""
+    """uint8 84 x 84: a tiled background that scrolls in every second episode, six sprites, a score in digits; eight
+    grey levels."""
     rng = np.random.default_rng(seed)
     out = np.empty((episodes, steps, 84, 84), np.uint8)
     grey = np.array([0, 40, 72, 104, 136, 168, 200, 236], np.uint8)
@@ -61,7 +63,8 @@ def lidar_scans(runs: int, drones: int = 1024, steps: int = 32, seed: int = 2) -
 
 
 def gridmaps(episodes: int, steps: int = 128, continuous: bool = False, seed: int = 0) -> np.ndarray:
-    """float32 224 x 224: a robot explores rooms. Discrete: five beliefs and the robot; continuous: probabilities from noisy log odds."""
+    """float32 224 x 224: a robot explores rooms. Discrete: five beliefs and the robot; continuous: probabilities from
+    noisy log odds."""
     rng = np.random.default_rng(seed)
     out = np.empty((episodes, steps, SIDE, SIDE), np.float32)
     belief_value = np.array([0, 0.25, 0.5, 0.75, 1.0, 2.0], np.float32)
@@ -99,7 +102,8 @@ def gridmaps(episodes: int, steps: int = 128, continuous: bool = False, seed: in
 
 
 def recorded_lidar(checkpoint: str | None, drones: int = 256, steps: int = 500, seed: int = 201) -> np.ndarray:
-    """float32 [1, 36, 4] that a policy saw in NavigationEnv: a checkpoint's, else the policy that ships with the package."""
+    """float32 [1, 36, 4] that a policy saw in NavigationEnv: a checkpoint's, else the policy that ships with the
+    package."""
     import torch
 
     from slipstream.algorithms.policy_file import load_policy

@@ -1,4 +1,5 @@
-"""The index of replay alone: time to draw, to find, to add and to evict, from 1e4 to 1e8 steps, without any data behind it.
+"""The index of replay alone: time to draw, to find, to add and to evict, from 1e4 to 1e8 steps, without any data behind
+it.
 
 python benchmarks/replay_index.py            # ~2 minutes, up to 3 GB
 python benchmarks/replay_index.py --largest 1e6

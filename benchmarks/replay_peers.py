@@ -1,7 +1,8 @@
-"""The replay buffers that benchmarks/replay.py sets side by side. Each adds episodes [L, *shape] of one observation and draws pairs.
+"""The replay buffers that benchmarks/replay.py sets side by side. Each adds episodes [L, *shape] of one observation and
+draws pairs.
 
-`sample(n)` draws n steps with their next observations, as the library does it for its users. `nbytes` counts what observations
-take, with the overhead of keeping them.
+`sample(n)` draws n steps with their next observations, as the library does it for its users. `nbytes` counts what
+observations take, with the overhead of keeping them.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ class Ours:
 
 
 class DocumentsEpisodes:
-    """The documents' `compress_epi=True`: a whole episode as one LZ4 frame of level 9, observations and next observations each."""
+    """The documents' `compress_epi=True`: a whole episode as one LZ4 frame of level 9, observations and next
+    observations each."""
 
     def __init__(self) -> None:
         self.now: list[bytes] = []
@@ -167,7 +169,8 @@ class DocumentsFrames(DocumentsEpisodes):
 
 
 class TorchRL:
-    """TorchRL's buffer over one of its storages; observation and next observation are both kept, as its collectors give them."""
+    """TorchRL's buffer over one of its storages; observation and next observation are both kept, as its collectors give
+    them."""
 
     def __init__(self, storage: Callable[..., Any], capacity: int, scratch: str | None = None) -> None:
         from torchrl.data import TensorDictReplayBuffer

@@ -4,9 +4,10 @@
     python benchmarks/rollouts.py --only batches     # one of: batches, slices
     python benchmarks/rollouts.py --write            # also writes benchmarks/results/rollouts-<date>.md
 
-Batches are flown here: 1,024 drones x 32 steps of NavigationEnv under the policy that ships with the package, after some seconds of
-flight. Peers run in the same process, on the same batches, in turns with ours: the documents' RolloutStorage (pickle + LZ4 level 9),
-torch.save, HDF5 (gzip and lzf), TensorDict.memmap, Minari. Those that are not installed are left out.
+Batches are flown here: 1,024 drones x 32 steps of NavigationEnv under the policy that ships with the package, after
+some seconds of flight. Peers run in the same process, on the same batches, in turns with ours: the documents'
+RolloutStorage (pickle + LZ4 level 9), torch.save, HDF5 (gzip and lzf), TensorDict.memmap, Minari. Those that are not
+installed are left out.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ SLICE, SLICES = 32, 256
 
 
 def fly(steps: int, batches: int, before: int) -> list[TensorDict]:
-    """Batches [1024, steps] as the collector gives them, `next` a view of the same memory, each in memory of its own."""
+    """Batches [1024, steps] as the collector gives them, `next` a view of the same memory, each in memory of its
+    own."""
     env = NavigationEnv(DRONES, "cpu", 7)
     policy = load_policy(find_task("navigation").weights).build(env.observation_spec, env.action_spec, "cpu")
     flown = SyncDataCollector(env, policy, DRONES * steps, DRONES * (before + steps * batches))

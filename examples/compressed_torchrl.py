@@ -1,4 +1,5 @@
-"""One key of TorchRL's batches compressed on its way to another process, and opened by the first layer of a policy there."""
+"""One key of TorchRL's batches compressed on its way to another process, and opened by the first layer of a policy
+there."""
 
 import sys
 

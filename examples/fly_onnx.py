@@ -29,7 +29,8 @@ class OnnxPolicy:
 
 
 def make_env(about, opponent="crank"):
-    """The world that the policy was trained in, as its file tells it; in a duel against `opponent`, who turns, shoots and dodges."""
+    """The world that the policy was trained in, as its file tells it; in a duel against `opponent`, who turns, shoots
+    and dodges."""
     settings = json.loads(about["env"])
     if "opponent" in settings:
         settings["opponent"] = opponent

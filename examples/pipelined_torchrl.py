@@ -1,4 +1,5 @@
-"""TorchRL's collector, pipelined: it acts with a copy of the policy, which is handed the trained weights between its batches."""
+"""TorchRL's collector, pipelined: it acts with a copy of the policy, which is handed the trained weights between its
+batches."""
 
 import copy
 import sys

@@ -1,4 +1,5 @@
-"""Keep every tenth batch of a training loop of one's own, then read parts of what was kept: any dict of tensors will do."""
+"""Keep every tenth batch of a training loop of one's own, then read parts of what was kept: any dict of tensors will
+do."""
 
 import argparse
 import tempfile

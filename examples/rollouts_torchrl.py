@@ -1,4 +1,5 @@
-"""RolloutStorage in a TorchRL loop: the collector's TensorDicts as they come, `next` stored once. Needs torchrl and gymnasium."""
+"""RolloutStorage in a TorchRL loop: the collector's TensorDicts as they come, `next` stored once. Needs torchrl and
+gymnasium."""
 
 import argparse
 import tempfile

@@ -4,9 +4,9 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Threads that wait by spinning (libgomp's default: for milliseconds) make a training beside one other busy process 25 times slower;
-# threads that sleep at once lose a third of the speed on a quiet machine. A spin of some microseconds loses neither.
-# This must be set before torch is imported. The user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT is kept.
+# Threads that wait by spinning (libgomp's default: for milliseconds) make a training beside one other busy process 25
+# times slower; threads that sleep at once lose a third of the speed on a quiet machine. A spin of some microseconds
+# loses neither. This must be set before torch is imported. The user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT is kept.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
@@ -137,7 +137,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported when it is first used: the command line must be able to speak to OpenMP before torch is loaded."""
+    """A public name, imported when it is first used: the command line must be able to speak to OpenMP before torch is
+    loaded."""
     if name not in _HOME_OF:
         raise AttributeError(f"module 'slipstream' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"slipstream.{_HOME_OF[name]}"), name)

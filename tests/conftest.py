@@ -1,4 +1,5 @@
-"""Set before torch is imported: two threads, and little spinning while they wait (see cli.py), whatever else the machine does."""
+"""Set before torch is imported: two threads, and little spinning while they wait (see cli.py), whatever else the
+machine does."""
 
 import os
 

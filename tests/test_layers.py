@@ -10,7 +10,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "slipstream"
 
-# What each part may import of slipstream, besides itself: DESIGN's directions, low to high. A part that is not named may import all.
+# What each part may import of slipstream, besides itself: DESIGN's directions, low to high. A part that is not named
+# may import all.
 LOW = {"config", "sim"}  # import nothing of ours, and anybody but storage and monitor may import them
 ALLOWED = {
     "config": set(),
@@ -31,7 +32,8 @@ ALLOWED = {
 COMPOSE = {"__init__", "__main__", "cli"}
 
 
-# The core is everything but tasks/, __init__ and the registry. It names no task, and a class of these only in its own part.
+# The core is everything but tasks/, __init__ and the registry. It names no task, and a class of these only in its own
+# part.
 TASK_WORDS = ("navigation", "aircombat", "air_combat")  # in any identifier, import or string, in any case
 TASK_STRINGS = ("gym",)  # as a complete string
 CLASSES = {
@@ -47,7 +49,8 @@ def part_of(module: str) -> str:
 
 
 def imports_of(source: str, module: str, is_package: bool) -> Iterator[str]:
-    """Every slipstream module that `source`, the code of `module`, imports: at the top, in functions, for types, by name."""
+    """Every slipstream module that `source`, the code of `module`, imports: at the top, in functions, for types, by
+    name."""
     package = module.split(".") if is_package else module.split(".")[:-1]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -131,7 +134,8 @@ def folder_cycles(files: dict[str, tuple[str, bool]]) -> list[str]:
 
 
 def cycles(files: dict[str, tuple[str, bool]]) -> list[str]:
-    """Modules that import one another when they are loaded, as `a -> b -> a`. Packages stand for their own __init__ only."""
+    """Modules that import one another when they are loaded, as `a -> b -> a`. Packages stand for their own __init__
+    only."""
     edges = {
         module: sorted(
             {

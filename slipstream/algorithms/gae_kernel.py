@@ -1,4 +1,5 @@
-"""Generalised advantage estimates as one Triton kernel: one lane per environment, backwards in time. PyTorch needs four kernels per step."""
+"""Generalised advantage estimates as one Triton kernel: one lane per environment, backwards in time. PyTorch needs four
+kernels per step."""
 
 from __future__ import annotations
 

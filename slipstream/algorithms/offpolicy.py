@@ -1,7 +1,8 @@
-"""What DQN, SAC and TD3 share: transitions, gradient steps, target networks, state, and the learner with a replay buffer.
+"""What DQN, SAC and TD3 share: transitions, gradient steps, target networks, state, and the learner with a replay
+buffer.
 
-Nothing here waits for the device: losses are returned as tensors. The host counts the steps, which decides which of them move a
-target network or a delayed actor.
+Nothing here waits for the device: losses are returned as tensors. The host counts the steps, which decides which of
+them move a target network or a delayed actor.
 """
 
 from __future__ import annotations
@@ -130,7 +131,8 @@ class OffPolicy(ABC):
         self.policy = policy
         self.config = config
         self.device = next(policy.parameters()).device
-        # A GPU's rate is a tensor, which a captured update follows; a CPU's Adam takes 0.2 ms with that and 0.12 with a number.
+        # A GPU's rate is a tensor, which a captured update follows; a CPU's Adam takes 0.2 ms with that and 0.12 with a
+        # number.
         on_gpu = self.device.type == "cuda"
         self.learning_rate: Tensor | float = (
             torch.tensor(config.learning_rate, device=self.device) if on_gpu else config.learning_rate
@@ -219,7 +221,8 @@ class OffPolicy(ABC):
             p.grad = grad
         optimizer.step()
 
-    # -- state -----------------------------------------------------------------------------------------------------------
+    # -- state
+    # -----------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the next updates depend on, except the transitions."""
@@ -304,7 +307,8 @@ class ReplayLearner(Learner):
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state`; without a buffer in it, a new one fills up to `algo.warmup` before learning continues."""
+        """Continue from `state`; without a buffer in it, a new one fills up to `algo.warmup` before learning
+        continues."""
         self.algo.load_state_dict(state)
         if "replay" in state:
             self.buffer.load_state_dict(state["replay"])

@@ -36,7 +36,8 @@ class LoadedPolicy:
         return f"{folder.name}/{self.path.name}" if (folder / "config.yaml").is_file() else self.path.name
 
     def beside(self, name: str) -> Path:
-        """Return where a file about this policy goes by default: its run's folder, or here for a file outside of a run."""
+        """Return where a file about this policy goes by default: its run's folder, or here for a file outside of a
+        run."""
         try:
             return find_run(self.path.parent) / name
         except FileNotFoundError:
@@ -80,7 +81,8 @@ class LoadedPolicy:
 
 
 def load_policy(path: str | Path) -> LoadedPolicy:
-    """Open a checkpoint or policy file, or a run folder: its best policy if that file is good, else its newest good checkpoint."""
+    """Open a checkpoint or policy file, or a run folder: its best policy if that file is good, else its newest good
+    checkpoint."""
     path, state = _open(Path(path))
     if isinstance(state, dict) and is_navrl(state):
         return LoadedPolicy(state, path, "navrl")

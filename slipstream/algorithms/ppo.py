@@ -1,7 +1,8 @@
 """Clipped PPO over batches [N, T] with a `valid` mask. The defaults are NavRL's.
 
-A batch that was collected with older weights (a pipelined collector) is learned from by decoupled PPO (Hilton, Cobbe and Schulman, 2021):
-the clip is around the weights that the update begins with, not around those that acted, and the ratio of the two weighs the frame.
+A batch that was collected with older weights (a pipelined collector) is learned from by decoupled PPO (Hilton, Cobbe
+and Schulman, 2021): the clip is around the weights that the update begins with, not around those that acted, and the
+ratio of the two weighs the frame.
 
 Nothing here waits for the device: losses come back as tensors, the KL limit gates the optimiser on the device, and the
 learning rate is a tensor that the schedule writes.
@@ -156,7 +157,8 @@ class PPO(Learner):
         return self._recompute_log_probs(data) if late else data
 
     def _recompute_log_probs(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Replace the log probabilities by the present weights'; their ratio to those that acted weighs the advantages."""
+        """Replace the log probabilities by the present weights'; their ratio to those that acted weighs the
+        advantages."""
         parts = [self.policy.evaluate(rows["observation"], rows["action"])[0] for rows in self._cut(data, order=None)]
         present = torch.cat(parts)
         log_ratio = torch.where(data["weight"] > 0, present - data["log_prob"], 0.0)
@@ -210,7 +212,8 @@ class PPO(Learner):
         return torch.cat((facts, self._stop[None]))
 
     def gradients(self, rows: dict[str, Any]) -> tuple[Gradients, Tensor]:
-        """Return the clipped gradient of each parameter (None if it has none), and the parts of the loss with the norms per head."""
+        """Return the clipped gradient of each parameter (None if it has none), and the parts of the loss with the norms
+        per head."""
         loss, facts = self.loss(rows)
         found: list[Any] = list(torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True))
         norms = []
@@ -252,7 +255,8 @@ class PPO(Learner):
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return weights, value statistics, optimizer, learning rate, and the state of its own generator if it has one."""
+        """Return weights, value statistics, optimizer, learning rate, and the state of its own generator if it has
+        one."""
         return {
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict()["state"],

@@ -22,8 +22,8 @@ def gae(
 ) -> Tensor:
     """Compute generalised advantage estimates.
 
-    A terminated step has no value after it; a truncated one bootstraps from the value of the episode's final observation. Advantages
-    never pass from one episode to another, nor through an invalid frame.
+    A terminated step has no value after it; a truncated one bootstraps from the value of the episode's final
+    observation. Advantages never pass from one episode to another, nor through an invalid frame.
 
     Args:
         reward, value, next_value: time-major, each [T, N].

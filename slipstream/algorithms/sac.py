@@ -98,7 +98,8 @@ class SAC(OffPolicy):
 
     @torch.no_grad()
     def goal(self, rows: Transitions, price: Tensor) -> Tensor:
-        """Return the targets of the values [B]: the reward, and the lower of the target's values of a new action, with its entropy."""
+        """Return the targets of the values [B]: the reward, and the lower of the target's values of a new action, with
+        its entropy."""
         unit, log_prob = self.policy.sample(rows.next_observation)
         after = self.target(rows.next_observation, unit).amin(0) - price * log_prob
         return torch.addcmul(rows.reward, rows.bootstrap, after)

@@ -84,7 +84,8 @@ class TD3(OffPolicy):
 
     @torch.no_grad()
     def goal(self, rows: Transitions) -> Tensor:
-        """Return the targets of the values [B]: the reward, and the lower of the target's values of the target's noisy action."""
+        """Return the targets of the values [B]: the reward, and the lower of the target's values of the target's noisy
+        action."""
         unit = self.target_policy.unit(rows.next_observation)
         limit = self.config.target_noise_limit
         blur = (self.config.target_noise * torch.randn_like(unit)).clamp(-limit, limit)

@@ -17,7 +17,8 @@ def format_checkpoint_name(
 
 
 def get_model_size(model: nn.Module) -> dict[str, Any]:
-    """Count the parameters of a model, those that are trained, and the megabytes (10^6 bytes) of parameters and buffers."""
+    """Count the parameters of a model, those that are trained, and the megabytes (10^6 bytes) of parameters and
+    buffers."""
     params = list(model.parameters())
     param_bytes = sum(p.numel() * p.element_size() for p in params)
     buffer_bytes = sum(b.numel() * b.element_size() for b in model.buffers())

@@ -1,8 +1,9 @@
-"""`.pt.slip` files: a checkpoint in the container of `slipstream.storage`. docs/checkpoint-format.md describes the bytes.
+"""`.pt.slip` files: a checkpoint in the container of `slipstream.storage`. docs/checkpoint-format.md describes the
+bytes.
 
-All tensors of a state lie in a few streams of numbers of one width. A stream is cut into chunks of 1 MiB, each one a section of
-the container, compressed on its own; so single tensors can be read, and threads share the work. A difference stores chunks
-relative to those of an earlier complete file, its base.
+All tensors of a state lie in a few streams of numbers of one width. A stream is cut into chunks of 1 MiB, each one a
+section of the container, compressed on its own; so single tensors can be read, and threads share the work. A difference
+stores chunks relative to those of an earlier complete file, its base.
 """
 
 from __future__ import annotations
@@ -403,7 +404,8 @@ class CheckpointFile:
         self.close()
 
     def _read(self, job: tuple[int, int, list[tuple[int, np.ndarray]]]) -> None:
-        """Decode chunk i of stream s and copy it to (start in chunk, bytes) pieces; one that is all of the chunk is decoded in place."""
+        """Decode chunk i of stream s and copy it to (start in chunk, bytes) pieces; one that is all of the chunk is
+        decoded in place."""
         s, i, pieces = job
         size = min(CHUNK_BYTES, self.index.streams[s].nbytes - i * CHUNK_BYTES)
         in_place = len(pieces) == 1 and pieces[0][1].size == size
@@ -449,7 +451,8 @@ class CheckpointFile:
         return stored
 
     def _open_base(self, real: Path, name: str, identity: bytes) -> CheckpointFile:
-        """Open the complete file that a difference needs: under its name, or where the saver moved it when the name was used again."""
+        """Open the complete file that a difference needs: under its name, or where the saver moved it when the name was
+        used again."""
         reasons = []
         for candidate in (real.with_name(name), real.with_name(aside_name(identity))):
             with contextlib.ExitStack() as stack:

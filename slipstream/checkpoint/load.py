@@ -1,4 +1,5 @@
-"""Opening checkpoints of any form, and finding the newest good one of a run. Also the torch forms: `.pt` and `.pt.lz4`."""
+"""Opening checkpoints of any form, and finding the newest good one of a run. Also the torch forms: `.pt` and
+`.pt.lz4`."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def load_checkpoint(
 
     Args:
         path: the file, its plain name (`c.pt` for `c.pt.slip`), or a folder, which means its `latest`.
-        keys: only these parts, as dotted paths (`["model", "optimizer.state"]`); nothing else of a `.slip` file is read.
+        keys: only these parts, as dotted paths (`["model", "optimizer.state"]`); nothing else of a `.slip` file is
+            read.
         map_location: a device for the tensors; None puts each where it was when it was saved.
         max_bytes: memory that loading may take; by default nine tenths of what is available.
 
@@ -132,7 +134,8 @@ class Newest:
 
 
 def checkpoints_of(folder: Path) -> list[Path]:
-    """The checkpoints ckpt_000123.pt… of a run, the highest iteration first; of several forms of one, the last written."""
+    """The checkpoints ckpt_000123.pt… of a run, the highest iteration first; of several forms of one, the last
+    written."""
     found = [p for p in folder.glob("ckpt_*.pt*") if number_of(p) is not None and p.is_file()]  # not *.slip.broken
     if not found:
         aside = len(list(folder.glob("ckpt_*.broken")))
@@ -154,7 +157,8 @@ def load_checked(path: Path) -> Any:
 
 
 def newest_good(folder: Path, read: Callable[[Path], Any] = load_checked) -> Newest:
-    """Find the newest checkpoint in a run's `folder` that `read` can read; a difference counts with the file it needs."""
+    """Find the newest checkpoint in a run's `folder` that `read` can read; a difference counts with the file it
+    needs."""
     broken: list[tuple[Path, str]] = []
     for path in checkpoints_of(folder):
         try:

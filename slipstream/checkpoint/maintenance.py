@@ -109,7 +109,8 @@ def _short(value: Any) -> str:
 def write_checkpoint(
     path: Path, state: Any, *, metrics: dict[str, float], step: int | None, devices: list[str] | None = None
 ) -> None:
-    """Write `state` as a complete `.slip` file in this thread; `devices` are those the tensors were first saved from."""
+    """Write `state` as a complete `.slip` file in this thread; `devices` are those the tensors were first saved
+    from."""
     tree, leaves = flatten(state)
     buffer = Staging().snapshot(leaves)
     views = buffer.layout.views
@@ -211,7 +212,8 @@ def _repair_links(folder: Path, good: list[Path], done: Repairs) -> None:
 
 
 def salvage(path: Path, out: Path | None = None) -> tuple[Path, list[str]]:
-    """Write the tensors of a damaged `.slip` file that can still be read to a new one; return it and the lost tensors."""
+    """Write the tensors of a damaged `.slip` file that can still be read to a new one; return it and the lost
+    tensors."""
     file = find_file(path)
     with CheckpointFile(file) as slip:
         index = slip.index

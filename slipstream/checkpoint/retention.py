@@ -28,7 +28,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Retention:
-    """Keep the last `keep_last`, those whose step is a multiple of `keep_every`, the best by `best_metric`, and what these need.
+    """Keep the last `keep_last`, those whose step is a multiple of `keep_every`, the best by `best_metric`, and what
+    these need.
 
     Without `keep_last` nothing is removed. Only numbered files of the same series as the one just saved are considered.
     """

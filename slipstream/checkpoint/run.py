@@ -12,7 +12,8 @@ from slipstream.storage.files import refuse_outside_links
 
 
 def find_run(path: str | PathLike[str]) -> Path:
-    """Return the run folder at `path`: the folder itself, or that of a file or folder inside it, such as a checkpoint."""
+    """Return the run folder at `path`: the folder itself, or that of a file or folder inside it, such as a
+    checkpoint."""
     path = Path(path).absolute()
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: give a run folder, or a file inside one")
@@ -25,7 +26,8 @@ def find_run(path: str | PathLike[str]) -> Path:
 
 
 def newest_state(run: Path) -> tuple[Path, Any]:
-    """Return the newest complete checkpoint of a run and its state; print which newer ones are broken, and the remedy."""
+    """Return the newest complete checkpoint of a run and its state; print which newer ones are broken, and the
+    remedy."""
     found = newest_good(run / "checkpoints")
     if found.broken:
         print(found.message(run), file=sys.stderr)

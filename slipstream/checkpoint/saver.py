@@ -41,7 +41,8 @@ class _Snapshot:
 
 
 class AsyncCheckpointSaver:
-    """Saves checkpoints beside the training. `save_async` returns once the state is copied; a thread compresses and writes it.
+    """Saves checkpoints beside the training. `save_async` returns once the state is copied; a thread compresses and
+    writes it.
 
         with AsyncCheckpointSaver(full_every=10, keep_last=5) as saver:
             saver.install_signal_handlers()
@@ -52,15 +53,16 @@ class AsyncCheckpointSaver:
                 if saver.stop_requested:
                     break
 
-    An error of the thread is raised, as CheckpointError, by the next `save_async`, `wait` or `shutdown`. That call saves
-    nothing; later ones work again once the cause is gone.
+    An error of the thread is raised, as CheckpointError, by the next `save_async`, `wait` or `shutdown`. That call
+    saves nothing; later ones work again once the cause is gone.
 
     Args:
         max_queue_size: snapshots that may wait, besides the one being written.
-        queue_policy: what `save_async` does when that many wait: "block", "drop_oldest", "keep_newest" (drop all that wait) or
-            "raise". `get_stats()` counts what was dropped.
+        queue_policy: what `save_async` does when that many wait: "block", "drop_oldest", "keep_newest" (drop all that
+            wait) or "raise". `get_stats()` counts what was dropped.
         compression_level: 0 to 16. LZ4's own scale for "lz4"; for `.slip` 0 stores raw and 1 to 9 is the fast setting.
-        full_every: write a complete file every n-th time and differences to it in between. Needs the memory of one more snapshot.
+        full_every: write a complete file every n-th time and differences to it in between. Needs the memory of one more
+            snapshot.
         moments: "int8" or "bf16" stores optimizer moments approximately (lossy, much smaller); None keeps every bit.
         keep_last, keep_every, best_metric, best_mode, links: see `Retention`.
         threads: how many compress; by default one per core, at most 4.
@@ -185,9 +187,9 @@ class AsyncCheckpointSaver:
     def install_signal_handlers(self, on_stop: Callable[[int], None] | None = None) -> None:
         """Turn the first SIGINT, SIGTERM or SIGUSR1 into `stop_requested`; a second SIGINT ends the process at once.
 
-        The handler saves nothing itself: in the middle of an update the state is neither the old nor the new one. The loop
-        reads `stop_requested` after each iteration, saves and leaves; `shutdown` finishes the queue and restores the
-        signals. `on_stop(signum)` is called at the first signal. Call this from the main thread.
+        The handler saves nothing itself: in the middle of an update the state is neither the old nor the new one. The
+        loop reads `stop_requested` after each iteration, saves and leaves; `shutdown` finishes the queue and restores
+        the signals. `on_stop(signum)` is called at the first signal. Call this from the main thread.
         """
         self._stop.install(on_stop)
 

@@ -1,4 +1,5 @@
-"""Signals that leave a resumable run: the handler only sets a flag; the training loop ends its iteration, saves and leaves."""
+"""Signals that leave a resumable run: the handler only sets a flag; the training loop ends its iteration, saves and
+leaves."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class StopFlag:
         return self.signal is not None
 
     def install(self, on_stop: Callable[[int], None] | None = None) -> None:
-        """Take over the stop signals; main thread only. `on_stop(signum)` runs at the first one, between two bytecodes."""
+        """Take over the stop signals; main thread only. `on_stop(signum)` runs at the first one, between two
+        bytecodes."""
         self._on_stop = on_stop
         for signum in STOP_SIGNALS:
             previous = signal.signal(signum, self._handle)

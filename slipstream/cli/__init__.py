@@ -1,10 +1,11 @@
 """The command line: one parser tree, and one place where errors become a sentence.
 
-A command is one module of this folder. It is imported only when it is called, so that `slipstream --help` stays fast. The module has
-`add_arguments(parser)` and `run(args) -> int`; its docstring is the help text. There are two kinds of commands:
+A command is one module of this folder. It is imported only when it is called, so that `slipstream --help` stays fast.
+The module has `add_arguments(parser)` and `run(args) -> int`; its docstring is the help text. There are two kinds of
+commands:
 
-- `key=value` commands (train, eval, demo, bench, advise, export, config): everything that is not a common flag is in `args.words`.
-  `OWN_KEYS` names the keys that the command has besides those of a training.
+- `key=value` commands (train, eval, demo, bench, advise, export, config): everything that is not a common flag is in
+  `args.words`. `OWN_KEYS` names the keys that the command has besides those of a training.
 - commands with subcommands and paths (ckpt, rollouts): `add_arguments` adds the subparsers.
 """
 
@@ -50,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        The exit code: 0 done, 1 a file is broken or different, 2 an error, 130 interrupted, 141 nobody reads the output.
+        The exit code: 0 done, 1 a file is broken or different, 2 an error, 130 interrupted, 141 nobody reads the
+        output.
     """
     _prepare_output()
     code = _run(list(sys.argv[1:] if argv is None else argv))
@@ -92,7 +94,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_subcommands(parser: argparse.ArgumentParser, doc: str | None) -> Any:
-    """Add the subparsers of a command like `ckpt`; return a function that adds one subcommand: `add(name, function, help)`."""
+    """Add the subparsers of a command like `ckpt`; return a function that adds one subcommand: `add(name, function,
+    help)`."""
     parser.description = doc
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -111,7 +114,8 @@ def add_force(parser: argparse.ArgumentParser) -> None:
 
 
 def check_output(out: str | Path | None, force: bool) -> Path | None:
-    """Return the path of a file to write, before minutes of work. Raise OSError if it cannot be written or exists already."""
+    """Return the path of a file to write, before minutes of work. Raise OSError if it cannot be written or exists
+    already."""
     if out is None:
         return None
     from slipstream.storage.files import check_writable
@@ -166,7 +170,8 @@ def _run(argv: list[str]) -> int:
 
 
 def _build_parser(chosen: str) -> tuple[Parser, argparse.ArgumentParser | None, Any]:
-    """Return the parser tree, and the parser and module of the chosen command; the arguments of the others are left out."""
+    """Return the parser tree, and the parser and module of the chosen command; the arguments of the others are left
+    out."""
     parser = Parser(prog="slipstream", add_help=False)
     for flag, text in (("--help", "list the commands"), ("--version", "print the version"), ("--debug", DEBUG_HELP)):
         parser.add_argument(flag, *(["-h"] if flag == "--help" else []), action="store_true", help=text)

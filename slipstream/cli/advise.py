@@ -2,12 +2,13 @@
 
     slipstream advise [key=value ...]                any key of `slipstream train --help`, presets too
     slipstream advise preset=demo --apply FILE       write the advice; then: slipstream train preset=demo @FILE
-    slipstream advise seconds=180                    how long it may take (60); without time a change is listed as not tried
-    slipstream advise only=collect.pipeline,compile  only these keys, with more time for each
-    slipstream advise --json                         the last line is one JSON object
+    slipstream advise seconds=180                    how long it may take (60); without time a change is listed as not
+    tried slipstream advise only=collect.pipeline,compile  only these keys, with more time for each slipstream advise
+    --json                         the last line is one JSON object
 
-Each answer names its key, the gain that is possible at most (Amdahl's law and the shares of an iteration that the learner waits),
-and the measured gain: seven to ten alternating pairs, their median and its 97.5 % interval. Changes that do not help are withdrawn.
+Each answer names its key, the gain that is possible at most (Amdahl's law and the shares of an iteration that the
+learner waits), and the measured gain: seven to ten alternating pairs, their median and its 97.5 % interval. Changes
+that do not help are withdrawn.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def closing(report: Report) -> str:
 
 
 def apply_text(report: Report, words: list[str]) -> str:
-    """Return a file for `slipstream train @FILE`. Changes of the batches are comments: faster is not yet better learning."""
+    """Return a file for `slipstream train @FILE`. Changes of the batches are comments: faster is not yet better
+    learning."""
     lines = [f"# slipstream advise {' '.join(words)}: {report.rate:,.0f} frames/s; bottleneck: {report.bottleneck}"]
     last = {finding.key: finding for finding in report.findings if finding.verdict == ADVISED}
     for key, finding in last.items():

@@ -4,8 +4,8 @@
     slipstream config preset=demo out=my.yaml                   write it to a file
     slipstream train config=my.yaml env.num_envs=64             train with it
 
-A later source wins: defaults, the task's and the algorithm's tuned settings, preset=, config= (a YAML file, or a run folder for that
-run's config), typed words. The keys are those of `slipstream train`:
+A later source wins: defaults, the task's and the algorithm's tuned settings, preset=, config= (a YAML file, or a run
+folder for that run's config), typed words. The keys are those of `slipstream train`:
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""slipstream demo: trains a policy in a small world on the CPU, flies it over maps it has never seen, and draws the result.
+"""slipstream demo: trains a policy in a small world on the CPU, flies it over maps it has never seen, and draws the
+result.
 
 slipstream demo                  about 4 minutes on two cores
-slipstream demo max_time_s=60    any key of `slipstream train` can be given; the demo's own are in its preset (preset=demo)
+slipstream demo max_time_s=60    any key of `slipstream train` can be given; the demo's own are in its preset
+(preset=demo)
 """
 
 from __future__ import annotations

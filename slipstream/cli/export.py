@@ -1,15 +1,17 @@
 """slipstream export: a policy as one file that flies without us.
 
     slipstream export checkpoint=runs/NAME --to onnx               # for onnxruntime, TensorRT, OpenVINO, ...
-    slipstream export checkpoint=navrl_checkpoint.pt --to pt2 out=policy.pt2      # a torch.export program, for torch alone
+    slipstream export checkpoint=navrl_checkpoint.pt --to pt2 out=policy.pt2      # a torch.export program, for torch
+    alone
 
   checkpoint=   ours, a run folder or NavRL's; the policy that ships with the package by default
   --to          onnx or pt2
-  out=          the file to write; by default policy.onnx in the run's folder (ckpt_000100.onnx for that checkpoint), or here
-  task=, env.*  as in its training, where the checkpoint does not say
+  out=          the file to write; by default policy.onnx in the run's folder (ckpt_000100.onnx for that checkpoint), or
+  here task=, env.*  as in its training, where the checkpoint does not say
 
-The file takes the observations that the policy reads, by name, of any batch size, and gives the action that an evaluation flies (the
-mean; the likeliest of discrete ones), scaled and masked as the env takes it. What else is worth knowing lies in the file's metadata.
+The file takes the observations that the policy reads, by name, of any batch size, and gives the action that an
+evaluation flies (the mean; the likeliest of discrete ones), scaled and masked as the env takes it. What else is worth
+knowing lies in the file's metadata.
 """
 
 from __future__ import annotations
@@ -237,7 +239,8 @@ def _difference(path: Path, to: str, policy: ActingPolicy, flown: Observation) -
 
 
 def _default_path(trained: LoadedPolicy, to: str) -> Path:
-    """In the folder of the run, under the checkpoint's own name if it is not the best one; here where it lies in no run."""
+    """In the folder of the run, under the checkpoint's own name if it is not the best one; here where it lies in no
+    run."""
     name = trained.path.name.split(".")[0]
     for folder in (trained.path.parent, trained.path.parent.parent):
         if (folder / "config.yaml").is_file():

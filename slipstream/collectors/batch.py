@@ -20,7 +20,8 @@ class OverwrittenBatchError(RuntimeError):
 
 
 class RolloutMemory:
-    """Hold T + 1 rows of every observation and value and T rows of everything else; each row is [N, ...] and contiguous.
+    """Hold T + 1 rows of every observation and value and T rows of everything else; each row is [N, ...] and
+    contiguous.
 
     Row t + 1 of an observation is the next observation of step t, so `next` needs no memory of its own.
     """
@@ -115,11 +116,13 @@ def _to_tensordict(tree: dict[str, Any], size: torch.Size, device: torch.device)
     return TensorDict(inner, batch_size=size, device=device)
 
 
-# -- batches whose memory is overwritten ---------------------------------------------------------------------------------
+# -- batches whose memory is overwritten
+# ---------------------------------------------------------------------------------
 
 
 def nested_batches(batch: TensorDict) -> list[TensorDict]:
-    """Return `batch` and the TensorDicts nested in it. Call it when the batch is handed out: the caller may add others later."""
+    """Return `batch` and the TensorDicts nested in it. Call it when the batch is handed out: the caller may add others
+    later."""
     return [
         batch, *(inner for value in batch.values() if isinstance(value, TensorDict) for inner in nested_batches(value))
     ]  # fmt: skip
@@ -159,18 +162,20 @@ def _raise_overwritten() -> NoReturn:
     )
 
 
-# -- copies --------------------------------------------------------------------------------------------------------------
+# -- copies
+# --------------------------------------------------------------------------------------------------------------
 
 
 class DeviceCopier:
     """Copy batches to `device`, each storage once, however many views share it.
 
-    The `next` observations of a batch are the memory of `observation`, one row later: copied key by key they would take twice the time
-    and memory. Copies from a CPU to a GPU use pinned memory and do not block.
+    The `next` observations of a batch are the memory of `observation`, one row later: copied key by key they would take
+    twice the time and memory. Copies from a CPU to a GPU use pinned memory and do not block.
 
     Args:
         device: where the copies are.
-        fixed: copy every batch to the memory of the first copy, so that a captured update can read it; otherwise each copy is new.
+        fixed: copy every batch to the memory of the first copy, so that a captured update can read it; otherwise each
+            copy is new.
     """
 
     def __init__(self, device: torch.device, fixed: bool = False) -> None:

@@ -1,4 +1,5 @@
-"""Compressed batches: observations kept as blocks, the same as in replay and in rollout files. A minibatch decodes only its frames."""
+"""Compressed batches: observations kept as blocks, the same as in replay and in rollout files. A minibatch decodes only
+its frames."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class CompressedFrames:
         like: frames as those that will be appended, [n, *shape]; their device is where decoded ones go.
         level: 0 keeps frames raw, 1 compresses fast, 2 to 12 smaller and slower.
         codec: a codec of docs/replay-blocks.md, or "auto".
-        group: consecutive frames that are compressed together; they get smaller, but one frame is decoded with its group.
+        group: consecutive frames that are compressed together; they get smaller, but one frame is decoded with its
+            group.
     """
 
     def __init__(self, like: Tensor, level: int = 1, codec: str = "auto", group: int = 1) -> None:
@@ -105,7 +107,8 @@ class CompressedFrames:
         return len(self._column)
 
     def to_bytes(self) -> bytes:
-        """Return everything as bytes for another process or machine: a container with the blocks as they are in memory."""
+        """Return everything as bytes for another process or machine: a container with the blocks as they are in
+        memory."""
         from slipstream.storage.container import ContainerWriter, MemoryFile
 
         file = MemoryFile()
@@ -149,8 +152,8 @@ class CompressedFrames:
 class CompressedObservations:
     """The observations of a batch [N, T], each frame once.
 
-    Row t * N + n is the observation of env n at step t, row (t + 1) * N + n its successor. Some observations may be plain tensors
-    [rows, ...]: those that were not to be compressed.
+    Row t * N + n is the observation of env n at step t, row (t + 1) * N + n its successor. Some observations may be
+    plain tensors [rows, ...]: those that were not to be compressed.
     """
 
     def __init__(self, frames: dict[str, CompressedFrames | Tensor], num_envs: int, steps: int) -> None:
@@ -170,7 +173,8 @@ class CompressedObservations:
         }
 
     def minibatches(self, order: Tensor | None, count: int, keys: Iterable[str]) -> Iterator[dict[str, Tensor]]:
-        """Yield the frames of the batch's rows in `order` (as they are for None) in `count` parts; each is decoded when its turn comes."""
+        """Yield the frames of the batch's rows in `order` (as they are for None) in `count` parts; each is decoded when
+        its turn comes."""
         rows = torch.arange(self._num_envs * self._steps) if order is None else order
         for part in rows.chunk(count):
             yield self.rows(part, keys)
@@ -183,7 +187,8 @@ class CompressedObservations:
 
 
 class CompressedBatch:
-    """A batch [N, T] with observations as blocks and everything else plain. Keys are read and written as in a TensorDict.
+    """A batch [N, T] with observations as blocks and everything else plain. Keys are read and written as in a
+    TensorDict.
 
     `batch["observation"]` gives the `CompressedObservations`.
     """
@@ -195,7 +200,8 @@ class CompressedBatch:
         self.device = plain.device
 
     def minibatch(self, indices: Tensor | Sequence[int]) -> TensorDict:
-        """Return frames `indices` [B] of the flattened batch, frame i being step i % T of env i // T; no others are decoded."""
+        """Return frames `indices` [B] of the flattened batch, frame i being step i % T of env i // T; no others are
+        decoded."""
         index = torch.as_tensor(indices, dtype=torch.int64)
         env, step = index // self.batch_size[1], index % self.batch_size[1]
         if index.numel() and (int(index.min()) < 0 or int(index.max()) >= self.batch_size.numel()):
@@ -252,7 +258,8 @@ class CompressedBatch:
         return self.raw_nbytes / self.nbytes
 
     def to(self, device: torch.device | str) -> CompressedBatch:
-        """Return the batch with plain keys on `device`; observations stay compressed on the host and are decoded to it."""
+        """Return the batch with plain keys on `device`; observations stay compressed on the host and are decoded to
+        it."""
         frames = {name: x.to(device) for name, x in self.observations.frames.items()}
         return CompressedBatch(self.plain.to(device), CompressedObservations(frames, *self.batch_size))
 
@@ -282,7 +289,8 @@ class Compressor:
         return self.join([batch])
 
     def join(self, batches: Iterable[TensorDictBase]) -> CompressedBatch:
-        """Compress batches of the same environments that follow one another as one; each may be overwritten once the next is taken."""
+        """Compress batches of the same environments that follow one another as one; each may be overwritten once the
+        next is taken."""
         if self._batches % CHOOSE_AGAIN == 0:
             self._codecs, self._hopeless = {}, set()
         self._batches += 1
@@ -332,8 +340,8 @@ class CompressedDataCollector:
     """A collector that returns the batches of another one as `CompressedBatch`.
 
     Args:
-        base_collector: its batches must be [N, T] in which the next observation of step t is the observation of step t + 1, as
-            those of slipstream's collectors are. `return_same_td=True` is best: everything is copied anyway.
+        base_collector: its batches must be [N, T] in which the next observation of step t is the observation of step t
+            + 1, as those of slipstream's collectors are. `return_same_td=True` is best: everything is copied anyway.
         compression_level: as in `CompressedFrames`.
         keys: the observations to compress, for example `["lidar"]`; all by default.
         pieces: so many batches of the base are joined to one. Only one of them is in memory uncompressed.
@@ -384,7 +392,8 @@ class CompressedDataCollector:
 
 
 def _observations(batch: TensorDictBase) -> dict[str, Tensor]:
-    """Return the observations of a batch, after a check that the next ones are the same memory or numbers one step later."""
+    """Return the observations of a batch, after a check that the next ones are the same memory or numbers one step
+    later."""
     seen = batch.get("observation", None)
     following = batch.get(("next", "observation"), None)
     if not isinstance(seen, TensorDictBase) or not isinstance(following, TensorDictBase) or batch.dim() != 2:
@@ -405,9 +414,9 @@ def _observations(batch: TensorDictBase) -> dict[str, Tensor]:
 class CompressedLidarTransform:
     """Replaces `("observation", "lidar")` of a TensorDict by `CompressedFrames` under `"lidar_compressed"`.
 
-    Frames [*batch, ...] are compressed one by one, so that any of them can be decoded alone. `inverse` restores the lidar, bit for
-    bit; `CompressedLidarInput` does so inside of a policy. This is for links and queues that are slower than compressing: within
-    one machine they are not.
+    Frames [*batch, ...] are compressed one by one, so that any of them can be decoded alone. `inverse` restores the
+    lidar, bit for bit; `CompressedLidarInput` does so inside of a policy. This is for links and queues that are slower
+    than compressing: within one machine they are not.
 
     Args:
         compression_level: as in `CompressedFrames`.
@@ -441,7 +450,8 @@ class CompressedLidarTransform:
 
 
 class CompressedLidarInput(nn.Module):
-    """The first layer of a policy: decodes compressed frames to a tensor [n, ...] on the policy's device. Tensors pass unchanged.
+    """The first layer of a policy: decodes compressed frames to a tensor [n, ...] on the policy's device. Tensors pass
+    unchanged.
 
     `nn.Sequential(CompressedLidarInput(), cnn)` reads either.
     """

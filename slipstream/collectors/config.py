@@ -13,7 +13,7 @@ PIPELINES = ("off", "on", "on_policy")
 class CollectConfig:
     """Configure how batches get from the env to the learner."""
 
-    pipeline: str = "off"  # on: collect beside the update, with weights max_staleness updates old; on_policy: only beside logging and saving
+    pipeline: str = "off"  # on: collect beside the update (weights max_staleness updates old); on_policy: only beside logging and saving
     max_staleness: int = 1  # updates between the weights that collect and those that learn
     prefetch_count: int = 2  # batches that may wait for the learner
     compress: str = "off"  # observations to keep as compressed blocks: all, or names joined by commas, such as lidar

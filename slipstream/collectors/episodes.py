@@ -15,8 +15,9 @@ _OWN_NAMES = ("count", "return", "length")
 class EpisodeStatistics:
     """Compute mean return, length and info of the episodes that ended since the last `pop`.
 
-    Unfinished episodes are carried from batch to batch. Invalid frames do not count. All sums are on the device: a few kernels per rollout
-    and one read-back per `pop`. Shapes are fixed and only own tensors are written, so `update` can be part of a captured graph.
+    Unfinished episodes are carried from batch to batch. Invalid frames do not count. All sums are on the device: a few
+    kernels per rollout and one read-back per `pop`. Shapes are fixed and only own tensors are written, so `update` can
+    be part of a captured graph.
     """
 
     def __init__(self, num_envs: int, device: torch.device | str = "cpu") -> None:
@@ -53,7 +54,8 @@ class EpisodeStatistics:
         self._running_length.masked_fill_(some_end, 0.0).add_(tail.sum(0))
 
     def pop(self) -> dict[str, float]:
-        """Return 'count' of the episodes that ended since the last pop and their means; 'count' alone if there were none."""
+        """Return 'count' of the episodes that ended since the last pop and their means; 'count' alone if there were
+        none."""
         return self.means(self.take().tolist())  # the one read-back
 
     def take(self) -> Tensor:
@@ -159,7 +161,8 @@ def split_trajectories(batch: TensorDict) -> TensorDict:
     Waits for the device, because the shape depends on the data: use it to look at trajectories, not in a hot loop.
 
     Returns:
-        A copy [num_traj, max_len], env by env, padded with zeros; `mask` is True on real frames. Invalid frames are left out.
+        A copy [num_traj, max_len], env by env, padded with zeros; `mask` is True on real frames. Invalid frames are
+        left out.
     """
     valid, done = batch["valid"], batch["done"]  # [N, T]
     continues = torch.zeros_like(valid)  # the frame before belongs to the same trajectory

@@ -1,6 +1,7 @@
 """Where a pipeline produces its items: in a background thread, or on a CUDA stream that the caller's thread feeds.
 
-Both lanes have the same methods: `allow(number)`, `take()`, `peek()`, `settle()`, `restart(number)`, `stop()`, `join()`.
+Both lanes have the same methods: `allow(number)`, `take()`, `peek()`, `settle()`, `restart(number)`, `stop()`,
+`join()`.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ class Result:
 
 
 class ThreadLane:
-    """Call `produce(1)`, `produce(2)`, ... in one thread, each once `allow(number)` was called; at most `depth` items wait.
+    """Call `produce(1)`, `produce(2)`, ... in one thread, each once `allow(number)` was called; at most `depth` items
+    wait.
 
-    After an error nothing is produced until it was taken, because later items would build on it; then the same number is produced again.
-    All methods belong to one caller thread, except `stop`.
+    After an error nothing is produced until it was taken, because later items would build on it; then the same number
+    is produced again. All methods belong to one caller thread, except `stop`.
     """
 
     def __init__(self, produce: Callable[[int], Any], depth: int, set_up: Callable[[], None] | None = None) -> None:
@@ -99,7 +101,8 @@ class ThreadLane:
         return sum(result.done() for result in self._results)
 
     def stop(self) -> None:
-        """End the thread after its current item. Waits for nothing: safe in a finaliser, in any thread, any number of times."""
+        """End the thread after its current item. Waits for nothing: safe in a finaliser, in any thread, any number of
+        times."""
         self.stopped = True
         self._worker.stop()
 
@@ -142,10 +145,11 @@ class ThreadLane:
 
 
 class StreamLane:
-    """Queue the items on a CUDA stream of their own, from the caller's thread: if a GPU does the work, a thread would only interfere.
+    """Queue the items on a CUDA stream of their own, from the caller's thread: if a GPU does the work, a thread would
+    only interfere.
 
-    `allow(number)` queues items behind everything that the caller has queued so far; later work of the caller runs beside them. `take`
-    makes the caller's stream wait for the item; the host does not wait.
+    `allow(number)` queues items behind everything that the caller has queued so far; later work of the caller runs
+    beside them. `take` makes the caller's stream wait for the item; the host does not wait.
     """
 
     def __init__(self, produce: Callable[[int], Any], device: torch.device) -> None:

@@ -1,4 +1,5 @@
-"""PipelinedDataCollector: collect the next batch and move it to the learner's device while the learner works on this one."""
+"""PipelinedDataCollector: collect the next batch and move it to the learner's device while the learner works on this
+one."""
 
 from __future__ import annotations
 
@@ -24,32 +25,36 @@ LANES = ("auto", "thread", "stream")
 
 
 class PipelinedDataCollector:
-    """Collect the batches of `base_collector` beside the learner. Which weights collect which batch does not depend on timing.
+    """Collect the batches of `base_collector` beside the learner. Which weights collect which batch does not depend on
+    timing.
 
-    Asking for a batch means that the update before it is finished: its weights are published as the version that counts finished updates.
-    Batch k is collected with version k - 1 (`on_policy=True`; it starts when that version is published) or with version
-    k - 1 - `max_staleness` (`on_policy=False`; the first batches with version 0). `publish()` says the same earlier, right after the update:
-    collecting then also runs beside logging, evaluating and saving.
+    Asking for a batch means that the update before it is finished: its weights are published as the version that counts
+    finished updates. Batch k is collected with version k - 1 (`on_policy=True`; it starts when that version is
+    published) or with version k - 1 - `max_staleness` (`on_policy=False`; the first batches with version 0).
+    `publish()` says the same earlier, right after the update: collecting then also runs beside logging, evaluating and
+    saving.
 
-    A batch has its version as `batch["policy_version"]`, int64 [N, T]; `log_prob` and `value` are of that version. If the data are older
-    than the weights that learn and the policy has a method `stamps()`, the tensors [] that it returns are stored too: an `ActorCritic`
-    returns the mean and deviation that its values are normalised with.
+    A batch has its version as `batch["policy_version"]`, int64 [N, T]; `log_prob` and `value` are of that version. If
+    the data are older than the weights that learn and the policy has a method `stamps()`, the tensors [] that it
+    returns are stored too: an `ActorCritic` returns the mean and deviation that its values are normalised with.
 
     Shutting down also shuts down the base.
 
     Args:
-        base_collector: a SyncDataCollector, whose policy acts as a copy from now on; or a TorchRL collector or any iterable of
-            TensorDicts, which is read ahead.
+        base_collector: a SyncDataCollector, whose policy acts as a copy from now on; or a TorchRL collector or any
+            iterable of TensorDicts, which is read ahead.
         device: where the batches are delivered; None leaves them where the base returns them.
         prefetch_count: batches that may wait for the learner. It bounds memory; the versions bound collecting ahead.
         on_policy: collect every batch with the newest weights.
         max_staleness: updates between the weights that collect and those that learn, otherwise.
         policy: for an iterable base: the module that learns. The base must act with a copy of it as its `policy`.
-        lane: "thread"; "stream": the caller's thread queues rollouts on a CUDA stream; "auto": stream if the env is on a GPU.
+        lane: "thread"; "stream": the caller's thread queues rollouts on a CUDA stream; "auto": stream if the env is on
+            a GPU.
         threads: CPU threads of the collecting thread; 0 for as many as the calling thread has.
         seed: of the collecting thread's random numbers; None draws one from torch's global generator.
         postproc: applied to every batch, beside the learner.
-        fixed_memory: deliver every batch in the same GPU memory, for an update that is captured as a graph (stream lane only).
+        fixed_memory: deliver every batch in the same GPU memory, for an update that is captured as a graph (stream lane
+            only).
     """
 
     def __init__(
@@ -112,7 +117,8 @@ class PipelinedDataCollector:
         return self.rollout()
 
     def iterator(self) -> Iterator[Any]:
-        """Yield batches until the base has no more. Leaving the loop early loses none: a later loop continues behind it."""
+        """Yield batches until the base has no more. Leaving the loop early loses none: a later loop continues behind
+        it."""
         while (batch := self._next()) is not None:
             yield batch
 
@@ -133,12 +139,14 @@ class PipelinedDataCollector:
             self._lane.allow(self._taken + 1 + self.staleness if self.lane == "thread" else self._taken + 1)
 
     def check(self) -> None:
-        """Raise if the last batch has invalid actions. The collecting thread checks by itself, and has raised already."""
+        """Raise if the last batch has invalid actions. The collecting thread checks by itself, and has raised
+        already."""
         if self._bad is not None and self._sync is not None and bool(self._bad):
             self._sync.check()
 
     def settle(self) -> None:
-        """Wait until nothing is collected beside the caller: before the env is used, or native code that is not reentrant."""
+        """Wait until nothing is collected beside the caller: before the env is used, or native code that is not
+        reentrant."""
         self._lane.settle()
 
     @property
@@ -350,7 +358,8 @@ def _clone(tree: Any) -> Any:
     return tree.clone() if isinstance(tree, Tensor) else tree
 
 
-# -- checks of the arguments -----------------------------------------------------------------------------------------------
+# -- checks of the arguments
+# -----------------------------------------------------------------------------------------------
 
 
 def _choose_weights(base: Any, policy: nn.Module | None, on_policy: bool) -> WeightVersions | None:

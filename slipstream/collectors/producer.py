@@ -1,4 +1,5 @@
-"""What a pipeline runs beside the learner: take over weights, collect one batch, stamp it and move it to the learner's device."""
+"""What a pipeline runs beside the learner: take over weights, collect one batch, stamp it and move it to the learner's
+device."""
 
 from __future__ import annotations
 
@@ -27,14 +28,14 @@ def version_of(number: int, staleness: int) -> int:
 class WeightVersions:
     """Keep versions of the weights of `policy`, counted from 0, and `acting`, the copy of it that acts.
 
-    The learner calls `publish`, the collector `take_over`. A version is a copy that nobody writes to, so the learner may continue at once;
-    the acting copy changes only in `take_over`. Versions are kept until `forget`.
+    The learner calls `publish`, the collector `take_over`. A version is a copy that nobody writes to, so the learner
+    may continue at once; the acting copy changes only in `take_over`. Versions are kept until `forget`.
 
     Args:
         policy: the module that learns.
         acting: the module that acts; None for a copy of `policy`.
-        direct: nothing acts between a version's `forget` and the next `publish` (on-policy): the acting copy itself holds the version,
-            and the weights are copied once instead of twice.
+        direct: nothing acts between a version's `forget` and the next `publish` (on-policy): the acting copy itself
+            holds the version, and the weights are copied once instead of twice.
     """
 
     def __init__(self, policy: nn.Module, acting: nn.Module | None = None, direct: bool = False) -> None:
@@ -185,7 +186,8 @@ class Producer(ABC):
         """Return batch `number` as the base returns it; raise `EndOfItems` if there is none."""
 
     def _stamp(self, batch: Any, version: int, policy: Any) -> None:
-        """Store the version that collected a batch, and the policy's stamps: one number for all frames, which takes no memory."""
+        """Store the version that collected a batch, and the policy's stamps: one number for all frames, which takes no
+        memory."""
         device = getattr(batch, "device", None)
         stamps = {"policy_version": torch.full((), version, dtype=torch.int64, device=device)}
         if self._staleness and callable(getattr(policy, "stamps", None)):

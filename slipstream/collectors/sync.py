@@ -27,13 +27,15 @@ class SyncDataCollector:
 
     Args:
         env: the environments.
-        policy: `policy(observation)` returns the action, or a mapping with 'action' and optionally 'log_prob' [N], 'value' [N] and other
-            tensors [N, ...], which are stored too. If it has a method `value(observation)`, that computes the value after the last frame.
+        policy: `policy(observation)` returns the action, or a mapping with 'action' and optionally 'log_prob' [N],
+            'value' [N] and other tensors [N, ...], which are stored too. If it has a method `value(observation)`, that
+            computes the value after the last frame.
         frames_per_batch: num_envs × T.
         total_frames: where iteration stops; -1 for never. Invalid frames count.
         device: where batches are delivered; None for the env's device.
-        return_same_td: True returns views of a ring of `ring_size` slots, without a copy: a batch is valid until `ring_size` more
-            have been collected, and raises `OverwrittenBatchError` afterwards. False returns a copy that the caller owns.
+        return_same_td: True returns views of a ring of `ring_size` slots, without a copy: a batch is valid until
+            `ring_size` more have been collected, and raises `OverwrittenBatchError` afterwards. False returns a copy
+            that the caller owns.
         exploration_type: how the policy acts, unless an outer `set_exploration_type` says otherwise.
         split_trajs: cut batches at episode ends, see `split_trajectories`.
         postproc: applied to every batch before it is returned.
@@ -90,8 +92,8 @@ class SyncDataCollector:
         """Collect the next batch. With `return_same_td` it is the collector's memory: clone what you keep.
 
         Args:
-            check: read back, once per batch, whether all actions were valid. A loop that reads back anyway passes False and calls
-                `check()` itself.
+            check: read back, once per batch, whether all actions were valid. A loop that reads back anyway passes False
+                and calls `check()` itself.
         """
         self._raise_if_closed()
         with torch.no_grad():
@@ -118,7 +120,8 @@ class SyncDataCollector:
         return self.iterator()
 
     def check(self) -> None:
-        """Raise `BadActionError` if the policy returned invalid actions since the last check. Env and collector stay usable."""
+        """Raise `BadActionError` if the policy returned invalid actions since the last check. Env and collector stay
+        usable."""
         self._raise_if_closed()
         if hasattr(self.env, "check"):
             self.env.check()
@@ -203,7 +206,8 @@ class SyncDataCollector:
     # -- the device work of one rollout ------------------------------------------------------------------------------
 
     def _fill(self, slot: int) -> None:
-        """Collect T steps into a slot. No host synchronisation, preallocated tensors only: a CUDA graph can capture it."""
+        """Collect T steps into a slot. No host synchronisation, preallocated tensors only: a CUDA graph can capture
+        it."""
         memory = self._slots[slot]
         torch._foreach_copy_(list(memory.observations[0].values()), list(self._observation.values()))
         for t in range(self._steps):
@@ -258,7 +262,8 @@ class SyncDataCollector:
     # -- around it ---------------------------------------------------------------------------------------------------
 
     def _reset_if_needed(self) -> None:
-        """Reset the env at the first use, and after an interrupted rollout: its state may be in the middle of a step."""
+        """Reset the env at the first use, and after an interrupted rollout: its state may be in the middle of a
+        step."""
         if self._needs_reset:
             self._set_observation(self.env.reset())
             self.episodes.restart()

@@ -1,8 +1,8 @@
 """Compose a config from dataclasses, YAML files and `key=value` words.
 
 Defaults are in the dataclasses, beside the components they configure. A later source wins: the dataclasses, the task's
-`defaults.yaml`, tuned settings of the task and the algorithm, `preset=`, `config=` files, typed words. Presets of machines and modes
-are in `slipstream/presets`; a task's own presets and tuned settings are in its folder.
+`defaults.yaml`, tuned settings of the task and the algorithm, `preset=`, `config=` files, typed words. Presets of
+machines and modes are in `slipstream/presets`; a task's own presets and tuned settings are in its folder.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def task_of_keys(overrides: Iterable[str]) -> tuple[str, str] | None:
 
 
 def help_text(command: str, overrides: Iterable[str] = ()) -> str:
-    """Return the keys of `slipstream train` or `slipstream eval` with their defaults for the task, algo and preset chosen."""
+    """Return the keys of `slipstream train` or `slipstream eval` with their defaults for the task, algo and preset
+    chosen."""
     chosen = [word for word in plain_overrides(overrides) if word.key in ("task", "algo", "preset")]
     if command == "eval":
         name = value_of("task", chosen) or registry.DEFAULT_TASK
@@ -99,7 +100,8 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(data: dict[str, Any]) -> TrainConfig:
-    """Return the training config that `to_dict` gave; names of code in it must be trusted (`registry.refuse_unregistered`)."""
+    """Return the training config that `to_dict` gave; names of code in it must be trusted
+    (`registry.refuse_unregistered`)."""
     default = _default("train", data["task"], data["algo"]["name"])
     return _build(default, _flat(default, data))
 
@@ -189,7 +191,8 @@ def _read_words(words: Iterable[Word], default: Any, command: str, task: str) ->
 
 
 def _read(word: Word, default: Any, hint: Any) -> Any:
-    """Return the value of a word for a key with this default and type. Errors show a typed value, not one out of a file."""
+    """Return the value of a word for a key with this default and type. Errors show a typed value, not one out of a
+    file."""
     key, text = word.key, word.value
     if text == "true" and type(default) in (int, float):
         flag = f"--{key.rpartition('.')[2].replace('_', '-')}"

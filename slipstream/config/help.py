@@ -1,4 +1,5 @@
-"""Which keys can be set: their names, defaults and help, the nearest one to a wrong one, and the errors that name it."""
+"""Which keys can be set: their names, defaults and help, the nearest one to a wrong one, and the errors that name
+it."""
 
 from __future__ import annotations
 

@@ -67,8 +67,9 @@ class Word(str):
 def plain_overrides(words: Iterable[str]) -> list[Word]:
     """Return what was typed as `key=value` words under their own names.
 
-    `--num-envs 256` and `num_envs=256` become `env.num_envs=256`. `@FILE` stands for the words in a file, one per line, as
-    `slipstream advise --apply FILE` writes it. `config=FILE` stands for the settings in a YAML file; they come before typed words.
+    `--num-envs 256` and `num_envs=256` become `env.num_envs=256`. `@FILE` stands for the words in a file, one per line,
+    as `slipstream advise --apply FILE` writes it. `config=FILE` stands for the settings in a YAML file; they come
+    before typed words.
     """
     typed = list(_as_words(words))
     files = [line for word in typed if word.key == "config" for line in yaml_words(Path(word.value))]
@@ -161,7 +162,8 @@ def parse_value(text: str) -> Any:
 
 
 def yaml_words(path: Path) -> list[Word]:
-    """Return the settings of a YAML file, or of a run folder, as words. Errors name the line, never what the file holds."""
+    """Return the settings of a YAML file, or of a run folder, as words. Errors name the line, never what the file
+    holds."""
     path = path / "config.yaml" if path.is_dir() else path
     try:
         root = yaml.compose(_text_of(path, "config="), Loader)

@@ -1,8 +1,8 @@
 """Find tasks, algorithms, collectors and config sections by name.
 
 A name is built in (its module is imported when it is first asked for), added by an installed package (entry points), or
-`package.module:Class`. The last form runs the user's code, so it is for what the user types: names that come out of a checkpoint
-or a run folder pass `refuse_unregistered` first.
+`package.module:Class`. The last form runs the user's code, so it is for what the user types: names that come out of a
+checkpoint or a run folder pass `refuse_unregistered` first.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def task_folders() -> Iterator[tuple[str, Path]]:
 
 
 def load(target: str, asked: str) -> Any:
-    """Import `module:attribute`, None if the module has no such attribute; `asked` is what the error message begins with."""
+    """Import `module:attribute`, None if the module has no such attribute; `asked` is what the error message begins
+    with."""
     module_name, _, attribute = target.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` would: modules of the current folder
@@ -143,7 +144,8 @@ def built(kind: type[Any], **given: Any) -> Any:
 
 
 def unregistered_names(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return every `package.module:Class` in a config by its dotted key: code that is neither built in nor registered."""
+    """Return every `package.module:Class` in a config by its dotted key: code that is neither built in nor
+    registered."""
     found: dict[str, str] = {}
 
     def walk(value: Any, key: str) -> None:
@@ -166,7 +168,8 @@ def refuse_unregistered(config: Mapping[str, Any], typed: Iterable[str], source:
 
     Args:
         config: The config, or some of its sections.
-        typed: What the user typed; a name that appears in it is trusted, and so is one that this process was given before.
+        typed: What the user typed; a name that appears in it is trusted, and so is one that this process was given
+            before.
         source: The file or run folder the config came from.
     """
     trusted = _trusted | set(_IMPORTABLE.findall(" ".join(typed)))

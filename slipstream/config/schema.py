@@ -1,7 +1,8 @@
 """The configs of `slipstream train` and `slipstream eval`.
 
-A component's config class is beside the component. The sections `env`, `model`, `algo` and `collect` are found through the
-registry, so that this module imports none of them. A task may add sections by a subclass of these classes (see `tasks.base.Task`).
+A component's config class is beside the component. The sections `env`, `model`, `algo` and `collect` are found through
+the registry, so that this module imports none of them. A task may add sections by a subclass of these classes (see
+`tasks.base.Task`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ class UnfitError(ValueError):
 
 
 def type_hints(kind: Any) -> dict[str, Any]:
-    """Return the declared type of each field of a dataclass; the type of its default if the annotation cannot be read."""
+    """Return the declared type of each field of a dataclass; the type of its default if the annotation cannot be
+    read."""
     try:
         return get_type_hints(kind)
     except (NameError, TypeError):

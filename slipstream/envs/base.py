@@ -1,8 +1,8 @@
 """TensorEnv: the contract between an environment and everything that learns from it.
 
-Auto-reset happens on the next step. The record that ends an episode holds its final observation; the following step ignores the
-action, resets that environment, and is marked `valid=False`. So the observation at t + 1 is always the next observation of step t,
-sensing runs once per step with fixed shapes, and nothing is stored twice.
+Auto-reset happens on the next step. The record that ends an episode holds its final observation; the following step
+ignores the action, resets that environment, and is marked `valid=False`. So the observation at t + 1 is always the next
+observation of step t, sensing runs once per step with fixed shapes, and nothing is stored twice.
 """
 
 from __future__ import annotations
@@ -52,18 +52,19 @@ class BadActionError(ValueError):
 class TensorEnv(ABC):
     """N environments as batched tensors on one device.
 
-    A subclass sets `observation_spec` and `action_spec`, and implements four methods, each over all N environments with fixed shapes
-    and without host synchronisation:
+    A subclass sets `observation_spec` and `action_spec`, and implements four methods, each over all N environments with
+    fixed shapes and without host synchronisation:
 
-    - `_reset(mask)`: start a new episode where `mask` is True, leave the others unchanged (`torch.where`, `Tensor.copy_`);
+    - `_reset(mask)`: start a new episode where `mask` is True, leave the others unchanged (`torch.where`,
+      `Tensor.copy_`);
     - `_advance(action)`: move every environment by one step;
     - `_observe()`: return the observation of the present state, a dict of [N, ...] tensors;
     - `_outcome()`: return reward and ends of the last step.
 
     An env that does a step and resets in one pass may override `_transition` instead of the first two.
 
-    The constructor of a subclass takes (num_envs, device, seed, config); `Config` is the dataclass of its settings, which become the
-    keys `env.*` of `slipstream train`.
+    The constructor of a subclass takes (num_envs, device, seed, config); `Config` is the dataclass of its settings,
+    which become the keys `env.*` of `slipstream train`.
 
     Args:
         num_envs: the number of environments N.
@@ -139,7 +140,8 @@ class TensorEnv(ABC):
         return StepRecord(observation, reward, terminated, truncated, valid, outcome.info)
 
     def check(self) -> None:
-        """Raise BadActionError if an action since the last check was bad. Synchronises with the device: call it once per iteration."""
+        """Raise BadActionError if an action since the last check was bad. Synchronises with the device: call it once
+        per iteration."""
         bad = self._bad_action.nonzero().flatten().tolist()
         if bad:
             self._bad_action.zero_()

@@ -1,7 +1,8 @@
 """Log probability and entropy of Beta distributions in one Triton kernel, and both gradients in another.
 
-Plain PyTorch needs about thirty kernels; those of digamma and trigamma are slow. Here the three special functions are Stirling's series
-after a shift by six: exact to float32 rounding for arguments from 1 on, and the parameters are above 1.
+Plain PyTorch needs about thirty kernels; those of digamma and trigamma are slow. Here the three special functions are
+Stirling's series after a shift by six: exact to float32 rounding for arguments from 1 on, and the parameters are above
+1.
 """
 
 from __future__ import annotations

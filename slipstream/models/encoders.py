@@ -35,7 +35,8 @@ class Encoder(nn.Module):
 
 
 class NavRLEncoder(Encoder):
-    """NavRL's network up to its heads: a small CNN for the LiDAR image, an MLP for moving obstacles, a trunk for all."""
+    """NavRL's network up to its heads: a small CNN for the LiDAR image, an MLP for moving obstacles, a trunk for
+    all."""
 
     keys = NAVRL_KEYS
 
@@ -138,7 +139,8 @@ def _module_name(key: str) -> str:
     return "obs_" + key.replace(".", "/")
 
 
-# -- convolutions of small images as dense matrix products, for GPUs -----------------------------------------------------
+# -- convolutions of small images as dense matrix products, for GPUs
+# -----------------------------------------------------
 
 
 class _Spread(torch.autograd.Function):
@@ -157,10 +159,11 @@ class _Spread(torch.autograd.Function):
 
 
 class DenseConv2d(nn.Conv2d):
-    """`nn.Conv2d` for images of a fixed size, computed as one matrix product on CUDA. Weights and results are the convolution's.
+    """`nn.Conv2d` for images of a fixed size, computed as one matrix product on CUDA. Weights and results are the
+    convolution's.
 
-    cuDNN's kernels for 1 to 16 channels take most of an update. The matrix product costs seven times the arithmetic and a fraction of the
-    time, because tensor cores do it.
+    cuDNN's kernels for 1 to 16 channels take most of an update. The matrix product costs seven times the arithmetic and
+    a fraction of the time, because tensor cores do it.
     """
 
     _index: Tensor
@@ -170,7 +173,8 @@ class DenseConv2d(nn.Conv2d):
         super().__init__(*args, **kwargs)
         self.image = image  # height, width
         n = self.weight.numel()
-        # The convolution itself shows which weight is where: its weights are their own numbers, its inputs single pixels.
+        # The convolution itself shows which weight is where: its weights are their own numbers, its inputs single
+        # pixels.
         pixels = self.in_channels * image[0] * image[1]
         with torch.no_grad():
             numbers = torch.arange(1, n + 1, dtype=torch.float64).view_as(self.weight)

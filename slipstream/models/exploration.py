@@ -1,4 +1,5 @@
-"""How a policy chooses its actions: sampled or deterministic, and from which random generator. Models read it, collectors set it."""
+"""How a policy chooses its actions: sampled or deterministic, and from which random generator. Models read it,
+collectors set it."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def set_exploration_type(type: ExplorationType) -> Iterator[None]:
         _current.type = outer
 
 
-# -- random numbers: two threads that draw from torch's global generator would disturb each other ------------------------
+# -- random numbers: two threads that draw from torch's global generator would disturb each other
+# ------------------------
 
 
 def sampling_generator() -> Generator | None:

@@ -147,14 +147,15 @@ class GaussianHead(Head):
 class HybridHead(Head):
     """Real components, each a Beta distribution scaled to its own bounds, then switches (0 or 1), each a Bernoulli.
 
-    Where the mask is 0 a switch is off with probability 1: it adds nothing to log probability and entropy, and does not learn.
+    Where the mask is 0 a switch is off with probability 1: it adds nothing to log probability and entropy, and does not
+    learn.
     """
 
-    # A switch is decided at every step: one that is on with probability 0.1 turns on after about ten. With a threshold of 0.5 it would stay
-    # off: 0.38 of 200 duels were won with 0.5, 0.78 with 0.1, 0.81 with sampled switches.
+    # A switch is decided at every step: one that is on with probability 0.1 turns on after about ten. With a threshold
+    # of 0.5 it would stay off: 0.38 of 200 duels were won with 0.5, 0.78 with 0.1, 0.81 with sampled switches.
     ON_FROM = 0.1
-    # A switch that starts at probability 0.5 is used at once: all missiles are gone in the first seconds, and the policy never sees that
-    # they are worth more later.
+    # A switch that starts at probability 0.5 is used at once: all missiles are gone in the first seconds, and the
+    # policy never sees that they are worth more later.
     FIRST_LOGIT = -4.0
 
     low: Tensor
@@ -185,7 +186,8 @@ class HybridHead(Head):
         return self._joined(self.beta.sample((alpha, beta)), on * works)
 
     def mean(self, parameters: Parameters) -> Tensor:
-        """Return the expected real components and the switches that are on with a probability of at least `ON_FROM` [N, dims]."""
+        """Return the expected real components and the switches that are on with a probability of at least `ON_FROM` [N,
+        dims]."""
         alpha, beta, logits, works = parameters
         return self._joined(self.beta.mean((alpha, beta)), (logits.sigmoid() >= self.ON_FROM).to(logits.dtype) * works)
 

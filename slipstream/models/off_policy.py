@@ -27,8 +27,8 @@ LOG_STD_LIMITS = (-20.0, 2.0)  # of the squashed Gaussian
 class ExploringPolicy(nn.Module, ABC):
     """Act on an observation, as `exploration_type()` says.
 
-    When exploring, a share of the actions, `random_share` (a tensor, so that a captured rollout reads changes), is drawn uniformly from
-    all actions: 1 in the warm-up, later DQN's epsilon.
+    When exploring, a share of the actions, `random_share` (a tensor, so that a captured rollout reads changes), is
+    drawn uniformly from all actions: 1 in the warm-up, later DQN's epsilon.
     """
 
     random_share: Tensor
@@ -191,7 +191,8 @@ class DeterministicPolicy(BoxPolicy):
 
 
 class Critics(nn.Module):
-    """Compute `count` values of an observation and an action. Layers before the trunk (`model.part`, images) are shared."""
+    """Compute `count` values of an observation and an action. Layers before the trunk (`model.part`, images) are
+    shared."""
 
     def __init__(self, observation_spec: Specs, dims: int, config: ModelConfig | None = None, count: int = 2) -> None:
         super().__init__()
@@ -200,7 +201,8 @@ class Critics(nn.Module):
         self.trunks = EnsembleMLP(count, self.encoder.width + dims, config.trunk, config.layer_norm)
 
     def forward(self, observation: Observation, unit: Tensor, count: int | None = None) -> Tensor:
-        """Return values [count, N] of actions [N, dims] in units of the box, by the first `count` critics (default: all)."""
+        """Return values [count, N] of actions [N, dims] in units of the box, by the first `count` critics (default:
+        all)."""
         return self.trunks(torch.cat((self.encoder(observation), unit), -1), count)
 
 

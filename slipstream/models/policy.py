@@ -35,7 +35,8 @@ class ModelConfig:
 
 
 class ValueNorm(nn.Module):
-    """Normalise returns by their running mean and deviation, so that the critic learns numbers near 1 for any reward scale.
+    """Normalise returns by their running mean and deviation, so that the critic learns numbers near 1 for any reward
+    scale.
 
     Exponential averages with bias correction (β 0.995, as NavRL), in buffers, so they are part of the checkpoint.
     """
@@ -104,7 +105,8 @@ class ActorCritic(nn.Module):
         return self.encoder.keys if mask is None or mask in self.encoder.keys else (*self.encoder.keys, mask)
 
     def distribution(self, features: Tensor, observation: Observation) -> Parameters:
-        """Return the parameters of the action distribution; the observation holds the action mask, if the head needs one."""
+        """Return the parameters of the action distribution; the observation holds the action mask, if the head needs
+        one."""
         mask = self.actor.mask
         return self.actor(features) if mask is None else self.actor(features, observation[mask])
 

@@ -1,4 +1,5 @@
-"""A copy of a policy for acting: what depends only on the weights is computed once per rollout instead of in every step."""
+"""A copy of a policy for acting: what depends only on the weights is computed once per rollout instead of in every
+step."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from slipstream.models.policy import ActorCritic
 
 
 class RolloutCopy(nn.Module):
-    """Act as `policy` did at the last `refresh`: convolutions are stored as matrices, and with `bf16` the encoder's weights in bf16.
+    """Act as `policy` did at the last `refresh`: convolutions are stored as matrices, and with `bf16` the encoder's
+    weights in bf16.
 
     The outputs are the policy's own. `refresh` writes in place, so it can be part of a captured rollout.
 

@@ -1,8 +1,11 @@
-"""Advisor: propose changes to a configuration, bound their gain, measure each against the present state, keep what is faster.
+"""Advisor: propose changes to a configuration, bound their gain, measure each against the present state, keep what is
+faster.
 
-It knows nothing of training. A probe opens and runs a configuration; questions propose the changes. For a loop of your own, write both:
+It knows nothing of training. A probe opens and runs a configuration; questions propose the changes. For a loop of your
+own, write both:
 
-    Advisor(probe, [Question("more workers?", "workers", lambda s: Proposal(2 * s.settings("workers"), 2.0, "cores are idle"))]).advise()
+    Advisor(probe, [Question("more workers?", "workers", lambda s: Proposal(2 * s.settings("workers"), 2.0, "cores are
+    idle"))]).advise()
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ PROFILE_RUNS = 3  # before any change
 RUN_S = 1.0  # the longest run: more time answers more questions
 REPEATS = 3  # how often a question with `again` may be answered with yes
 
-# Questions are asked in this order: changes of speed alone; changes of the batches, since faster is not yet better learning; and
-# questions that measure by themselves and return a finding.
+# Questions are asked in this order: changes of speed alone; changes of the batches, since faster is not yet better
+# learning; and questions that measure by themselves and return a finding.
 STAGES = "speed", "batches", "late"
 ADVISED, WITHDRAWN, NOT_TRIED, KEEP = "advised", "withdrawn", "not tried", "keep"
 
@@ -123,7 +126,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Question:
-    """One key and what to ask about it. `propose` returns a change to measure, a reason to keep the value, or a finding."""
+    """One key and what to ask about it. `propose` returns a change to measure, a reason to keep the value, or a
+    finding."""
 
     text: str
     key: str
@@ -162,9 +166,10 @@ class Report:
 class Advisor:
     """Answer questions about a configuration by measuring.
 
-    Each change runs in alternating pairs with the present state. It is advised if the interval of the gain is above 1 and the median
-    is at least 1.02; then it becomes the present state. If time is short, the most promising changes get it; among those that have
-    time, the ones that set up quickly run first, because each later trial repeats the set-up of all advice before it.
+    Each change runs in alternating pairs with the present state. It is advised if the interval of the gain is above 1
+    and the median is at least 1.02; then it becomes the present state. If time is short, the most promising changes get
+    it; among those that have time, the ones that set up quickly run first, because each later trial repeats the set-up
+    of all advice before it.
 
     Args:
         probe: Opens configurations.
@@ -294,7 +299,8 @@ class Advisor:
         return finding
 
     def _measure_together(self, findings: list[Finding], set_up_s: float) -> Gain | None:
-        """Compare all advice with the original configuration, if time is left; the gain of a single advice is its own."""
+        """Compare all advice with the original configuration, if time is left; the gain of a single advice is its
+        own."""
         gains = [finding.gain for finding in findings if finding.verdict == ADVISED and finding.gain]
         if len(gains) < 2:
             return gains[0] if gains else None
@@ -341,7 +347,8 @@ class Advisor:
         return lambda done: PAIRS if 2 * (PAIRS - done) * self._mean_run_s <= self._left_s() - kept_s else MIN_PAIRS
 
     def _estimate_s(self, worth: Sequence[tuple[Question, Proposal]]) -> float:
-        """Return about how long all changes would take with all pairs and runs of RUN_S; log it if it is more than given."""
+        """Return about how long all changes would take with all pairs and runs of RUN_S; log it if it is more than
+        given."""
         set_ups = [question.set_up_s for question, _ in worth]
         set_ups += [
             max(set_ups, default=0.0) for q in self.questions if q.stage == "batches" and q not in [w for w, _ in worth]
@@ -381,7 +388,8 @@ def compare_alternating(
     pairs: Callable[[int], int] = lambda done: PAIRS,
     floor: float | None = None,
 ) -> Gain:
-    """Measure the gain in rate of `second` over `first`. Each runs once per pair, in changing order, so that a drift hits both.
+    """Measure the gain in rate of `second` over `first`. Each runs once per pair, in changing order, so that a drift
+    hits both.
 
     Args:
         first, second: Run once and return a rate.
@@ -401,7 +409,8 @@ def compare_alternating(
 
 
 def gain_of(ratios: Sequence[float]) -> Gain:
-    """Return the gain of the pairs' ratios. Its interval ends at measured ratios, so it holds for noise of any distribution."""
+    """Return the gain of the pairs' ratios. Its interval ends at measured ratios, so it holds for noise of any
+    distribution."""
     ordered, outside = sorted(ratios), _outside(len(ratios))
     return Gain(statistics.median(ordered), ordered[outside], ordered[-1 - outside], len(ordered))
 

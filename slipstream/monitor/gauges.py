@@ -68,7 +68,8 @@ def find_leak(
 ) -> Leak | None:
     """Return a Leak if the values after the warm-up rise steadily and by more than `floor` and `share` of their level.
 
-    Steadily: by the Mann-Kendall test, and from each fifth of the window to the next. An allocator's steps at the start, a
+    Steadily: by the Mann-Kendall test, and from each fifth of the window to the next. An allocator's steps at the
+        start, a
     first evaluation in the middle and noise are not leaks.
     """
     skip = int(WARM_UP * len(values))

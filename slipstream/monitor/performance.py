@@ -60,15 +60,15 @@ class PerformanceMonitor:
             monitor.tick(frames=batch.numel())
         print(monitor.get_summary())
 
-    Timers nest, and an inner timer's time is also part of the outer one's: name it "outer/inner" so that readers can tell.
-    On CUDA a timer measures the time to launch the work; `timer(name, device=...)` also measures the device's own time,
-    as "name/device", without synchronising.
+    Timers nest, and an inner timer's time is also part of the outer one's: name it "outer/inner" so that readers can
+    tell. On CUDA a timer measures the time to launch the work; `timer(name, device=...)` also measures the device's own
+    time, as "name/device", without synchronising.
 
     Args:
         history: Durations kept per name, the largest useful `window`.
         clock: Returns seconds.
-        work: Stages in which the learner does its own work; all other stages are waits for it (`get_exposed`). The learner
-            is the thread that creates the monitor or calls `bind_learner()`.
+        work: Stages in which the learner does its own work; all other stages are waits for it (`get_exposed`). The
+            learner is the thread that creates the monitor or calls `bind_learner()`.
         enabled: False turns timers, ticks and waits into no-ops; may be changed at any time.
         events: Creates the device's events; for tests.
     """
@@ -202,7 +202,8 @@ class PerformanceMonitor:
     def store(self, name: str, read: Read, of: str = "rss_mb") -> None:
         """Add a gauge of memory that is expected to grow, such as a replay buffer's.
 
-        `read()` returns the current size in the unit of the gauge `of`; it is subtracted from that gauge in the leak check.
+        `read()` returns the current size in the unit of the gauge `of`; it is subtracted from that gauge in the leak
+        check.
         """
         self.gauge(name, read)
         self.gauges.parts.setdefault(of, set()).add(name)
@@ -214,7 +215,8 @@ class PerformanceMonitor:
     # -- results -----------------------------------------------------------------------------------------------------
 
     def get_stats(self, window: int = 100) -> dict[str, dict[str, float]]:
-        """Return per name, in ms: mean, std, min, max, p50, p90, p99, last of the last `window` calls; count and total of all."""
+        """Return per name, in ms: mean, std, min, max, p50, p90, p99, last of the last `window` calls; count and total
+        of all."""
         self._check_window(window)
         began = self.clock()
         self._collect_device_times()
@@ -229,11 +231,12 @@ class PerformanceMonitor:
         return found
 
     def get_exposed(self, window: int = 100) -> dict[str, dict[str, float]]:
-        """Return per stage how long the learner waited for it: `ms` per iteration and `share` of it, over `window` ticks.
+        """Return per stage how long the learner waited for it: `ms` per iteration and `share` of it, over `window`
+        ticks.
 
         The learner's own work (`work`) is not exposed. All other stages of its thread are; a stage of another thread is
-        exposed only during `wait(name)`. Where `timer(..., device=...)` times a device, that device is the learner: its time
-        in other stages is exposed, and its idle time as "host". Uncovered time is "other".
+        exposed only during `wait(name)`. Where `timer(..., device=...)` times a device, that device is the learner: its
+        time in other stages is exposed, and its idle time as "host". Uncovered time is "other".
         """
         self._check_window(window)
         self._collect_device_times()
@@ -296,8 +299,8 @@ class PerformanceMonitor:
     def metrics(self, window: int = 100, stats: Mapping[str, Mapping[str, float]] | None = None) -> dict[str, float]:
         """Return numbers for a log, once per iteration.
 
-        The mean of each timer every time; at most once per second, from the second tick on, also percentiles, exposed waits,
-        rates, gauges and overhead. `stats` is the result of `get_stats`, if it was called anyway.
+        The mean of each timer every time; at most once per second, from the second tick on, also percentiles, exposed
+        waits, rates, gauges and overhead. `stats` is the result of `get_stats`, if it was called anyway.
         """
         stats = self.get_stats(window) if stats is None else stats
         found = {name: s["mean"] for name, s in stats.items()}
@@ -313,7 +316,8 @@ class PerformanceMonitor:
         return found | {"overhead": self.overhead()["share"]}
 
     def overhead(self) -> dict[str, float]:
-        """Return the monitor's own cost: `timer_us` measured here, `timers` and `ms` per iteration, `share` of all time.
+        """Return the monitor's own cost: `timer_us` measured here, `timers` and `ms` per iteration, `share` of all
+        time.
 
         Without ticks, `timers` and `ms` are totals.
         """

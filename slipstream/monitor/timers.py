@@ -143,8 +143,8 @@ class Event(Protocol):
 class DeviceTimers:
     """Pairs of CUDA events that are recorded now and read once the device has reached them. Nothing waits for them.
 
-    `begin` and `end` may be called from any thread, `collect` only from the learner's: an event must not be queried while
-    a CUDA graph is captured in any thread, and the learner's thread knows when it captures.
+    `begin` and `end` may be called from any thread, `collect` only from the learner's: an event must not be queried
+    while a CUDA graph is captured in any thread, and the learner's thread knows when it captures.
 
     Args:
         report: Called with (name, milliseconds, whether no other timer enclosed it).

@@ -1,4 +1,5 @@
-"""The memory of batches, which is used again as soon as nobody holds a tensor of it; and batches sampled ahead of time."""
+"""The memory of batches, which is used again as soon as nobody holds a tensor of it; and batches sampled ahead of
+time."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Slot:
 
 
 class BatchPool:
-    """Slots by batch shape. A batch belongs to its holder while any tensor of it lives; then its memory is used again."""
+    """Slots by batch shape. A batch belongs to its holder while any tensor of it lives; then its memory is used
+    again."""
 
     def __init__(self, pinned: bool = False, max_slots: int = 16) -> None:
         self._pinned = pinned

@@ -23,9 +23,9 @@ from slipstream.storage.schema import Schema, as_key
 class ReplayBuffer:
     """Holds the newest steps, `capacity` of them or `capacity_bytes` of memory; the oldest episodes leave first.
 
-    `extend(batch)` takes a collector's [N, T] batches, `add(episode)` complete episodes; `sample` returns batches on `device`.
-    The memory of a batch is yours while you hold any tensor of it, and is used again afterwards. Any number of threads may
-    add and sample at once.
+    `extend(batch)` takes a collector's [N, T] batches, `add(episode)` complete episodes; `sample` returns batches on
+    `device`. The memory of a batch is yours while you hold any tensor of it, and is used again afterwards. Any number
+    of threads may add and sample at once.
 
     Args:
         capacity: steps; give this or `capacity_bytes`.
@@ -33,8 +33,8 @@ class ReplayBuffer:
         device: of the batches.
         codec: for all keys, or a dict by key (a name, or a tuple for nested ones): see docs/replay-blocks.md.
         group: frames that are compressed together, for all keys or by key.
-        storage: "cpu": compressed blocks in memory; "cuda": a raw ring on the GPU, for environments that run there; "ring": a
-            raw ring on `device`.
+        storage: "cpu": compressed blocks in memory; "cuda": a raw ring on the GPU, for environments that run there;
+            "ring": a raw ring on `device`.
         sampler: "uniform", "without_replacement", "prioritized", or a `Sampler`.
         seed: of the sampler.
         keys: top-level names to keep; None keeps what a learner needs (of an episode, everything).
@@ -103,10 +103,11 @@ class ReplayBuffer:
     # adding
 
     def extend(self, batch: Any, stream: int | str = 0) -> None:
-        """Add a [N, T] batch: ("observation", name), action, reward, terminated, truncated, valid, ("next", "observation", name).
+        """Add a [N, T] batch: ("observation", name), action, reward, terminated, truncated, valid, ("next",
+        "observation", name).
 
-        Environment n continues where environment n of the last batch stopped, if its observation is the expected one. Frames
-        that are not `valid` are kept as final observations only.
+        Environment n continues where environment n of the last batch stopped, if its observation is the expected one.
+        Frames that are not `valid` are kept as final observations only.
 
         Args:
             batch: a TensorDict or nested dict of tensors [N, T, ...].
@@ -116,9 +117,11 @@ class ReplayBuffer:
         self._storage.extend(batch, stream)
 
     def add(self, episode: Mapping[Any, Any]) -> None:
-        """Add a complete episode: every key [L, ...], and the next observations as `next_K`, ("next", K) or row L + 1 of K.
+        """Add a complete episode: every key [L, ...], and the next observations as `next_K`, ("next", K) or row L + 1
+        of K.
 
-        If `next_K` is K shifted by one, only its last row is kept. An episode longer than the capacity loses its beginning.
+        If `next_K` is K shifted by one, only its last row is kept. An episode longer than the capacity loses its
+        beginning.
         """
         self._check_open()
         self._storage.add(episode)
@@ -126,19 +129,22 @@ class ReplayBuffer:
     # sampling
 
     def sample(self, batch_size: int, n_step: int = 1, gamma: float = 0.99) -> TensorDict:
-        """Return [B] steps: their keys, ("next", ...) observations, "index" (step numbers), "discount", and "weight" if prioritised.
+        """Return [B] steps: their keys, ("next", ...) observations, "index" (step numbers), "discount", and "weight" if
+        prioritised.
 
-        With n_step > 1 "reward" is the discounted sum of up to n rewards, and the next observations, `terminated` and `truncated`
-        are those n steps later, fewer if the episode ends. "discount" is gamma to the number of steps, 0 after a termination: the
-        target is reward + discount * value(next).
+        With n_step > 1 "reward" is the discounted sum of up to n rewards, and the next observations, `terminated` and
+        `truncated` are those n steps later, fewer if the episode ends. "discount" is gamma to the number of steps, 0
+        after a termination: the target is reward + discount * value(next).
         """
         self._check_batch(batch_size, n_step)
         return self._storage.sample(batch_size, n_step, gamma)
 
     def sample_slices(self, batch_size: int, length: int, burn_in: int = 0) -> TensorDict:
-        """Return [B, burn_in + length] consecutive steps of one episode each, "mask" False (and zeros) where there is none.
+        """Return [B, burn_in + length] consecutive steps of one episode each, "mask" False (and zeros) where there is
+        none.
 
-        Step `burn_in` of a slice is drawn as in `sample`; the `burn_in` steps before it, and those after it, come with it.
+        Step `burn_in` of a slice is drawn as in `sample`; the `burn_in` steps before it, and those after it, come with
+        it.
         """
         self._check_batch(batch_size)
         if length < 1 or burn_in < 0:
@@ -146,7 +152,8 @@ class ReplayBuffer:
         return self._storage.sample_slices(batch_size, length, burn_in)
 
     def sample_episodes(self, k: int) -> TensorDict:
-        """Return [k, longest] complete episodes, each with the same probability, "mask" False (and zeros) after their ends."""
+        """Return [k, longest] complete episodes, each with the same probability, "mask" False (and zeros) after their
+        ends."""
         self._check_batch(k)
         return self._storage.sample_episodes(k)
 
@@ -163,7 +170,8 @@ class ReplayBuffer:
     def prefetch(
         self, batch_size: int, depth: int = 2, device: torch.device | str | None = None, **how: Any
     ) -> Prefetcher:
-        """Return an endless iterator of `sample(batch_size, **how)` on `device`, which a thread samples `depth` batches ahead.
+        """Return an endless iterator of `sample(batch_size, **how)` on `device`, which a thread samples `depth` batches
+        ahead.
 
         Use it in a `with` block, or close it; closing the buffer closes it too.
         """
@@ -185,7 +193,8 @@ class ReplayBuffer:
 
         Args:
             folder: of the save.
-            recover: look for complete files instead of trusting the list of the last save, after a crash or on a bad disk.
+            recover: look for complete files instead of trusting the list of the last save, after a crash or on a bad
+                disk.
 
         Raises:
             DamagedFileError: if a file is damaged; the message names it. The contents are unchanged then.
@@ -224,7 +233,8 @@ class ReplayBuffer:
         return self._storage.stats()
 
     def close(self) -> None:
-        """End the background work and free the memory; raise errors of the background. Batches that you hold stay valid."""
+        """End the background work and free the memory; raise errors of the background. Batches that you hold stay
+        valid."""
         if self._closed:
             return
         self._closed = True

@@ -1,8 +1,9 @@
-"""Frames on a device, [slots, N, ...] time-major, and the list of those that may be sampled; nothing here waits for the device.
+"""Frames on a device, [slots, N, ...] time-major, and the list of those that may be sampled; nothing here waits for the
+device.
 
-Frame t of an environment is in slot t % slots, its successor in the next slot. The slot after the newest frame holds the pending
-observation. The list gives steps their numbers: step s is the frame in place s % places, for head <= s < tail, and head and tail
-are counters on the device. So sampling is one look-up, whatever was invalid or evicted.
+Frame t of an environment is in slot t % slots, its successor in the next slot. The slot after the newest frame holds
+the pending observation. The list gives steps their numbers: step s is the frame in place s % places, for head <= s <
+tail, and head and tail are counters on the device. So sampling is one look-up, whatever was invalid or evicted.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class FrameRing:
     def slots_for(
         kept: Mapping[Key, Tensor], number: int, steps: int | None, nbytes: int | None, prioritized: bool
     ) -> int:
-        """Slots for at most `steps` steps, or `nbytes` of memory: two more than are drawn, the newest frame and the pending one."""
+        """Slots for at most `steps` steps, or `nbytes` of memory: two more than are drawn, the newest frame and the
+        pending one."""
         if steps is not None:
             if steps < number:
                 raise ValueError(
@@ -106,7 +108,8 @@ class FrameRing:
     # writing
 
     def write(self, batch: Frames, alpha: float) -> None:
-        """Add the frames; the newest of each environment joins the list with the next batch, when it is known to continue."""
+        """Add the frames; the newest of each environment joins the list with the next batch, when it is known to
+        continue."""
         number, length = batch.valid.shape
         if number != self.number or length >= self.slots:
             fits = f"[{self.number}, {self.slots - 1}]"
@@ -161,7 +164,8 @@ class FrameRing:
             start += run.stop - run.start
 
     def _list(self, length: int, continued: Tensor, alpha: float) -> None:
-        """Add to the list the newest frame of the batches before, if it is still held, and all but the newest of this one."""
+        """Add to the list the newest frame of the batches before, if it is still held, and all but the newest of this
+        one."""
         newest = self.time - 1
         first = max(newest, self._oldest(self.time + length))
         times = torch.arange(first, self.time + length - 1, device=self._device)
@@ -235,7 +239,8 @@ class FrameRing:
 class StepCount:
     """A lower bound of the number of steps that the host knows.
 
-    On a GPU the count is sent after a write; until it arrives, all steps that may have been evicted are subtracted from the last one.
+    On a GPU the count is sent after a write; until it arrives, all steps that may have been evicted are subtracted from
+    the last one.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -282,7 +287,8 @@ class StepCount:
 
 
 class StreamLock:
-    """One call at a time, of threads and of CUDA streams: a draw sees complete writes. Streams wait for each other, the host does not."""
+    """One call at a time, of threads and of CUDA streams: a draw sees complete writes. Streams wait for each other, the
+    host does not."""
 
     def __init__(self, device: torch.device) -> None:
         self._lock = threading.Lock()

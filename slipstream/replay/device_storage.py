@@ -1,4 +1,5 @@
-"""The storage of a replay buffer on a device: a raw ring beside the environments; the host does not wait for the device."""
+"""The storage of a replay buffer on a device: a raw ring beside the environments; the host does not wait for the
+device."""
 
 from __future__ import annotations
 
@@ -28,9 +29,10 @@ _FILE = "ring.slip"
 class DeviceStorage:
     """A ring of frames on `place`, for uniform and prioritised sampling; episodes cannot be sampled complete.
 
-    It takes the batches of one collector (N fixed), whose `next` is a view one step later, or complete episodes (N = 1), not both.
-    `len()` and `stats()` wait for the device. A draw waits only if no step is known to be there: at the first one, and if the
-    device is most of a ring behind the host. Threads may add and sample at once, each on its stream.
+    It takes the batches of one collector (N fixed), whose `next` is a view one step later, or complete episodes (N =
+    1), not both. `len()` and `stats()` wait for the device. A draw waits only if no step is known to be there: at the
+    first one, and if the device is most of a ring behind the host. Threads may add and sample at once, each on its
+    stream.
     """
 
     def __init__(
@@ -58,7 +60,8 @@ class DeviceStorage:
     # adding
 
     def extend(self, batch: Any, stream: int | str) -> None:
-        """See `ReplayBuffer.extend`; a stream that does not continue loses its last step, whose next observation is unknown."""
+        """See `ReplayBuffer.extend`; a stream that does not continue loses its last step, whose next observation is
+        unknown."""
         if stream != 0:
             raise ValueError("storage on a device has one writer: use storage='cpu' for several streams")
         with self._lock.writing():
@@ -279,7 +282,8 @@ class DeviceStorage:
             self._free()
 
     def _free(self) -> None:
-        """Drop the ring, as a writer: this stream has waited for all others, so memory that is free after it is free for all."""
+        """Drop the ring, as a writer: this stream has waited for all others, so memory that is free after it is free
+        for all."""
         if self.ring is not None and self.place.type == "cuda":
             for tensor in self.ring.tensors().values():
                 tensor.record_stream(torch.cuda.current_stream(self.place))
@@ -303,7 +307,8 @@ def _sum_rewards(ring: FrameRing, time: Tensor, env: Tensor, n_step: int, gamma:
 
 
 def _check_view(key: Key, now: Tensor, after: Tensor, valid: Tensor) -> None:
-    """Check that the next observation is the frame one step later. A view is; a copy is compared, and the host waits for that."""
+    """Check that the next observation is the frame one step later. A view is; a copy is compared, and the host waits
+    for that."""
     if now.shape[1] == 1 or is_shifted_view(now, after):
         return
     bits = BITS[now.element_size()]

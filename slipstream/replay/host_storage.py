@@ -1,4 +1,5 @@
-"""The storage of a replay buffer in host memory: one column per key, the index, and the locks that keep them consistent."""
+"""The storage of a replay buffer in host memory: one column per key, the index, and the locks that keep them
+consistent."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ class HostStorage:
     """Compressed blocks in memory, for any sampler; any number of threads may add and sample.
 
     Whoever adds or removes rows holds `writing`. `lock` guards the index, the sampler and the pending observations, for
-    microseconds. A draw finds its rows with the lock held and reads them without it, as one of `readers`; whoever removes
-    rows takes them out of the index first and then waits for the readers.
+    microseconds. A draw finds its rows with the lock held and reads them without it, as one of `readers`; whoever
+    removes rows takes them out of the index first and then waits for the readers.
 
     Args:
         schema: the keys, fixed by the first data.
@@ -210,7 +211,8 @@ class HostStorage:
         self.sampler.added(index.head_step, index.tail_step, first_step)
 
     def _extends_newest(self, plan: Plan, streams: Streams) -> bool:
-        """Return whether the first piece directly continues the newest one: the rows of a single stream follow each other."""
+        """Return whether the first piece directly continues the newest one: the rows of a single stream follow each
+        other."""
         index = self.memory.index
         back = plan.back[0]
         if len(streams.done) != 1 or back < max(self.saved_piece, index.head) or back != index.tail - 1:

@@ -1,9 +1,9 @@
 """Which rows belong to which episode: steps are numbered in order of arrival, episodes are chains of pieces.
 
-A *piece* is a run of consecutive rows of one episode; an episode is one piece or several linked ones (a collector's batch
-gives one piece per environment). Rows and steps are counted by 64-bit numbers that never decrease. A piece holds its steps and,
-if the final observation of an ended or cut episode is known, one more row, which is not a step. So `row0` and `step0`, both
-sorted, say where every step is; `link` says in which piece the episode continues.
+A *piece* is a run of consecutive rows of one episode; an episode is one piece or several linked ones (a collector's
+batch gives one piece per environment). Rows and steps are counted by 64-bit numbers that never decrease. A piece holds
+its steps and, if the final observation of an ended or cut episode is known, one more row, which is not a step. So
+`row0` and `step0`, both sorted, say where every step is; `link` says in which piece the episode continues.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class StepIndex:
     # adding and removing
 
     def append(self, steps: np.ndarray, rows: np.ndarray, back: np.ndarray, link: np.ndarray, flags: np.ndarray) -> int:
-        """Add pieces with so many steps and rows; return the number of the first. `back` >= 0 links that piece to this one."""
+        """Add pieces with so many steps and rows; return the number of the first. `back` >= 0 links that piece to this
+        one."""
         n, first = len(steps), self.tail
         self._make_room(n)
         at = self.tail - self._base
@@ -102,7 +103,8 @@ class StepIndex:
         self._fill_buckets(self.tail - 1)
 
     def piece_for(self, steps: int) -> int:
-        """Return the head that would leave at most `steps`; complete units leave, all of them if there is no room for one."""
+        """Return the head that would leave at most `steps`; complete units leave, all of them if there is no room for
+        one."""
         wanted = self.tail_step - steps
         if wanted <= self.head_step:
             return self.head
@@ -162,10 +164,11 @@ class StepIndex:
         ends: np.ndarray,
         through: bool = False,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (step numbers, rows, following rows), each [B, width]: up to `limits` steps of the episode of each step.
+        """Return (step numbers, rows, following rows), each [B, width]: up to `limits` steps of the episode of each
+        step.
 
-        They are written from column `columns` on and are -1 where there is no step. `limits` becomes the number of steps.
-        `ends` is the ring of end flags. A following row below 0 is the pending observation of stream -1 - row.
+        They are written from column `columns` on and are -1 where there is no step. `limits` becomes the number of
+        steps. `ends` is the ring of end flags. A following row below 0 is the pending observation of stream -1 - row.
         """
         pieces, offsets = self.locate(steps)
         numbers, rows, following = (np.full((len(steps), width), -1, np.int64) for _ in range(3))
@@ -205,7 +208,8 @@ class StepIndex:
         return counts
 
     def ahead(self, steps: np.ndarray, distances: np.ndarray) -> np.ndarray:
-        """Return the rows of the next observations of the steps `distances` later, which must exist; below 0 as in `follow`."""
+        """Return the rows of the next observations of the steps `distances` later, which must exist; below 0 as in
+        `follow`."""
         pieces, offsets = self.locate(steps)
         following = np.empty(len(steps), np.int64)
         kernels.ahead(pieces, offsets, distances, *self.tables(), following)
@@ -256,7 +260,8 @@ class StepIndex:
         self.append(steps, own_rows, back, link, flags)
 
     def check_links(self, streams: int, reader: Reader) -> None:
-        """Check, after loading, that every link leads to a later piece that leads back, or to one of `streams` streams."""
+        """Check, after loading, that every link leads to a later piece that leads back, or to one of `streams`
+        streams."""
         count = self.tail - self._base
         link, back = self._link[:count], self._back[:count]
         joined = np.flatnonzero(link >= 0)
@@ -305,7 +310,8 @@ class StepIndex:
 
 
 class CompleteEpisodes:
-    """First pieces of the episodes that ended, in the order in which they ended. Evicted ones are dropped when they are met."""
+    """First pieces of the episodes that ended, in the order in which they ended. Evicted ones are dropped when they are
+    met."""
 
     def __init__(self) -> None:
         self._first = np.empty(16, np.int64)

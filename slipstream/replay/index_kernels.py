@@ -18,7 +18,8 @@ _TERMINATED = 2
 @native
 def locate(steps, base, head, tail, step0, buckets, bucket_base, bucket_tail, pieces, offsets):  # pragma: no cover
     """Find the last piece that starts at or before each step, and the offset of the step in it."""
-    # Three passes, each of reads that do not wait for one another: the first finds where to look, the last where it begins.
+    # Three passes, each of reads that do not wait for one another: the first finds where to look, the last where it
+    # begins.
     number = steps.shape[0]
     for i in range(number):
         bucket = steps[i] // BUCKET
@@ -61,7 +62,8 @@ def follow(
     rows,
     following,
 ):  # pragma: no cover
-    """Follow each episode for up to limits[i] steps and write them from column columns[i] on; limits[i] becomes their number.
+    """Follow each episode for up to limits[i] steps and write them from column columns[i] on; limits[i] becomes their
+    number.
 
     An episode reaches as far as its pieces do; without `through`, an end flag in them ends it too.
     """
@@ -103,9 +105,11 @@ def follow(
 def single(
     pieces, offsets, ends, gamma, base, head, tail, step0, row0, link, back, flags, both, waiting, streams, discount
 ):  # pragma: no cover
-    """For single steps, write both[:B], their rows, both[B:], the rows after them, and discounts; return how many have no row after them yet.
+    """For single steps, write both[:B], their rows, both[B:], the rows after them, and discounts; return how many have
+    no row after them yet.
 
-    Those are the steps `waiting`, whose next observation is the pending one of `streams`; both[B:] repeats their own row.
+    Those are the steps `waiting`, whose next observation is the pending one of `streams`; both[B:] repeats their own
+    row.
     """
     number, size, missing = pieces.shape[0], ends.shape[0], 0
     for i in range(number):

@@ -72,7 +72,8 @@ class Memory:
     def gather(
         self, slot: Slot, both: np.ndarray, waiting: np.ndarray, streams: np.ndarray, pending: dict[Key, np.ndarray]
     ) -> None:
-        """Fill the slot: rows both[:B], of observations also both[B:], and for `waiting` of those the pending ones of `streams`."""
+        """Fill the slot: rows both[:B], of observations also both[B:], and for `waiting` of those the pending ones of
+        `streams`."""
         number = len(both) // 2
         places: dict[int, np.ndarray] = {}  # by the size of a ring: plain columns mostly have the same
         for key, spec in self.schema.specs.items():

@@ -3,9 +3,9 @@
     replay.slip                the last save: its files of rows, the sampler, which episodes are complete
     rows-IDENTITY-NUMBER.slip  everything about a run of pieces: blocks, end flags, pieces, pending observations
 
-Each save adds one file of the rows that are new. Files of rows that follow one another make a buffer without anything else:
-`recover=True` finds them by their names. Every file appears complete or not at all, so a save that is killed leaves the one
-before. Nothing in a file is trusted: all numbers are checked before they reach native code.
+Each save adds one file of the rows that are new. Files of rows that follow one another make a buffer without anything
+else: `recover=True` finds them by their names. Every file appears complete or not at all, so a save that is killed
+leaves the one before. Nothing in a file is trusted: all numbers are checked before they reach native code.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class Folder:
 
 
 def write_rows(memory: Memory, writer: ContainerWriter, progress: Progress) -> tuple[Any, Progress, list[Place]]:
-    """Write everything that `progress` lacks; return (JSON for the head, progress afterwards, places of full blocks)."""
+    """Write everything that `progress` lacks; return (JSON for the head, progress afterwards, places of full
+    blocks)."""
     index = memory.index
     first = max(progress.piece, index.head)
     pieces = index.export(first)
@@ -240,7 +241,8 @@ def _restore_streams(memory: Memory, file: RowsFile, reader: Reader) -> None:
 
 
 def _find_complete(memory: Memory) -> np.ndarray:
-    """Return the first pieces of complete episodes: they have their beginning, and their last step is an end or has a final row."""
+    """Return the first pieces of complete episodes: they have their beginning, and their last step is an end or has a
+    final row."""
     index, ring = memory.index, memory.ends.ring
     base, head, tail, step0, row0, link, _, flags = index.tables()
     found = []
@@ -288,7 +290,8 @@ def restore_state(memory: Memory, sampler: Sampler, state: Any, reader: Reader) 
 
 
 class Saves:
-    """The saves of a `HostStorage`. Spilling is a save into `spill_dir` after which full blocks are read from the file."""
+    """The saves of a `HostStorage`. Spilling is a save into `spill_dir` after which full blocks are read from the
+    file."""
 
     def __init__(self, storage: Any, spill_dir: str | Path | None, memory_budget: int | None) -> None:
         self._storage = storage
@@ -312,7 +315,8 @@ class Saves:
         prepare_folder(path)
         listed = read_list(path, Reader(path / _LIST))
         if listed is not None and (listed["identity"], listed["number"]) != (folder.identity, folder.number):
-            # another buffer was saved here, or this one by another process: start again beside it and remove it at the end
+            # another buffer was saved here, or this one by another process: start again beside it and remove it at the
+            # end
             folder.identity, folder.progress, folder.files = uuid.uuid4().hex, Progress(), []
         number = (listed["number"] if listed is not None else folder.number) + 1
         rows: Path | None = None

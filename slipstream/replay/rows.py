@@ -1,11 +1,11 @@
 """From a user's data to rows: a complete episode, or a collector's [N, T] batch, with every observation once.
 
-A row holds all keys of a step. The observation after the last step of an episode is a row of its own (a *final* row), which
-is not a step. `next_K` is recognised as K shifted by one, so it costs nothing.
+A row holds all keys of a step. The observation after the last step of an episode is a row of its own (a *final* row),
+which is not a step. `next_K` is recognised as K shifted by one, so it costs nothing.
 
-In a batch every environment is a *stream* that continues from batch to batch. The observation after its last step is the
-first one of the next batch. Until then it waits as the *pending* observation of the stream, so every step can be sampled at
-once and nothing is stored twice.
+In a batch every environment is a *stream* that continues from batch to batch. The observation after its last step is
+the first one of the next batch. Until then it waits as the *pending* observation of the stream, so every step can be
+sampled at once and nothing is stored twice.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -25,7 +25,8 @@ from slipstream.storage.jit import native
 from slipstream.storage.schema import Form, Key, Schema, as_array, flatten, pad, show, sizes_key
 
 DONE, TERMINATED = 1, 2  # bits of a row's end flags
-# Keys of a collector's batch that are not kept unless `keys` names them: on-policy learners need them, or they are derived.
+# Keys of a collector's batch that are not kept unless `keys` names them: on-policy learners need them, or they are
+# derived.
 NOT_KEPT = frozenset({"valid", "done", "info", "value", "log_prob", "mask"})
 END_KEYS = (("terminated",), ("truncated",), ("done",))
 _ONE_PER_STEP = (("action",), ("reward",), *END_KEYS)  # keys that never have a final row
@@ -41,7 +42,8 @@ def _differ(a, b, out):  # pragma: no cover
 
 
 def rows_differ(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return bool [n]: which rows of `a` and `b`, [n, ...] of one shape and dtype, differ in any bit (NaN equals NaN)."""
+    """Return bool [n]: which rows of `a` and `b`, [n, ...] of one shape and dtype, differ in any bit (NaN equals
+    NaN)."""
     out = np.zeros(len(a), bool)
     if len(a) and not (_address(a) == _address(b) and a.shape == b.shape and a.strides == b.strides):
         _differ(_words(a), _words(b), out)
@@ -157,7 +159,8 @@ def read_episode(episode: Mapping[Any, Any], schema: Schema, keys: set[str] | No
 
 
 def _count_steps(arrays: Mapping[Key, np.ndarray]) -> int:
-    """Return the number of steps: that of most keys with one row per step; without such keys the fewest rows of any key."""
+    """Return the number of steps: that of most keys with one row per step; without such keys the fewest rows of any
+    key."""
     if min(len(a) for a in arrays.values()) < 1:
         raise ValueError("an episode of no steps")
     votes = Counter(len(a) for key, a in arrays.items() if key in _ONE_PER_STEP)
@@ -192,7 +195,8 @@ def _base_of(key: Key) -> Key | None:
 def _take_nexts(
     arrays: dict[Key, np.ndarray], dtypes: dict[Key, Any], schema: Schema, length: int
 ) -> dict[Key, np.ndarray]:
-    """Take the next observations out of `arrays`: {K: [L, ...]}. A `next_K` that has nothing to do with K remains a key."""
+    """Take the next observations out of `arrays`: {K: [L, ...]}. A `next_K` that has nothing to do with K remains a
+    key."""
     found: dict[Key, np.ndarray] = {}
     for key in list(arrays):
         base = _base_of(key)
@@ -204,7 +208,8 @@ def _take_nexts(
         if not schema.specs:
             if not same_kind:
                 continue
-            # The first episode decides. A few differences cost one row each; if most rows differ, two columns are smaller.
+            # The first episode decides. A few differences cost one row each; if most rows differ, two columns are
+            # smaller.
             if rows_differ(arrays[key][:-1], arrays[base][1:]).sum() > (length - 1) // 4:
                 continue
         elif not same_kind:
@@ -237,7 +242,8 @@ class Streams:
 def split_batch(
     batch: Any, schema: Schema, keys: set[str] | None
 ) -> tuple[dict[Key, Any], dict[Key, Any], dict[Key, Any]]:
-    """Check a [N, T] batch against `schema`, which the first one fixes; return (all keys, keys to keep, next observations)."""
+    """Check a [N, T] batch against `schema`, which the first one fixes; return (all keys, keys to keep, next
+    observations)."""
     flat = flatten(batch)
     kept = {
         k: v for k, v in flat.items() if k[0] != "next" and (k[0] in keys if keys is not None else k[0] not in NOT_KEPT)
@@ -311,7 +317,8 @@ class StreamBatch:
         return continued
 
     def rows(self) -> tuple[dict[Key, np.ndarray], np.ndarray]:
-        """Return the rows of each key, environment by environment, with the final ones in their places; and their end flags."""
+        """Return the rows of each key, environment by environment, with the final ones in their places; and their end
+        flags."""
         number, length = self.valid.shape
         flat = {key: array.reshape(number * length, *array.shape[2:]) for key, array in self.arrays.items()}
         if not self.cut.any():

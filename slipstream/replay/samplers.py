@@ -83,7 +83,8 @@ class UniformSampler(Sampler):
 
 
 class WithoutReplacementSampler(Sampler):
-    """Draws every step once before any comes again. Steps added meanwhile come in the next round, evicted ones are left out.
+    """Draws every step once before any comes again. Steps added meanwhile come in the next round, evicted ones are left
+    out.
 
     A round is a pseudo-random permutation that is computed, not stored: it costs the same for any size of buffer.
     """
@@ -135,8 +136,8 @@ class WithoutReplacementSampler(Sampler):
 
 @native
 def _permute(places, size, half_bits, keys, out):  # pragma: no cover
-    # A Feistel network permutes [0, 4^half_bits); numbers outside of [0, size) are permuted again until they are inside.
-    # The domain is at most four times as large as `size`, so that happens a few times at most, on average.
+    # A Feistel network permutes [0, 4^half_bits); numbers outside of [0, size) are permuted again until they are
+    # inside. The domain is at most four times as large as `size`, so that happens a few times at most, on average.
     mask = (np.uint64(1) << half_bits) - np.uint64(1)
     for i in range(places.shape[0]):
         x = np.uint64(places[i])
@@ -165,9 +166,11 @@ def permute(places: np.ndarray, size: int, key: int) -> np.ndarray:
 
 
 class PrioritizedSampler(Sampler):
-    """Draws steps with P(step) ~ priority ** alpha; weight = (steps * P) ** -beta over the largest weight in the buffer.
+    """Draws steps with P(step) ~ priority ** alpha; weight = (steps * P) ** -beta over the largest weight in the
+    buffer.
 
-    New steps get the largest priority seen so far. `beta` may be set at any time: it usually grows to 1 during a training.
+    New steps get the largest priority seen so far. `beta` may be set at any time: it usually grows to 1 during a
+    training.
 
     Args:
         alpha: exponent of the priorities; 0 draws uniformly.
@@ -266,10 +269,12 @@ class PrioritizedSampler(Sampler):
 
 
 class HindsightSampler(Sampler):
-    """Draws uniformly; in k of k + 1 draws the goal is one that the same episode achieved, and the reward is computed again.
+    """Draws uniformly; in k of k + 1 draws the goal is one that the same episode achieved, and the reward is computed
+    again.
 
     Args:
-        reward_fn: `reward_fn(achieved, goal)` of NumPy arrays [n, ...]: what was achieved after each step, and the goal.
+        reward_fn: `reward_fn(achieved, goal)` of NumPy arrays [n, ...]: what was achieved after each step, and the
+            goal.
         strategy: the new goal was achieved after a "future" step of the episode (or this one), its "final" one, or any
             step of the "episode".
         k: relabelled draws for each unchanged one.

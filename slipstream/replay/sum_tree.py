@@ -7,8 +7,9 @@ import numpy as np
 
 from slipstream.storage.jit import native
 
-# A block and a node of the tree are one cache line each. Of 1e8 leaves all levels but two lie in 7 MB, so that a search misses
-# the cache about twice, and the whole takes 5.2 bytes a leaf, where a binary tree of float64 takes 27 misses and 32 bytes.
+# A block and a node of the tree are one cache line each. Of 1e8 leaves all levels but two lie in 7 MB, so that a search
+# misses the cache about twice, and the whole takes 5.2 bytes a leaf, where a binary tree of float64 takes 27 misses and
+# 32 bytes.
 BLOCK = 16
 FAN = 8
 _SHIFT = 3
@@ -83,7 +84,8 @@ def _choose(node, width, target):  # pragma: no cover
 
 @native
 def _find(values, sums, starts, targets, leaves, nodes):  # pragma: no cover
-    # All targets go down one level together, and their nodes are fetched before any is looked at: the cache misses overlap.
+    # All targets go down one level together, and their nodes are fetched before any is looked at: the cache misses
+    # overlap.
     number = targets.shape[0]
     leaves[:] = 0
     for level in range(starts.shape[0] - 2, -1, -1):

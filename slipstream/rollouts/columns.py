@@ -1,7 +1,8 @@
-"""One tensor of a batch as a column of blocks: the replay buffer's blocks, over frames [envs x steps] that never change.
+"""One tensor of a batch as a column of blocks: the replay buffer's blocks, over frames [envs x steps] that never
+change.
 
-A row of a column is `span` consecutive frames: one, unless frames are small. Byte planes of a single number hold nothing to
-compress, of a kilobyte of numbers they do.
+A row of a column is `span` consecutive frames: one, unless frames are small. Byte planes of a single number hold
+nothing to compress, of a kilobyte of numbers they do.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class Geometry:
         return -(-self.rows // self.block_rows)
 
     def is_sound(self) -> bool:
-        """Whether a block coder can work with it, and a group is no larger than `plan` makes it: for sizes from a file."""
+        """Whether a block coder can work with it, and a group is no larger than `plan` makes it: for sizes from a
+        file."""
         group_bytes, block_bytes = self.group * self.row_bytes, self.block_rows * self.row_bytes
         few = self.group == 1 or group_bytes <= 2 * GROUP_BYTES
         return self.block_rows % self.group == 0 and block_bytes < 1 << 31 and few and self.span <= ROW_BYTES
@@ -83,14 +85,16 @@ def _divisor(number: int, most: int) -> int:
 
 
 def effort(level: int) -> int:
-    """Return the coder's level for a `compression_level`: 0 raw; to 9 LZ4's fast compressor behind our filters; above, zstd's."""
+    """Return the coder's level for a `compression_level`: 0 raw; to 9 LZ4's fast compressor behind our filters; above,
+    zstd's."""
     if not 0 <= level <= 16:
         raise ValueError(f"compression_level is {level}: use 0 (none) to 16")
     return QUICK if level <= 9 else 3 if level <= 12 else 9
 
 
 class ColumnCoder:
-    """Encodes the blocks of one key, batch after batch. The codec is chosen from the data, and again when they change."""
+    """Encodes the blocks of one key, batch after batch. The codec is chosen from the data, and again when they
+    change."""
 
     def __init__(self, geometry: Geometry, level: int) -> None:
         self.geometry, self._slow = geometry, level > 9
@@ -104,7 +108,8 @@ class ColumnCoder:
         )  # fmt: skip
 
     def encode(self, number: int, frames: Callable[[int, int], np.ndarray]) -> np.ndarray:
-        """Return a copy of block `number`; `frames(a, b)` gives frames [a, b) as contiguous uint8 [b - a, frame_bytes]."""
+        """Return a copy of block `number`; `frames(a, b)` gives frames [a, b) as contiguous uint8 [b - a,
+        frame_bytes]."""
         g = self.geometry
         first, last = number * g.block_rows, min((number + 1) * g.block_rows, g.rows)
         data = frames(first * g.span, min(last * g.span, g.frames)).reshape(-1)
@@ -137,7 +142,8 @@ def frames_of(data: Any, lead: tuple[int, ...]) -> np.ndarray:
 
 
 def part_of(bits: np.ndarray, a: int, b: int) -> np.ndarray:
-    """Return frames [a, b) of [envs, steps, ...], one environment after the other, as contiguous uint8 [b - a, frame_bytes]."""
+    """Return frames [a, b) of [envs, steps, ...], one environment after the other, as contiguous uint8 [b - a,
+    frame_bytes]."""
     frame_bytes = bits.dtype.itemsize * math.prod(bits.shape[2:])
     steps = bits.shape[1]
     low, high = (0, 1) if len(bits) == 1 else (a // steps, -(-b // steps))
@@ -181,7 +187,8 @@ class ColumnReader:
         return out.reshape(-1, g.frame_bytes)[(begins.cumsum() - 1) * g.span + frames % g.span]
 
     def damaged(self) -> Iterator[tuple[int, int, str]]:
-        """Yield (first frame, frame after the last, reason) of every group that cannot be decoded; decodes all of them."""
+        """Yield (first frame, frame after the last, reason) of every group that cannot be decoded; decodes all of
+        them."""
         g = self.geometry
         out = np.empty((g.group, g.row_bytes), np.uint8)
         for block in range(g.blocks):

@@ -46,8 +46,9 @@ def find_episodes(
 ) -> list[EpisodeRef]:
     """Return all episodes of the batches, in order of their beginning. Frames that are marked invalid belong to none.
 
-    A batch is joined to the one before if its first observations are the successors of that one's last, bit for bit; without
-    successors of observations, if its number is the next one. For a broken batch the storage's `on_broken` decides.
+    A batch is joined to the one before if its first observations are the successors of that one's last, bit for bit;
+    without successors of observations, if its number is the next one. For a broken batch the storage's `on_broken`
+    decides.
     """
     done: list[EpisodeRef] = []
     running: dict[int, EpisodeRef] = {}

@@ -1,4 +1,5 @@
-"""Export of rollouts: HDF5 by batch, Parquet by step, Minari by episode. Each package is needed only for its own format."""
+"""Export of rollouts: HDF5 by batch, Parquet by step, Minari by episode. Each package is needed only for its own
+format."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def export(
     iterations: Iterable[int] | None = None,
     keys: Iterable[Any] | None = None,
 ) -> str:
-    """Write the batches to `out`. bfloat16 and 8-bit floats become float32. For a broken batch the storage's `on_broken` decides.
+    """Write the batches to `out`. bfloat16 and 8-bit floats become float32. For a broken batch the storage's
+    `on_broken` decides.
 
     Args:
         storage: where the batches are.
@@ -117,7 +119,8 @@ def _to_hdf5(h5py: Any, storage: RolloutStorage, out: Path, iterations: list[int
 
 
 def _to_parquet(pyarrow: Any, storage: RolloutStorage, out: Path, iterations: list[int], keys: Any) -> str:
-    """Write one row per step: iteration, env, step, and one column per key; several numbers per step are a list, its shape in the schema."""
+    """Write one row per step: iteration, env, step, and one column per key; several numbers per step are a list, its
+    shape in the schema."""
     parquet = importlib.import_module("pyarrow.parquet")
     rows, writer = 0, None
     with _renamed_at_end(out) as temporary, contextlib.ExitStack() as stack:

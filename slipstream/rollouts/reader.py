@@ -1,4 +1,5 @@
-"""Reading rollout files: one batch, parts of it, and random slices of many. Files are mapped; every group is checked when it is decoded."""
+"""Reading rollout files: one batch, parts of it, and random slices of many. Files are mapped; every group is checked
+when it is decoded."""
 
 from __future__ import annotations
 
@@ -163,7 +164,8 @@ class RolloutFile:
             )
 
     def take(self, i: int, frames: np.ndarray) -> np.ndarray:
-        """Return frames (env x steps + step) of column i, uint8 [n, frame_bytes]; only the groups they are in are decoded."""
+        """Return frames (env x steps + step) of column i, uint8 [n, frame_bytes]; only the groups they are in are
+        decoded."""
         column = self.columns[i]
         self._claim(len(frames) * column.geometry.frame_bytes)
         if column.follows is None:
@@ -231,7 +233,8 @@ class RolloutFile:
     # --- damage
 
     def damaged(self, keys: Iterable[Any] | None = None) -> Iterator[str]:
-        """Yield a description of everything that is not as it was written, with key and place; reads all of it, or all of `keys`."""
+        """Yield a description of everything that is not as it was written, with key and place; reads all of it, or all
+        of `keys`."""
         picked = find_keys(self.keys, keys)
         picked |= {base for i in picked if (base := self.columns[i].follows) is not None}
         found = False
@@ -376,7 +379,8 @@ def _same_column(first: RolloutFile, i: int, file: RolloutFile) -> int:
 
 
 def find_keys(keys: list[Key], asked: Iterable[Any] | None) -> set[int]:
-    """Return the numbers of the `asked` keys, or of all: each by its own key, or by a key above it. Dots separate nested names."""
+    """Return the numbers of the `asked` keys, or of all: each by its own key, or by a key above it. Dots separate
+    nested names."""
     if asked is None:
         return set(range(len(keys)))
     found: set[int] = set()

@@ -46,22 +46,24 @@ class RolloutStorage:
         batch = storage.load(100, device="cuda")                # as it was saved
         part = storage.load_slice(100, envs=[3, 7], steps=slice(0, 8), keys=["observation", "action"])
 
-    A batch is a TensorDict or a nested dict of tensors, [envs, steps, ...] (or [steps, ...]); strings, numbers and lists among
-    them are kept too. Reading needs no lock and sees complete files only; one process at a time writes into a folder.
-    An error of the background thread is raised, as RolloutError, by the next `save`, `wait`, `load` or `close`; that call does
-    nothing else, and later ones work again once the cause is gone.
+    A batch is a TensorDict or a nested dict of tensors, [envs, steps, ...] (or [steps, ...]); strings, numbers and
+    lists among them are kept too. Reading needs no lock and sees complete files only; one process at a time writes into
+    a folder. An error of the background thread is raised, as RolloutError, by the next `save`, `wait`, `load` or
+    `close`; that call does nothing else, and later ones work again once the cause is gone.
 
     Args:
         save_dir: the folder. It is made at the first save.
         compression_level: 0 to 16. 0 stores raw; up to 9 LZ4, fast; 10 and more zstd, a fifth smaller and slower.
         asynchronous: False lets `save` return when the file is on the disk.
         max_queue_size: how many batches may wait.
-        queue_policy: what `save` does if that many wait: "block", "drop_oldest", "keep_newest" or "raise". `get_stats()` counts
-            what was dropped.
+        queue_policy: what `save` does if that many wait: "block", "drop_oldest", "keep_newest" or "raise".
+            `get_stats()` counts what was dropped.
         threads: threads that compress; None for one per core, at most 4.
         verbose: print a line per saved batch.
-        on_broken: what iterating, `iterations`, `slices`, `find_episodes` and `export` do with a file that is cut short or
-            damaged: "raise" (the error names the readable ones), "skip" (with a warning), or a function (path, error) to call.
+        on_broken: what iterating, `iterations`, `slices`, `find_episodes` and `export` do with a file that is cut short
+            or
+            damaged: "raise" (the error names the readable ones), "skip" (with a warning), or a function (path, error)
+                to call.
             `load` of a broken file always raises.
         fs: the file system calls, for tests.
     """
@@ -108,7 +110,8 @@ class RolloutStorage:
         Args:
             data: a TensorDict or a nested dict of tensors.
             iteration: the number in the file's name, 0 or more.
-            batch_dims: number of leading dimensions: 2 for [envs, steps], 1 for [steps]; found from the tensors by default.
+            batch_dims: number of leading dimensions: 2 for [envs, steps], 1 for [steps]; found from the tensors by
+                default.
             note: plain data stored with the batch, shown by `slipstream rollouts show`.
 
         Returns:

@@ -1,7 +1,8 @@
 """Writing one batch as one file: a container with one section per block.
 
-An observation's successor is the observation one step later, except where an episode or the batch ends. So ("next", key) is
-stored for those steps only, whether it came as a view of the same memory or as a copy; one bit per step says which they are.
+An observation's successor is the observation one step later, except where an episode or the batch ends. So ("next",
+key) is stored for those steps only, whether it came as a view of the same memory or as a copy; one bit per step says
+which they are.
 """
 
 from __future__ import annotations
@@ -178,7 +179,8 @@ class RolloutWriter:
         return columns, bits, self._find_successors(batch, columns, bits)
 
     def _find_successors(self, batch: Batch, columns: list[Column], bits: list[np.ndarray]) -> dict[int, np.ndarray]:
-        """Reduce each ("next", key) to the steps that are not the key's one step later; return which, bool [envs, steps]."""
+        """Reduce each ("next", key) to the steps that are not the key's one step later; return which, bool [envs,
+        steps]."""
         place = {key: i for i, key in enumerate(batch.keys)}
         views = batch.buffer.layout.views
         masks = {}
@@ -257,7 +259,8 @@ def _tensor(layout: Layout, view: View, host: np.ndarray) -> Any:
 
 
 def _differing(base: np.ndarray, words: np.ndarray, base_view: View, view: View, axis: int) -> np.ndarray:
-    """Return bool [envs, steps]: where the frame is not, bit for bit, the base's one step later; `axis` is the views' step dimension."""
+    """Return bool [envs, steps]: where the frame is not, bit for bit, the base's one step later; `axis` is the views'
+    step dimension."""
     mask = np.ones(words.shape[:2], bool)
     shared = base_view.storage == view.storage and base_view.stride == view.stride and bool(view.stride)
     if shared and 0 < view.stride[axis] == view.offset - base_view.offset:

@@ -55,7 +55,8 @@ def set_threads(count: int) -> None:
 
 
 def threads_here() -> Callable[[], None]:
-    """Return a function that gives the calling Python thread as many CPU threads as this one has now (set per Python thread)."""
+    """Return a function that gives the calling Python thread as many CPU threads as this one has now (set per Python
+    thread)."""
     torchs = torch.get_num_threads()
     numba = sys.modules.get("numba")
     numbas = numba.get_num_threads() if numba else 0

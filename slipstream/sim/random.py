@@ -1,7 +1,8 @@
 """Seeds, and counter-based random numbers: a pure function of (seed, index, counter, lane).
 
-They are equal on every device and for any number of environments, need no state but the counter, and are plain arithmetic for CUDA
-graphs and compilers. The mixing function is a 32-bit integer hash with full avalanche, computed in int64.
+They are equal on every device and for any number of environments, need no state but the counter, and are plain
+arithmetic for CUDA graphs and compilers. The mixing function is a 32-bit integer hash with full avalanche, computed in
+int64.
 """
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
-"""The storage kernel: files, container, reader, serializer, snapshots, background worker, and the codecs and columns on top."""
+"""The storage kernel: files, container, reader, serializer, snapshots, background worker, and the codecs and columns on
+top."""

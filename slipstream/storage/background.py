@@ -40,7 +40,8 @@ class BackgroundWorker:
         name: what messages call this worker, such as "checkpoint saver".
         threads: how many; None for one per core, at most 4. One thread keeps the order of the tasks.
         max_queue_size: tasks that may wait besides the running ones; None for any number.
-        queue_policy: what `make_room` does when that many wait: "block", "drop_oldest", "keep_newest" (drop all that wait), "raise".
+        queue_policy: what `make_room` does when that many wait: "block", "drop_oldest", "keep_newest" (drop all that
+            wait), "raise".
         nice: priority of the threads; above 0 the system runs them after the rest of the process.
         error: class of the errors raised.
         restart_after_fork: start again, empty, in a forked child; otherwise the child is refused.
@@ -89,7 +90,8 @@ class BackgroundWorker:
         return self._put(_Task(function, args, label, done, reported=True))
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Yield `function(item)` for each item, in order; at most 2 x threads + 1 are in flight. Errors are raised here."""
+        """Yield `function(item)` for each item, in order; at most 2 x threads + 1 are in flight. Errors are raised
+        here."""
         pending: deque[Future[Any]] = deque()
         try:
             for item in items:
@@ -104,7 +106,8 @@ class BackgroundWorker:
                     future.exception()
 
     def make_room(self) -> None:
-        """Return when one more task may be queued, after doing what `queue_policy` says. Call it before an expensive snapshot."""
+        """Return when one more task may be queued, after doing what `queue_policy` says. Call it before an expensive
+        snapshot."""
         if self.max_queue_size is None:
             return
         with self._changed:
@@ -163,7 +166,8 @@ class BackgroundWorker:
             return bool(self._changed.wait_for(lambda: self._errors, timeout))
 
     def close(self, timeout: float | None = None) -> bool:
-        """Finish the queue and end the threads. Errors of tasks are not raised: see `raise_errors`. May be called twice.
+        """Finish the queue and end the threads. Errors of tasks are not raised: see `raise_errors`. May be called
+        twice.
 
         Returns:
             False in a forked child, which owns neither the threads nor the files.
@@ -186,7 +190,8 @@ class BackgroundWorker:
         return True
 
     def stop(self) -> None:
-        """Drop the queue and end the threads after their running tasks. Does not wait: safe in a finaliser, in any thread."""
+        """Drop the queue and end the threads after their running tasks. Does not wait: safe in a finaliser, in any
+        thread."""
         with self._changed:
             self._closing = True
             while self._tasks:
@@ -304,7 +309,8 @@ def lower_priority(nice: int) -> None:
 
 
 def close_after(close: Callable[[], Any], failure: type[SaveError], error: BaseException | None) -> None:
-    """Close at the end of a `with` block that may have ended in `error`: that one is raised, with the failure to save as a note."""
+    """Close at the end of a `with` block that may have ended in `error`: that one is raised, with the failure to save
+    as a note."""
     try:
         close()
     except failure as failed:

@@ -98,7 +98,8 @@ class Arena:
         self._open, self.nbytes, self.live = 0, 0, 0
 
     def _new(self, room: int) -> _Segment:
-        # a sixteenth of what is held: what leaves first comes free soon; of many blocks, so that little is lost at its end
+        # a sixteenth of what is held: what leaves first comes free soon; of many blocks, so that little is lost at its
+        # end
         size = max(room, min(LARGEST, max(SMALLEST, 16 * room, self.nbytes // 16)))
         self._next += 1
         self._open = self._next
@@ -112,8 +113,8 @@ class Arena:
 class Readers:
     """The readers of memory that other threads free: the one protection of all columns and of the replay buffer.
 
-    Every reader gets a number. Memory retired at some moment may be freed when all readers that began before have ended.
-    Methods must be called with `lock` held, `reading` without it.
+    Every reader gets a number. Memory retired at some moment may be freed when all readers that began before have
+    ended. Methods must be called with `lock` held, `reading` without it.
     """
 
     def __init__(self, lock: threading.Lock) -> None:
@@ -174,7 +175,8 @@ class _Reading:  # a generator would take twice as long
 class BlockTable:
     """Blocks [first, first + count). All methods but `reading` want `lock` held.
 
-    A reader takes the index as it is and reads without the lock. What it may still lead to is retired, and freed by `reap`.
+    A reader takes the index as it is and reads without the lock. What it may still lead to is retired, and freed by
+    `reap`.
     """
 
     def __init__(self, block_rows: int, frame_bytes: int) -> None:
@@ -196,7 +198,8 @@ class BlockTable:
         self._retired: deque[tuple[int, int, Any]] = deque()  # (serial, segment, bytes or memory)
 
     def begin_reading(self) -> tuple[int, np.ndarray, int]:
-        """(a ticket, addresses, number of the first block) as they are now; what they lead to stays until `end_reading(ticket)`."""
+        """(a ticket, addresses, number of the first block) as they are now; what they lead to stays until
+        `end_reading(ticket)`."""
         with self.lock:
             return self.readers.begin(), self.index[0], self._index_first
 

@@ -38,8 +38,9 @@ BACKLOG_BYTES = 1 << 25  # raw blocks that may wait for sealing; past it they ar
 class BlockColumn:
     """Rows [head, tail) of one key, numbered by a counter that never goes back.
 
-    Appending copies frames into an open block. A full block waits for the background thread, which codes it with the slow
-    setting (`level` 2 to 12 of LZ4-HC); with `seal=False` it is coded at once with the fast one. Any thread may gather at any time.
+    Appending copies frames into an open block. A full block waits for the background thread, which codes it with the
+    slow setting (`level` 2 to 12 of LZ4-HC); with `seal=False` it is coded at once with the fast one. Any thread may
+    gather at any time.
     """
 
     def __init__(
@@ -143,7 +144,8 @@ class BlockColumn:
     # --- reading
 
     def gather(self, rows: np.ndarray, out: np.ndarray, verify: bool = True) -> None:
-        """Write the frames of `rows`, int64 [B], to `out`, [B, *shape]; each group is opened once, in parallel, without the GIL."""
+        """Write the frames of `rows`, int64 [B], to `out`, [B, *shape]; each group is opened once, in parallel, without
+        the GIL."""
         rows = np.ascontiguousarray(rows, np.int64)
         if out.dtype != self.dtype or out.shape != (rows.size, *self.shape) or not out.flags.c_contiguous:
             raise ValueError(
@@ -178,7 +180,8 @@ class BlockColumn:
     # --- blocks as bytes
 
     def blocks(self, first_row: int = 0) -> Iterator[tuple[BlockHeader, np.ndarray]]:
-        """(header, a copy of the bytes) of every coded block with rows from `first_row` on. Call `flush()` before, to have all rows."""
+        """(header, a copy of the bytes) of every coded block with rows from `first_row` on. Call `flush()` before, to
+        have all rows."""
         number = max(first_row, self.head) // self.block_rows
         while True:
             with self._reading() as (table, first, low, high):
@@ -195,7 +198,8 @@ class BlockColumn:
             number += 1
 
     def add_block(self, block: np.ndarray | bytes) -> BlockHeader:
-        """Append a block's bytes as they are. An empty column takes over its row numbers; otherwise it must follow the last row."""
+        """Append a block's bytes as they are. An empty column takes over its row numbers; otherwise it must follow the
+        last row."""
         data = np.frombuffer(block, np.uint8)
         header = read_header(data)
         self.coder.check(header)
@@ -364,7 +368,8 @@ class BlockColumn:
             self._sealing_s += time.perf_counter() - begin
 
     def _code(self, number: int, frames: np.ndarray, slow: bool) -> bool:
-        """Code a block and let the table lead to it, unless it was evicted meanwhile; whether this is its final form."""
+        """Code a block and let the table lead to it, unless it was evicted meanwhile; whether this is its final
+        form."""
         block, final = self._choice.encode(frames, number * self.block_rows, slow)
         with self._lock:
             if not self._closed and number >= self._table.first:
@@ -416,8 +421,8 @@ if hasattr(os, "register_at_fork"):
 def _level(group: int, frame_bytes: int) -> int:
     """Of LZ4-HC. 9 seals large float frames four times slower than 6 and saves 2 % in single frames, 10 % in groups.
 
-    From 10 on it looks for what opens quickly: single small frames, which are kept to be drawn fast, open a sixth sooner, are 5 %
-    larger and sealed at half the rate.
+    From 10 on it looks for what opens quickly: single small frames, which are kept to be drawn fast, open a sixth
+    sooner, are 5 % larger and sealed at half the rate.
     """
     if group >= 4:
         return 9

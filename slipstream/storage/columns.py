@@ -16,7 +16,8 @@ _PARALLEL_BYTES = 1 << 19  # from here on torch's threads gather faster than Num
 class RawColumn:
     """Rows [head, tail) of one key, numbered by a counter that never decreases.
 
-    `gather` may run in many threads while one thread runs `append`; it must not run during `evict` of the rows it reads.
+    `gather` may run in many threads while one thread runs `append`; it must not run during `evict` of the rows it
+    reads.
 
     Args:
         shape: of a row.
@@ -58,7 +59,8 @@ class RawColumn:
         self.head = min(max(self.head, head), self.tail)
 
     def views(self, first_row: int) -> list[np.ndarray]:
-        """Return the rows from `first_row` on, as at most two views of the ring; they are valid until the next `append`."""
+        """Return the rows from `first_row` on, as at most two views of the ring; they are valid until the next
+        `append`."""
         first = max(first_row, self.head)
         slot, n = first % len(self.ring), self.tail - first
         views = (self.ring[slot : slot + n], self.ring[: max(0, slot + n - len(self.ring))])

@@ -150,7 +150,8 @@ def atomic_file(path: Path, fs: FileSystem = DISK) -> Iterator[AtomicFile]:
 
 
 def write_file(path: Path, data: bytes | Iterable[Any], fs: FileSystem = DISK) -> None:
-    """Write `data`, or several buffers, to a path that the user gave: a symbolic link there is kept, its target is replaced."""
+    """Write `data`, or several buffers, to a path that the user gave: a symbolic link there is kept, its target is
+    replaced."""
     check_writable(path)
     with atomic_file(Path(os.path.realpath(path)), fs) as file:
         for part in (data,) if isinstance(data, bytes) else data:
@@ -158,7 +159,8 @@ def write_file(path: Path, data: bytes | Iterable[Any], fs: FileSystem = DISK) -
 
 
 def check_writable(path: Path) -> None:
-    """Raise OSError if no file can be put at `path`: its folder is missing, or something that is not a file is there."""
+    """Raise OSError if no file can be put at `path`: its folder is missing, or something that is not a file is
+    there."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into: make it, or name another")
     if path.is_dir():
@@ -182,7 +184,8 @@ def sync_folder(folder: Path, fs: FileSystem = DISK) -> None:
 
 
 def point_link(link: Path, target: Path, fs: FileSystem = DISK) -> None:
-    """Make `link` a symbolic link to the file `target` beside it, in one step. Uses a hard link where there are no symbolic ones."""
+    """Make `link` a symbolic link to the file `target` beside it, in one step. Uses a hard link where there are no
+    symbolic ones."""
     temporary = temporary_name(link)
     try:
         try:
@@ -220,7 +223,8 @@ def _is_alive(pid: int) -> bool:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make `folder` ready for writing: create it, refuse links that lead out of it, remove files of killed processes."""
+    """Make `folder` ready for writing: create it, refuse links that lead out of it, remove files of killed
+    processes."""
     folder.mkdir(parents=True, exist_ok=True)
     refuse_outside_links(folder)
     for path in stale_files(folder):
@@ -231,7 +235,8 @@ def prepare_folder(folder: Path) -> None:
 def refuse_outside_links(folder: Path) -> None:
     """Raise UnsafeFolderError if a symbolic link in `folder`, or in one of its folders, leads out of it.
 
-    Links within the folder, such as `latest.pt`, are allowed, and so is a `folder` that is itself a link: the user named it.
+    Links within the folder, such as `latest.pt`, are allowed, and so is a `folder` that is itself a link: the user
+    named it.
     """
     root = os.path.realpath(folder)
     found = [
@@ -259,7 +264,8 @@ def _is_inside(link: str, root: str) -> bool:
 
 
 class WriterLock:
-    """A lock on a folder, held from `take` to `release` or for a `with` block. The system releases it when the process dies.
+    """A lock on a folder, held from `take` to `release` or for a `with` block. The system releases it when the process
+    dies.
 
     A second `take`, also in the same process, raises BlockingIOError with the holder's name and `remedy`.
     """

@@ -139,7 +139,8 @@ class Reader:
     def check_view(
         self, shape: Sequence[int], stride: Sequence[int], offset: int, itemsize: int, nbytes: int, what: str
     ) -> None:
-        """Check that a strided view stays within `nbytes`, and claim what it shows beyond them (a stride of 0 repeats)."""
+        """Check that a strided view stays within `nbytes`, and claim what it shows beyond them (a stride of 0
+        repeats)."""
         if len(shape) != len(stride):
             self.fail(f"{what} has {len(shape)} sizes and {len(stride)} strides")
         shown, last = itemsize, offset

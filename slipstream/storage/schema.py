@@ -39,7 +39,8 @@ class KeySpec:
 
 @dataclass
 class Schema:
-    """The keys of a buffer. `ragged` gives the largest sizes of arrays that vary from step to step, None for a fixed axis."""
+    """The keys of a buffer. `ragged` gives the largest sizes of arrays that vary from step to step, None for a fixed
+    axis."""
 
     specs: dict[Key, KeySpec] = field(default_factory=dict)
     ragged: dict[Key, tuple[int | None, ...]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Nested state as data: containers and plain values as JSON, tensors and arrays taken out of them. Never pickle.
 
-`flatten` copies the containers and takes the tensors out, in order; `to_json` and `from_json` write and read the tree that
-remains; `unflatten` puts tensors back in. A tree holds plain values, and a `Node` for everything else.
+`flatten` copies the containers and takes the tensors out, in order; `to_json` and `from_json` write and read the tree
+that remains; `unflatten` puts tensors back in. A tree holds plain values, and a `Node` for everything else.
 """
 
 from __future__ import annotations
@@ -419,7 +419,8 @@ def select(tree: Any, keys: list[str]) -> Any:
 
 
 def store_state(writer: ContainerWriter, state: Any) -> Any:
-    """Write every tensor and array of `state` as a section; return JSON for the head, from which `load_state` reads it."""
+    """Write every tensor and array of `state` as a section; return JSON for the head, from which `load_state` reads
+    it."""
     tree, leaves = flatten(state)
     arrays = []
     for data in leaves.data:
@@ -434,7 +435,8 @@ def store_state(writer: ContainerWriter, state: Any) -> Any:
 
 
 def load_state(container: Container, data: Any) -> Any:
-    """Return the state that `store_state` wrote. Its arrays and tensors are copies, counted against the reader's budget."""
+    """Return the state that `store_state` wrote. Its arrays and tensors are copies, counted against the reader's
+    budget."""
     reader = container.reader
     with reader.parsing("a stored state"):
         references = list(data["arrays"])

@@ -1,8 +1,8 @@
 """Snapshots: every tensor of a state is copied, at the call, into one reused buffer.
 
-The buffer has the layout of the file: streams of numbers of one width, tensors of one role side by side. Tensors on a GPU
-are first copied on the GPU, into a second reused buffer, so that training does not wait for the bus; the saver's thread
-copies that buffer to pinned memory on a stream of its own.
+The buffer has the layout of the file: streams of numbers of one width, tensors of one role side by side. Tensors on a
+GPU are first copied on the GPU, into a second reused buffer, so that training does not wait for the bus; the saver's
+thread copies that buffer to pinned memory on a stream of its own.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Layout:
 def describe(leaves: Leaves) -> tuple[Any, ...]:
     """Return what decides the layout of `leaves`: dtypes, shapes, strides, devices, roles and shared storages.
 
-    Training waits for this: it reads one attribute of all tensors after the other, without a loop in Python. Whether they can
-    be saved at all is checked when a layout is first seen, in `plan`.
+    Training waits for this: it reads one attribute of all tensors after the other, without a loop in Python. Whether
+    they can be saved at all is checked when a layout is first seen, in `plan`.
     """
     tensors = leaves.data
     arrays: tuple[Any, ...] = ()
@@ -124,7 +124,8 @@ class _Part(NamedTuple):
 
 
 def plan(leaves: Leaves, key: tuple[Any, ...]) -> Layout:
-    """Lay out the leaves that `describe` gave `key` for: by device, width and role, so that similar numbers are neighbours."""
+    """Lay out the leaves that `describe` gave `key` for: by device, width and role, so that similar numbers are
+    neighbours."""
     _check_plain(leaves)
     groups: dict[Any, list[int]] = {}
     for i, data in enumerate(leaves.data):

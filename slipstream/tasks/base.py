@@ -70,7 +70,8 @@ class Task:
     """A problem to train a policy for. This class itself serves any TensorEnv: `task=my_module:MyEnv`.
 
     A subclass sets `env` and overrides what its problem needs. The folder of its module may hold `presets/NAME.yaml`,
-    `tuned/NAME-ALGO.yaml` (the settings of an algorithm for a preset or for the task), `defaults.yaml` and `weights/TASK.pt`.
+    `tuned/NAME-ALGO.yaml` (the settings of an algorithm for a preset or for the task), `defaults.yaml` and
+    `weights/TASK.pt`.
     """
 
     env: type[TensorEnv]

@@ -61,8 +61,8 @@ def time_alternating(
 def seconds_per_call(step: Callable[[], None], device: torch.device) -> float:
     """Return the mean over about SECONDS, after two calls that do not count.
 
-    A GPU is given twice as many calls at a time until they take that long: calls queued against the clock of the host would pile up
-    there for minutes.
+    A GPU is given twice as many calls at a time until they take that long: calls queued against the clock of the host
+    would pile up there for minutes.
     """
     step()
     step()

@@ -1,4 +1,5 @@
-"""The look of our figures (dark; touches no global matplotlib state), and those that any task can use. Each writes one PNG."""
+"""The look of our figures (dark; touches no global matplotlib state), and those that any task can use. Each writes one
+PNG."""
 
 from __future__ import annotations
 
@@ -140,7 +141,8 @@ def success_bars(
 def rates_over_size(
     path: str | Path, series: Mapping[str, Sequence[tuple[float, float]]], title: str, xlabel: str, ylabel: str
 ) -> Path:
-    """One line a label, of (size, rate) points, both axes logarithmic; the last rate of each line is written beside it."""
+    """One line a label, of (size, rate) points, both axes logarithmic; the last rate of each line is written beside
+    it."""
     if not any(series.values()):
         raise ValueError("nothing to draw: give at least one series of (size, rate) points")
     figure = new_figure(8.0, 4.8)
@@ -166,7 +168,8 @@ def rates_over_size(
 def success_over_time(
     path: str | Path, series: Mapping[str, ArrayLike], title: str = "success against wall time"
 ) -> Path:
-    """One line a label: arrays [K, 2] of seconds and success, or [K, 4] with the interval's low and high end, which is shaded."""
+    """One line a label: arrays [K, 2] of seconds and success, or [K, 4] with the interval's low and high end, which is
+    shaded."""
     arrays = {label: np.asarray(points, dtype=np.float64) for label, points in series.items()}
     for label, points in arrays.items():
         if points.ndim != 2 or points.shape[1] not in (2, 4) or not len(points):
@@ -192,7 +195,8 @@ def success_over_time(
 def draw_curves(
     path: str | Path, episodes: Sequence[Mapping[str, NDArray[Any]]], names: Sequence[str], title: str
 ) -> Path:
-    """One panel a key over the steps of an episode: of a single episode the components of each, of several one line an episode.
+    """One panel a key over the steps of an episode: of a single episode the components of each, of several one line an
+    episode.
 
     episodes: for each, arrays [L, ...] by key. names: what to call them in the legend.
     """

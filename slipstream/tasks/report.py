@@ -1,4 +1,5 @@
-"""A report that can be mailed: one HTML file with its tables, figures and style inside, and nothing fetched from anywhere."""
+"""A report that can be mailed: one HTML file with its tables, figures and style inside, and nothing fetched from
+anywhere."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ def write_report(
     figures: Mapping[str, str | PathLike[str]],
     facts: Mapping[str, Any],
 ) -> Path:
-    """Writes folder/report.html: the title, a table of `summary_rows` (keys are columns), the figures (caption: image file), the facts."""
+    """Writes folder/report.html: the title, a table of `summary_rows` (keys are columns), the figures (caption: image
+    file), the facts."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     body = [f"<h1>{escape(title)}</h1>", _table(summary_rows)]

@@ -1,7 +1,7 @@
 """The advisor's questions about a training: which change is worth a try, why, and how much it can gain at most.
 
-Bounds follow from Amdahl's law and the shares of an iteration that the learner waits. Where that says nothing they are what was measured
-elsewhere, and `why` says so. The measurement decides.
+Bounds follow from Amdahl's law and the shares of an iteration that the learner waits. Where that says nothing they are
+what was measured elsewhere, and `why` says so. The measurement decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ SPEED_FOR_MEMORY = 0.8  # the share of the speed that compressed observations mu
 SAVE_SHARE = 0.005  # of the training's time, for checkpoints
 FAST, HARD = 1, 12  # compression levels of checkpoints; our format writes 1 to 9 alike
 SMALLER = 0.95  # the share of the bytes that a higher level may write at most
-# The least and the most that compiled kernels gained over another mode, 256 to 65,536 drones (benchmarks/results/train-h200-2026-11-15.md).
+# The least and the most that compiled kernels gained over another mode, 256 to 65,536 drones
+# (benchmarks/results/train-h200-2026-11-15.md).
 MEASURED_BY_COMPILING = {"graphs": (1.7, 3.2), "plain": (3.6, 41.0)}
 
 SAVE_OFTEN, COMPRESS_HARD = "how often to save?", "how hard to compress?"

@@ -40,7 +40,8 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, log: Callable[[str], None] =
 
 
 def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
-    """Return the config of an evaluation, and the policy: its env is that of the policy's training, changed by the overrides."""
+    """Return the config of an evaluation, and the policy: its env is that of the policy's training, changed by the
+    overrides."""
     overrides = plain_overrides(words)
     typed, special = value_of("task", overrides), task_of_keys(overrides)
     task: Task = registry.find_task(typed or (special[0] if special else registry.DEFAULT_TASK))

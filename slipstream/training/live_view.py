@@ -48,8 +48,8 @@ PLAIN_SHOWN = ("fps", "episode/return", "episode/success", "episode/collision", 
 class LiveView:
     """Shows how far a run is, how fast, how well it flies and where its time goes.
 
-    It draws from `update`, at most twice a second, and has no thread of its own. `enabled=None` draws live in a terminal
-    and prints plain lines elsewhere (at most one in 10 s, and one at the end); True and False choose.
+    It draws from `update`, at most twice a second, and has no thread of its own. `enabled=None` draws live in a
+    terminal and prints plain lines elsewhere (at most one in 10 s, and one at the end); True and False choose.
     """
 
     def __init__(
@@ -103,7 +103,8 @@ class LiveView:
         stats: Stats | None = None,
         share: float | None = None,
     ) -> None:
-        """Takes the state after `iteration`, counted from 1, and `frames` frames in all; `stats` is `PerformanceMonitor.get_stats()`.
+        """Takes the state after `iteration`, counted from 1, and `frames` frames in all; `stats` is
+        `PerformanceMonitor.get_stats()`.
 
         `share` is how much of the run is done, where something else than frames ends it (a time limit).
         """
@@ -241,7 +242,8 @@ def _grid(cells: list[Text], width: int) -> Table:
 
 
 def _draw_phases(stats: Stats, width: int) -> tuple[Text, list[Text]]:
-    """Return one bar of the time so far, cut by phase, and its legend. "outer/inner" timers are part of the outer one."""
+    """Return one bar of the time so far, cut by phase, and its legend. "outer/inner" timers are part of the outer
+    one."""
     phases = {name: s for name, s in stats.items() if "/" not in name}
     total_ms = sum(s["total"] for s in phases.values()) or 1.0
     bar, legend = Text(no_wrap=True, overflow="crop"), []

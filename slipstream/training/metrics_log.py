@@ -29,8 +29,9 @@ class RunLog:
     """Writes one row per iteration; use it in a `with` block.
 
     Rows bear the number of iterations done, as checkpoints, rollouts and the screen do: the first is 1.
-    A log opened after `done` iterations first forgets the rows of later ones: a run that died after its last checkpoint and
-    flies those iterations again has the log of a run that never died. (W&B cannot forget: it keeps the first flight's.)
+    A log opened after `done` iterations first forgets the rows of later ones: a run that died after its last checkpoint
+    and flies those iterations again has the log of a run that never died. (W&B cannot forget: it keeps the first
+    flight's.)
     """
 
     def __init__(
@@ -106,7 +107,8 @@ class RunLog:
 
 
 def read_metrics(path: str | PathLike[str]) -> list[dict[str, Any]]:
-    """Return the rows of a metrics.jsonl, or of the run folder that holds one, without a last line that a crash cut short."""
+    """Return the rows of a metrics.jsonl, or of the run folder that holds one, without a last line that a crash cut
+    short."""
     path = Path(path)
     if path.is_dir():
         path = path / "metrics.jsonl"

@@ -13,7 +13,8 @@ MAX_DIFF_CHARS = 1_000_000  # a diff beyond this is somebody's data, not code
 
 
 def provenance(folder: Path) -> dict[str, Any]:
-    """Return the git state of `folder` and of this package (if it is a checkout), versions, and the name of the device."""
+    """Return the git state of `folder` and of this package (if it is a checkout), versions, and the name of the
+    device."""
     here = Path(__file__).parent
     tracked = (
         _git(here, "ls-files", "--error-unmatch", Path(__file__).name) is not None
@@ -31,7 +32,8 @@ def provenance(folder: Path) -> dict[str, Any]:
 
 
 def git_state(folder: Path) -> dict[str, Any]:
-    """Return commit, branch, and how tracked files differ from the commit. Untracked files count as clean, as in `git describe`."""
+    """Return commit, branch, and how tracked files differ from the commit. Untracked files count as clean, as in `git
+    describe`."""
     diff = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv")
     return {
         "commit": _line(_git(folder, "rev-parse", "--verify", "-q", "HEAD")),

@@ -1,4 +1,5 @@
-"""Copy the metrics of an iteration to the host: one small copy, read while the device already works on the next iteration."""
+"""Copy the metrics of an iteration to the host: one small copy, read while the device already works on the next
+iteration."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: str | PathLike[str], name: str | None, config: Mapping[str, Any]) -> RunFolder:
-        """Make a new folder under `root`, by default named after the time and `config["task"]`; a name in use gets -2, -3, ..."""
+        """Make a new folder under `root`, by default named after the time and `config["task"]`; a name in use gets -2,
+        -3, ..."""
         if name is None:
             name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{_task_name(config)}"
         elif name in ("", ".", "..") or name != Path(name).name:
@@ -100,7 +101,8 @@ def config_yaml(config: Mapping[str, Any]) -> str:
 
 
 def _make_unused(root: Path, name: str) -> Path:
-    """Make a new folder root/name, root/name-2, ...; mkdir itself decides, so that two runs started at once get two folders."""
+    """Make a new folder root/name, root/name-2, ...; mkdir itself decides, so that two runs started at once get two
+    folders."""
     root.mkdir(parents=True, exist_ok=True)
     for number in count(1):
         path = root.absolute() / (name if number == 1 else f"{name}-{number}")

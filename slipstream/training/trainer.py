@@ -1,4 +1,5 @@
-"""Trainer: env, collector and learner of one training. `Trainer.step()` is the one iteration that everything here runs."""
+"""Trainer: env, collector and learner of one training. `Trainer.step()` is the one iteration that everything here
+runs."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ class Trainer:
 
         Args:
             progress: Share of the run that is done, 0 to 1; drives the schedules.
-            inspect: Called with the batch before the weights are published: afterwards a pipelined collector may overwrite it.
+            inspect: Called with the batch before the weights are published: afterwards a pipelined collector may
+                overwrite it.
         """
         with self._timer("collect"):
             batch = self.collect()
@@ -98,7 +100,8 @@ class Trainer:
         self.collect, self.learn = capture_training(self.collector, self.learner, mode or self.execution_mode(), log)
 
     def execution_mode(self) -> str:
-        """Return how steps run: plain, graphs or compiled. `auto` compiles only for a run that earns the start-up back."""
+        """Return how steps run: plain, graphs or compiled. `auto` compiles only for a run that earns the start-up
+        back."""
         if not self.learner.supports_capture:
             return "plain"
         if self.cfg.compile == "on":

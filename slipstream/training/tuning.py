@@ -1,7 +1,8 @@
-"""Settings chosen by measuring: short trainings of a configuration, and `=auto` for env.num_envs, algo.minibatches and device.
+"""Settings chosen by measuring: short trainings of a configuration, and `=auto` for env.num_envs, algo.minibatches and
+device.
 
-A trial is the training that `slipstream train` would run, without its logs. The advisor opens trials through `TrainingProbe`, and
-`choose_sizes` doubles a size until a larger one does not pay.
+A trial is the training that `slipstream train` would run, without its logs. The advisor opens trials through
+`TrainingProbe`, and `choose_sizes` doubles a size until a larger one does not pay.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class SaveCost:
 
 
 class TrainingProbe:
-    """Opens trainings of the configuration that `words` (key=value, as for `slipstream train`) describe, with changes."""
+    """Opens trainings of the configuration that `words` (key=value, as for `slipstream train`) describe, with
+    changes."""
 
     def __init__(self, words: Iterable[str] = (), log: Log = lambda text: None) -> None:
         self.words = list(words)
@@ -126,7 +128,8 @@ class TrainingTrial:
         self._wait()
 
     def run(self, seconds: float) -> Sample:
-        """Train for about `seconds`. Nothing is under way before or after, so the gain of a pipeline is rather underestimated."""
+        """Train for about `seconds`. Nothing is under way before or after, so the gain of a pipeline is rather
+        underestimated."""
         set_threads(self._threads)
         fewest = MIN_ITERATIONS_AHEAD if self.trainer.collector.runs_ahead else MIN_ITERATIONS
         self.monitor.reset()
@@ -143,7 +146,8 @@ class TrainingTrial:
         return Sample(iterations * self.trainer.frames_per_batch, elapsed_s, exposed, iterations)
 
     def save_cost(self, level: int, compress: bool | str) -> SaveCost:
-        """Measure one checkpoint: iterations while it is copied and written, against as many without. Measured once per level."""
+        """Measure one checkpoint: iterations while it is copied and written, against as many without. Measured once per
+        level."""
         if level in self._save_costs:
             return self._save_costs[level]
         set_threads(self._threads)

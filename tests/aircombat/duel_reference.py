@@ -1,4 +1,5 @@
-"""One duel in plain Python and float64, written from the rules alone: no tensors, angles by atan2, one object a body."""
+"""One duel in plain Python and float64, written from the rules alone: no tensors, angles by atan2, one object a
+body."""
 
 from __future__ import annotations
 

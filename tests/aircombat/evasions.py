@@ -1,4 +1,5 @@
-"""Escapes that R_ne was not computed with, flown with the plain step functions: what a target does against a missile in flight."""
+"""Escapes that R_ne was not computed with, flown with the plain step functions: what a target does against a missile in
+flight."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Weaving:
 
 
 class DelayedTurn:
-    """Straight on for up to 12 s, then at full rudder to some heading, half of them away from the missile, then straight."""
+    """Straight on for up to 12 s, then at full rudder to some heading, half of them away from the missile, then
+    straight."""
 
     def __init__(self, u: Tensor) -> None:
         self.delay, self.turn, self.away = 12 * u[:, 0], (2 * u[:, 1] - 1) * math.pi, u[:, 2] < 0.5
@@ -71,7 +73,8 @@ FAMILIES = {"weaving": Weaving, "delayed turn": DelayedTurn, "notching": Notchin
 
 
 def hits(state: tuple[Tensor, ...], escape) -> Tensor:
-    """Which targets [M] are hit by missiles launched now, at full throttle; `state` as `Geometry.at` gives it for [M] ranges."""
+    """Which targets [M] are hit by missiles launched now, at full throttle; `state` as `Geometry.at` gives it for [M]
+    ranges."""
     pos, vel, target_pos, target_vel = state
     pos, vel = launch(pos, vel)
     full = torch.ones(len(pos), dtype=pos.dtype)

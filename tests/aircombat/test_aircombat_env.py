@@ -182,7 +182,8 @@ def test_incoming_missiles_are_told_nearest_first():
 
 
 def outcomes_at_two_rates(num: int, decisions: int) -> torch.Tensor:
-    """Flies the same duels at time_scale 1 and 8, with commands held on the grid of the slower; gives how each ended."""
+    """Flies the same duels at time_scale 1 and 8, with commands held on the grid of the slower; gives how each
+    ended."""
     slow, fast = (make(num, sides=2, time_scale=scale, reward="zero") for scale in (8.0, 1.0))
     noise = torch.Generator().manual_seed(0)
     nobody = torch.zeros(num, dtype=torch.bool)

@@ -1,4 +1,5 @@
-"""The native form and the Triton kernel do what the plain form does; and a decision may be cut into sub-steps at will."""
+"""The native form and the Triton kernel do what the plain form does; and a decision may be cut into sub-steps at
+will."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def assert_same(plain: DuelEngine, other: DuelEngine, metres: float) -> None:
 
 
 def stage(engine: DuelEngine) -> None:
-    """What random play seldom shows: a missile too slow to live on, a kill, a draw by two kills, the last missiles gone, a timeout."""
+    """What random play seldom shows: a missile too slow to live on, a kill, a draw by two kills, the last missiles
+    gone, a timeout."""
     duels, slow, near = engine.duels, torch.tensor([150.0, 10.0]), torch.tensor([110.0, 40.0])
     burn = engine.rules.burn
     for slot, age in ((0, burn - 1), (1, burn + 50), (7, burn // 2)):

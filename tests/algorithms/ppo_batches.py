@@ -22,7 +22,8 @@ def make_policy(action=None, seed=0):
 
 
 def make_batch(policy, seed=1):
-    """As a collector gives it: env 0 times out at step 1, env 1 dies at step 3, each followed by the frame that resets it."""
+    """As a collector gives it: env 0 times out at step 1, env 1 dies at step 3, each followed by the frame that resets
+    it."""
     torch.manual_seed(seed)
     rows = {"a": torch.randn(N, T + 1, 3), "b": torch.randn(N, T + 1)}
     with torch.no_grad():

@@ -205,7 +205,8 @@ def test_torchs_sync_debug_warning_is_hidden(monkeypatch):
 
 
 def test_a_first_call_that_fails_does_not_count(monkeypatch):
-    """A compilation that is tried again must not run into the watch against waiting for the device: compilers do wait."""
+    """A compilation that is tried again must not run into the watch against waiting for the device: compilers do
+    wait."""
     monkeypatch.setattr(torch.cuda, "Stream", object)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 98)
     calls = []

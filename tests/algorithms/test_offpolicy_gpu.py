@@ -20,13 +20,7 @@ WORDS = [
     "device=cuda",
     "quiet=true",
 ]
-WORDS += [
-    "wandb.mode=disabled",
-    "algo.rollout_steps=8",
-    "algo.updates=4",
-    "algo.batch_size=64",
-    "algo.warmup=1000",
-]
+WORDS += ["wandb.mode=disabled", "algo.rollout_steps=8", "algo.updates=4", "algo.batch_size=64", "algo.warmup=1000"]
 RUNS = {"dqn": ["env.actions=discrete"], "sac": [], "td3": []}
 
 

@@ -20,7 +20,8 @@ MODEL = ModelConfig(part=0, trunk=[32, 32], layer_norm=False)
 
 
 class Corridor(TensorEnv):
-    """Five places. 0: take 0.2 and leave. 1: walk on; whoever walks through gets 1 at the end. Only bootstrapping sees that far."""
+    """Five places. 0: take 0.2 and leave. 1: walk on; whoever walks through gets 1 at the end. Only bootstrapping sees
+    that far."""
 
     observation_spec = {"place": Discrete(5)}
     action_spec = Discrete(2)
@@ -81,9 +82,7 @@ def learned(env: TensorEnv, config, iterations: int):
     torch.manual_seed(0)
     policy = build_policy(vars(config), env.observation_spec, env.action_spec, MODEL)
     learner = build_learner(policy, config, env.observation_spec, seed=0)
-    collector = SyncDataCollector(
-        env, policy, env.num_envs * config.rollout_steps, return_same_td=True, ring_size=1
-    )
+    collector = SyncDataCollector(env, policy, env.num_envs * config.rollout_steps, return_same_td=True, ring_size=1)
     for i in range(iterations):
         learner.update(collector.rollout(), i / iterations)
     return policy, learner
@@ -91,14 +90,7 @@ def learned(env: TensorEnv, config, iterations: int):
 
 @pytest.mark.parametrize("changes", [{}, {"n_step": 3}, {"prioritised": True}, {"double": False, "dueling": False}])
 def test_dqn_finds_the_reward_at_the_end_of_the_corridor(changes):
-    settings = {
-        "rollout_steps": 4,
-        "updates": 8,
-        "batch_size": 32,
-        "warmup": 64,
-        "learning_rate": 3e-3,
-        "gamma": 0.9,
-    }
+    settings = {"rollout_steps": 4, "updates": 8, "batch_size": 32, "warmup": 64, "learning_rate": 3e-3, "gamma": 0.9}
     config = DQNConfig(**settings, buffer_size=2000, target_interval=8, random_fraction=0.5, random_end=0.1, **changes)
     policy, _ = learned(Corridor(8), config, 40)
     values = policy.values({"place": torch.arange(4)})

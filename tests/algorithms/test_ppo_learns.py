@@ -14,7 +14,8 @@ from slipstream.models.policy import ModelConfig, build_policy
 
 
 class Arms(TensorEnv):
-    """One pull an episode. The observation says which of two settings is asked for; the reward falls with the distance from it."""
+    """One pull an episode. The observation says which of two settings is asked for; the reward falls with the distance
+    from it."""
 
     observation_spec = {"side": Box((1,))}
     state_names = ("side", "pulled")

@@ -137,7 +137,8 @@ def test_the_adaptive_rate_follows_the_kl_and_keeps_its_bounds():
 
 
 def test_steps_that_the_kl_limit_skips_do_not_lower_the_adaptive_rate():
-    # Weights that stand still have the same KL at every minibatch: dividing by 1.5 each time would leave nothing of the rate.
+    # Weights that stand still have the same KL at every minibatch: dividing by 1.5 each time would leave nothing of the
+    # rate.
     config = PPOConfig(epochs=8, minibatches=1, schedule="adaptive", target_kl=1e-6, kl_limit=2e-6, learning_rate=1e-3)
     _, _, losses = updated(config)
     assert losses["skipped"].item() > 0.5

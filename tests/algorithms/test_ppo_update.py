@@ -15,7 +15,8 @@ from slipstream.envs.specs import Discrete
 
 
 def plain_update(policy, batch, c, dims):
-    """One epoch, one minibatch of PPO in float64 loops over valid frames only; the losses. It steps `policy` with torch's plain Adam."""
+    """One epoch, one minibatch of PPO in float64 loops over valid frames only; the losses. It steps `policy` with
+    torch's plain Adam."""
     norm = policy.value_norm
     frames, advantage, returns = [], {}, {}
     with torch.no_grad():
@@ -92,7 +93,8 @@ def test_the_policy_loss_weighs_as_many_times_as_there_are_action_dimensions():
 def test_the_value_loss_is_the_larger_of_two_means_not_the_mean_of_larger_ones():
     algo = PPO(make_policy(), PPOConfig(value_clip=0.1))
     rows = {"weight": torch.ones(2), "value": torch.zeros(2), "returns": torch.tensor([1.0, 0.0])}
-    # predicted 1, 0.5: plain losses 0, 0.125, their mean 0.0625; clipped to 0.1 both: 0.405, 0.005, mean 0.205; larger ones: mean 0.265
+    # predicted 1, 0.5: plain losses 0, 0.125, their mean 0.0625; clipped to 0.1 both: 0.405, 0.005, mean 0.205; larger
+    # ones: mean 0.265
     assert algo._value_loss(torch.tensor([1.0, 0.5]), rows).item() == pytest.approx(0.205)
     unclipped = PPO(make_policy(), PPOConfig(value_clip=0.0))
     assert unclipped._value_loss(torch.tensor([1.0, 0.5]), rows).item() == pytest.approx(0.0625)

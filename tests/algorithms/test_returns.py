@@ -66,7 +66,8 @@ def test_what_happens_after_an_end_does_not_reach_back_over_it(end, invalid):
 
 
 def test_what_lies_in_an_invalid_frame_is_nowhere_in_the_result():
-    # row 2 only reset the env. Its reward and its own end flags are garbage; its value (of the final observation) counts for step 1 alone.
+    # row 2 only reset the env. Its reward and its own end flags are garbage; its value (of the final observation)
+    # counts for step 1 alone.
     clean = advantages([1.0, 2.0, 0.0, 5.0], [1.0, 2.0, 10.0, 7.0], 9.0, truncated=[1], invalid=[2])
     dirty = advantages([1.0, 2.0, 1e9, 5.0], [1.0, 2.0, 10.0, 7.0], 9.0, truncated=[1, 2], invalid=[2])
     assert dirty == clean and clean[2] == 0.0

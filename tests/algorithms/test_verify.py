@@ -1,4 +1,5 @@
-"""Compiled programs are compared with the eager code before they are used. The compilers here make mistakes on purpose."""
+"""Compiled programs are compared with the eager code before they are used. The compilers here make mistakes on
+purpose."""
 
 import pytest
 import torch
@@ -56,7 +57,8 @@ def build():
 
 
 def compiler(mistake, draws):
-    """`torch.compile` with a mistake, a function of the rows a step has written, which draws random numbers of its own first."""
+    """`torch.compile` with a mistake, a function of the rows a step has written, which draws random numbers of its own
+    first."""
 
     def compile(step, **settings):
         def made(observation, rows):
@@ -319,7 +321,8 @@ def test_an_error_of_the_algorithm_is_not_the_compilers(monkeypatch):
 
 
 def test_the_compiler_is_given_no_lists_of_tensors(monkeypatch):
-    """torch 2.11's kernels for them read what another block of theirs still writes: the critic's weights got a wrong gradient."""
+    """torch 2.11's kernels for them read what another block of theirs still writes: the critic's weights got a wrong
+    gradient."""
     _, collector, algo = build()
     given = []
     monkeypatch.setattr(torch, "compile", lambda traced, **settings: given.append(traced) or traced)

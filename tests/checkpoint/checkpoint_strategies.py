@@ -30,7 +30,8 @@ def tensors(draw: Any) -> torch.Tensor:
 
 @st.composite
 def arrays(draw: Any, torch_kinds: bool = False) -> np.ndarray:
-    """A NumPy array of plain numbers or strings. `torch_kinds`: torch's restricted reader turns big-endian numbers round."""
+    """A NumPy array of plain numbers or strings. `torch_kinds`: torch's restricted reader turns big-endian numbers
+    round."""
     dtype = draw(
         st.sampled_from(
             ["f4", "f8", "i8", "u1", "?", "c16", "<U5", "S3", "M8[s]", "f2", "i4" if torch_kinds else ">i4"]

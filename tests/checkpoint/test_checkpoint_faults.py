@@ -34,7 +34,8 @@ from slipstream.storage.files import FileSystem
 
 
 class Faulty(FileSystem):
-    """Fails at the n-th call of one kind, as a full disk or a lost mount does; a failing write may first write a part."""
+    """Fails at the n-th call of one kind, as a full disk or a lost mount does; a failing write may first write a
+    part."""
 
     def __init__(self, kind="", at=-1, error=errno.ENOSPC):
         self.kind, self.at, self.error, self.calls = kind, at, error, {}
@@ -151,7 +152,8 @@ with AsyncCheckpointSaver(full_every=3, keep_last=4, links=True, threads=1) as s
 
 
 def kill_while_saving(folder, rng):
-    """Start a process that saves without end, kill -9 it somewhere; what it said was saved must be there, everything must load."""
+    """Start a process that saves without end, kill -9 it somewhere; what it said was saved must be there, everything
+    must load."""
     seed = rng.randrange(1 << 30)
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(

@@ -70,7 +70,10 @@ def test_help_of_a_command_lists_its_keys(capsys, command, keys):
         (["eval", "checkpoint=nowhere.pt"], "nowhere.pt"),
         (["train", "task=nowhere:Env"], "cannot import nowhere"),
         (["train", "device=gpu"], "device=gpu"),
-        (["train", "env.num_envs=4", "env.num_worlds=5", "env.num_obstacles=0"], "env.num_worlds=5 must not exceed env.num_envs=4"),
+        (
+            ["train", "env.num_envs=4", "env.num_worlds=5", "env.num_obstacles=0"],
+            "env.num_worlds=5 must not exceed env.num_envs=4",
+        ),
         (["train", "env.num_envs=4", "env.num_obstacles=0", "algo.minibatches=3", "device=cpu"], "algo.minibatches=3"),
         (["train", "env.num_envs=4", "env.num_obstacles=0", "init=nowhere.pt", "device=cpu"], "nowhere.pt"),
     ],

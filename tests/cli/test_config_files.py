@@ -108,7 +108,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, content):
             load_train([word])
 
 
-# -- slipstream config ---------------------------------------------------------------------------------------------------
+# -- slipstream config
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,8 @@ def test_a_policy_of_self_play_is_exported_for_one_side(tmp_path):
     assert done.inputs == ("own", "can_fire") and "sides" not in json.loads(about["env"])
 
 
-# -- the example ---------------------------------------------------------------------------------------------------------
+# -- the example
+# ---------------------------------------------------------------------------------------------------------
 
 
 def example():
@@ -286,7 +287,8 @@ def test_a_reward_and_an_opponent_that_are_gone_hinder_no_export(tmp_path):
     assert (told["opponent"], told["reward"]) == ("gone.module:Agent", "gone.module:Reward")
 
 
-# -- other formats, and what can go wrong ----------------------------------------------------------------------------------
+# -- other formats, and what can go wrong
+# ----------------------------------------------------------------------------------
 
 
 def test_the_torch_program_acts_the_same_and_tells_the_same(tmp_path):

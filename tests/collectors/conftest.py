@@ -13,9 +13,11 @@ from slipstream.envs.specs import Box, Observation
 
 
 class CounterEnv(TensorEnv):
-    """Env i counts its steps. Its episodes last i + 2 steps; with an even i they terminate, with an odd one they are truncated.
+    """Env i counts its steps. Its episodes last i + 2 steps; with an even i they terminate, with an odd one they are
+    truncated.
 
-    The observation "count" is [env, episode, step]; "trace" depends on all actions of the past. The reward is 10 i + step.
+    The observation "count" is [env, episode, step]; "trace" depends on all actions of the past. The reward is 10 i +
+    step.
     """
 
     observation_spec = {"count": Box((3,)), "trace": Box((2, 2))}

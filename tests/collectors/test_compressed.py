@@ -162,7 +162,8 @@ def test_ppo_learns_the_same_from_a_compressed_batch(counter_env):
         assert all(torch.equal(a, b) for a, b in zip(learned(False, late), learned(True, late), strict=True))
 
 
-# -- frames, and the transform of one key --------------------------------------------------------------------------------------
+# -- frames, and the transform of one key
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.int64, torch.bool])

@@ -11,7 +11,8 @@ from slipstream.collectors import EpisodeStatistics
 
 
 def _rollouts(seed: int, num_envs: int, lengths: list[int], end_rate: float) -> list[dict]:
-    """Random rollouts that keep the contract: the frame after an end is invalid, wherever the cut between batches falls."""
+    """Random rollouts that keep the contract: the frame after an end is invalid, wherever the cut between batches
+    falls."""
     g = torch.Generator().manual_seed(seed)
     pending = torch.zeros(num_envs, dtype=torch.bool)
     rollouts = []

@@ -14,7 +14,8 @@ from slipstream.models.policy import build_policy
 
 
 class UpdateCounter(nn.Module):
-    """Every weight is the number of updates so far; it says which ones it saw at the beginning and at the end of each step."""
+    """Every weight is the number of updates so far; it says which ones it saw at the beginning and at the end of each
+    step."""
 
     def __init__(self, pause_s: float = 0.0) -> None:
         super().__init__()
@@ -162,11 +163,13 @@ def test_publishing_the_same_update_twice_is_refused(pipeline):
         collector.publish()
 
 
-# -- the same run, whatever the timing -----------------------------------------------------------------------------------------
+# -- the same run, whatever the timing
+# -----------------------------------------------------------------------------------------
 
 
 def run(counter_env, env_s: float, learner_s: float, resume_at: int = 0, **settings) -> list[Tensor]:
-    """Six updates of a policy that explores, by data of the counting env; what was collected and what became of the weights."""
+    """Six updates of a policy that explores, by data of the counting env; what was collected and what became of the
+    weights."""
     torch.manual_seed(7)
     env = counter_env(3)
     policy = build_policy(env.observation_spec, env.action_spec)
@@ -238,7 +241,8 @@ def test_saving_changes_nothing(counter_env, pipeline):
     assert all(torch.equal(a, b) for a, b in zip(frames(False), frames(True), strict=True))
 
 
-# -- the rest of the contract ----------------------------------------------------------------------------------------------------
+# -- the rest of the contract
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_the_batches_are_those_of_the_base(counter_env, policy, pipeline):

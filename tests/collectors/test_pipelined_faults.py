@@ -241,7 +241,8 @@ def test_threads_and_handles_do_not_grow_over_a_thousand_starts(pipeline):
     start_and_stop(pipeline, 1000)
 
 
-# -- the thread lane alone -------------------------------------------------------------------------------------------------------
+# -- the thread lane alone
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_a_lane_produces_what_is_allowed_and_fits():

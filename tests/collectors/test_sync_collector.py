@@ -12,7 +12,8 @@ def _equal(a: TensorDict, b: TensorDict) -> bool:
     return bool((a == b).all()) and set(a.keys(True, True)) == set(b.keys(True, True))
 
 
-# -- the batch -----------------------------------------------------------------------------------------------------------
+# -- the batch
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("return_same_td", [True, False])
@@ -124,7 +125,8 @@ def test_no_gradient_is_recorded(counter_env):
     assert not batch["action"].is_inference()
 
 
-# -- counting ------------------------------------------------------------------------------------------------------------
+# -- counting
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_iteration_stops_at_total_frames_and_can_continue(counter_env, policy):
@@ -167,7 +169,8 @@ def test_senseless_counts_are_refused(counter_env, policy, wrong):
         SyncDataCollector(counter_env(4), policy, 8, **wrong)
 
 
-# -- wrong policies ------------------------------------------------------------------------------------------------------
+# -- wrong policies
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -260,7 +263,8 @@ def test_the_state_after_an_interruption_is_a_fresh_episode(counter_env, policy)
     assert state["episodes"]["running_length"].tolist() == [0, 0]
 
 
-# -- exploration ---------------------------------------------------------------------------------------------------------
+# -- exploration
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_outer_exploration_type_overrides_the_collectors(counter_env, policy):
@@ -278,7 +282,8 @@ def test_an_outer_exploration_type_overrides_the_collectors(counter_env, policy)
     assert seen == [ExplorationType.MODE, ExplorationType.MEAN, ExplorationType.MODE]
 
 
-# -- saving, post-processing, shutting down ------------------------------------------------------------------------------
+# -- saving, post-processing, shutting down
+# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fresh", [True, False], ids=["new collector", "one that has collected"])
@@ -357,7 +362,8 @@ def test_batches_are_delivered_on_the_device_asked_for(counter_env, policy, retu
     assert collector.episodes.pop()["count"] == 1
 
 
-# -- fit for a CUDA graph ------------------------------------------------------------------------------------------------
+# -- fit for a CUDA graph
+# ------------------------------------------------------------------------------------------------
 
 
 def test_a_rollout_reads_nothing_back_and_has_fixed_shapes(counter_env, policy):
@@ -389,7 +395,8 @@ def test_memory_stays_where_it_is_from_the_first_rollout_on(counter_env, policy)
     assert addresses() == before
 
 
-# -- on a GPU ------------------------------------------------------------------------------------------------------------
+# -- on a GPU
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.gpu

@@ -1,4 +1,5 @@
-"""A TensorEnv whose every number can be said beforehand, and which writes all it gives into the same memory each step."""
+"""A TensorEnv whose every number can be said beforehand, and which writes all it gives into the same memory each
+step."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from slipstream.tasks.gym.env import GymConfig, GymEnv  # noqa: E402
 
 
 class Walk(gymnasium.Env):
-    """Walks along a line by its action; beyond 3 it terminates. The reward is 10 and the place. Starts at a random place below 0.1."""
+    """Walks along a line by its action; beyond 3 it terminates. The reward is 10 and the place. Starts at a random
+    place below 0.1."""
 
     observation_space = spaces.Dict({"place": spaces.Box(-100, 100, (1,), np.float64), "kind": spaces.Discrete(3)})
 
@@ -64,7 +65,8 @@ def places(record):
     return record.observation["place"].flatten()
 
 
-# -- what it looks like --------------------------------------------------------------------------------------------------
+# -- what it looks like
+# --------------------------------------------------------------------------------------------------
 
 
 def test_spaces_become_specs():
@@ -108,7 +110,8 @@ def test_what_cannot_be_used_is_told(config, told):
         GymConfig(vectorization="threads")
 
 
-# -- the contract of a step ----------------------------------------------------------------------------------------------
+# -- the contract of a step
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("vectorization", ["sync", "async"])
@@ -201,7 +204,8 @@ def test_records_live_until_the_next_step_and_beyond():
     assert places(first).item() == place  # the vector env writes into the same array; we hand out copies
 
 
-# -- seeds and state -----------------------------------------------------------------------------------------------------
+# -- seeds and state
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_episodes_follow_from_the_seed_and_differ_from_one_another():

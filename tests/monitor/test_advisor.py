@@ -1,4 +1,5 @@
-"""The advisor over machines whose truth is known: good advice is found, bad advice withdrawn, noise taken for nothing."""
+"""The advisor over machines whose truth is known: good advice is found, bad advice withdrawn, noise taken for
+nothing."""
 
 from __future__ import annotations
 

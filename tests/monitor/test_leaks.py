@@ -13,7 +13,8 @@ TIMES = np.arange(240.0)
 
 
 def clean(seed: int) -> np.ndarray:
-    """MB: 800 with noise of 20, an allocator that steps up at the start, a first evaluation in the middle, a sawtooth of garbage."""
+    """MB: 800 with noise of 20, an allocator that steps up at the start, a first evaluation in the middle, a sawtooth
+    of garbage."""
     rng = np.random.default_rng(seed)
     x = 800 + 20 * rng.standard_normal(len(TIMES)) + 30 * (TIMES % 17) / 17
     x[:10] -= 400
@@ -100,7 +101,8 @@ def test_a_monitor_reads_its_gauges_once_a_second_and_tells_the_leak(clock):
 
 
 def leaks_of(held_mb, told_mb):
-    """Which gauges a monitor calls leaks when memory is `held_mb(second)`, of which a store says that `told_mb(second)` are its own."""
+    """Which gauges a monitor calls leaks when memory is `held_mb(second)`, of which a store says that `told_mb(second)`
+    are its own."""
     clock = Clock()
     monitor = PerformanceMonitor(clock=clock)
     monitor.store("replay_mb", lambda: told_mb(clock.now_s), of="held_mb")

@@ -1,4 +1,5 @@
-"""A slow, plain ray caster in float64: one ray against one thing at a time, face by face. The oracle for every fast LiDAR."""
+"""A slow, plain ray caster in float64: one ray against one thing at a time, face by face. The oracle for every fast
+LiDAR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A third task in a package of its own: installed, it trains, resumes, is evaluated and exported, with no line of the core changed."""
+"""A third task in a package of its own: installed, it trains, resumes, is evaluated and exported, with no line of the
+core changed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ QUIET = ["quiet=true", "threads=1", "wandb.mode=disabled"]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """A folder as `pip install --target` fills it, made without a build: the package, and the metadata of its pyproject.toml."""
+    """A folder as `pip install --target` fills it, made without a build: the package, and the metadata of its
+    pyproject.toml."""
     folder = tmp_path_factory.mktemp("site")
     project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
     shutil.copytree(PACKAGE / "docking", folder / "docking")

@@ -26,7 +26,8 @@ def bits(row):
 
 
 def counting(first, number, length, device="cpu", width=1):
-    """A [N, T] batch of one endless episode an environment: x = time + 1e6 * environment = reward, in all `width` columns."""
+    """A [N, T] batch of one endless episode an environment: x = time + 1e6 * environment = reward, in all `width`
+    columns."""
     x = torch.arange(first, first + length + 1, dtype=torch.float64).unsqueeze(1) + 1e6 * torch.arange(number)
     x = x.unsqueeze(2).expand(-1, -1, width).contiguous().to(device).transpose(0, 1)
     ends = torch.zeros(number, length, dtype=torch.bool, device=device)

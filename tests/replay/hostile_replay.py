@@ -73,7 +73,8 @@ def array_changes(array: np.ndarray, pieces: tuple[int, int]) -> Iterator[tuple[
 
 
 def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
-    """(name, sampler, change(buffer, patch)) of each case; patch(owner, method, change) changes what a method returns."""
+    """(name, sampler, change(buffer, patch)) of each case; patch(owner, method, change) changes what a method
+    returns."""
 
     def piece_change(name: str, array: np.ndarray) -> Any:
         return lambda buffer, patch: patch(StepIndex, "export", lambda pieces: {**pieces, name: array})

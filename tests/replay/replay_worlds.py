@@ -27,7 +27,8 @@ class Step:
 
 
 class Worlds:
-    """N environments that reset on the step after an end, as a collector hands them over; it keeps what they did as `Step`s."""
+    """N environments that reset on the step after an end, as a collector hands them over; it keeps what they did as
+    `Step`s."""
 
     def __init__(self, number: int, seed: int = 0, end: float = 0.1, width: int = 3) -> None:
         self.rng = np.random.default_rng(seed)

@@ -173,7 +173,8 @@ def test_a_spill_that_fails_is_told_at_the_next_add_and_loses_nothing(tmp_path):
 
 
 def killed_in_the_middle(folder, mode, after, rng):
-    """Runs the victim until it has said `after` lines (and spilled), kills it some milliseconds later; the last thing it said."""
+    """Runs the victim until it has said `after` lines (and spilled), kills it some milliseconds later; the last thing
+    it said."""
     with subprocess.Popen(
         [sys.executable, str(VICTIM), str(folder), mode], stdout=subprocess.PIPE, text=True
     ) as victim:

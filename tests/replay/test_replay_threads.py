@@ -32,7 +32,8 @@ def check(batch, mask=None):
 
 
 class Crowd:
-    """Threads that go on until each has had its turns, and for some seconds at least; the first error of any is raised."""
+    """Threads that go on until each has had its turns, and for some seconds at least; the first error of any is
+    raised."""
 
     def __init__(self) -> None:
         self.errors: list[BaseException] = []

@@ -78,7 +78,8 @@ def batches(draw: Any) -> TensorDict:
 
 
 def world(envs: int = 6, steps: int = 16, first: int = 0, alias: bool = True) -> TensorDict:
-    """A batch as our collector gives it: T + 1 rows of memory, `next` a view of it one row on; every number says its env and step."""
+    """A batch as our collector gives it: T + 1 rows of memory, `next` a view of it one row on; every number says its
+    env and step."""
     t = torch.arange(first, first + steps + 1, dtype=torch.float32)[:, None, None]
     x = (t * 1000 + torch.arange(envs)[:, None]) + torch.arange(40) / 64
     obs, after = x[:-1].transpose(0, 1), x[1:].transpose(0, 1)

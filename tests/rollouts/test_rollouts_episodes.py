@@ -24,7 +24,8 @@ def main(words):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Three batches of 6 environments x 16 steps that follow one another, then one that does not; an episode ends every fifth step."""
+    """Three batches of 6 environments x 16 steps that follow one another, then one that does not; an episode ends every
+    fifth step."""
     with RolloutStorage(tmp_path / "run" / "rollouts", threads=1) as storage:
         for i in range(3):
             storage.save(world(6, 16, first=16 * i), i, note={"frames": 96 * i})

@@ -1,4 +1,5 @@
-"""Disks that fail, processes that die, files that are damaged, writers that meet. The soak runs the same tests at full count."""
+"""Disks that fail, processes that die, files that are damaged, writers that meet. The soak runs the same tests at full
+count."""
 
 import contextlib
 import errno

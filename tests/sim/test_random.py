@@ -1,4 +1,5 @@
-"""Counter-based random numbers: uniform, independent across streams, counters and lanes, and the same for any number of streams."""
+"""Counter-based random numbers: uniform, independent across streams, counters and lanes, and the same for any number of
+streams."""
 
 from __future__ import annotations
 

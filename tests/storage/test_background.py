@@ -1,4 +1,5 @@
-"""The one background worker: order, full queues, errors that reach the caller, forks, and the end of the interpreter."""
+"""The one background worker: order, full queues, errors that reach the caller, forks, and the end of the
+interpreter."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""The one container: sections come back, every byte is under a checksum, hostile indexes are refused in one sentence."""
+"""The one container: sections come back, every byte is under a checksum, hostile indexes are refused in one
+sentence."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Blocks of frames: every codec gives back what it was given, in native code and in NumPy, each reading the other's bytes."""
+"""Blocks of frames: every codec gives back what it was given, in native code and in NumPy, each reading the other's
+bytes."""
 
 import contextlib
 import itertools

@@ -18,13 +18,7 @@ from slipstream.training.trainer import Trainer
 from slipstream.training.tuning import TRIAL_SETTINGS, SaveCost, TrainingProbe
 
 TINY = [
-    *(
-        "env.num_envs=8",
-        "env.num_obstacles=0",
-        "env.dyn.num_obstacles=0",
-        "algo.rollout_steps=4",
-        "algo.minibatches=8",
-    ),
+    *("env.num_envs=8", "env.num_obstacles=0", "env.dyn.num_obstacles=0", "algo.rollout_steps=4", "algo.minibatches=8"),
     *("algo.epochs=1", "model.encoder=dict", "model.part=8", "model.trunk=[8]", "device=cpu", "threads=1"),
 ]
 
@@ -67,7 +61,8 @@ def test_two_that_run_side_by_side_take_as_long_as_the_longer():
 
 
 class SharedGPU:
-    """A captured training of a GPU: `gains` says by what factor each `collect.pipeline` changes its frames/s. Time is only counted."""
+    """A captured training of a GPU: `gains` says by what factor each `collect.pipeline` changes its frames/s. Time is
+    only counted."""
 
     def __init__(self, gains, set_up_s=2.0):
         self.gains, self.set_up_s, self.now_s, self.opened = gains, set_up_s, 0.0, []

@@ -230,7 +230,8 @@ def test_no_success_has_no_time():
 
 def test_the_interval_comes_from_the_maps_not_from_the_drones():
     assert bootstrap_interval(np.array([0.7, 0.7, 0.7])) == pytest.approx((0.7, 0.7))
-    # half of 16 maps at 0, half at 1: the mean of a resample is a binomial of 16 draws, whose 95 % lie from 4/16 to 12/16
+    # half of 16 maps at 0, half at 1: the mean of a resample is a binomial of 16 draws, whose 95 % lie from 4/16 to
+    # 12/16
     assert bootstrap_interval(np.repeat([0.0, 1.0], 8)) == (0.25, 0.75)
     assert bootstrap_interval(np.array([0.2, 0.9, 0.4])) == bootstrap_interval(np.array([0.2, 0.9, 0.4]))
 

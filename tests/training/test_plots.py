@@ -1,4 +1,5 @@
-"""Contracts of the figures: a whole PNG at the path, no global state touched, what they refuse; and the numbers under them."""
+"""Contracts of the figures: a whole PNG at the path, no global state touched, what they refuse; and the numbers under
+them."""
 
 from __future__ import annotations
 

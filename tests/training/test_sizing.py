@@ -9,13 +9,7 @@ from slipstream.config.help import ConfigError
 from slipstream.monitor.advisor import Sample
 from slipstream.training.tuning import choose_sizes, grow
 
-SMALL = [
-    "env.num_obstacles=0",
-    "env.dyn.num_obstacles=0",
-    "algo.rollout_steps=8",
-    "algo.minibatches=4",
-    "device=cpu",
-]
+SMALL = ["env.num_obstacles=0", "env.dyn.num_obstacles=0", "algo.rollout_steps=8", "algo.minibatches=4", "device=cpu"]
 
 
 def machine(fixed, mb_each=1.0, fits=10**9):

@@ -30,8 +30,8 @@ from slipstream.training.trainer import Trainer
 
 RELEASED = Path(__file__).parents[2] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
 
-# 8 iterations of 64 frames, of 0.32 s each; episodes of at most 20 of them, so that many end; a map so small that the drones,
-# which start outside of it, come near what stands and moves there
+# 8 iterations of 64 frames, of 0.32 s each; episodes of at most 20 of them, so that many end; a map so small that the
+# drones, which start outside of it, come near what stands and moves there
 TINY = shlex.split("""
     env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
     env.disturbance.wind_mps2=0.2

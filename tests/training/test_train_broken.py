@@ -66,7 +66,9 @@ def test_a_broken_newest_checkpoint_is_passed_over_and_written_again(whole, copy
     assert resume(copy) == 0
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and "ckpt_000008.pt.slip is broken (" in told and "checksum" in told
-    assert "continuing from iteration 7, ckpt_000007.pt.slip" in told and f"`slipstream ckpt repair {copy.path}`" in told
+    assert (
+        "continuing from iteration 7, ckpt_000007.pt.slip" in told and f"`slipstream ckpt repair {copy.path}`" in told
+    )
     assert differences(state_of(whole), state_of(copy)) == [] and rows_of(whole) == rows_of(copy)
     assert main(["ckpt", "verify", str(copy.path)]) == 0
     assert not list(copy.checkpoints.glob(".*"))
@@ -89,7 +91,9 @@ def test_differences_to_a_broken_file_are_broken_with_it(whole, copy, capsys):
     flip(slip(copy, 5), INDEX)
     assert resume(copy) == 0
     told = capsys.readouterr().err
-    assert all(f"ckpt_00000{i}.pt.slip is broken" in told for i in (5, 6, 7, 8)) and "continuing from iteration 4" in told
+    assert (
+        all(f"ckpt_00000{i}.pt.slip is broken" in told for i in (5, 6, 7, 8)) and "continuing from iteration 4" in told
+    )
     assert differences(state_of(whole), state_of(copy)) == [] and rows_of(whole) == rows_of(copy)
     capsys.readouterr()
     assert resume(copy) == 0 and capsys.readouterr().err == ""

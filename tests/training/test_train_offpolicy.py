@@ -1,4 +1,5 @@
-"""Tiny off-policy trainings, whole: on the navigation world and on Gymnasium's, stopped and resumed, judged and refused."""
+"""Tiny off-policy trainings, whole: on the navigation world and on Gymnasium's, stopped and resumed, judged and
+refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Trainings whose batches are collected beside the learner: the same run each time, also when it was stopped in between."""
+"""Trainings whose batches are collected beside the learner: the same run each time, also when it was stopped in
+between."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def test_a_run_repeats_and_a_stopped_one_goes_on_as_if_it_had_not_been(tmp_path,
 
 
 def test_on_policy_the_first_update_has_no_ratio_but_one_and_late_data_have():
-    """The KL of the first minibatch is 0 by on-policy data; by older data as well, since the clip is around the present weights."""
+    """The KL of the first minibatch is 0 by on-policy data; by older data as well, since the clip is around the present
+    weights."""
     job = Trainer(load_train([*TINY, *ALGORITHMS["ppo"], "collect.pipeline=on", "algo.minibatches=1", "algo.epochs=1"]))
     with job.collector as collector:
         assert isinstance(collector, PipelinedDataCollector)

@@ -54,10 +54,11 @@ def capture_training(
     """Return `collect()` and `learn(batch, progress)`, run as `mode` says.
 
     Args:
-        collector: must write every batch to the same memory (`return_same_td=True, ring_size=1`), which the captured update reads.
+        collector: must write every batch to the same memory (`return_same_td=True, ring_size=1`), which the captured
+            update reads.
         learner: needs a generator of its own (`learner.generator`) if the collector collects beside the update.
-        mode: "plain", "graphs" (CUDA graphs) or "compiled" (CUDA graphs of compiled kernels). Without a GPU, "compiled" compiles the
-            update and captures nothing, unless `capture` is given.
+        mode: "plain", "graphs" (CUDA graphs) or "compiled" (CUDA graphs of compiled kernels). Without a GPU, "compiled"
+            compiles the update and captures nothing, unless `capture` is given.
         log: receives one line per part that cannot be compiled or captured.
         capture: replaces `GraphedFunction`, for tests.
     """
@@ -67,8 +68,8 @@ def capture_training(
         raise ValueError(f"the update of {type(learner).__name__} cannot be captured: use mode='plain'")
     if mode == "compiled":
         log("compiling kernels: about a minute before the first iterations, less when they were compiled before")
-        # Dynamo caches programs per code object, for the lifetime of the process. Those of earlier trainings would count against its
-        # recompile limit, past which it silently runs eagerly, and be guarded in every step.
+        # Dynamo caches programs per code object, for the lifetime of the process. Those of earlier trainings would
+        # count against its recompile limit, past which it silently runs eagerly, and be guarded in every step.
         torch.compiler.reset()
         compile_update(learner, log)
     if mode == "plain" or (learner.device.type != "cuda" and capture is None):

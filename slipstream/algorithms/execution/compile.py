@@ -1,7 +1,8 @@
 """Compile gradients and env steps with torch.compile; each program is verified before it is used (`verify.py`).
 
-`torch.compile` alone compiles the forward and the backward pass separately and leaves the clipping to eager kernels. `compile_gradients`
-traces all operations between the minibatch and the optimiser into one graph first, so that kernels fuse across them.
+`torch.compile` alone compiles the forward and the backward pass separately and leaves the clipping to eager kernels.
+`compile_gradients` traces all operations between the minibatch and the optimiser into one graph first, so that kernels
+fuse across them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from slipstream.algorithms.execution.verify import VerifiedGradients, VerifiedSt
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Step
 
-# Combo kernels share launches between many small independent kernels (casts of weights, sums of biases): an update becomes a third faster.
-# Inductor does not compile them correctly for every graph, so the second attempt disables them.
+# Combo kernels share launches between many small independent kernels (casts of weights, sums of biases): an update
+# becomes a third faster. Inductor does not compile them correctly for every graph, so the second attempt disables them.
 COMPILE_OPTIONS: tuple[dict[str, Any], ...] = ({"combo_kernels": True}, {})
-# Lists of tensors are processed one by one: in torch 2.11's kernel for a complete list one block reads the gradients' norm while another
-# still writes it (the critic's gradient was then multiplied with stale memory).
+# Lists of tensors are processed one by one: in torch 2.11's kernel for a complete list one block reads the gradients'
+# norm while another still writes it (the critic's gradient was then multiplied with stale memory).
 _DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._foreach_mul.Tensor: lambda tensors, factor: [x * factor for x in tensors],
     torch.ops.aten._foreach_norm.Scalar: lambda tensors, order=2: [torch.linalg.vector_norm(x, order) for x in tensors],
@@ -36,7 +37,8 @@ def compile_gradients(
     """Compile `fn(rows)`, which takes gradients of `module.parameters()`, once per set of input shapes.
 
     Args:
-        fn: returns the gradients and a tensor of diagnostics. It must not change any state, because a failed compilation is repeated.
+        fn: returns the gradients and a tensor of diagnostics. It must not change any state, because a failed
+            compilation is repeated.
         module: the module that owns the parameters.
         log: receives one line per failed compilation. If all fail, `fn` runs eagerly.
     """
@@ -65,7 +67,8 @@ def compile_gradients(
 
 
 def compile_update(learner: Any, log: Callable[[str], None] = print) -> None:
-    """Fuse the kernels of `learner.gradients`: the loss, its gradient and the clipping. The first update then takes most of a minute."""
+    """Fuse the kernels of `learner.gradients`: the loss, its gradient and the clipping. The first update then takes
+    most of a minute."""
     learner.gradients = compile_gradients(learner.gradients, learner.policy, log)
 
 

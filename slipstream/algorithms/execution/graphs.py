@@ -1,7 +1,8 @@
 """Capture functions as CUDA graphs.
 
-A function can be captured if it reads and writes only tensors that keep their memory, never waits for the device and takes the same path
-every time. It runs eagerly a few times, then it is captured once and replayed. Each call overwrites the tensors that the last one returned.
+A function can be captured if it reads and writes only tensors that keep their memory, never waits for the device and
+takes the same path every time. It runs eagerly a few times, then it is captured once and replayed. Each call overwrites
+the tensors that the last one returned.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import torch
 
 WARM_UP = 2  # eager calls on the side stream before the capture: libraries initialise themselves in them
 
-# Side streams by device that no GraphedFunction uses any more. cuBLAS keeps a workspace (66 MB on an H200) for every stream it has seen, and a
-# graph keeps using the workspace of its capture stream: two live graphs must not share a stream, and new streams must be rare.
+# Side streams by device that no GraphedFunction uses any more. cuBLAS keeps a workspace (66 MB on an H200) for every
+# stream it has seen, and a graph keeps using the workspace of its capture stream: two live graphs must not share a
+# stream, and new streams must be rare.
 _free_streams: dict[int, list[Any]] = {}
 
 
@@ -35,8 +37,8 @@ class GraphedFunction:
         fn: the function to capture.
         name: how messages name it.
         log: receives one line if the function cannot be captured.
-        generator: the generator that `fn` draws from, if not the global one. Graphs that run side by side need one each: a replay
-            writes its state.
+        generator: the generator that `fn` draws from, if not the global one. Graphs that run side by side need one
+            each: a replay writes its state.
     """
 
     def __init__(
@@ -151,7 +153,8 @@ def _set_sync_debug_mode(mode: str | int) -> None:
 
 @contextmanager
 def _garbage_collection_paused() -> Iterator[None]:
-    """Keep Python from freeing the graphs, events and pinned memory of earlier trainings inside a capture, which CUDA may refuse.
+    """Keep Python from freeing the graphs, events and pinned memory of earlier trainings inside a capture, which CUDA
+    may refuse.
 
     Collectors and trainings hold reference cycles, so only the garbage collector frees them.
     """

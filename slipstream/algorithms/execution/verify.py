@@ -1,8 +1,8 @@
 """Compare a compiled program with the eager code before it is used.
 
-A kernel that fails raises; a kernel that computes wrong numbers does not, and a policy learns from them for hours. torch 2.11 produced two:
-nearly every frame of 64 drones was stored as a collision; and the critic's gradient was thousands of times too long, while the policy,
-which learned around it, looked good.
+A kernel that fails raises; a kernel that computes wrong numbers does not, and a policy learns from them for hours.
+torch 2.11 produced two: nearly every frame of 64 drones was stored as a collision; and the critic's gradient was
+thousands of times too long, while the policy, which learned around it, looked good.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class MiscompiledError(RuntimeError):
 
 
 def summarise_error(error: BaseException) -> str:
-    """Return one line about a failed compilation: the first of its text, or the last of the traceback that it announces."""
+    """Return one line about a failed compilation: the first of its text, or the last of the traceback that it
+    announces."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
     text = lines[0]
     if text.endswith(":"):
@@ -51,10 +52,12 @@ def summarise_error(error: BaseException) -> str:
 
 
 class VerifiedStep:
-    """Take a step of `env` and write it to rows, with the first of `compiled` that computes what `eager` computes, or else with `eager`.
+    """Take a step of `env` and write it to rows, with the first of `compiled` that computes what `eager` computes, or
+    else with `eager`.
 
-    The first call chooses, by two eager steps from the same state, and takes the step. A compiled step may draw other random numbers:
-    outputs that also differ between the two eager steps may differ as much, and their means over the environments are compared.
+    The first call chooses, by two eager steps from the same state, and takes the step. A compiled step may draw other
+    random numbers: outputs that also differ between the two eager steps may differ as much, and their means over the
+    environments are compared.
     """
 
     def __init__(self, eager: Step, compiled: Iterable[Step], env: TensorEnv, log: Callable[[str], None]) -> None:
@@ -91,10 +94,11 @@ class VerifiedStep:
 
 
 class VerifiedGradients:
-    """Compute gradients and diagnostics with the first of `compiled` that computes what `eager` computes, or else with `eager`.
+    """Compute gradients and diagnostics with the first of `compiled` that computes what `eager` computes, or else with
+    `eager`.
 
-    Compares at calls 1, 2, 4, 8 and so on: the first minibatch clips nothing, and memory that a kernel reads before it is written may
-    hold the right number by chance. Nothing is compared inside a capture.
+    Compares at calls 1, 2, 4, 8 and so on: the first minibatch clips nothing, and memory that a kernel reads before it
+    is written may hold the right number by chance. Nothing is compared inside a capture.
     """
 
     def __init__(self, eager: Gradients, compiled: Iterator[Gradients], log: Callable[[str], None]) -> None:
@@ -131,7 +135,8 @@ def _first_correct(
 ) -> tuple[_Program, _Output] | None:
     """Return the first program that `run` accepts, and its output; None if there is none.
 
-    The eager code has just succeeded, so every error here, also while a program is compiled, is the compiler's: it is logged.
+    The eager code has just succeeded, so every error here, also while a program is compiled, is the compiler's: it is
+    logged.
     """
     remaining = iter(programs)
     while True:
@@ -225,7 +230,8 @@ def _count_different_envs(mine: Tensor, expected: Tensor) -> int:
 
 
 def _mean_distance(mine: Tensor, expected: Tensor) -> float:
-    """Return the distance of two means over N environments in standard errors, for the worst of an environment's numbers."""
+    """Return the distance of two means over N environments in standard errors, for the worst of an environment's
+    numbers."""
     mine, expected = (x.float().reshape(len(x), -1).nan_to_num(1e6, 1e6, -1e6) for x in (mine, expected))
     error = ((mine.var(0) + expected.var(0)) / len(mine)).sqrt()
     return float(((mine.mean(0) - expected.mean(0)).abs() / (error + 1e-6)).max())

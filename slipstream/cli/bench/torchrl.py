@@ -34,7 +34,8 @@ class ScaledBeta(Independent):
 
 
 class TorchRLTraining:
-    """A training as TorchRL's PPO examples write it, with the methods of `Trainer`; the encoder runs once for actor and critic."""
+    """A training as TorchRL's PPO examples write it, with the methods of `Trainer`; the encoder runs once for actor and
+    critic."""
 
     def __init__(self, cfg: TrainConfig, device: torch.device) -> None:
         from torchrl.collectors import Collector

@@ -6,8 +6,8 @@
     slipstream bench train algo.bf16=true            any key of `slipstream train`; the defaults are NavRL's settings
     slipstream bench train out=FOLDER                write train.md, train.json and train.png too
 
-Every form runs in this process, one after the other, each with its own env, policy and memory. TorchRL is its Collector, GAE and
-ClipPPOLoss over the same env and the same network (pip install torchrl).
+Every form runs in this process, one after the other, each with its own env, policy and memory. TorchRL is its
+Collector, GAE and ClipPPOLoss over the same env and the same network (pip install torchrl).
 """
 
 from __future__ import annotations

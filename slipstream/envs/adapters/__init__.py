@@ -1,4 +1,5 @@
-"""TensorEnvs as environments of Gymnasium, PettingZoo, TorchRL and Stable-Baselines3. Importing this registers our tasks with Gymnasium."""
+"""TensorEnvs as environments of Gymnasium, PettingZoo, TorchRL and Stable-Baselines3. Importing this registers our
+tasks with Gymnasium."""
 
 from importlib import import_module
 from importlib.util import find_spec

@@ -79,9 +79,9 @@ Arrays = dict[str, np.ndarray]
 class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
     """A TensorEnv as `gymnasium.vector.VectorEnv`.
 
-    Gymnasium's default autoreset on the next step is that of a TensorEnv; `AutoresetMode.SAME_STEP` resets at once, with the last
-    observation as `final_obs` in the infos. With `copy=False` arrays are views of the env's tensors (on a CPU), valid until the next
-    call.
+    Gymnasium's default autoreset on the next step is that of a TensorEnv; `AutoresetMode.SAME_STEP` resets at once,
+    with the last observation as `final_obs` in the infos. With `copy=False` arrays are views of the env's tensors (on a
+    CPU), valid until the next call.
     """
 
     def __init__(
@@ -158,7 +158,8 @@ def register_tasks() -> None:
 def make_env(
     env: str, seed: int | None = None, device: str = "cpu", config: dict[str, Any] | None = None, **settings: Any
 ) -> GymnasiumEnv:
-    """Build one environment of the class `module:Class`. `config` and `settings` are keys of its Config, nested ones as dicts.
+    """Build one environment of the class `module:Class`. `config` and `settings` are keys of its Config, nested ones as
+    dicts.
 
     Gymnasium reserves `max_episode_steps` for its own limit; give that of the env in `config`.
     """

@@ -28,9 +28,9 @@ Indices = None | int | Iterable[int]
 class SB3VecEnv(VecEnv):
     """A TensorEnv as SB3 `VecEnv`: `PPO("MultiInputPolicy", SB3VecEnv(env)).learn(...)`.
 
-    As SB3 expects, ended environments are reset in the same step, with the last observation as `terminal_observation` in the info. The
-    info of a step that ends an episode also holds the env's infos, and `is_success` if the env has a `success`; other infos are empty.
-    Wrap it in SB3's `VecMonitor` for returns and lengths.
+    As SB3 expects, ended environments are reset in the same step, with the last observation as `terminal_observation`
+    in the info. The info of a step that ends an episode also holds the env's infos, and `is_success` if the env has a
+    `success`; other infos are empty. Wrap it in SB3's `VecMonitor` for returns and lengths.
     """
 
     def __init__(self, env: TensorEnv) -> None:
@@ -52,7 +52,8 @@ class SB3VecEnv(VecEnv):
         self._action = to_action(self.env, actions)
 
     def step_wait(self) -> tuple[Arrays, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """Take the step. Returns observations, rewards, dones, infos as copies: SB3 keeps the last ones while it steps."""
+        """Take the step. Returns observations, rewards, dones, infos as copies: SB3 keeps the last ones while it
+        steps."""
         step = step_and_reset(self.env, self._action)
         done = to_array(step.done, copy=True)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
@@ -76,7 +77,8 @@ class SB3VecEnv(VecEnv):
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    # -- SB3's access to single environments: here all are one TensorEnv -------------------------------------------------
+    # -- SB3's access to single environments: here all are one TensorEnv
+    # -------------------------------------------------
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
         """Return an attribute of the TensorEnv, once per index."""

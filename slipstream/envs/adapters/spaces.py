@@ -69,7 +69,8 @@ def one_sided(env: TensorEnv, adapter: str) -> TensorEnv:
 
 
 def to_action(env: TensorEnv, action: Any) -> Tensor:
-    """Convert an array-like action [N, ...] or [2, N, ...] to the env's tensor. Raises, before the env moves, if it is bad."""
+    """Convert an array-like action [N, ...] or [2, N, ...] to the env's tensor. Raises, before the env moves, if it is
+    bad."""
     spec = env.action_spec
     array = np.asarray(action)
     shape = (*env.batch_shape, *spec.shape)

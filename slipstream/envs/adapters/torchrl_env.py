@@ -16,10 +16,11 @@ from slipstream.envs.specs import Discrete, Observation, Spec
 
 
 class TorchRLEnv(EnvBase):
-    """A TensorEnv for TorchRL's collectors and losses. Observations are under ("observation", name), as in our own batches.
+    """A TensorEnv for TorchRL's collectors and losses. Observations are under ("observation", name), as in our own
+    batches.
 
-    TorchRL itself resets ended environments, with `_reset` masks, before the env would on its next step. The infos that `info` names,
-    such as ("success", "collision"), are under ("info", name), zero at a reset.
+    TorchRL itself resets ended environments, with `_reset` masks, before the env would on its next step. The infos that
+    `info` names, such as ("success", "collision"), are under ("info", name), zero at a reset.
     """
 
     batch_locked = True

@@ -17,7 +17,8 @@ SIDES = ("red", "blue")
 
 
 class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
-    """The two sides of one duel (`red`, `blue`), or the N environments of another TensorEnv as agents of one world (`agent_0`, ...).
+    """The two sides of one duel (`red`, `blue`), or the N environments of another TensorEnv as agents of one world
+    (`agent_0`, ...).
 
     An agent whose episode has ended leaves `agents`; when all have left, call `reset`.
     """

@@ -20,8 +20,8 @@ _MOST_WAITING = 16
 class SlipstreamReplayBuffer(Sb3ReplayBuffer):
     """An SB3 replay buffer (for DQN, SAC, TD3, DDPG) that stores observations once, compressed; also dict observations.
 
-    `replay_buffer_kwargs` may have codec, group, sampler, seed and other arguments of `ReplayBuffer`, and n_steps with gamma.
-    The default seed comes from NumPy's generator, which SB3 seeds.
+    `replay_buffer_kwargs` may have codec, group, sampler, seed and other arguments of `ReplayBuffer`, and n_steps with
+    gamma. The default seed comes from NumPy's generator, which SB3 seeds.
     """
 
     def __init__(

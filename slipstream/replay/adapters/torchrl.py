@@ -1,4 +1,5 @@
-"""TorchRL on our storage: `torchrl.data.ReplayBuffer(storage=SlipstreamStorage(n), sampler=...)`, with TorchRL's own samplers."""
+"""TorchRL on our storage: `torchrl.data.ReplayBuffer(storage=SlipstreamStorage(n), sampler=...)`, with TorchRL's own
+samplers."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ class SlipstreamStorage(
 ):  # the kind of storage whose batches TorchRL hands on as they are, without a collate_fn
     """A TorchRL storage of `max_size` transitions whose observations are stored once, compressed.
 
-    ("next", K) costs nothing if it is K of the transition written after it. Slots must be written in order, as TorchRL's
-    round-robin writers do. Keyword arguments go to `ReplayBuffer` (codec, group, device, ...).
+    ("next", K) costs nothing if it is K of the transition written after it. Slots must be written in order, as
+    TorchRL's round-robin writers do. Keyword arguments go to `ReplayBuffer` (codec, group, device, ...).
     """
 
     def __init__(self, max_size: int, *, device: torch.device | str = "cpu", **settings: Any) -> None:

@@ -60,7 +60,8 @@ class BlockCoder:
             self._pool = gather.gather_pool()
 
     def encode(self, frames: np.ndarray, first_row: int, codec: int, level: int, sealed: bool) -> np.ndarray:
-        """Return the block of `frames`, uint8 [n, frame_bytes], as uint8 [nbytes]: memory of this thread, valid until its next call."""
+        """Return the block of `frames`, uint8 [n, frame_bytes], as uint8 [nbytes]: memory of this thread, valid until
+        its next call."""
         rows, groups_ = len(frames), -(-len(frames) // self.group)
         block = _buffer("block", HEADER_BYTES + 8 * groups_ + frames.size + SPARE + 64)
         if self.native and not codec & ZSTD:
@@ -192,7 +193,8 @@ def _identity(count: int) -> np.ndarray:
 
 
 def _hc_state() -> int:
-    """Return the address of this thread's state for LZ4-HC: making one per group would cost more than encoding a small one."""
+    """Return the address of this thread's state for LZ4-HC: making one per group would cost more than encoding a small
+    one."""
     kept: dict[str, Any] = _local.__dict__
     if "hc" not in kept:
         import lz4.block
@@ -224,15 +226,16 @@ _LEAST_GAIN = 0.95  # a codec that saves less than a twentieth is not worth its 
 class CodecChoice:
     """Encodes the blocks of a column with the codec that the user named, or that suits the data best ("auto").
 
-    Codecs are tried on a sample of a block, after 4, 32 and then every 256 blocks, and when blocks come out clearly larger than the
-    sample did. Size is weighed against the time to decode and to encode a frame.
+    Codecs are tried on a sample of a block, after 4, 32 and then every 256 blocks, and when blocks come out clearly
+    larger than the sample did. Size is weighed against the time to decode and to encode a frame.
 
     Args:
         codec: a name, or "auto".
         coder: the coder of the column.
         level: of LZ4-HC or zstd, for the slow setting.
         seals: blocks are encoded again in the background with the slow setting; only then codecs are tried.
-        weight: how much time counts against size, as an exponent; by default less for larger groups, whose user wants them small.
+        weight: how much time counts against size, as an exponent; by default less for larger groups, whose user wants
+            them small.
         patience: blocks after which one that came out clearly larger than the sample lets it choose again.
         candidates: the codecs to try.
     """
@@ -320,7 +323,8 @@ class CodecChoice:
 
 
 def _decode_time(codec: int, ratio: float, width: int) -> float:
-    """Return the time to decode a frame, in plain copies of it: fitted to benchmarks/replay.py, batches of 512 on one thread."""
+    """Return the time to decode a frame, in plain copies of it: fitted to benchmarks/replay.py, batches of 512 on one
+    thread."""
     if codec == RAW:
         return 1.5
     palette = 0.4 if width >= 4 else 1.6

@@ -35,7 +35,8 @@ _NOISE_BITS = 7.92  # a sample of 4,096 uniform bytes measures 7.955 bits; below
 
 
 class Scratch:
-    """Memory for one chunk at a time. Fresh memory costs more than the encoding: keep one of these for each chunk in flight."""
+    """Memory for one chunk at a time. Fresh memory costs more than the encoding: keep one of these for each chunk in
+    flight."""
 
     def __init__(self) -> None:
         self.planes, self.words, self.other, self.shifted = (np.empty(CHUNK_BYTES + 128, np.uint8) for _ in range(4))
@@ -44,10 +45,11 @@ class Scratch:
 def encode_chunk(
     raw: np.ndarray, width: int, base: np.ndarray | None = None, level: int = 1, scratch: Scratch | None = None
 ) -> tuple[int, list[Any]]:
-    """Return (codec, payload as a list of buffers) for `raw`, uint8 [n] holding numbers of `width` bytes; never longer than `raw`.
+    """Return (codec, payload as a list of buffers) for `raw`, uint8 [n] holding numbers of `width` bytes; never longer
+    than `raw`.
 
-    `base` is the older state of the same numbers; the same array must be given to `decode_chunk`. The payload may be part
-    of `raw` and `scratch`: it is valid until either changes.
+    `base` is the older state of the same numbers; the same array must be given to `decode_chunk`. The payload may be
+    part of `raw` and `scratch`: it is valid until either changes.
     """
     if level == 0 or raw.nbytes < 64 or raw.nbytes % width:
         return RAW, [raw]
@@ -147,7 +149,8 @@ def decode_chunk(
 
 
 def _choose_base(words: np.ndarray, older: np.ndarray) -> tuple[int, Any]:
-    """Choose by a sample: the numbers, their difference, or their difference to the decayed older ones. Return (codec, factor)."""
+    """Choose by a sample: the numbers, their difference, or their difference to the decayed older ones. Return (codec,
+    factor)."""
     step = (
         max(1, words.size // _SAMPLE) | 1
     )  # odd: the columns of a matrix are a power of two, and each should have its turn
@@ -166,7 +169,8 @@ def _choose_base(words: np.ndarray, older: np.ndarray) -> tuple[int, Any]:
 
 
 def _zigzag(difference: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Turn small differences of either sign into small unsigned numbers: 0, -1, 1, -2 ... -> 0, 1, 2, 3 ...; overwrites `difference`."""
+    """Turn small differences of either sign into small unsigned numbers: 0, -1, 1, -2 ... -> 0, 1, 2, 3 ...; overwrites
+    `difference`."""
     signed, result = difference.view(f"<i{difference.itemsize}"), out.view(f"<i{difference.itemsize}")
     np.right_shift(signed, 8 * difference.itemsize - 1, out=result)
     np.left_shift(signed, 1, out=signed)
@@ -192,7 +196,8 @@ def _cost(words: np.ndarray) -> float:
 
 
 def _section(data: np.ndarray, level: int, repeats: bool) -> tuple[int, Any]:
-    """Return `data` compressed, or raw if that is shorter. `repeats`: it may have longer repetitions, unlike a plane of floats."""
+    """Return `data` compressed, or raw if that is shorter. `repeats`: it may have longer repetitions, unlike a plane of
+    floats."""
     coded = zstd_compressor(level if repeats else 0).compress(data)
     if level > 1 and not repeats:
         coded = min(coded, zstd_compressor(level).compress(data), key=len)
@@ -213,8 +218,8 @@ def _read_section(payload: memoryview, start: int, word: int, expected: int) -> 
 
 # --- decay: where the gradient is zero, an optimizer's moments shrink by one factor, the same for all
 #
-# Units that do not fire on a batch are common in a ReLU network, and all their moments become beta times what they were. The
-# factor is the ratio that occurs most often.
+# Units that do not fire on a batch are common in a ReLU network, and all their moments become beta times what they
+# were. The factor is the ratio that occurs most often.
 
 LEAST, MOST = np.float32(2.0**-20), np.float32(1.0)  # factors from LEAST up to, not including, MOST
 _NORMAL = np.uint32(32 << 24)  # exponent 32, the sign shifted out: times LEAST it is still a normal number
@@ -249,8 +254,8 @@ def find_factor(new: np.ndarray, old: np.ndarray) -> np.float32 | None:
 def decay(old: np.ndarray, factor: np.float32, out: np.ndarray) -> np.ndarray:
     """Return `old` times `factor`, both as uint32 bits; zeros, tiny numbers, infinities and NaNs stay as they are.
 
-    Only products of normal numbers that are normal numbers themselves are taken: those are the same, to the bit, on every
-    machine and with every setting of the processor for denormal numbers.
+    Only products of normal numbers that are normal numbers themselves are taken: those are the same, to the bit, on
+    every machine and with every setting of the processor for denormal numbers.
     """
     with np.errstate(all="ignore"):
         np.multiply(old.view(np.float32), factor, out=out.view(np.float32))
@@ -266,9 +271,10 @@ def decay(old: np.ndarray, factor: np.float32, out: np.ndarray) -> np.ndarray:
 
 # --- optimizer moments in 8 bits: three mantissa bits, an exponent counted down from the largest of each block of 256
 #
-# Signed moments: 1 sign, 4 exponent, 3 mantissa bits; below 2^-15 of the block's largest they become zero. Squared moments have no
-# sign and 5 exponent bits, and never become zero unless they were: a zero under Adam's square root would throw the parameter.
-# The relative error is at most 1/16. Coding decoded values gives the same codes: saving twice loses nothing more.
+# Signed moments: 1 sign, 4 exponent, 3 mantissa bits; below 2^-15 of the block's largest they become zero. Squared
+# moments have no sign and 5 exponent bits, and never become zero unless they were: a zero under Adam's square root
+# would throw the parameter. The relative error is at most 1/16. Coding decoded values gives the same codes: saving
+# twice loses nothing more.
 
 BLOCK = 256
 _SHIFT = 20  # float32 bits above: sign, 8 exponent, 3 mantissa bits

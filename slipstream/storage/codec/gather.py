@@ -1,8 +1,10 @@
-"""Native code for groups, blocks and batches, made of the steps in kernels.py, and the threads that decode a batch together.
+"""Native code for groups, blocks and batches, made of the steps in kernels.py, and the threads that decode a batch
+together.
 
-Torch's OpenMP threads look for more work for a while after every operation, and stand in the way of any others; to them a batch is one
-more operation. Where there are none (no libgomp, a forked child) the threads of a background worker help: the caller works too, and
-waits only for helpers that began. A numba `prange` will not do: its default layer may not be entered by two Python threads at once.
+Torch's OpenMP threads look for more work for a while after every operation, and stand in the way of any others; to them
+a batch is one more operation. Where there are none (no libgomp, a forked child) the threads of a background worker
+help: the caller works too, and waits only for helpers that began. A numba `prange` will not do: its default layer may
+not be entered by two Python threads at once.
 """
 
 # mypy: ignore-errors
@@ -206,7 +208,8 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
 
 @inner
 def code_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
-    """Write table and groups of a block of `rows` frames at `block`, after the header; return the bytes of the groups."""
+    """Write table and groups of a block of `rows` frames at `block`, after the header; return the bytes of the
+    groups."""
     groups = (rows + group - 1) // group
     payload = block + HEADER_BYTES + 8 * groups
     place = 0
@@ -234,7 +237,8 @@ FRAME, VERIFY, SCRATCH, STRIDE, MEMBERS, LOW, HIGH, ERROR, ERROR_ROW, PLACES = (
 
 @inner
 def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, low, high, lines):
-    """Prefetch all that the requests will read: their groups are far apart, and one miss takes as long as decoding a small one."""
+    """Prefetch all that the requests will read: their groups are far apart, and one miss takes as long as decoding a
+    small one."""
     for step in range(2):  # the tables of groups, then the groups
         for i in range(begin, stop):
             row = load64(rows + 8 * load64(order + 8 * i))
@@ -256,7 +260,9 @@ def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, 
                 at = block + HEADER_BYTES + 8 * groups + (load32(entry) & (RAW_GROUP - 1))
             if (
                 step == 1
-            ):  # a fixed number of lines: guessing how many each needs costs more; behind them the processor sees the pattern
+                # a fixed number of lines: guessing how many each needs costs more; behind them the processor sees the
+                # pattern
+            ):
                 for k in range(lines):
                     kernels.prefetch(at + 64 * k)
 
@@ -350,8 +356,8 @@ def gather_part(job):
 def _entries(stamp):
     """Return the kernels that Python calls; `stamp`: see `native.source_stamp`.
 
-    They are compiled here and now, by whoever imports this, not in a background thread at their first call: a process that
-    forks while numba compiles leaves its child a lock that nobody opens.
+    They are compiled here and now, by whoever imports this, not in a background thread at their first call: a process
+    that forks while numba compiles leaves its child a lock that nobody opens.
     """
     word = nb.int64
 
@@ -382,7 +388,8 @@ _PID = os.getpid()
 
 
 def torch_team() -> Callable[[int, int, int, int], None] | None:
-    """Return libgomp's `GOMP_parallel` as torch has it loaded: (function, its argument, threads or 0 for as many as torch uses, 0)."""
+    """Return libgomp's `GOMP_parallel` as torch has it loaded: (function, its argument, threads or 0 for as many as
+    torch uses, 0)."""
     try:
         maps = Path("/proc/self/maps").read_text()
     except OSError:
@@ -429,7 +436,8 @@ class GatherPool:
 
 @cache
 def gather_pool() -> GatherPool:
-    """Return the process's pool: torch's threads, at most 8 of them; SLIPSTREAM_GATHER_THREADS=n gives it n of its own."""
+    """Return the process's pool: torch's threads, at most 8 of them; SLIPSTREAM_GATHER_THREADS=n gives it n of its
+    own."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     own = os.environ.get("SLIPSTREAM_GATHER_THREADS")
     return GatherPool(int(own)) if own else GatherPool(min(8, cores), torch_team() if os.getpid() == _PID else None)

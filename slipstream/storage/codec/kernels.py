@@ -1,7 +1,8 @@
-"""Native code for frames: the steps of a codec as numba kernels that work on addresses (int64), hold no GIL and allocate nothing.
+"""Native code for frames: the steps of a codec as numba kernels that work on addresses (int64), hold no GIL and
+allocate nothing.
 
-The steps are those of registry.py, in its order. Numbers are bit patterns throughout: NaNs and -0.0 do not change. Loads and
-stores need no alignment: coded groups begin at any byte.
+The steps are those of registry.py, in its order. Numbers are bit patterns throughout: NaNs and -0.0 do not change.
+Loads and stores need no alignment: coded groups begin at any byte.
 """
 
 # mypy: ignore-errors
@@ -108,7 +109,8 @@ def prefetch(typingctx, address):
 
 @intrinsic
 def expand16(typingctx, target, source, bits):
-    """Write 16 words of 4 bytes: where a bit of `bits` is set the next word from `source`, else 0. One instruction with AVX-512."""
+    """Write 16 words of 4 bytes: where a bit of `bits` is set the next word from `source`, else 0. One instruction with
+    AVX-512."""
 
     def codegen(context, builder, signature, args):
         words = ir.VectorType(ir.IntType(32), 16)

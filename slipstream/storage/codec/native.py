@@ -24,13 +24,15 @@ _SYMBOLS = (
 
 
 def available() -> bool:
-    """Return whether blocks are coded by native kernels; otherwise NumPy does the same, slower, also with SLIPSTREAM_PORTABLE=1."""
+    """Return whether blocks are coded by native kernels; otherwise NumPy does the same, slower, also with
+    SLIPSTREAM_PORTABLE=1."""
     return not os.environ.get("SLIPSTREAM_PORTABLE") and reason() == ""
 
 
 @cache
 def reason() -> str:
-    """Return why the native kernels cannot be used; empty if they can. Makes liblz4's functions known to numba's linker."""
+    """Return why the native kernels cannot be used; empty if they can. Makes liblz4's functions known to numba's
+    linker."""
     try:
         import llvmlite.binding
         import lz4.block
@@ -47,8 +49,8 @@ def reason() -> str:
 def source_stamp() -> int:
     """Return a number that changes with the kernels' source.
 
-    Numba looks only at the file of the function it has kept on disk, not at the functions it calls; a kernel that closes over this
-    number is compiled again when any of them changes.
+    Numba looks only at the file of the function it has kept on disk, not at the functions it calls; a kernel that
+    closes over this number is compiled again when any of them changes.
     """
     digest = hashlib.sha256()
     for name in ("kernels", "gather", "registry"):

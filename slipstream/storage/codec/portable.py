@@ -22,7 +22,8 @@ from slipstream.storage.codec.registry import (
 
 
 def encode_block(frames: np.ndarray, group: int, width: int, codec: int, level: int, block: np.ndarray) -> int:
-    """Write table and groups of `frames`, uint8 [n, frame_bytes], into `block` after the header; return the bytes of the groups."""
+    """Write table and groups of `frames`, uint8 [n, frame_bytes], into `block` after the header; return the bytes of
+    the groups."""
     rows = len(frames)
     groups = -(-rows // group)
     table = block[HEADER_BYTES : HEADER_BYTES + 8 * groups].view("<u4").reshape(groups, 2)

@@ -7,8 +7,8 @@
 
 Everything is little-endian. A group is coded by the block's codec, or stored raw (RAW_GROUP) where that is shorter.
 
-A codec is one byte: the sum of its steps. Blocks of frames (replay, rollouts) use palette -> delta -> mask or shuffle -> lz4 or zstd;
-checkpoint chunks use [decay ->] delta -> mask -> planes. Each step may be left out.
+A codec is one byte: the sum of its steps. Blocks of frames (replay, rollouts) use palette -> delta -> mask or shuffle
+-> lz4 or zstd; checkpoint chunks use [decay ->] delta -> mask -> planes. Each step may be left out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def codec_name(codec: int) -> str:
 
 
 def parse_codec(name: str) -> int:
-    """Return the block codec of that name: `raw`, or steps joined by `+` in the order palette, delta, mask | shuffle, lz4 | zstd."""
+    """Return the block codec of that name: `raw`, or steps joined by `+` in the order palette, delta, mask | shuffle,
+    lz4 | zstd."""
     if name == "raw":
         return RAW
     allowed = [step for step, bit in STEPS.items() if bit & BLOCK_STEPS]
@@ -92,7 +93,8 @@ def zstandard_module() -> Any:
 
 
 def zstd_compressor(level: int) -> Any:
-    """Return this thread's zstd compressor of that level; level 0 looks for almost no repetitions and codes single bytes.
+    """Return this thread's zstd compressor of that level; level 0 looks for almost no repetitions and codes single
+    bytes.
 
     On the exponent bytes of weights level 1 finds many short matches that cost more than they save: 0.36 of the size at
     240 MB/s; with the smallest hash table and the longest match length 0.31 at 530 MB/s, and it opens twice as fast.
@@ -112,7 +114,8 @@ def zstd_compressor(level: int) -> Any:
 
 
 def zstd_decompress(data: Any, most: int, exact: bool = False) -> np.ndarray:
-    """Decompress a zstd frame to uint8 [at most `most`], or exactly so many. Raises CodecError before it takes memory for more."""
+    """Decompress a zstd frame to uint8 [at most `most`], or exactly so many. Raises CodecError before it takes memory
+    for more."""
     zstandard = zstandard_module()
     if not hasattr(_local, "decompressor"):
         _local.decompressor = zstandard.ZstdDecompressor()
@@ -134,7 +137,8 @@ MAGIC = 0x31424C53  # "SLB1"
 SPARE = 8
 RAW_GROUP = 1 << 31
 HEADER_BYTES = 64
-# magic, codec, width, flags, -, first_row, rows, group, block_rows, frame_bytes, nbytes, bytes of the groups, checksum of header and table
+# magic, codec, width, flags, -, first_row, rows, group, block_rows, frame_bytes, nbytes, bytes of the groups, checksum
+# of header and table
 HEADER = struct.Struct("<IBBBBqIIIIQII")
 AT_CODEC, AT_WIDTH, AT_ROWS, AT_GROUP, AT_FRAME, AT_CODED, AT_CHECKSUM = 4, 5, 16, 20, 28, 40, 44
 SEALED = 1  # flag: coded with the slow setting
@@ -172,7 +176,8 @@ def block_nbytes(groups: int, coded: int) -> int:
 
 
 def number_width(itemsize: int) -> int:
-    """Return the bytes of the words a codec works on in items of that size (complex and structured items are several words)."""
+    """Return the bytes of the words a codec works on in items of that size (complex and structured items are several
+    words)."""
     return next(width for width in (8, 4, 2, 1) if itemsize % width == 0)
 
 

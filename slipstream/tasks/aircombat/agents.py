@@ -1,7 +1,7 @@
 """Agents fly one side of N duels. The env calls its opponent; evaluations and leagues call both sides.
 
-An agent of your own is a subclass of `BaseAgent`. Use `my_package.my_module:MyAgent` wherever a built-in name is accepted.
-The path of a checkpoint is accepted too; `slipstream.tasks.aircombat.league` flies it.
+An agent of your own is a subclass of `BaseAgent`. Use `my_package.my_module:MyAgent` wherever a built-in name is
+accepted. The path of a checkpoint is accepted too; `slipstream.tasks.aircombat.league` flies it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ AgentType = TypeVar("AgentType", bound="BaseAgent")
 class BaseAgent(Movable, ABC):
     """Fly one side of N duels from the observation of that side.
 
-    `act` runs inside the env's step, which may be captured as a CUDA graph: no host synchronisation, fixed shapes. Memory from one
-    decision to the next is kept in tensors that are changed in place and returned by `state_tensors`.
+    `act` runs inside the env's step, which may be captured as a CUDA graph: no host synchronisation, fixed shapes.
+    Memory from one decision to the next is kept in tensors that are changed in place and returned by `state_tensors`.
 
     Args:
         num_envs: the number of duels N.
@@ -74,7 +74,8 @@ class BaseAgent(Movable, ABC):
 
 
 def accepts_named(act: Callable[[AgentType, Observation], Tensor]) -> Callable[[AgentType, Observation], Action]:
-    """Let an agent's `act` also take the named observation of midrangeRL's loop ([N] each), and return a dict for it."""
+    """Let an agent's `act` also take the named observation of midrangeRL's loop ([N] each), and return a dict for
+    it."""
 
     @functools.wraps(act)
     def wrapper(self: AgentType, observation: Observation) -> Action:
@@ -126,7 +127,8 @@ class ShootingAgent(BaseAgent):
 
 
 class PursuitAgent(ShootingAgent):
-    """Point at the enemy at full throttle and fire inside a share of the missile's reach, at most every `pause_s` seconds."""
+    """Point at the enemy at full throttle and fire inside a share of the missile's reach, at most every `pause_s`
+    seconds."""
 
     def __init__(
         self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.7, pause_s: float = 6.0
@@ -223,7 +225,8 @@ AGENTS: dict[str, type[BaseAgent] | str] = {
     "pursuit": PursuitAgent,
     "crank": CrankAgent,
     "evade": EvadeAgent,
-    "learned": "slipstream.tasks.aircombat.league.policies:LearnedAgent",  # by path: it imports the env, which imports us
+    # by path: it imports the env, which imports us
+    "learned": "slipstream.tasks.aircombat.league.policies:LearnedAgent",
 }
 
 

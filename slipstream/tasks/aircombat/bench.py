@@ -1,4 +1,5 @@
-"""slipstream bench env task=aircombat: physics sub-steps per second, with random actions and fire of both sides and resets.
+"""slipstream bench env task=aircombat: physics sub-steps per second, with random actions and fire of both sides and
+resets.
 
 The native form (or one Triton kernel in a CUDA graph) is compared with plain PyTorch, alternating in the same process.
 """
@@ -36,7 +37,8 @@ def bench_env(config: AirCombatConfig, device: torch.device, progress: Callable[
 
 
 def both_forms(config: AirCombatConfig, duels: int, device: torch.device, repeats: int) -> list[list[str]]:
-    """Return a row of our form and, unless it is too slow, one of the plain form, measured in turns on the same duels."""
+    """Return a row of our form and, unless it is too slow, one of the plain form, measured in turns on the same
+    duels."""
     ours = settled(config, duels, device)
     steps = {"ours": stepper(ours, device)}
     if duels <= PLAIN_MOST or device.type == "cuda":
@@ -61,7 +63,8 @@ def make(config: AirCombatConfig, duels: int, device: torch.device, backend: str
 
 
 def settled(config: AirCombatConfig, duels: int, device: torch.device) -> AirCombatEnv:
-    """Return duels at random stages of their episodes, so that ends and resets are spread out, with missiles in flight."""
+    """Return duels at random stages of their episodes, so that ends and resets are spread out, with missiles in
+    flight."""
     env = make(config, duels, device, "auto")
     clock = torch.randint(env.engine.rules.limit, (duels,), generator=torch.Generator().manual_seed(0))
     env.engine.duels.clock.copy_(clock)

@@ -22,8 +22,8 @@ Players = dict[str, dict[str, Tensor]]
 class ClassicView:
     """A thin view: env, duels and rewards are the same objects. All returned tensors are copies.
 
-    Ended duels are reset by `reset(env_mask=dones)`, or else by the next step, which is then `valid=False` for them. With `sides=1`
-    the env flies p2 itself and takes only the keys p1_….
+    Ended duels are reset by `reset(env_mask=dones)`, or else by the next step, which is then `valid=False` for them.
+    With `sides=1` the env flies p2 itself and takes only the keys p1_….
     """
 
     def __init__(self, env: AirCombatEnv) -> None:
@@ -45,9 +45,9 @@ class ClassicView:
             dt: game time in s, a multiple of the physics step (default: the env's decision time).
 
         Returns:
-            Observations per player, rewards per player [N], dones [N], and infos [N]: winner (0 draw, 1, 2), time (s), valid,
-            `p1_alive`, `p1_shots`, `p1_hits`, `p1_return` (and p2's), and the facts that rewards read (success, lost, draw, …):
-            p1's at the top, those of each player in `infos["p1"]` and `infos["p2"]`.
+            Observations per player, rewards per player [N], dones [N], and infos [N]: winner (0 draw, 1, 2), time (s),
+            valid, `p1_alive`, `p1_shots`, `p1_hits`, `p1_return` (and p2's), and the facts that rewards read (success,
+            lost, draw, …): p1's at the top, those of each player in `infos["p1"]` and `infos["p2"]`.
         """
         record = self.env.fly(self._action(actions), self._ticks(dt))
         dones = self._both(record.terminated)[0]
@@ -78,7 +78,8 @@ class ClassicView:
     def states(self) -> dict[str, Tensor]:
         """The bodies of all duels, [N, 14] each: p1's aircraft, p2's, then the missile slots, six of p1 and six of p2.
 
-        x, y (m), vx, vy, speed (m/s), angle (rad), rudder, alive, is_missile, is_player1, missile_count (still carried), target_idx.
+        x, y (m), vx, vy, speed (m/s), angle (rad), rudder, alive, is_missile, is_player1, missile_count (still
+        carried), target_idx.
         """
         duels = self.env.engine.duels
         pos, vel = torch.cat((duels.pos, duels.missile_pos), 1), torch.cat((duels.vel, duels.missile_vel), 1)

@@ -119,7 +119,8 @@ class AirCombatEnv(TensorEnv):
         return dict(zip(FACTS, self.engine.facts.unbind(0), strict=True))
 
     def compute_reward(self, facts: Tensor, over: Tensor) -> Tensor:
-        """Compute the reward [N] or [2, N] of the last step with these `facts` [facts, 2, N] and ended duels `over` [N]."""
+        """Compute the reward [N] or [2, N] of the last step with these `facts` [facts, 2, N] and ended duels `over`
+        [N]."""
         facts = facts if self.sides == 2 else facts[:, 0]
         info = dict(zip(FACTS, facts.unbind(0), strict=True))
         command = self._command if self.sides == 2 else self._command[0]

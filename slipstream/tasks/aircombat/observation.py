@@ -62,8 +62,8 @@ _PLACES: dict[str, tuple[str, Any]] = {  # the group of each name, and its index
 class SideView(dict[str, Tensor]):
     """The observation of one side: the groups 'own', 'enemy', 'incoming', 'can_fire', and each number by its own name.
 
-    `view["enemy"]` is [N, 9]; `view["enemy_range"]` is its first column, [N]. The group 'reach' is computed from the others
-    on first access, for example by a policy that was trained with `reach_features=true`.
+    `view["enemy"]` is [N, 9]; `view["enemy_range"]` is its first column, [N]. The group 'reach' is computed from the
+    others on first access, for example by a policy that was trained with `reach_features=true`.
     """
 
     table: ReachTable | None = None
@@ -102,11 +102,12 @@ def to_grouped(observation: Mapping[str, Tensor]) -> SideView:
 
 
 def reach_features(own: Tensor, enemy: Tensor, table: ReachTable) -> Tensor:
-    """Compute the reach [..., 8] of both sides' missiles from the groups 'own' and 'enemy', in the order of REACH_NAMES.
+    """Compute the reach [..., 8] of both sides' missiles from the groups 'own' and 'enemy', in the order of
+    REACH_NAMES.
 
-    For r_max and r_ne the number is range / reach (below 1: inside), for r_min it is r_min / range (above 1: too near). Ratios are
-    at most RATIO_LIMIT, which also means "there is none" for r_max and r_ne. Times are flight times in minutes against a target that
-    keeps its velocity.
+    For r_max and r_ne the number is range / reach (below 1: inside), for r_min it is r_min / range (above 1: too near).
+    Ratios are at most RATIO_LIMIT, which also means "there is none" for r_max and r_ne. Times are flight times in
+    minutes against a target that keeps its velocity.
     """
     seen = lambda name: enemy[..., ENEMY_NAMES.index(name)]  # noqa: E731
     distance = (seen("enemy_range") * RANGE_SCALE_M)[..., None]

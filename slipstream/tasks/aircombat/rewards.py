@@ -16,8 +16,8 @@ from slipstream.tasks.aircombat.observation import TIME_SCALE_S
 class BaseReward(Movable, ABC):
     """The reward of one side. A reward of your own is a subclass: `reward=my_module:MyReward`.
 
-    `compute` runs inside the env's step, which may be captured as a CUDA graph: no host synchronisation, fixed shapes. It is
-    elementwise over the leading dimensions, [N] for one side or [2, N] for both.
+    `compute` runs inside the env's step, which may be captured as a CUDA graph: no host synchronisation, fixed shapes.
+    It is elementwise over the leading dimensions, [N] for one side or [2, N] for both.
     """
 
     needs_before: bool = True  # whether `compute` reads obs_before; if not, it is not stored
@@ -59,7 +59,8 @@ class ZeroReward(BaseReward):
 
 
 class OutcomeReward(BaseReward):
-    """Weighted outcome: the end, missiles, hits, and time survived (per second, so that time_scale does not change it)."""
+    """Weighted outcome: the end, missiles, hits, and time survived (per second, so that time_scale does not change
+    it)."""
 
     needs_before = False
     WEIGHTS = {
@@ -86,8 +87,8 @@ class OutcomeReward(BaseReward):
 class ShapedReward(BaseReward):
     """The outcome plus potential-based shaping, which does not change the best policy.
 
-    The potential is high where the enemy is within reach of the own missile and low where a missile is incoming; it is zero at the end.
-    Summed over a duel, the shaping is minus the potential at its start.
+    The potential is high where the enemy is within reach of the own missile and low where a missile is incoming; it is
+    zero at the end. Summed over a duel, the shaping is minus the potential at its start.
     """
 
     WEIGHTS = {"success": 10.0, "lost": -10.0, "draw": -6.0, "shots": -0.05}

@@ -2,9 +2,9 @@
 
     slipstream train task=gym env.id=CartPole-v1 algo=dqn
 
-Gymnasium's vector envs reset on the next step, as ours do, so their frames are used as they are. Each episode has a seed of its
-own, derived from the env's seed, the environment and the episode number. A saved env is restored by replaying the present episodes
-action by action, which works for any env that is deterministic given its seed.
+Gymnasium's vector envs reset on the next step, as ours do, so their frames are used as they are. Each episode has a
+seed of its own, derived from the env's seed, the environment and the episode number. A saved env is restored by
+replaying the present episodes action by action, which works for any env that is deterministic given its seed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class GymConfig:
 
 
 class GymEnv(TensorEnv):
-    """N environments of one Gymnasium id. A single observation is named `observation`, those of a Dict keep their names."""
+    """N environments of one Gymnasium id. A single observation is named `observation`, those of a Dict keep their
+    names."""
 
     Config = GymConfig
 
@@ -74,7 +75,8 @@ class GymEnv(TensorEnv):
         self._native_seed = derive_seed(seed, "native vector env") % 2**31
         self.reset()
 
-    # -- one step --------------------------------------------------------------------------------------------------------
+    # -- one step
+    # --------------------------------------------------------------------------------------------------------
 
     def _transition(self, action: Tensor, resetting: Tensor) -> None:
         self._advance(action)  # the vector env resets ended environments itself
@@ -120,7 +122,8 @@ class GymEnv(TensorEnv):
                 return action
         return super()._safe_action(action)
 
-    # -- state -----------------------------------------------------------------------------------------------------------
+    # -- state
+    # -----------------------------------------------------------------------------------------------------------
 
     @property
     def supports_state_restore(self) -> bool:
@@ -203,7 +206,8 @@ class SeededEpisodes(gymnasium.Wrapper):
         return seen
 
 
-# -- Gymnasium's envs and spaces as ours ----------------------------------------------------------------------------------
+# -- Gymnasium's envs and spaces as ours
+# ----------------------------------------------------------------------------------
 
 
 def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:

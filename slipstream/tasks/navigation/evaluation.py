@@ -1,7 +1,8 @@
 """Evaluation over unseen maps: rates with intervals, a table, a figure.
 
-NavRL's protocol: a row of drones on one side of each map crosses to the other with mean actions. Drones on one map are not
-independent, so intervals come from a bootstrap over maps, and two policies are compared by paired differences per map.
+NavRL's protocol: a row of drones on one side of each map crosses to the other with mean actions. Drones on one map are
+not independent, so intervals come from a bootstrap over maps, and two policies are compared by paired differences per
+map.
 """
 
 from __future__ import annotations

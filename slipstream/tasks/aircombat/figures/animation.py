@@ -49,7 +49,8 @@ def animate(
         path: ends in .gif, .html or .mp4.
         scenes: of `scenes_of_game`.
         title: shown on every frame.
-        fps: frames per second (default: a game takes six seconds, at 2 to 8 frames per second). The last frame stays for two seconds.
+        fps: frames per second (default: a game takes six seconds, at 2 to 8 frames per second). The last frame stays
+            for two seconds.
         width_px: of a frame.
         progress: called with the number of frames drawn so far.
 
@@ -109,8 +110,8 @@ def _gif(frames: Sequence[Any], fps: float) -> bytes:
 def _palette(frames: Sequence[Any]) -> Any:
     """Return one palette for all frames: colours do not flicker, and unchanged areas compress well.
 
-    Most colours are taken by area from three frames. The colours of thin lines are added by name, each also half faded for the edges
-    of lines, because they would be lost by area.
+    Most colours are taken by area from three frames. The colours of thin lines are added by name, each also half faded
+    for the edges of lines, because they would be lost by area.
     """
     from PIL import Image
 

@@ -17,7 +17,8 @@ OUTCOMES = {"won": SERIES[3], "draw": MUTED, "lost": SERIES[4]}
 def outcome_curves(
     rows: Sequence[Mapping[str, Any]], path: str | Path, opponents: Sequence[str], title: str = ""
 ) -> Path:
-    """Draw one panel per opponent, with shares of games won, drawn and lost over frames, and the rating with its interval.
+    """Draw one panel per opponent, with shares of games won, drawn and lost over frames, and the rating with its
+    interval.
 
     The pool of past policies has a panel if it holds more than one that already has its own.
 

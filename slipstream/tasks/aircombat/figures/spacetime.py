@@ -1,7 +1,7 @@
 """The spacetime diagram of a duel: the plane, 20 s of future above it, and the reach of a missile launched now.
 
-A scene is plain data from `slipstream.tasks.aircombat.reach.scene`; lengths in m, times in s. The view is that of one side: its own
-objects are blue, threats are red, escapes are green.
+A scene is plain data from `slipstream.tasks.aircombat.reach.scene`; lengths in m, times in s. The view is that of one
+side: its own objects are blue, threats are red, escapes are green.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def draw_scene(scene: Scene, title: str = "", azimuth_deg: float = AZIMUTH_DEG) 
 
 
 def _corner_km(scene: Scene) -> NDArray[Any]:
-    """Return the lower left corner of the box: the field's, or one around both aircraft, on the grid, if one is outside.
+    """Return the lower left corner of the box: the field's, or one around both aircraft, on the grid, if one is
+    outside.
 
     If they are farther apart than the box is wide, the own aircraft is inside.
     """

@@ -1,4 +1,5 @@
-"""Opponents that learn: trained agents, a pool of past policies, ratings, and the curriculum that leads to self-play."""
+"""Opponents that learn: trained agents, a pool of past policies, ratings, and the curriculum that leads to
+self-play."""
 
 from slipstream.tasks.aircombat.league.curriculum import LeagueConfig
 from slipstream.tasks.aircombat.league.policies import LearnedAgent

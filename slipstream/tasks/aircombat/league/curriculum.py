@@ -91,8 +91,8 @@ class Curriculum:
     def judge(self, scores: Mapping[str, Score]) -> bool:
         """Process an evaluation's scores. Returns whether the learner is promoted; `stage` is then the next one.
 
-        It is promoted if the lower end of the 95 % interval of its share of games won against this stage's scripted opponents reaches
-        `league.promote`, or if `league.patience` is exhausted.
+        It is promoted if the lower end of the 95 % interval of its share of games won against this stage's scripted
+        opponents reaches `league.promote`, or if `league.patience` is exhausted.
         """
         self.evaluations += 1
         if self.is_last:
@@ -108,7 +108,8 @@ class Curriculum:
 def seating(
     mix: Mapping[str, float], seats: int, members: Sequence[int], weights: Sequence[float], rng: np.random.Generator
 ) -> list[str | int]:
-    """Assign the seats: as many per agent as its share of the mix, rounded to fill all; past policies are drawn at random.
+    """Assign the seats: as many per agent as its share of the mix, rounded to fill all; past policies are drawn at
+    random.
 
     With an empty pool its share is given to the others.
     """

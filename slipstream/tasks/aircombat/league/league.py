@@ -1,7 +1,7 @@
 """League: the learner's opponents in a training run, chosen by its evaluations.
 
-At every evaluation the learner plays the scripted agents and its past policies. The scores give ratings, promotion through the
-curriculum, snapshots, and the seats of the opponents until the next evaluation.
+At every evaluation the learner plays the scripted agents and its past policies. The scores give ratings, promotion
+through the curriculum, snapshots, and the seats of the opponents until the next evaluation.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ class League:
         return [f"{self.ended}-champion"] if self.ended else []  # a number last would make a series of them
 
     def keep(self, name: str, scores: dict[str, Score]) -> None:
-        """Store the present learner in the pool; if it is full, it replaces the past policy that the learner beats most."""
+        """Store the present learner in the pool; if it is full, it replaces the past policy that the learner beats
+        most."""
         if None in self.members:
             place = self.members.index(None)
         else:

@@ -1,4 +1,5 @@
-"""Trained policies as agents: one policy, a pool of past policies, and an opponent that mixes them with scripted agents."""
+"""Trained policies as agents: one policy, a pool of past policies, and an opponent that mixes them with scripted
+agents."""
 
 from __future__ import annotations
 
@@ -119,7 +120,8 @@ class PolicyPool:
 class SeatedPolicies:
     """Members of a pool that fly: the duels are split into `seats` equal runs, each flown by one member.
 
-    All seats act in one batched pass over stacked weights. Seats change by copying in place, so that captured graphs stay valid.
+    All seats act in one batched pass over stacked weights. Seats change by copying in place, so that captured graphs
+    stay valid.
     """
 
     def __init__(self, pool: PolicyPool, seats: int) -> None:

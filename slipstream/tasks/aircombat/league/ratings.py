@@ -1,8 +1,9 @@
 """Elo ratings with intervals, estimated from all games together.
 
-A player of rating r scores 1 / (1 + 10^((s - r) / 400)) on average against one of rating s; a draw scores 0.5. The ratings are the
-maximum a posteriori of the Bradley-Terry model, with a weak prior that keeps ratings finite when a player won or lost everything. The
-intervals come from the curvature. Draws vary less than the model assumes, so the intervals are slightly too wide.
+A player of rating r scores 1 / (1 + 10^((s - r) / 400)) on average against one of rating s; a draw scores 0.5. The
+ratings are the maximum a posteriori of the Bradley-Terry model, with a weak prior that keeps ratings finite when a
+player won or lost everything. The intervals come from the curvature. Draws vary less than the model assumes, so the
+intervals are slightly too wide.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """N duels of two fighters with missiles in plain tensors: state, starts, and the rules of one physics sub-step.
 
-This is the reference form. Native code (`engine_native`) and the GPU kernel (`engine_triton`) compute the same. All times are integer
-numbers of sub-steps ("ticks"), so that nothing depends on how sums of float32 seconds round.
+This is the reference form. Native code (`engine_native`) and the GPU kernel (`engine_triton`) compute the same. All
+times are integer numbers of sub-steps ("ticks"), so that nothing depends on how sums of float32 seconds round.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ def targets_of(sides: Tensor) -> Tensor:
 
 
 def guide(duels: Duels, dt_s: float) -> Tensor:
-    """Return the missiles' rudders [N, 12]: proportional navigation after the first tick, 0 where the target is gone."""
+    """Return the missiles' rudders [N, 12]: proportional navigation after the first tick, 0 where the target is
+    gone."""
     steers = (duels.missile_age > 0) & targets_of(duels.alive)
     rudder = pronav(duels.missile_pos, duels.missile_vel, targets_of(duels.pos), targets_of(duels.vel), dt_s)
     return torch.where(steers, rudder, 0.0)
@@ -242,7 +243,8 @@ HEAD_ON_MPS = 300.0
 
 @dataclass
 class StartConfig:
-    """The settings of `env.starts.*` for start=random: the ranges of uniform draws per duel (speed, missiles: per side)."""
+    """The settings of `env.starts.*` for start=random: the ranges of uniform draws per duel (speed, missiles: per
+    side)."""
 
     range_m: tuple[float, float] = (15_000.0, 60_000.0)
     speed_mps: tuple[float, float] = (250.0, 400.0)
@@ -284,7 +286,8 @@ def random_starts(u: Tensor, config: StartConfig) -> Duels:
 
 
 def describe_duel(duels: Duels, rules: Rules, index: int) -> dict[str, Any]:
-    """Return one duel as plain numbers: `time` (s), `winner` (None, 0 a draw, 1, 2), both `aircraft`, `missiles` in flight.
+    """Return one duel as plain numbers: `time` (s), `winner` (None, 0 a draw, 1, 2), both `aircraft`, `missiles` in
+    flight.
 
     Synchronises with the device.
     """

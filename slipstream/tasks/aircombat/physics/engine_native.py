@@ -1,7 +1,8 @@
-"""One decision of all duels as parallel native code (numba): one pass over the duels for commands, sub-steps, starts, view, facts.
+"""One decision of all duels as parallel native code (numba): one pass over the duels for commands, sub-steps, starts,
+view, facts.
 
-It computes what `DuelEngine` computes, to float32 rounding. For speed, a missile far from its target skips the closest approach, and
-a burnt-out missile skips the division by its speed.
+It computes what `DuelEngine` computes, to float32 rounding. For speed, a missile far from its target skips the closest
+approach, and a burnt-out missile skips the division by its speed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from slipstream.tasks.aircombat.physics.flight import (
 )
 from slipstream.tasks.aircombat.reach.table import SPEED_LIMITS_MPS
 
-# No 'nnan': invalid commands must be detected. No reordering of sums: a duel must not depend on the number of sub-steps per decision.
+# No 'nnan': invalid commands must be detected. No reordering of sums: a duel must not depend on the number of sub-steps
+# per decision.
 FAST = {"contract", "arcp", "nsz"}
 ONE, ZERO, HALF, TWO = np.float32(1), np.float32(0), np.float32(0.5), np.float32(2)
 THIRD = np.float32(1 / 3)

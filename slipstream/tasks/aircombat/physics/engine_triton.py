@@ -1,7 +1,7 @@
 """One decision of all duels as a Triton kernel: commands, sub-steps, new starts, observation and facts.
 
-It computes what `DuelEngine` computes, to float32 rounding. In the functions below `out` points to the rows of one side's view, and
-`live` masks the duels that exist.
+It computes what `DuelEngine` computes, to float32 rounding. In the functions below `out` points to the rows of one
+side's view, and `live` masks the duels that exist.
 """
 
 from __future__ import annotations
@@ -470,7 +470,8 @@ class TritonEngine(DuelEngine):
         starts = config.starts
         self._limits = (*starts.range_m, *starts.speed_mps, *starts.missiles)
 
-    @torch.compiler.disable  # already one kernel; it writes bytes that are bools under other names, which compilers cannot follow
+    # already one kernel; it writes bytes that are bools under other names, which compilers cannot follow
+    @torch.compiler.disable
     def step(self, command: Tensor, resetting: Tensor, ticks: int | None = None) -> None:
         """Advance by one decision; see `DuelEngine.step`."""
         rules = self.rules

@@ -1,8 +1,9 @@
 """Motion of fighters and missiles in a plane: drag, thrust, turning, and a missile's launch, guidance and hit.
 
-Pure functions of tensors of any batch shape and float dtype: positions and velocities [..., 2] in m and m/s, the rest [...].
-A positive rudder in [-1, 1] turns left. `advance` moves every body: in training, in reach tables and in figures. The order inside a
-step is: guide (`pronav`, with the positions before the step), move missile and target (`advance`), test for a hit (`miss_distance`).
+Pure functions of tensors of any batch shape and float dtype: positions and velocities [..., 2] in m and m/s, the rest
+[...]. A positive rudder in [-1, 1] turns left. `advance` moves every body: in training, in reach tables and in figures.
+The order inside a step is: guide (`pronav`, with the positions before the step), move missile and target (`advance`),
+test for a hit (`miss_distance`).
 """
 
 from __future__ import annotations
@@ -91,10 +92,12 @@ def launch(pos: Tensor, vel: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def line_of_sight_turn(offset: Tensor, drift: Tensor) -> Tensor:
-    """Return the angle [...] (rad, wrapped) by which the line of sight turned while the offset changed by `drift` to `offset`.
+    """Return the angle [...] (rad, wrapped) by which the line of sight turned while the offset changed by `drift` to
+    `offset`.
 
-    It is atan2(cross, dot) of the old and the new line, without subtracting angles: for a target 30 km away the difference of two
-    float32 angles is half noise. Turns are limited to half a radian; larger ones only happen next to the target.
+    It is atan2(cross, dot) of the old and the new line, without subtracting angles: for a target 30 km away the
+    difference of two float32 angles is half noise. Turns are limited to half a radian; larger ones only happen next to
+    the target.
     """
     cross = offset[..., 0] * drift[..., 1] - offset[..., 1] * drift[..., 0]  # = old × new
     dot = offset.square().sum(-1) - (offset * drift).sum(-1)  # = old · new
@@ -106,8 +109,9 @@ def line_of_sight_turn(offset: Tensor, drift: Tensor) -> Tensor:
 def pronav(pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor, dt_s: float) -> Tensor:
     """Return the rudder [...] of proportional navigation from the turn of the line of sight in the last step.
 
-    Both bodies moved with their present velocities (semi-implicit Euler), so their last positions are known. A missile in its first
-    step has no last position, and one whose target is gone has no line of sight: the caller sets their rudder to 0.
+    Both bodies moved with their present velocities (semi-implicit Euler), so their last positions are known. A missile
+    in its first step has no last position, and one whose target is gone has no line of sight: the caller sets their
+    rudder to 0.
     """
     turn = line_of_sight_turn(target_pos - pos, (target_vel - vel) * dt_s)
     return (turn * (NAVIGATION_GAIN_S / dt_s)).clamp(-1, 1)

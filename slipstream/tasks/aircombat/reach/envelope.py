@@ -3,14 +3,15 @@
 All numbers come from simulated flights (`flights.time_of_hit`), not from formulas. For one launch geometry:
 
 - r_max: the farthest launch that hits a target which keeps its present velocity.
-- r_min: every such launch between r_min and r_max hits. Nearer, a missile may not turn tightly enough. At least the hit radius.
+- r_min: every such launch between r_min and r_max hits. Nearer, a missile may not turn tightly enough. At least the hit
+  radius.
 - time_quarter, time_half, time_full: flight times to such a target from these shares of r_max.
 - r_ne: no escape of the family ESCAPES helps: turn to any heading at full rudder, then straight, at full throttle.
   It is the far end of the widest interval of ranges from which all of them are hit.
 
 All are 0 where there is no such range. The search is coarse to fine with fixed shapes and without host synchronisation.
-`ReachTable` holds the same numbers on a grid, for thousands of duels per step. `python -m slipstream.tasks.aircombat.reach.envelope`
-writes the shipped table.
+`ReachTable` holds the same numbers on a grid, for thousands of duels per step. `python -m
+slipstream.tasks.aircombat.reach.envelope` writes the shipped table.
 """
 
 from __future__ import annotations
@@ -165,8 +166,8 @@ def _straight(geometry: Geometry, backend: str) -> tuple[Tensor, Tensor]:
 def _rough_places(ranges: Tensor, flight: Tensor) -> Tensor:
     """Return more launches [P, ROUGH * CLOSE] to try, where the flight time is concave over the range.
 
-    Normally flight times are convex over the range. Where they are not, the missile hits on another pass, or just after burn-out, and
-    there may be launches that miss, in gaps of 3 % and more.
+    Normally flight times are convex over the range. Where they are not, the missile hits on another pass, or just after
+    burn-out, and there may be launches that miss, in gaps of 3 % and more.
     """
     times = torch.where(flight.isfinite(), flight, 0.0)
     seen = flight.isfinite().unfold(1, 3, 1).all(-1)
@@ -224,7 +225,8 @@ def _around(ranges: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _edge(true: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, points: int = FINE) -> tuple[Tensor, Tensor]:
-    """Narrow [P] brackets, where `true` holds at `low` and not at `high`. Returns the last range where it holds, and the next."""
+    """Narrow [P] brackets, where `true` holds at `low` and not at `high`. Returns the last range where it holds, and
+    the next."""
     shares = torch.linspace(0, 1, points + 2, dtype=low.dtype, device=low.device)
     for _ in range(ROUNDS):
         ranges = low[:, None] + (high - low)[:, None] * shares

@@ -1,7 +1,8 @@
-"""Flights of many bodies at once: missiles launched at targets (`time_of_hit`), and the steering programs of `flights_native.paths`.
+"""Flights of many bodies at once: missiles launched at targets (`time_of_hit`), and the steering programs of
+`flights_native.paths`.
 
-All bodies are moved by `flight.advance` and guided by `flight.pronav`, as in training. The native and Triton forms use the step
-functions of the native and the Triton engine.
+All bodies are moved by `flight.advance` and guided by `flight.pronav`, as in training. The native and Triton forms use
+the step functions of the native and the Triton engine.
 """
 
 from __future__ import annotations

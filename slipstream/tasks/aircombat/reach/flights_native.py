@@ -1,7 +1,7 @@
 """The flights of `flights` as native code (numba), with the step functions of the native engine.
 
-16 bodies are flown side by side, so that the compiler vectorises a sub-step. One flat array with constant offsets is what the
-vectoriser can follow: 8x faster than one body at a time (AVX-512).
+16 bodies are flown side by side, so that the compiler vectorises a sub-step. One flat array with constant offsets is
+what the vectoriser can follow: 8x faster than one body at a time (AVX-512).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`flights.time_of_hit` as one Triton kernel: each shot flies in registers, with the step functions of the Triton engine."""
+"""`flights.time_of_hit` as one Triton kernel: each shot flies in registers, with the step functions of the Triton
+engine."""
 
 from __future__ import annotations
 

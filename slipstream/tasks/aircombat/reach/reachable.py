@@ -1,7 +1,9 @@
 """The reachable set of a missile: all places where it can be some seconds after its launch, for any rudder.
 
-Its boundary is the envelope of three families of flights (compared with random rudders in tests/aircombat/test_reachable.py):
-- turns to any heading with a rudder proportional to the angle left: soft turns cost less speed than hard ones, so these reach farthest;
+Its boundary is the envelope of three families of flights (compared with random rudders in
+tests/aircombat/test_reachable.py):
+- turns to any heading with a rudder proportional to the angle left: soft turns cost less speed than hard ones, so these
+  reach farthest;
 - turns at full rudder to any heading, then straight: the tips of the set;
 - full rudder one way, then the other: the slowest flights, the inner side.
 """

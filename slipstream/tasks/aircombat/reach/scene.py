@@ -61,7 +61,8 @@ def scene_of(state: dict[str, Any], side: int = 1, exact: bool = True) -> dict[s
 
 
 def scenes_of_game(states: Sequence[dict[str, Any]], side: int = 1, exact: bool = False) -> list[dict[str, Any]]:
-    """Return the scenes of a recorded game, each with the paths flown so far as "trails": {"own", "enemy"} of [T, 2]."""
+    """Return the scenes of a recorded game, each with the paths flown so far as "trails": {"own", "enemy"} of [T,
+    2]."""
     flown = {who: np.array([[s["aircraft"][k]["x"], s["aircraft"][k]["y"]] for s in states]) for who, k in _who(side)}
     return [
         scene_of(state, side, exact) | {"trails": {who: path[: index + 1] for who, path in flown.items()}}
@@ -108,7 +109,8 @@ def _nearest(own: dict[str, Any], missiles: list[dict[str, Any]]) -> dict[str, A
 
 
 def _chased(missiles: list[dict[str, Any]], target: dict[str, Any]) -> NDArray[Any]:
-    """Return the paths of missiles if their target keeps its rudder, until they are under Mach 1 with the engine off."""
+    """Return the paths of missiles if their target keeps its rudder, until they are under Mach 1 with the engine
+    off."""
     ticks = round(FUTURE_S / PHYSICS_DT_S)
     if not missiles:
         return np.zeros((0, ticks // EVERY + 1, 3), np.float32)

@@ -1,8 +1,8 @@
 """ReachTable: the reach of a missile over the geometry of a launch, computed once and interpolated.
 
-A launch geometry has four numbers: the speeds of shooter and target, the bearing of the target off the shooter's nose, and the aspect,
-the angle of the shooter off the target's nose (0: it flies straight at the shooter). Mirrored launches are equal, so the bearing covers
-0 to 180° and the aspect -180° to 180°.
+A launch geometry has four numbers: the speeds of shooter and target, the bearing of the target off the shooter's nose,
+and the aspect, the angle of the shooter off the target's nose (0: it flies straight at the shooter). Mirrored launches
+are equal, so the bearing covers 0 to 180° and the aspect -180° to 180°.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ UNITS = (2.0, 2.0, 2.0, 0.004, 0.004, 0.004)  # m and s: a file stores multiples
 
 
 def pseudo_angle(cos: Tensor, sin: Tensor) -> Tensor:
-    """Return a monotonic stand-in for the angle of (cos, sin), in [-2, 2]: 0 at 0°, ±0.5 at ±45°, ±1 at ±90°, ±2 at ±180°.
+    """Return a monotonic stand-in for the angle of (cos, sin), in [-2, 2]: 0 at 0°, ±0.5 at ±45°, ±1 at ±90°, ±2 at
+    ±180°.
 
     It needs no arctangent, which native code and kernels round differently.
     """
@@ -120,7 +121,8 @@ class ReachTable:
 
 
 def time_between(channels: Tensor, distance: Tensor) -> Tensor:
-    """Return the flight time [...] (s) to a target that keeps its velocity, from the result of `lookup_all` [..., channels].
+    """Return the flight time [...] (s) to a target that keeps its velocity, from the result of `lookup_all` [...,
+    channels].
 
     Piecewise linear between the times of the table and 0 at distance 0. LONGEST_S where the missile does not get there.
     """

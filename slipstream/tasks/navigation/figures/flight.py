@@ -21,7 +21,8 @@ POINTS_PER_PATH = 500  # more are not visible at 1,600 pixels
 
 
 def paths_to_goal(state: NDArray[Any], direction: NDArray[Any]) -> NDArray[Any]:
-    """Return positions [L, 3] relative to the goal, in world axes, from an episode's `state` [L, 8] and `direction` [L, ..., 3].
+    """Return positions [L, 3] relative to the goal, in world axes, from an episode's `state` [L, 8] and `direction` [L,
+    ..., 3].
 
     The state begins with the direction to the goal in the goal frame, the horizontal distance and the height to it.
     """

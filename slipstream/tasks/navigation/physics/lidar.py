@@ -1,7 +1,7 @@
 """Analytic LiDAR: distances along fixed beams to boxes, the ground, and (optionally) moving boxes and pillars.
 
-`scan_torch` is the reference form, for any device. `sensors_native.py` computes the same on a CPU in one parallel loop over drones,
-`sensors_triton.py` on CUDA in one kernel. A slow ray caster in the tests is the oracle for all three.
+`scan_torch` is the reference form, for any device. `sensors_native.py` computes the same on a CPU in one parallel loop
+over drones, `sensors_triton.py` on CUDA in one kernel. A slow ray caster in the tests is the oracle for all three.
 """
 
 from __future__ import annotations

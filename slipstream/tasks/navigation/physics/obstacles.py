@@ -1,4 +1,5 @@
-"""Moving obstacles: floating boxes and pillars that roam around their origins, one set per world, never reset with a drone."""
+"""Moving obstacles: floating boxes and pillars that roam around their origins, one set per world, never reset with a
+drone."""
 
 from __future__ import annotations
 
@@ -142,7 +143,8 @@ class MovingObstacles:
     def sense(
         self, pos: Tensor, heading: Tensor, world_of: Tensor, k: int, range_m: float, margin_m: float
     ) -> SeenObstacles:
-        """Return the k nearest obstacles by horizontal distance, for drones at `pos` [N, 3] in the frame of `heading` [N, 2]."""
+        """Return the k nearest obstacles by horizontal distance, for drones at `pos` [N, 3] in the frame of `heading`
+        [N, 2]."""
         if self._backend == "native":
             from slipstream.tasks.navigation.physics import sensors_native
 
@@ -183,7 +185,8 @@ class MovingObstacles:
         return index, distance
 
     def properties(self) -> Tensor:
-        """Return one row per obstacle [K * M, 10]: position, velocity, width, height, width class, 1 for a floating box."""
+        """Return one row per obstacle [K * M, 10]: position, velocity, width, height, width class, 1 for a floating
+        box."""
         return torch.cat((self.pos.view(-1, 3), self.vel.view(-1, 3), self._fixed), 1)
 
     def as_movers(self) -> Movers:

@@ -1,4 +1,5 @@
-"""Two drone models that follow velocity commands: a first-order lag, and a rigid quadrotor with a geometric controller."""
+"""Two drone models that follow velocity commands: a first-order lag, and a rigid quadrotor with a geometric
+controller."""
 
 from __future__ import annotations
 
@@ -67,8 +68,8 @@ class Airframe:
     rate_gain: tuple[float, float, float] = (0.1, 0.1, 0.025)  # N m s / rad
     rotor_angles: tuple[float, ...] = (0.0, math.pi / 2, math.pi, 3 * math.pi / 2)  # + layout
     rotor_spin: tuple[float, ...] = (-1.0, 1.0, -1.0, 1.0)
-    # A full reversal of the vertical command would demand 0.1 g of thrust and tilts beyond 80°. The demand is limited as in a real
-    # autopilot; commands of ordinary flight are unchanged.
+    # A full reversal of the vertical command would demand 0.1 g of thrust and tilts beyond 80°. The demand is limited
+    # as in a real autopilot; commands of ordinary flight are unchanged.
     least_lift_g: float = 0.3
     max_tilt_deg: float = 60.0
 

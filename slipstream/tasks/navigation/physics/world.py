@@ -21,7 +21,8 @@ MAX_DRAWS = 100_000  # then any place is accepted
 
 
 def place_blocks(seed: int, count: int, map_half_m: float = 20.0) -> tuple[np.ndarray, np.ndarray]:
-    """Return corners and sides in cells [count, 4] (x, y, width, length) and heights [count] (m), in placement order."""
+    """Return corners and sides in cells [count, 4] (x, y, width, length) and heights [count] (m), in placement
+    order."""
     rng = np.random.default_rng(seed)
     cells = round(2 * map_half_m / CELL_M)
     blocks = np.zeros((count, 4), np.int64)
@@ -55,9 +56,9 @@ def _draw_block(rng: np.random.Generator, earlier: np.ndarray, cells: int) -> np
 def boxes_of(blocks: np.ndarray, heights: np.ndarray, map_half_m: float = 20.0) -> np.ndarray:
     """Return the solid boxes [M, 5] (x, y, half width, half length, height; m) of the blocks' height-field mesh.
 
-    Heights belong to nodes, and a face is solid where all four of its nodes are raised: a block of w cells is w − 1 cells wide,
-    touching blocks leave no slit, and a later block overwrites an earlier one. Faces of one height are merged into rectangles, so
-    a separate block is one box.
+    Heights belong to nodes, and a face is solid where all four of its nodes are raised: a block of w cells is w − 1
+    cells wide, touching blocks leave no slit, and a later block overwrites an earlier one. Faces of one height are
+    merged into rectangles, so a separate block is one box.
     """
     cells = round(2 * map_half_m / CELL_M)
     nodes = np.zeros((cells, cells), np.int64)  # height in tenths of a metre
