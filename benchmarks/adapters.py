@@ -1,9 +1,9 @@
-"""What the adapters cost: time of a step through each, as a ratio to the bare env, in turns within one process.
+"""Time of a step through each adapter, as a ratio to the bare env; the contenders alternate in one process.
 
     python benchmarks/adapters.py [--envs 1 64 1024] [--steps 200] [--rounds 7]
 
-The bare env steps a tensor of random actions and nothing else. Every adapter is given the same actions as the array or
-TensorDict it takes. Episodes end and begin as they come: the last column says how many of 1,000 frames ended one.
+The bare env steps a tensor of random actions and nothing else. Every adapter gets the same actions as the array or
+TensorDict that it takes. The last column is the number of frames per 1,000 that ended an episode.
 """
 
 import argparse

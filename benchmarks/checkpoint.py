@@ -1,14 +1,13 @@
-"""Checkpoints beside their peers: blocking time, size, background time, loading, and what a training loop loses.
+"""Checkpoints beside other libraries: blocking time, size, background time, loading, and the loss of a training loop.
 
     python benchmarks/checkpoint.py                 # all CPU tables, some minutes
     python benchmarks/checkpoint.py --only blocking # one of: blocking, size, background, load, throughput
-    python benchmarks/checkpoint.py --cuda          # 200 MB of CUDA tensors: what save_async blocks
+    python benchmarks/checkpoint.py --cuda          # how long save_async blocks for 200 MB of CUDA tensors
     python benchmarks/checkpoint.py --write         # also writes benchmarks/results/checkpoint-<date>.md
 
-Peers run in the same process, on the same states, in turns with ours: torch.save + fsync, safetensors,
-torch.distributed.checkpoint async_save (default, and with a stager that reuses its memory), the documents' design (LZ4
-level 9 around torch.save), and memcpy, the limit. Every save goes to a name of its own; the one before the last is
-removed.
+Peers alternate with ours in one process, on the same states: torch.save + fsync, safetensors,
+torch.distributed.checkpoint async_save (default, and with a stager that reuses its memory), LZ4 level 9 around
+torch.save, and memcpy as the limit. Every save has its own file name; the file before the last is removed.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def size_table(states: dict[str, dict[int, State]], folder: Path) -> str:
             if moments is None and "new data" not in name:
                 path = folder / "documents.pt.lz4"
                 documents_save(steps[300], path)
-                rows.append(["  the documents' LZ4-9", "", f"{100 * (1 - path.stat().st_size / raw):.1f} %", "", ""])
+                rows.append(["  LZ4-9 around torch.save", "", f"{100 * (1 - path.stat().st_size / raw):.1f} %", "", ""])
     noise = {"noise": torch.randint(0, 256, (188_000_000,), dtype=torch.uint8)}
     with AsyncCheckpointSaver() as saver:
         path = saver.save_async(noise, folder / "noise.pt")
@@ -139,7 +138,7 @@ def background_table(name: str, steps: dict[int, State], folder: Path, rounds: i
             "ours, difference": lambda: ours(differences, True),
             "safetensors + fsync": lambda: timed(safetensors_save, state, path()),
         }
-        ways["the documents' LZ4-9"] = lambda: timed(documents_save, state, path())
+        ways["LZ4-9 around torch.save"] = lambda: timed(documents_save, state, path())
         processor: dict[str, list[float]] = {name: [] for name in ways}
 
         def counted(name: str) -> float:

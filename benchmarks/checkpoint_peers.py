@@ -1,4 +1,4 @@
-"""What others offer to save a state: the peers of benchmarks/checkpoint.py."""
+"""Other ways to save a state: the peers of benchmarks/checkpoint.py."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def safetensors_save(state: State, path: Path) -> None:
 
 
 def documents_save(state: State, path: Path) -> None:
-    """The documents' worker: torch.save to memory, LZ4 level 9, write."""
+    """Save with torch.save to memory, compress with LZ4 level 9, write."""
     import lz4.frame
 
     buffer = io.BytesIO()

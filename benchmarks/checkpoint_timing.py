@@ -1,4 +1,4 @@
-"""How benchmarks/checkpoint.py times: ways of saving in turns, each into a fresh file, and the table of it."""
+"""The timing of benchmarks/checkpoint.py: ways of saving alternate, each into a new file; and its table."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What collecting costs: ours, TorchRL's and a bare loop of env + policy that stores nothing, in one process.
+"""The cost of collecting: ours, TorchRL's and a bare loop of env + policy that stores nothing, in one process.
 
     python benchmarks/collector.py --policy navrl
     python benchmarks/collector.py --policy linear
 
-Each contender has its own env of the same seed. They take turns, one batch each; a ratio is the median over the rounds
-of (contender / bare loop of the same round), so that a slow moment of the machine hits both. `linear` is a policy that
-costs next to nothing: the hardest case for a collector. TorchRL runs as it is meant to (it resets ended environments
-within the step, which observes a second time) and as cheaply as it can (the env resets itself, as for ours). Its
-batches are zero-copy too; it computes no value of the last row.
+Each contender has its own env with the same seed. They alternate, one batch each; a ratio is the median over the rounds
+of (contender / bare loop of the same round), so that a slow moment of the machine affects both. `linear` is a policy
+that costs almost nothing: the hardest case for a collector. TorchRL runs in its normal way (it resets ended
+environments within the step, which observes a second time) and in its cheapest way (the env resets itself, as for
+ours). Its batches are zero-copy too; it computes no value of the last row.
 """
 
 from __future__ import annotations

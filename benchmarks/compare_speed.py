@@ -1,7 +1,7 @@
 """Is this tree as fast as an earlier commit?
 
-    python benchmarks/compare_speed.py --base COMMIT --out speed.md        # 7 pairs of everything: about 12 minutes on
-    two quiet cores python benchmarks/compare_speed.py --worktree PATH --only env,replay
+    python benchmarks/compare_speed.py --base COMMIT --out speed.md   # 7 pairs of everything: 12 minutes on two cores
+    python benchmarks/compare_speed.py --worktree PATH --only env,replay
 
 Each tree has a worker process that keeps the case's env, buffer or files; while one measures, the other waits. A pair
 is one measurement of each, and the order alternates (base, new, new, base, ...). The ratio is the median over the pairs

@@ -1,9 +1,8 @@
-"""Whole trainings of the demo's world, plain, captured and compiled, some seeds each: does capture change what is
-learned?
+"""Complete trainings of the demo, plain, captured and compiled, with several seeds: does capture change the learning?
 
     python benchmarks/forms.py --device cuda --frames 10000000 --out forms      3 seeds of each form; table and picture
 
-Each run is a `slipstream train preset=demo` of its own process; the curves are its own evaluations on maps not trained
+Each run is one process of `slipstream train preset=demo`; the curves are its evaluations on maps that it did not train
 on.
 """
 

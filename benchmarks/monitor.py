@@ -1,9 +1,8 @@
-"""The monitor's own figures: against a known sleep, a known wait, a known CUDA kernel and a planted leak; and what it
-costs.
+"""The accuracy of the monitor (a known sleep, wait, CUDA kernel and leak), and its cost.
 
     python benchmarks/monitor.py [--device cuda] [--train]
 
-`--train` also measures the share of a real training's iterations (preset=demo, 64 environments, some 20 s).
+`--train` also measures its share of the iterations of a real training (preset=demo, 64 environments, about 20 s).
 """
 
 from __future__ import annotations

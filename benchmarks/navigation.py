@@ -1,8 +1,7 @@
-"""The tables of benchmarks/results/navigation-*.md: success against wall time of a run, and two policies judged on maps
-201-216.
+"""The tables of benchmarks/results/navigation-*.md: success against wall time of a run; two policies on maps 201-216.
 
 python benchmarks/navigation.py curve RUN [PICTURE.png]
-python benchmarks/navigation.py judge NAVRL_CHECKPOINT [CHECKPOINT]     # minutes on a GPU; an hour on two CPU cores
+python benchmarks/navigation.py judge NAVRL_CHECKPOINT [CHECKPOINT]   # minutes on a GPU; an hour on two CPU cores
 """
 
 import sys

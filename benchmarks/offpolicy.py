@@ -1,14 +1,13 @@
-"""DQN, SAC and TD3 beside Stable-Baselines3's: the same settings, steps and envs in one run, and the demo's world
-beside PPO.
+"""DQN, SAC and TD3 beside Stable-Baselines3's with the same settings, steps and envs; and the demo beside PPO.
 
-    python benchmarks/offpolicy.py                      # CartPole and Pendulum, 3 seeds, ours and SB3's in turns
-    python benchmarks/offpolicy.py --navigation         # SAC and DQN in the demo's world beside PPO: table and picture
+    python benchmarks/offpolicy.py                      # CartPole and Pendulum, 3 seeds; ours and SB3's alternate
+    python benchmarks/offpolicy.py --navigation         # SAC and DQN in the demo beside PPO: table and picture
     python benchmarks/offpolicy.py --only sac --seeds 0
 
-Both sides train on one environment with one thread: networks of two layers (ReLU there, leaky ReLU here), the same
-widths, batches, buffers, rates (falling alike) and numbers of gradient steps, taken after as many env steps. Ours is
-`slipstream train` as a user runs it, log and checkpoints included. A policy is judged by the mean return of 20 episodes
-without exploration. Times are given on the clock and as CPU time of the process: other work on the machine stretches
+Both sides train on one environment with one thread: networks of two layers (ReLU there, leaky ReLU here) with the same
+widths, batches, buffers, learning-rate schedules and numbers of gradient steps, after the same numbers of env steps.
+Ours is `slipstream train` as a user runs it, with log and checkpoints. A policy is evaluated by the mean return of 20
+episodes without exploration. Times are wall time and CPU time of the process; other work on the machine changes only
 the former.
 """
 

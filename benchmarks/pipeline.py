@@ -1,15 +1,13 @@
-"""What collecting beside the learner gains and costs, TorchRL's collectors in the same run.
+"""The gain and the cost of collecting beside the learner, with TorchRL's collectors in the same run.
 
-    python benchmarks/pipeline.py                      # an env as slow as the learner; the overhead when there is
-    nothing to overlap python benchmarks/pipeline.py --device cuda        # captured navigation training, pipelined and
-    not python benchmarks/pipeline.py --learn --out DIR    # does PPO learn as well from data one update old? minutes a
-    run, resumable python benchmarks/pipeline.py --schemes            # batches plain, with compressed lidar, all
-    compressed: memory and frames/s
+    python benchmarks/pipeline.py                   # an env as slow as the learner; the overhead without any overlap
+    python benchmarks/pipeline.py --device cuda     # captured navigation training, pipelined and not
+    python benchmarks/pipeline.py --learn --out DIR # does PPO learn as well from data one update old? resumable
+    python benchmarks/pipeline.py --schemes         # batches plain, lidar compressed, all compressed: memory, frames/s
 
-The synthetic env and learner each burn the same CPU time in matrix products on one thread, which release the GIL as a
-simulator in native code does. Contenders take turns, a few iterations each; a ratio is the median over the rounds of
-(unpipelined / contender) in one round. `--schemes` runs each scheme in a process of its own, so that its peak memory is
-its own.
+The synthetic env and learner each use the same CPU time in matrix products on one thread, which release the GIL like a
+simulator in native code. Contenders alternate, a few iterations each; a ratio is the median over the rounds of
+(unpipelined / contender) in one round. `--schemes` runs each scheme in its own process, to measure its peak memory.
 """
 
 from __future__ import annotations

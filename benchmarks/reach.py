@@ -1,4 +1,4 @@
-"""Missile reach: the time of one call for many pairs, flown and looked up, and of what a spacetime diagram needs.
+"""Missile reach: the time of one call for many pairs, simulated and from the table, and of a spacetime diagram.
 
 python benchmarks/reach.py [--pairs 4096] [--device cpu|cuda] [--repeats 5]
 """

@@ -1,14 +1,14 @@
-"""Replay buffers side by side: how fast a batch is drawn, how much memory observations take, how fast they are added.
+"""Replay buffers side by side: time to sample a batch, memory of the observations, time to add them.
 
     python benchmarks/replay.py                       # all data sets, about half an hour on two idle cores
     python benchmarks/replay.py --data frames lidar --checkpoint navrl_checkpoint.pt
-    python benchmarks/replay.py --growth              # memory and time a batch from 10^4 to 10^7 steps
+    python benchmarks/replay.py --growth              # memory and time per batch from 10^4 to 10^7 steps
 
-All in one process with two threads (`--threads`). Each contender takes turns with the limit, a batch of 256 steps with
-next observations each; times are medians, ratios medians over the rounds of (contender / limit of the same round). One
-that has taken ten seconds stops. Contenders come one after another, so that memory that lies idle does not grow cold.
-Memory is that of the observations with all overhead, against the raw observations kept once. Adding is timed for as
-many episodes as fit into a few seconds; what the background then still has to do is in the sealing rate.
+Everything runs in one process with two threads (`--threads`). Each contender alternates with the limit, one batch of
+256 steps with next observations each; times are medians, ratios are medians over the rounds of (contender / limit of
+the same round). A contender stops after ten seconds. Contenders run one after another, so that idle memory does not get
+cold. Memory is that of the observations with all overhead, relative to the raw observations stored once. Adding is
+timed for as many episodes as fit into a few seconds; the sealing rate shows the work that is left for the background.
 """
 
 from __future__ import annotations

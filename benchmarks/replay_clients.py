@@ -1,8 +1,8 @@
-"""Stable-Baselines3 on its own replay buffer and on ours, in turns: the returns it reaches, and the time it takes.
+"""Stable-Baselines3 with its own replay buffer and with ours, alternating: returns and times.
 
-python benchmarks/replay_clients.py                 # DQN on CartPole-v1, SAC on Pendulum-v1, 3 seeds each: an hour on
-two cores python benchmarks/replay_clients.py --only sac --seeds 1 python benchmarks/replay_clients.py --same-draws    #
-ours drawing the steps that SB3's own would draw: the same returns, to the digit
+python benchmarks/replay_clients.py               # DQN on CartPole-v1, SAC on Pendulum-v1, 3 seeds: an hour
+python benchmarks/replay_clients.py --only sac --seeds 1
+python benchmarks/replay_clients.py --same-draws  # ours samples the same steps as SB3's: exactly the same returns
 """
 
 from __future__ import annotations

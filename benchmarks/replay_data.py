@@ -1,7 +1,6 @@
-"""The observations that benchmarks/replay.py stores: game-like frames, lidar, occupancy grids; made here, the same
-every time.
+"""The observations of benchmarks/replay.py: game-like frames, lidar, occupancy grids; the same in every run.
 
-Each maker gives [episodes, steps, *shape].
+Each function returns [episodes, steps, *shape].
 """
 
 from __future__ import annotations

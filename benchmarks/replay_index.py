@@ -1,7 +1,6 @@
-"""The index of replay alone: time to draw, to find, to add and to evict, from 1e4 to 1e8 steps, without any data behind
-it.
+"""The index of the replay buffer alone, without data: time to sample, find, add and evict, from 1e4 to 1e8 steps.
 
-python benchmarks/replay_index.py            # ~2 minutes, up to 3 GB
+python benchmarks/replay_index.py            # about 2 minutes, up to 3 GB
 python benchmarks/replay_index.py --largest 1e6
 """
 

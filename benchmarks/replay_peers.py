@@ -1,8 +1,7 @@
-"""The replay buffers that benchmarks/replay.py sets side by side. Each adds episodes [L, *shape] of one observation and
-draws pairs.
+"""The replay buffers that benchmarks/replay.py compares. Each adds episodes [L, *shape] of one observation.
 
-`sample(n)` draws n steps with their next observations, as the library does it for its users. `nbytes` counts what
-observations take, with the overhead of keeping them.
+`sample(n)` returns n steps with their next observations, as the library does it for its users. `nbytes` is the memory
+of the observations with all overhead.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class Ours:
 
 
 class DocumentsEpisodes:
-    """The documents' `compress_epi=True`: a whole episode as one LZ4 frame of level 9, observations and next
+    """A complete episode as one LZ4 frame of level 9, observations and next
     observations each."""
 
     def __init__(self) -> None:
@@ -148,7 +147,7 @@ class DocumentsEpisodes:
 
 
 class DocumentsFrames(DocumentsEpisodes):
-    """The documents' `img_compressed=True`: every frame an LZ4 frame of level 9."""
+    """Every frame as one LZ4 frame of level 9."""
 
     def add(self, episode: np.ndarray) -> None:
         self.shape, self.dtype = episode.shape[1:], episode.dtype

@@ -1,13 +1,12 @@
-"""Rollout files beside their peers: NavRL-shaped batches saved and loaded, and random slices out of 10^7 steps.
+"""Rollout files beside other libraries: NavRL-shaped batches saved and loaded, random slices from 10^7 steps.
 
     python benchmarks/rollouts.py                    # both tables, some minutes
     python benchmarks/rollouts.py --only batches     # one of: batches, slices
     python benchmarks/rollouts.py --write            # also writes benchmarks/results/rollouts-<date>.md
 
-Batches are flown here: 1,024 drones x 32 steps of NavigationEnv under the policy that ships with the package, after
-some seconds of flight. Peers run in the same process, on the same batches, in turns with ours: the documents'
-RolloutStorage (pickle + LZ4 level 9), torch.save, HDF5 (gzip and lzf), TensorDict.memmap, Minari. Those that are not
-installed are left out.
+The batches are simulated: 1,024 drones x 32 steps of NavigationEnv with the shipped policy, after some seconds of
+flight. Peers alternate with ours in one process, on the same batches: pickle + LZ4 level 9, torch.save, HDF5 (gzip and
+lzf), TensorDict.memmap, Minari. Those that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def fly(steps: int, batches: int, before: int) -> list[TensorDict]:
 
 
 def documents_save(batch: TensorDict, path: Path) -> Path:
-    """The documents' RolloutStorage.save, line by line."""
+    """Save with pickle and LZ4 level 9."""
     import lz4.frame
 
     data = {
@@ -211,7 +210,7 @@ def batches_table(folder: Path, rounds: int) -> str:
                  ["", "MB", "the loop waits, ms", "on disk after, ms", "range", "x documents", "load, ms"], rows)  # fmt: skip
     return text + (
         "Ours is on the disk (fsync of file and folder); no peer calls fsync. `next` is stored once by ours; the line without it\n"
-        "shows the documents' design on the same numbers. Level 9 is the default.\n"
+        "shows pickle + LZ4 on the same numbers. Level 9 is the default.\n"
     )
 
 

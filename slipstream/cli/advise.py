@@ -2,9 +2,9 @@
 
     slipstream advise [key=value ...]                any key of `slipstream train --help`, presets too
     slipstream advise preset=demo --apply FILE       write the advice; then: slipstream train preset=demo @FILE
-    slipstream advise seconds=180                    how long it may take (60); without time a change is listed as not
-    tried slipstream advise only=collect.pipeline,compile  only these keys, with more time for each slipstream advise
-    --json                         the last line is one JSON object
+    slipstream advise seconds=180                    how long it may take (60); changes without time are listed
+    slipstream advise only=collect.pipeline,compile  only these keys, with more time for each
+    slipstream advise --json                         the last line is one JSON object
 
 Each answer names its key, the gain that is possible at most (Amdahl's law and the shares of an iteration that the
 learner waits), and the measured gain: seven to ten alternating pairs, their median and its 97.5 % interval. Changes

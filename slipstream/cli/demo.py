@@ -1,9 +1,7 @@
-"""slipstream demo: trains a policy in a small world on the CPU, flies it over maps it has never seen, and draws the
-result.
+"""slipstream demo: train a policy in a small world on the CPU, fly it over unseen maps, and draw the result.
 
 slipstream demo                  about 4 minutes on two cores
-slipstream demo max_time_s=60    any key of `slipstream train` can be given; the demo's own are in its preset
-(preset=demo)
+slipstream demo max_time_s=60    any key of `slipstream train`; the defaults of the demo are in preset=demo
 """
 
 from __future__ import annotations

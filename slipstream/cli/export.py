@@ -1,17 +1,17 @@
-"""slipstream export: a policy as one file that flies without us.
+"""slipstream export: write a policy as one file that runs without Slipstream.
 
-    slipstream export checkpoint=runs/NAME --to onnx               # for onnxruntime, TensorRT, OpenVINO, ...
-    slipstream export checkpoint=navrl_checkpoint.pt --to pt2 out=policy.pt2      # a torch.export program, for torch
-    alone
+    slipstream export checkpoint=runs/NAME --to onnx                            # for onnxruntime, TensorRT, ...
+    slipstream export checkpoint=navrl_checkpoint.pt --to pt2 out=policy.pt2    # a torch.export program, for torch
 
-  checkpoint=   ours, a run folder or NavRL's; the policy that ships with the package by default
+  checkpoint=   a checkpoint, a run folder or a NavRL checkpoint; default: the shipped policy
   --to          onnx or pt2
-  out=          the file to write; by default policy.onnx in the run's folder (ckpt_000100.onnx for that checkpoint), or
-  here task=, env.*  as in its training, where the checkpoint does not say
+  out=          the file to write; default: policy.onnx in the run's folder (ckpt_000100.onnx for that checkpoint),
+                or else in the current folder
+  task=, env.*  the task and env of the training, if the checkpoint does not hold them
 
-The file takes the observations that the policy reads, by name, of any batch size, and gives the action that an
-evaluation flies (the mean; the likeliest of discrete ones), scaled and masked as the env takes it. What else is worth
-knowing lies in the file's metadata.
+The file takes the policy's observations by name, for any batch size. It returns the action of an evaluation (the mean,
+or the most likely discrete action), scaled and masked as the env expects it. Its metadata hold the observations,
+bounds and task.
 """
 
 from __future__ import annotations
