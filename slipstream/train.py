@@ -25,13 +25,14 @@ def run(cfg: TrainConfig) -> RunFolder:
         folder = RunFolder.open(cfg.resume)
         with sole_writer(folder):  # before anything is read: another training would make it out of date at once
             state = load_resume_state(cfg, folder)
-            trainer = Trainer(replace(cfg, resume=None))
-            return loop(trainer, folder, wandb_settings(cfg), start=trainer.load_state_dict(state))
+            with Trainer(replace(cfg, resume=None)) as trainer:
+                return loop(trainer, folder, wandb_settings(cfg), start=trainer.load_state_dict(state))
     cfg = choose_sizes(cfg) if cfg.auto else cfg
-    trainer, wandb = Trainer(cfg), wandb_settings(cfg)  # a config that cannot be built leaves no run folder behind
-    folder = RunFolder.create(cfg.root, cfg.name, to_dict(cfg))
-    with folder.kept_if_used(), sole_writer(folder):
-        return loop(trainer, folder, wandb, start=0)
+    wandb = wandb_settings(cfg)
+    with Trainer(cfg) as trainer:  # a config that cannot be built leaves no run folder behind
+        folder = RunFolder.create(cfg.root, cfg.name, to_dict(cfg))
+        with folder.kept_if_used(), sole_writer(folder):
+            return loop(trainer, folder, wandb, start=0)
 
 
 def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunFolder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -346,6 +346,8 @@ class CompressedDataCollector:
         keys: the observations to compress, for example `["lidar"]`; all by default.
         pieces: so many batches of the base are joined to one. Only one of them is in memory uncompressed.
     """
+
+    compressor: ClassVar[type[Compressor]] = Compressor  # for a pipelined collector, as its `postproc`
 
     def __init__(
         self, base_collector: Any, compression_level: int = 1, *, keys: Sequence[str] | None = None, pieces: int = 1

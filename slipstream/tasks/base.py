@@ -22,10 +22,10 @@ from slipstream.config.schema import EvaluateConfig, TrainConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.sim.random import derive_seed
 from slipstream.tasks.bench import BenchTable
-from slipstream.tasks.evaluation import MOST_STEPS, Policy, fly_episodes
+from slipstream.tasks.evaluation import MAX_STEPS, Policy, fly_episodes
 from slipstream.tasks.figures import learning_curve
 
-FEWEST_POINTS = 10  # that make a curve
+MIN_CURVE_POINTS = 10  # fewer are not drawn
 
 
 class Controller(Protocol):
@@ -34,7 +34,7 @@ class Controller(Protocol):
     name: str  # of its state in a checkpoint
 
     def evaluate(self) -> dict[str, float]:
-        """Evaluate the policy, draw the consequences, and return the metrics."""
+        """Evaluate the policy, update the curriculum, and return the metrics."""
 
     def checkpoint_tags(self) -> list[str]:
         """Return the names under which the policy just evaluated is to be kept."""
@@ -118,7 +118,7 @@ class Task:
 
     def draw_learning(self, folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the curves of a run (`rows` of its metrics) into its folder."""
-        if sum(row.get("episode/return") is not None for row in rows) >= FEWEST_POINTS:
+        if sum(row.get("episode/return") is not None for row in rows) >= MIN_CURVE_POINTS:
             learning_curve(rows, folder / "learning.png", folder.name)
 
     # -- the command `eval` --------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class Task:
         log("  ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                       for name, value in result.items()))  # fmt: skip
         if "unfinished" in result:
-            steps = cfg.eval.max_steps or MOST_STEPS
+            steps = cfg.eval.max_steps or MAX_STEPS
             log(f"{result['unfinished']:.0%} of the episodes had not ended after {steps:,} steps and count as they are: "
                 "raise eval.max_steps")  # fmt: skip
         return result

@@ -14,7 +14,7 @@ from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Observation
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 
-MOST_STEPS = 10_000  # of an episode, if nothing else is asked for
+MAX_STEPS = 10_000  # of an episode, if nothing else is asked for
 
 Policy = Callable[[Observation], Any]  # returns the action, or a mapping that holds it as "action"
 
@@ -31,7 +31,7 @@ def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int | None = None) -
     ended = torch.zeros(n, dtype=torch.bool, device=device)
     info: dict[str, Tensor] = {}
     with set_exploration_type(ExplorationType.MEAN):
-        for _ in range(max_steps or MOST_STEPS):
+        for _ in range(max_steps or MAX_STEPS):
             record = env.step(action_of(policy(observation)))
             observation = record.observation
             flying = ~ended

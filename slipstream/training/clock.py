@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Clock:
-    """Training time with a limit; `used_s` of it were used before."""
+    """Training time, with or without (0) a limit; `used_s` seconds were used before."""
 
     def __init__(self, limit_s: float, used_s: float = 0.0) -> None:
         self.limit_s = limit_s
@@ -16,8 +16,8 @@ class Clock:
         self._start = self._lap - used_s
 
     def used_s(self) -> float:
-        """Return the seconds used of the limit; 0 without a limit."""
-        return time.perf_counter() - self._start if self.limit_s else 0.0
+        """Return the training time so far, in seconds."""
+        return time.perf_counter() - self._start
 
     def share(self) -> float:
         """Return the share of the limit that is used; 0 without a limit."""

@@ -60,9 +60,9 @@ class LiveView:
         enabled: bool | None = None,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
-        if_long: str = "",
+        long_run_hint: str = "",
     ) -> None:
-        """Print `if_long` once if the run will take more than half a day."""
+        """Print `long_run_hint` once if the run will take more than half a day."""
         self.total_iterations = total_iterations
         self.total_frames = total_frames
         self.title = title
@@ -77,7 +77,7 @@ class LiveView:
         self._metrics: dict[str, float] = {}  # the last value of each, since some come only now and then
         self._stats: Stats = {}
         self._line_due = False
-        self._if_long = if_long
+        self._long_run_hint = long_run_hint
         is_live = self.console.is_terminal and not self.console.is_dumb_terminal if enabled is None else enabled
         self._live = Live(console=self.console, auto_refresh=False, get_renderable=self._draw) if is_live else None
 
@@ -116,9 +116,9 @@ class LiveView:
         self._metrics.update(metrics)
         self._stats = stats or self._stats
         self._line_due = True
-        if self._if_long and now_s - self._first[0] >= SEEN_S and self._left_s() > LONG_S:
-            self.print(f"at this speed {self._left_s() / 3600:,.0f} hours are left: {self._if_long}")
-            self._if_long = ""
+        if self._long_run_hint and now_s - self._first[0] >= SEEN_S and self._left_s() > LONG_S:
+            self.print(f"at this speed {self._left_s() / 3600:,.0f} hours are left: {self._long_run_hint}")
+            self._long_run_hint = ""
         if now_s - self._drawn_s < (REFRESH_S if self._live else PLAIN_LINE_S):
             return
         self._drawn_s = now_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Self
@@ -13,6 +14,8 @@ from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.monitor import PerformanceMonitor
 from slipstream.rollouts.storage import RolloutStorage
+from slipstream.storage.background import close_after
+from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
 from slipstream.tasks.tables import PipedConsole
 from slipstream.training.clock import Clock
@@ -24,7 +27,8 @@ from slipstream.training.run_folder import RunFolder
 from slipstream.training.trainer import StepResult, Trainer
 
 SUMMARY_EVERY = 100  # iterations
-SCORES = ("episode/return", "episode/success", "eval/success", "eval/return")  # noted with a checkpoint
+SAVE_REPORT_S = 10.0  # seconds between two lines while the last saves are waited for
+SCORES = ("episode/return", "episode/success", "eval/score", "eval/success", "eval/return")  # noted with a checkpoint
 
 
 class RunOutputs:
@@ -51,20 +55,43 @@ class RunOutputs:
                 )
             )
             self.rollouts = stack.enter_context(RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level))
+            stack.push(self._wait_for_saves)
             self.log = stack.enter_context(RunLog(folder, self._wandb, self.start))
             self.view = stack.enter_context(
                 LiveView(
-                    *totals(trainer), title(trainer), console=PipedConsole(quiet=cfg.quiet), if_long=if_long(trainer)
+                    *totals(trainer),
+                    title(trainer),
+                    console=PipedConsole(quiet=cfg.quiet),
+                    long_run_hint=long_run_hint(trainer),
                 )
             )
             stack.enter_context(trainer.collector)
-            self.saver.install_signal_handlers(tell_stop)
+            self.saver.install_signal_handlers(print_stop_message)
             self.monitor.gauge("queue/checkpoint", lambda: self.saver.get_stats()["queue_size"])
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *exc: Any) -> bool | None:
         return self._stack.__exit__(*exc)
+
+    def _wait_for_saves(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Wait until everything is on the disk, however slow it is. The signal handlers are still installed."""
+        finished = threading.Event()
+
+        def report() -> None:
+            while not finished.wait(SAVE_REPORT_S):
+                left = self.saver.get_stats()["queue_size"]
+                print(f"still saving ({left} checkpoints left); Ctrl-C twice exits without saving", flush=True)
+
+        def wait() -> None:
+            self.saver.wait()
+            self.rollouts.wait()
+
+        threading.Thread(target=report, name="slipstream save report", daemon=True).start()
+        try:
+            close_after(wait, SaveError, error)
+        finally:
+            finished.set()
 
     def start_clocks(self) -> Clock:
         """Start the clocks of training time and of saves; return the first."""
@@ -137,9 +164,9 @@ def draw_learning(task: Task, folder: RunFolder) -> None:
         print(f"the curves could not be drawn: {error}")
 
 
-def tell_stop(number: int) -> None:
+def print_stop_message(number: int) -> None:
     """Answer the first Ctrl-C at once; in a signal handler, so past all buffers."""
-    os.write(2, b"finishing the iteration and saving; Ctrl-C again leaves without\n")
+    os.write(2, b"finishing the iteration and saving; Ctrl-C again exits without saving\n")
 
 
 def totals(trainer: Trainer) -> tuple[int, int]:
@@ -147,8 +174,8 @@ def totals(trainer: Trainer) -> tuple[int, int]:
     return (0, 0) if trainer.cfg.max_time_s else (trainer.iterations, trainer.iterations * trainer.frames_per_batch)
 
 
-def if_long(trainer: Trainer) -> str:
-    """Return what to do about a run that would take days."""
+def long_run_hint(trainer: Trainer) -> str:
+    """Return the advice for a run that would take days."""
     hint = "Ctrl-C keeps what is learned, max_time_s= or total_frames= ends sooner"
     on_cpu = trainer.task.cpu_hint if trainer.env.device.type == "cpu" else ""
     return f"{hint}; {on_cpu}" if on_cpu else hint

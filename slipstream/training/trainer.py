@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ from slipstream.envs.base import TensorEnv
 from slipstream.monitor import PerformanceMonitor
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.sim.random import derive_seed
+from slipstream.storage.background import close_after
+from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
 from slipstream.training.clock import Clock
 
@@ -69,7 +71,7 @@ class Trainer:
         self.learner.check_batch(frames)
         self.collector = build_collector(cfg, self.env, self.policy, frames, self.learner)
         self.best = -math.inf  # score of the best evaluation
-        self.trained_s = 0.0  # of max_time_s, used before this start
+        self.trained_s = 0.0  # training time before this start
         self.monitor = monitor
         # The two halves of a step, which `capture` replaces by faster forms.
         self.collect: Callable[[], Any] = lambda: self.collector.rollout(check=False)
@@ -78,7 +80,16 @@ class Trainer:
     # -- the iteration -------------------------------------------------------------------------------------------------
 
     def step(self, progress: float = 0.0, inspect: Callable[[Any], None] | None = None) -> StepResult:
-        """Run one iteration: collect a batch, learn from it, publish the weights.
+        """Run one iteration: collect a batch, learn from it, publish the weights. Without the speed-ups:
+
+            for t in range(rollout_steps):              # collector.rollout
+                action = policy(observation)
+                observation, reward, done = env.step(action)
+                store(observation, action, reward, done)
+            targets = returns(rewards, values)          # learner.update
+            for minibatch in batch:
+                optimizer.step(loss(minibatch, targets))
+            publish(policy)                             # the next rollout uses the new weights
 
         Args:
             progress: Share of the run that is done, 0 to 1; drives the schedules.
@@ -185,10 +196,10 @@ class Trainer:
     def checkpoint_tags(self, metrics: dict[str, float]) -> list[str]:
         """Return the names under which the policy just evaluated is kept: `best`, and those of the controller."""
         tags = [] if self.controller is None else self.controller.checkpoint_tags()
-        return (["best"] if self.is_best(metrics) else []) + tags
+        return (["best"] if self.update_best(metrics) else []) + tags
 
-    def is_best(self, metrics: dict[str, float]) -> bool:
-        """Return whether an evaluation beats all before, and remember its score if so."""
+    def update_best(self, metrics: dict[str, float]) -> bool:
+        """Keep the best score of all evaluations; return whether this one is better than all before."""
         score = next(
             (metrics[key] for key in ("eval/score", "eval/success", "eval/return") if key in metrics), -math.inf
         )
@@ -215,7 +226,7 @@ class Trainer:
             **({} if self.controller is None else {self.controller.name: self.controller.state_dict()}),
             "rng": {
                 "cpu": torch.get_rng_state(),
-                **({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {}),
+                **({"cuda": torch.cuda.get_rng_state()} if self.env.device.type == "cuda" else {}),
             },
         }
 
@@ -227,14 +238,22 @@ class Trainer:
             self.controller.load_state_dict(state[self.controller.name])
         self.best, self.trained_s = state["best"], state["trained_s"]
         torch.set_rng_state(state["rng"]["cpu"])
-        if "cuda" in state["rng"] and torch.cuda.is_available():
+        if "cuda" in state["rng"] and self.env.device.type == "cuda":
             torch.cuda.set_rng_state(state["rng"]["cuda"])
         return state["iteration"]
 
     def close(self) -> None:
-        """Stop the collector's threads and close the learner's buffer."""
-        self.collector.shutdown()
-        self.learner.close()
+        """Stop the collector's threads and close the learner's buffer; raise the buffer's errors."""
+        try:
+            self.collector.shutdown()
+        finally:
+            self.learner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        close_after(self.close, SaveError, error)
 
 
 def build_collector(cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, learner: Learner) -> Any:

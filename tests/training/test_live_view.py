@@ -69,7 +69,7 @@ def test_a_run_of_days_is_told_so_once():
     said = []
     for seconds in (100.0, 1000.0):  # an iteration
         screen = Screen(terminal=False)
-        with screen.view(if_long="take a smaller world") as view:
+        with screen.view(long_run_hint="take a smaller world") as view:
             for i in range(5):
                 screen.now_s = seconds * i
                 view.update(i + 1, 10 * (i + 1), {})

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from slipstream.config.registry import find_task
 from slipstream.envs.base import BadActionError
 from slipstream.monitor import PerformanceMonitor
 from slipstream.tasks import base
+from slipstream.training import outputs
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.outputs import draw_learning, summary
 from slipstream.training.run_folder import RunFolder
@@ -77,7 +79,7 @@ def test_a_run_of_some_length_leaves_its_curves(whole, tmp_path):
 
 
 def test_a_picture_that_cannot_be_drawn_does_not_end_a_training(whole, monkeypatch, capsys):
-    monkeypatch.setattr(base, "FEWEST_POINTS", 0)
+    monkeypatch.setattr(base, "MIN_CURVE_POINTS", 0)
     monkeypatch.setattr(base, "learning_curve", lambda *args: open("/dev/full/learning.png"))  # noqa: SIM115
     draw_learning(find_task("navigation"), whole)
     assert "the curves could not be drawn" in capsys.readouterr().out
@@ -136,10 +138,10 @@ def test_a_time_limit_ends_the_run_with_a_checkpoint(tmp_path):
 def test_the_best_is_the_first_to_beat_all_before():
     job = Trainer(load_train(TINY))
     scores = [0.2, 0.2, 0.5, 0.4, 0.6]
-    assert [job.is_best({"eval/success": score}) for score in scores] == [True, False, True, False, True]
-    assert not job.is_best({"loss/policy": 1.0})
+    assert [job.update_best({"eval/success": score}) for score in scores] == [True, False, True, False, True]
+    assert not job.update_best({"loss/policy": 1.0})
     other = Trainer(load_train(TINY))
-    assert [other.is_best({"eval/return": score}) for score in (-9.0, -12.0, -3.0)] == [True, False, True]
+    assert [other.update_best({"eval/return": score}) for score in (-9.0, -12.0, -3.0)] == [True, False, True]
 
 
 def test_intervals():
@@ -373,3 +375,29 @@ def test_a_checkpoint_comes_after_some_minutes_whatever_the_interval(tmp_path):
         tmp_path, "slow", "save_interval=1000", "save_minutes=1e-9", "keep_checkpoints=100", "total_frames=192"
     )
     assert len(list(folder.checkpoints.glob("ckpt_*"))) == 3
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_training_waits_for_a_slow_disk_and_loses_no_checkpoint(tmp_path, capsys, monkeypatch):
+    write = AsyncCheckpointSaver._write
+    monkeypatch.setattr(AsyncCheckpointSaver, "_write", lambda *args: (time.sleep(0.3), write(*args)))
+    monkeypatch.setattr(AsyncCheckpointSaver.shutdown, "__defaults__", (0.01,))
+    monkeypatch.setattr(outputs, "SAVE_REPORT_S", 0.1)
+    folder = run_tiny(tmp_path, "slow", "total_frames=128", "eval_interval=0")
+    assert state_of(folder)["iteration"] == 2
+    assert "still saving (1 checkpoints left)" in capsys.readouterr().out
+
+
+def test_a_trainer_is_closed_even_if_the_run_fails_before_its_first_step(tmp_path, monkeypatch):
+    closed = []
+    monkeypatch.setattr(Trainer, "close", lambda self: closed.append(True))
+    monkeypatch.setattr(RunFolder, "create", classmethod(lambda *args: 1 / 0))
+    with pytest.raises(ZeroDivisionError):
+        run_tiny(tmp_path, "failed")
+    assert closed == [True]
+
+
+def test_the_training_time_is_kept_without_a_limit_too(whole):
+    assert state_of(whole)["trained_s"] > 0

@@ -29,9 +29,14 @@ def base_of(path):
 
 
 def differing(a, b, at=""):
-    """Where two states differ in a bit; their configurations are not looked at."""
+    """Where two states differ in a bit, but for their configurations and the time they took."""
     if isinstance(a, dict):
-        return [d for key in {**a, **b} if key != "config" for d in differing(a[key], b[key], f"{at}.{key}")]
+        return [
+            d
+            for key in {**a, **b}
+            if key not in ("config", "trained_s")
+            for d in differing(a[key], b[key], f"{at}.{key}")
+        ]
     if isinstance(a, torch.Tensor):
         return [] if a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes() else [at]
     return [] if a == b else [at]

@@ -35,7 +35,7 @@ def run(root, name, mode, *words):
 
 def state(folder):
     found = load_checkpoint(latest_checkpoint(folder.checkpoints))
-    return {k: v for k, v in found.items() if k not in ("config", "rng")}
+    return {k: v for k, v in found.items() if k not in ("config", "rng", "trained_s")}
 
 
 def differences(a, b, at=""):

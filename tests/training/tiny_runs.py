@@ -14,9 +14,9 @@ def state_of(folder):
 
 
 def differences(a, b, at=""):
-    """Where two checkpoints differ in a bit; their configurations and the paths in them are not looked at."""
+    """Where two checkpoints differ in a bit; but for their configurations, the paths in them and the time they took."""
     if isinstance(a, dict):
-        keys = [key for key in {**a, **b} if key != "config"]
+        keys = [key for key in {**a, **b} if key not in ("config", "trained_s")]
         return [
             d
             for key in keys
