@@ -429,7 +429,9 @@ def store_state(writer: ContainerWriter, state: Any) -> Any:
                 raise TypeError(f"an array of dtype {data.dtype} is not plain numbers: save its columns as arrays")
             arrays.append(writer.add_array(data))
         else:
-            flat = data.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+            flat = np.empty(0, np.uint8)  # an empty tensor may have a stride of 0, which `view` refuses
+            if data.numel():
+                flat = data.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
             arrays.append([writer.add(flat), f"torch.{str(data.dtype).removeprefix('torch.')}", list(data.shape)])
     return {"tree": to_json(tree), "arrays": arrays}
 
@@ -453,6 +455,8 @@ def load_state(container: Container, data: Any) -> Any:
         sizes, raw = reader.shape(shape, "a shape"), container.section(section)
         if reader.product([*sizes, dtype.itemsize], "a shape") != raw.nbytes:
             reader.fail(f"a tensor of {name} {list(sizes)} does not fit its {raw.nbytes} bytes")
+        if not raw.nbytes:
+            return torch.empty(sizes, dtype=dtype)
         reader.claim(raw.nbytes)
         return torch.from_numpy(raw.copy()).view(dtype).reshape(sizes)
 

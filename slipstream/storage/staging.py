@@ -184,6 +184,8 @@ def _make_view(data: Any, storage: int, low: int) -> View:
     if isinstance(data, np.ndarray):
         return View(storage, f"numpy:{data.dtype.str}", tuple(data.shape), (), 0, "cpu")
     name, shape, device = str(data.dtype).removeprefix("torch."), tuple(data.shape), str(data.device)
+    if not data.numel():  # NumPy's empty arrays come with a stride of 0, which Tensor.view refuses
+        return View(storage, name, shape, torch.empty(shape, device=_META).stride(), 0, device)
     if low != _COMPLETE:
         return View(storage, name, shape, data.stride(), data.storage_offset() - low // data.dtype.itemsize, device)
     return View(storage, name, shape, torch.empty_like(data, device=_META).stride(), 0, device)  # without holes

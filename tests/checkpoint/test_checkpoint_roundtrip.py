@@ -100,6 +100,17 @@ def test_a_view_of_a_large_storage_does_not_drag_it_along(tmp_path):
     assert loaded["transposed"].stride() == (1, 5)
 
 
+def test_expanded_and_empty_tensors_of_stride_0_come_back_dense(tmp_path):
+    path = tmp_path / "c.pt"
+    state = {"expanded": torch.ones(1, 3).expand(4, 3), "empty": torch.from_numpy(np.array([]))}
+    assert state["empty"].stride() == (0,)
+    with AsyncCheckpointSaver() as saver:
+        saver.save_async(state, path)
+    loaded = load_checkpoint(path)
+    assert torch.equal(loaded["expanded"], state["expanded"]) and loaded["expanded"].stride() == (3, 1)
+    assert loaded["empty"].stride() == (1,) and loaded["empty"].view(torch.uint8).numel() == 0
+
+
 def test_views_of_different_dtype_on_one_storage_come_back(tmp_path):
     flat = random_tensor((64,), torch.uint8, 4)
     state = {

@@ -145,6 +145,7 @@ def test_priorities_of_a_wrapped_and_grown_tree_draw_the_same_from_a_saved_state
     buffer.update_priority(buffer.sample(200)["index"], np.linspace(0.1, 5, 200))
     other = ReplayBuffer(1127, sampler="prioritized", seed=9)
     other.load_state_dict(buffer.state_dict())
+    assert torch.equal(other.state_dict()["replay"], buffer.state_dict()["replay"])  # equal buffers, equal bytes
     for _ in range(5):
         assert other.sample(64)["index"].tolist() == buffer.sample(64)["index"].tolist()
 

@@ -8,9 +8,20 @@ import pytest
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
+from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.reader import Reader
-from slipstream.storage.serializer import MISSING, flatten, from_json, select, to_json, unflatten, walk_leaves
+from slipstream.storage.serializer import (
+    MISSING,
+    flatten,
+    from_json,
+    load_state,
+    select,
+    store_state,
+    to_json,
+    unflatten,
+    walk_leaves,
+)
 
 
 def through_json(state, **options):
@@ -117,3 +128,16 @@ def test_a_malformed_tree_is_refused(data):
     with pytest.raises(DamagedFileError, match="^test: "):
         tree = from_json(data, 1, Reader("test"))
         unflatten(tree, lambda i: torch.ones(1))
+
+
+def test_expanded_and_empty_tensors_of_stride_0_come_back_dense():
+    state = {"expanded": torch.ones(1, 3).expand(4, 3), "empty": torch.from_numpy(np.array([]))}
+    assert state["empty"].stride() == (0,)
+    file = MemoryFile()
+    writer = ContainerWriter(file, "test")
+    writer.finish(store_state(writer, state))
+    container = Container.from_bytes(file.join(), "test", "memory")
+    loaded = load_state(container, container.head)
+    assert torch.equal(loaded["expanded"], state["expanded"]) and loaded["expanded"].stride() == (3, 1)
+    assert loaded["empty"].shape == (0,) and loaded["empty"].view(torch.uint8).numel() == 0
+    assert loaded["empty"].dtype == torch.float64
