@@ -253,16 +253,23 @@ class BackgroundWorker:
             except BaseException as caught:
                 error = caught
         with self._changed:
-            if task.reported:
-                if error is not None:
-                    self._errors.append((task.label, error))
-                    self.failed += 1
-                    self._log(f"{task.label} failed: {error}")
-                self.durations_ms.append(1e3 * (time.perf_counter() - start))
-            if task.done is not None:
-                task.done()
-            self._running.remove(task)
-            self._changed.notify_all()
+            try:
+                if task.reported:
+                    self.durations_ms.append(1e3 * (time.perf_counter() - start))
+                    if error is not None:
+                        self._errors.append((task.label, error))
+                        self.failed += 1
+                        self._log(f"{task.label} failed: {error}")
+            except BaseException as caught:  # the caller's own function: the thread must live, and `wait` must end
+                self._errors.append((task.label, caught))
+            try:
+                if task.done is not None:
+                    task.done()
+            except BaseException as caught:
+                self._errors.append((task.label, caught))
+            finally:
+                self._running.remove(task)
+                self._changed.notify_all()
         if not cancelled:
             if error is None:
                 task.future.set_result(result)

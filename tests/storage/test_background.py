@@ -164,3 +164,17 @@ def test_stop_drops_the_queue_and_ends_the_thread_without_waiting():
         worker.submit(lambda: None)
     go_on.set()
     assert running.result(30) and worker.close(30)
+
+
+@pytest.mark.parametrize("which", ["log", "done"])
+def test_a_log_or_done_that_raises_is_reported_and_the_thread_goes_on(which):
+    def fail(*_):
+        raise KeyError(which)
+
+    worker = BackgroundWorker("test worker", log=fail if which == "log" else None)
+    worker.submit(int, "x" if which == "log" else "1", label="0", done=fail if which == "done" else None)
+    with pytest.raises(SaveError, match="the test worker failed at 0"):
+        worker.wait(30)
+    assert worker.submit(int, "2").result(30) == 2  # by the same thread
+    worker.wait(30)
+    assert worker.close(30)
