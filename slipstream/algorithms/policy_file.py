@@ -14,6 +14,7 @@ from slipstream.algorithms.base import build_policy
 from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.load import find_file, is_damage, load_checked
 from slipstream.checkpoint.run import find_run, newest_state
+from slipstream.config import registry
 from slipstream.config.registry import DEFAULT_TASK
 from slipstream.envs.specs import Spec
 from slipstream.models import navrl
@@ -82,12 +83,19 @@ class LoadedPolicy:
 
 def load_policy(path: str | Path) -> LoadedPolicy:
     """Open a checkpoint or policy file, or a run folder: its best policy if that file is good, else its newest good
-    checkpoint."""
+    checkpoint.
+
+    Raises:
+        ConfigError: The file names an algorithm or a network that is not registered (`package.module:Class`) and that
+            this process has not been given by the user.
+    """
     path, state = _open(Path(path))
     if isinstance(state, dict) and is_navrl(state):
         return LoadedPolicy(state, path, "navrl")
     if not isinstance(state, dict) or "config" not in state or not ("policy" in state or "algo" in state):
         raise ValueError(f"{path} holds neither a Slipstream checkpoint nor NavRL's weights")
+    built = {key: state["config"][key] for key in ("algo", "model") if key in state["config"]}
+    registry.refuse_unregistered(built, (), str(path))
     return LoadedPolicy(state, path, "slipstream")
 
 

@@ -19,8 +19,8 @@ def help_text(words: list[str]) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Train, and print where the results are."""
+    from slipstream.config import registry
     from slipstream.train import run as train
-    from slipstream.training.resume import trusted_words
 
     cfg = load_train(args.words)
     folder = train(cfg).path
@@ -28,5 +28,6 @@ def run(args: argparse.Namespace) -> int:
     curves = [path for name in ("report.html", "learning.png") if (path := folder / name).exists()]
     if curves:
         print(f"curves:     {curves[0]}")
-    print(f"evaluate:   slipstream eval checkpoint={folder}{trusted_words({'task': cfg.task})}")
+    trusting = registry.trusting_words({"task": cfg.task, "algo": cfg.algo.name})
+    print(f"evaluate:   slipstream eval checkpoint={folder}{trusting}")
     return 0

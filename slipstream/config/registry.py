@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import json
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
@@ -51,7 +53,11 @@ ENTRY_POINTS = {"task": "slipstream.tasks", "algorithm": "slipstream.algorithms"
 
 FREE_TEXT = ("root", "name", "resume", "init", "device", "wandb")  # keys of a config that name no code
 _trusted: set[str] = set()  # `module:attribute` that this process has imported: each was typed, or built in
-_IMPORTABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.-]*")
+_CODE_KEYS = ("task", "algo", "algo.name", "env.opponent", "env.reward", "env.id")  # any colon in these names code
+_CODE_SECTIONS = ("model.", "league.")
+_PATH_KEYS = ("env.opponent", "league.")  # an agent may be a checkpoint, whose path may have a colon after a slash
+_IMPORTABLE = re.compile(r"[^\W\d][\w.-]*:[^\W\d].*")  # in other keys; "12:30" and "cuda:0" are text
+_BETWEEN_NAMES = re.compile(r"[\s=,'\"\[\]{}]+")
 
 
 def names(kind: str) -> dict[str, str]:
@@ -143,10 +149,10 @@ def built(kind: type[Any], **given: Any) -> Any:
 # -- names that come from files ------------------------------------------------------------------------------------
 
 
-def unregistered_names(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return every `package.module:Class` in a config by its dotted key: code that is neither built in nor
-    registered."""
-    found: dict[str, str] = {}
+def unregistered_names(config: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return every name of code in a config that is neither built in nor registered (`package.module:Class`), by its
+    dotted key."""
+    found: dict[str, list[str]] = {}
 
     def walk(value: Any, key: str) -> None:
         if isinstance(value, Mapping):
@@ -156,11 +162,18 @@ def unregistered_names(config: Mapping[str, Any]) -> dict[str, str]:
         elif isinstance(value, list | tuple):
             for item in value:
                 walk(item, key)
-        elif isinstance(value, str) and _IMPORTABLE.fullmatch(value):
-            found[key] = value
+        elif isinstance(value, str) and _names_code(key, value):
+            found.setdefault("algo" if key == "algo.name" else key, []).append(value)
 
     walk({key: value for key, value in config.items() if key not in FREE_TEXT}, "")
     return found
+
+
+def _names_code(key: str, value: str) -> bool:
+    module, colon, _ = value.partition(":")
+    if not colon or ("/" in module and key.startswith(_PATH_KEYS)):
+        return False
+    return key in _CODE_KEYS or f"{key}.".startswith(_CODE_SECTIONS) or _IMPORTABLE.fullmatch(value) is not None
 
 
 def refuse_unregistered(config: Mapping[str, Any], typed: Iterable[str], source: str) -> None:
@@ -168,15 +181,27 @@ def refuse_unregistered(config: Mapping[str, Any], typed: Iterable[str], source:
 
     Args:
         config: The config, or some of its sections.
-        typed: What the user typed; a name that appears in it is trusted, and so is one that this process was given
-            before.
+        typed: What the user typed, as `key=value` or values; a name that appears in it is trusted, and so is one that
+            this process was given before.
         source: The file or run folder the config came from.
     """
-    trusted = _trusted | set(_IMPORTABLE.findall(" ".join(typed)))
-    foreign = {key: value for key, value in unregistered_names(config).items() if value not in trusted}
-    if foreign:
-        words = " ".join(f"{key}={value}" for key, value in foreign.items())
+    words = [word for word in typed if word.partition("=")[0] not in FREE_TEXT]
+    given = {name for word in words for name in _BETWEEN_NAMES.split(word)}
+    trusted = _trusted | given | {name.removesuffix(":") for name in given}  # {mine:Agent: 0.5} is a dict
+    names = [name for found in unregistered_names(config).values() for name in found if name not in trusted]
+    if names:
         raise ConfigError(
-            f"{source} names code that is not part of Slipstream ({', '.join(foreign.values())}), and a file may not "
-            f"choose what is imported: if you trust that code, add to the command line: {words}"
+            f"{source} names code that is not part of Slipstream ({', '.join(map(repr, names))}), and a file may not "
+            f"choose what is imported: if you trust that code, add to the command line:{trusting_words(config)}"
         )
+
+
+def trusting_words(config: Mapping[str, Any]) -> str:
+    """Return the `key=value` words with which a command trusts the code that a config names, each after a space."""
+    words = []
+    for key, names in unregistered_names(config).items():
+        value: Any = config
+        for name in key.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        words += [f"{key}={json.dumps(value)}"] if isinstance(value, list) else [f"{key}={name}" for name in names]
+    return "".join(f" {shlex.quote(word)}" for word in words)

@@ -48,6 +48,9 @@ def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     path = value_of("checkpoint", overrides) or task.policy_path(overrides) or task.weights
     if path is None:
         raise ConfigError(f"no policy for task={task.name} ships with the package: name one with checkpoint=runs/NAME")
+    for word in [word for word in overrides if word.key == "algo" and ":" in word.value]:
+        registry.find("algorithm", word.value)  # the user's own, which the files of policies may name then
+        overrides.remove(word)
     trained = load_policy(path)
     if special and (typed or trained.task) != special[0]:
         whose = f"not task={typed}" if typed else f"and {trained.path} was trained for task={trained.task}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,7 +32,8 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder) -> dict[str, Any]:
     """
     _, state = newest_state(folder.path)
     given = to_dict(cfg)
-    registry.refuse_unregistered(state["config"], registry.unregistered_names(given).values(), str(folder.path))
+    trusted = [name for names in registry.unregistered_names(given).values() for name in names]
+    registry.refuse_unregistered(state["config"], trusted, str(folder.path))
     changed = _changed_keys(given, to_dict(from_dict(state["config"])))
     if changed:
         raise ConfigError(
@@ -53,14 +54,9 @@ def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "")
     return changed
 
 
-def trusted_words(config: Mapping[str, Any]) -> str:
-    """Return the `key=value` words with which a new command trusts the code that a config names, each after a space."""
-    return "".join(f" {key}={value}" for key, value in registry.unregistered_names(config).items())
-
-
 def resume_command(cfg: TrainConfig, folder: RunFolder) -> str:
     """Return the command that continues a run."""
-    return f"slipstream train resume={folder.path}{trusted_words(to_dict(cfg))}"
+    return f"slipstream train resume={folder.path}{registry.trusting_words(to_dict(cfg))}"
 
 
 def sole_writer(folder: RunFolder) -> WriterLock:

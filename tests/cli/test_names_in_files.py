@@ -58,7 +58,10 @@ def rewritten(run: Path, here: Path, **changes: object) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("command", ["eval checkpoint={}", "export --to onnx checkpoint={}", "train resume={}"])
+COMMANDS = ["eval checkpoint={}", "export --to onnx checkpoint={}", "train resume={}"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_task_named_in_a_file_is_not_imported(run, here, capsys, command):
     copy = rewritten(run, here, task="hostile_module:Env")
     assert main(command.format(copy).split()) == 2
@@ -83,10 +86,40 @@ def test_other_code_named_in_a_run_is_not_imported_by_a_resume(run, here, capsys
     assert not (here / "imported.txt").exists()
 
 
-def test_a_gymnasium_id_in_a_file_imports_nothing():
-    config = {"task": "gym", "env": {"id": "hostile_module:Env-v0"}}
-    with pytest.raises(ConfigError, match="env.id=hostile_module:Env-v0"):
+@pytest.mark.parametrize("command", [*COMMANDS, "eval compare={}", "train init={}"])
+def test_an_algorithm_named_in_a_file_is_not_imported(run, here, capsys, command):
+    copy = rewritten(run, here, algo__name="hostile_module:X")
+    assert main([*command.format(copy).split(), *(TINY if "init" in command else [])]) == 2
+    assert "add to the command line: algo=hostile_module:X" in capsys.readouterr().err
+    assert not (here / "imported.txt").exists() and "hostile_module" not in sys.modules
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", ["{}:", "{}:1X", "{}:X y", "{}:ns/Env-v0", "évil:X", "hostile-module:X", "{}::X"])
+def test_every_name_that_python_would_import_is_refused(run, here, capsys, command, name):
+    for module in ("évil", "hostile-module"):
+        (here / f"{module}.py").write_text(HOSTILE)
+    copy = rewritten(run, here, task=name.format("hostile_module"))
+    assert main(command.format(copy).split()) == 2
+    assert "a file may not choose what is imported" in capsys.readouterr().err
+    assert not (here / "imported.txt").exists()
+
+
+def test_each_name_of_a_list_is_checked():
+    config = {"league": {"rated": ["hostile_module:Agent", "mine:Agent"], "mixes": [{"mine:Agent": 1.0}]}}
+    with pytest.raises(ConfigError, match="'hostile_module:Agent'"):
+        registry.refuse_unregistered(config, ["league.rated=[mine:Agent]"], "runs/x")
+    registry.refuse_unregistered(config, shlex.split(registry.trusting_words(config)), "runs/x")
+    with pytest.raises(ConfigError, match="'mine:Agent'"):
+        registry.refuse_unregistered(config, ["name=mine:Agent", "league.rated=[hostile_module:Agent]"], "runs/x")
+
+
+@pytest.mark.parametrize("id", ["hostile_module:Env-v0", "hostile_module:ns/Env-v0", "hostile-module:Env", "a/b:Env"])
+def test_a_gymnasium_id_in_a_file_imports_nothing(id):
+    config = {"task": "gym", "env": {"id": id}}
+    with pytest.raises(ConfigError, match=f"env.id={id}"):
         registry.refuse_unregistered(config, [], "runs/x")
+    registry.refuse_unregistered(config, [f"env.id={id}"], "runs/x")
 
 
 def test_what_is_typed_is_trusted_beside_a_checkpoint(run, here, capsys):
@@ -101,6 +134,13 @@ def test_names_of_ours_and_text_are_no_code():
               "name": "a:b", "wandb": {"name": "group:run"}, "init": "x:y"}  # fmt: skip
     assert registry.unregistered_names(config) == {}
     registry.refuse_unregistered(config, [], "runs/x")
+
+
+def test_an_algorithm_that_is_typed_is_trusted_by_eval(run, here, capsys):
+    (here / "own_algorithm.py").write_text("from slipstream.algorithms.ppo import PPO as Mine")
+    copy = rewritten(run, here, algo__name="own_algorithm:Mine")
+    small = ["eval.num_drones=2", "eval.map_seeds=[1]", "eval.max_steps=40", "eval.picture=false", "device=cpu"]
+    assert main(["eval", f"checkpoint={copy}", "algo=own_algorithm:Mine", *small]) == 0
 
 
 def test_python_m_slipstream_train_trains(tmp_path):
