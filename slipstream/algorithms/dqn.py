@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from slipstream.algorithms.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
+from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
 from slipstream.models.off_policy import QPolicy
@@ -53,7 +53,7 @@ class DQN(OffPolicy):
         super().__init__(policy, config or DQNConfig())
         self.target = deepcopy(policy)
         self.networks["target"] = self.target
-        self._follower = Follower(self.target, policy, self.config.tau)
+        self._target_updater = TargetUpdater(self.target, policy, self.config.tau)
         self._optimizer = self.adam("policy", list(policy.parameters()))
 
     @classmethod
@@ -73,9 +73,9 @@ class DQN(OffPolicy):
         goal = self.goal(rows)
         value = self.policy.values(rows.observation).gather(1, rows.action[:, None])[:, 0]
         loss = weighted_mean(F.smooth_l1_loss(value, goal, reduction="none"), rows.weight)
-        self.descend(self._optimizer, loss)
+        self.optimizer_step(self._optimizer, loss)
         if self.updates % self.config.target_interval == 0:
-            self._follower.follow()
+            self._target_updater.follow()
         return (loss.detach(), value.detach().mean(), self.policy.random_share), (value.detach() - goal).abs()
 
     @torch.no_grad()

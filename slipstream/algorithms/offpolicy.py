@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SAVE_REPLAY = ("auto", "on", "off")
 SMALL_BYTES = 256 * 2**20  # of a buffer that checkpoints hold by default
-DRAWN_AT_ONCE = 32  # minibatches in one call of the buffer; priorities are as old as this
+MINIBATCHES_PER_SAMPLE = 32  # minibatches in one call of the buffer; priorities are as old as this
 
 
 @dataclass
@@ -208,7 +208,7 @@ class OffPolicy(ABC):
         self.optimizers[name] = optimizer
         return optimizer
 
-    def descend(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    def optimizer_step(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
         """Take one optimizer step on `loss`; only the weights of this optimizer get a gradient."""
         parameters = optimizer.param_groups[0]["params"]
         grads = torch.autograd.grad(loss, parameters)
@@ -277,7 +277,7 @@ class ReplayLearner(Learner):
         metrics: list[dict[str, Tensor]] = []
         left = config.updates if self._warm else 0
         while left:
-            steps = min(left, DRAWN_AT_ONCE)
+            steps = min(left, MINIBATCHES_PER_SAMPLE)
             drawn = self.buffer.sample(steps * config.batch_size, n_step=config.n_step, gamma=config.gamma)
             metrics.append(algo.update(drawn, steps))
             if config.prioritised:
@@ -327,7 +327,7 @@ def make_buffer(config: OffPolicyConfig, device: torch.device, seed: int) -> Rep
     )
 
 
-class Follower:
+class TargetUpdater:
     """Moves a target network slowly towards another: one kernel for all weights on a GPU, one call on a CPU."""
 
     def __init__(self, target: nn.Module, online: nn.Module, tau: float) -> None:

@@ -26,6 +26,8 @@ from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
 
+# Of one gradient step, in this order.
+DIAGNOSTICS = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped", "grad/actor", "grad/critic", "skipped")
 MAX_IMPORTANCE = 5.0  # limit of the weight of a frame whose action has become more likely since it was taken
 SCHEDULES = ("constant", "linear", "cosine", "adaptive")
 
@@ -168,8 +170,9 @@ class PPO(Learner):
         """Run all epochs and minibatches over prepared data; return the means of losses and diagnostics."""
         self._stop.zero_()
         totals = [self._step(rows) for _ in range(self.config.epochs) for rows in self._minibatches(data)]
-        names = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped", "grad/actor", "grad/critic", "skipped")
-        return dict(zip(names, torch.stack(totals).mean(0).unbind(), strict=True)) | {"lr": self.learning_rate.clone()}
+        return dict(zip(DIAGNOSTICS, torch.stack(totals).mean(0).unbind(), strict=True)) | {
+            "lr": self.learning_rate.clone()
+        }
 
     def check_batch(self, frames: int) -> None:
         """Raise ValueError if a batch does not divide into minibatches."""
@@ -197,24 +200,24 @@ class PPO(Learner):
     def _step(self, rows: dict[str, Any]) -> Tensor:
         """Take one gradient step; return the diagnostics as one tensor."""
         config = self.config
-        gradients, facts = self.gradients(rows)
+        gradients, diagnostics = self.gradients(rows)
         if self.reduce_gradients is not None:
             self.reduce_gradients(gradients)
         for parameter, gradient in zip(self.policy.parameters(), gradients, strict=True):
             parameter.grad = gradient
-        kl = facts[3]
-        if config.schedule == "adaptive":  # weights that already stand still say nothing new
+        kl = diagnostics[DIAGNOSTICS.index("kl")]
+        if config.schedule == "adaptive":  # skip after the KL limit: the weights no longer change
             factor = torch.where(kl > 2 * config.target_kl, 1 / 1.5, torch.where(kl < config.target_kl / 2, 1.5, 1.0))
             self.learning_rate.mul_(torch.where(self._stop > 0, 1.0, factor)).clamp_(1e-5, 1e-2)
         if config.kl_limit:
             self._stop.copy_(torch.maximum(self._stop, (kl > config.kl_limit).float()))
         self.optimizer.step()
-        return torch.cat((facts, self._stop[None]))
+        return torch.cat((diagnostics, self._stop[None]))
 
     def gradients(self, rows: dict[str, Any]) -> tuple[Gradients, Tensor]:
         """Return the clipped gradient of each parameter (None if it has none), and the parts of the loss with the norms
         per head."""
-        loss, facts = self.loss(rows)
+        loss, diagnostics = self.loss(rows)
         found: list[Any] = list(torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True))
         norms = []
         for head in self._heads:
@@ -223,7 +226,7 @@ class PPO(Learner):
             norms.append(norm)
             for i, gradient in zip(mine, clipped, strict=True):
                 found[i] = gradient
-        return found, torch.cat((facts, torch.stack(norms)))
+        return found, torch.cat((diagnostics, torch.stack(norms)))
 
     def loss(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor]:
         """Return the loss of a minibatch, and its parts: policy, value, entropy, KL, share of clipped ratios."""

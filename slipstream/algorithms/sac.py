@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from slipstream.algorithms.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
+from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.envs.specs import Spec
 from slipstream.models.off_policy import Critics, SquashedGaussianPolicy
 from slipstream.models.policy import ModelConfig
@@ -56,7 +56,7 @@ class SAC(OffPolicy):
         self.target = deepcopy(self.critics)
         self.price = EntropyPrice(config.entropy).to(self.device)
         self.networks |= {"critics": self.critics, "target": self.target, "entropy_price": self.price}
-        self._follower = Follower(self.target, self.critics, config.tau)
+        self._target_updater = TargetUpdater(self.target, self.critics, config.tau)
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
         # One optimiser for the policy and the price of entropy: their losses share no weights, so one pass serves both.
         self._actor_optimizer = self.adam(
@@ -83,7 +83,7 @@ class SAC(OffPolicy):
         values = self.critics(rows.observation, self.policy.to_unit(rows.action))
         errors = values - goal
         critic_loss = weighted_mean(errors.square(), rows.weight)
-        self.descend(self._critic_optimizer, critic_loss)
+        self.optimizer_step(self._critic_optimizer, critic_loss)
 
         unit, log_prob = self.policy.sample(rows.observation)
         worth = self.critics(rows.observation, unit).amin(0)
@@ -91,8 +91,8 @@ class SAC(OffPolicy):
         loss = actor_loss
         if self.config.learn_entropy:  # too little entropy raises its price
             loss = loss - self.price.log * (log_prob.detach().mean() + self.target_entropy)
-        self.descend(self._actor_optimizer, loss)
-        self._follower.follow()
+        self.optimizer_step(self._actor_optimizer, loss)
+        self._target_updater.follow()
         metrics = (critic_loss.detach(), actor_loss.detach(), values.detach().mean(), -log_prob.detach().mean(), price)
         return metrics, errors.detach().abs().mean(0)
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from slipstream.algorithms.offpolicy import Follower, OffPolicy, OffPolicyConfig, Transitions, weighted_mean
+from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
 from slipstream.models.off_policy import Critics, DeterministicPolicy
@@ -50,7 +50,10 @@ class TD3(OffPolicy):
         self.target, self.target_policy = deepcopy(self.critics), deepcopy(policy)
         self.networks |= {"critics": self.critics, "target": self.target, "target_policy": self.target_policy}
         tau = self.config.tau
-        self._followers = (Follower(self.target, self.critics, tau), Follower(self.target_policy, policy, tau))
+        self._target_updaters = (
+            TargetUpdater(self.target, self.critics, tau),
+            TargetUpdater(self.target_policy, policy, tau),
+        )
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
         self._actor_optimizer = self.adam("policy", list(policy.parameters()))
         self._actor_loss = torch.zeros((), device=self.device)  # the last one, reported in steps without one
@@ -73,13 +76,13 @@ class TD3(OffPolicy):
         values = self.critics(rows.observation, self.policy.to_unit(rows.action))
         errors = values - goal
         critic_loss = weighted_mean(errors.square(), rows.weight)
-        self.descend(self._critic_optimizer, critic_loss)
+        self.optimizer_step(self._critic_optimizer, critic_loss)
         if self.updates % self.config.policy_delay == 0:
             actor_loss = -self.critics(rows.observation, self.policy.unit(rows.observation), count=1).mean()
-            self.descend(self._actor_optimizer, actor_loss)
+            self.optimizer_step(self._actor_optimizer, actor_loss)
             self._actor_loss = actor_loss.detach()
-            for follower in self._followers:
-                follower.follow()
+            for updater in self._target_updaters:
+                updater.follow()
         return (critic_loss.detach(), self._actor_loss, values.detach().mean()), errors.detach().abs().mean(0)
 
     @torch.no_grad()

@@ -4,6 +4,20 @@ A *piece* is a run of consecutive rows of one episode; an episode is one piece o
 batch gives one piece per environment). Rows and steps are counted by 64-bit numbers that never decrease. A piece holds
 its steps and, if the final observation of an ended or cut episode is known, one more row, which is not a step. So
 `row0` and `step0`, both sorted, say where every step is; `link` says in which piece the episode continues.
+
+Two environments, streams 0 and 1, give two batches of 3 frames each. The episode of stream 1 ends with its third step;
+the frame after it only resets:
+
+              first batch           second batch
+    rows      0 1 2 | 3 4 5 |       6 7 8 | 9 | 10 11      row 9: the final observation, which is not a step
+    steps     0 1 2 | 3 4 5 |       6 7 8 |   |  9 10
+    pieces      0   |   1   |         2   | 3 |   4
+    stream      0   |   1   |         0   | 1 |   1
+    link        2   |   3   |        -2   |-1 |  -3        -1: NO_LINK; -2 - s: continues in the next batch of stream s
+    pending rows: stream 0, the observation after row 8; stream 1, the one after row 11
+
+The next observation of a step is the row after it in its piece, the first row of the linked piece, or the pending row
+of its stream, which is stored outside of the rows until the next batch arrives.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Controller(Protocol):
     name: str  # of its state in a checkpoint
 
     def evaluate(self) -> dict[str, float]:
-        """Evaluate the policy, update the curriculum, and return the metrics."""
+        """Evaluate the policy, update the curriculum and return the metrics."""
 
     def checkpoint_tags(self) -> list[str]:
         """Return the names under which the policy just evaluated is to be kept."""
@@ -84,13 +84,10 @@ class Task:
 
     def __init__(self, name: str, env: type[TensorEnv] | None = None) -> None:
         self.name = name
+        # The folder of the task's module, with its presets. None for a user's env: its folder may hold any YAML files.
+        self.folder: Path | None = Path(inspect.getfile(type(self))).parent if env is None else None
         if env is not None:
             self.env = env
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder of the module that defines the task, with its presets; None if there is none."""
-        return Path(inspect.getfile(type(self))).parent
 
     @property
     def weights(self) -> Path | None:
@@ -127,7 +124,7 @@ class Task:
         """Return the policy that the overrides of an evaluation name other than by checkpoint=."""
         return None
 
-    def judge(
+    def evaluate(
         self, cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
     ) -> dict[str, Any]:
         """Evaluate a policy: print tables with `log`, draw figures, and return the result as plain data."""
@@ -179,13 +176,4 @@ def as_task(found: Any, name: str) -> Task:
         raise ConfigError(
             f"task={name}: {found.__name__}.Config must be the dataclass of its settings, with a field num_envs"
         )
-    return OwnEnvTask(name, found)
-
-
-class OwnEnvTask(Task):
-    """A TensorEnv of the user's, with the default behaviour."""
-
-    @property
-    def folder(self) -> None:
-        """None: the user's folder may hold YAML files for anything."""
-        return None
+    return Task(name, found)

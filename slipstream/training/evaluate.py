@@ -1,4 +1,4 @@
-"""`slipstream eval`: which policy is evaluated, in which task and env; the task itself judges it."""
+"""`slipstream eval`: which policy is evaluated, in which task and env; the task itself evaluates it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def evaluate(*overrides: str, log: Callable[[str], None] = print) -> dict[str, A
 
 
 def run(cfg: EvaluateConfig, trained: LoadedPolicy, log: Callable[[str], None] = print) -> dict[str, Any]:
-    """Judge a policy by its task, print the tables, and with `json=true` the result as the last line."""
+    """Evaluate a policy by its task, print the tables, and with `json=true` the result as the last line."""
     device = resolve_device(cfg.device)
     set_threads(cfg.threads)
-    result = registry.find_task(cfg.task).judge(cfg, trained, device, log)
+    result = registry.find_task(cfg.task).evaluate(cfg, trained, device, log)
     if cfg.json:
         print(json.dumps(result), flush=True)
     return result

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict
 
 from slipstream.algorithms.dqn import DQN, DQNConfig
-from slipstream.algorithms.offpolicy import Follower, Transitions, weighted_mean
+from slipstream.algorithms.offpolicy import TargetUpdater, Transitions, weighted_mean
 from slipstream.algorithms.sac import SAC, SACConfig
 from slipstream.algorithms.td3 import TD3, TD3Config
 from slipstream.envs.specs import Box, Discrete, Hybrid
@@ -198,16 +198,16 @@ def test_a_fixed_price_of_entropy_stays():
 def test_the_policys_step_leaves_the_critics_alone():
     algo = sac()
     stepped = []
-    plain = algo.descend
+    plain = algo.optimizer_step
 
-    def descend(optimizer, loss):
+    def optimizer_step(optimizer, loss):
         before = weights_of(algo.critics), weights_of(algo.policy)
         plain(optimizer, loss)
         stepped.append(
             [not torch.equal(a, weights_of(b)) for a, b in zip(before, (algo.critics, algo.policy), strict=True)]
         )
 
-    algo.descend = descend
+    algo.optimizer_step = optimizer_step
     algo.update(batch_of())
     assert stepped == [[True, False], [False, True]]
 
@@ -261,7 +261,7 @@ def test_a_follower_moves_by_its_share():
     with torch.no_grad():
         target.weight.fill_(0.0)
         online.weight.fill_(10.0)
-    follower = Follower(target, online, 0.1)
+    follower = TargetUpdater(target, online, 0.1)
     follower.follow()
     assert target.weight.item() == pytest.approx(1.0)
     follower.follow()

@@ -33,7 +33,7 @@ class AirCombatConfig:
     time_scale: float = 1.0  # a decision lasts time_scale/60 s of game time, in physics steps of at most 1/60 s
     coarse_dt: bool = False  # one physics step per decision, as in midrangeRL
     episode_s: float = 60.0  # game time after which the duel is a draw
-    start: str = "head_on"  # or random, the default of `slipstream train`
+    start: str = "head_on"  # where both aircraft start: head_on or random (`slipstream train` sets random)
     starts: StartConfig = field(default_factory=StartConfig)
     reach_features: bool = False  # also observe the reach of both sides' missiles
     backend: str = "auto"  # of the physics: torch, native (CPU), triton (CUDA)

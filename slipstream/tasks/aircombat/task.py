@@ -89,11 +89,11 @@ class AirCombatTask(Task):
         red = (value_of("red", overrides) or "").partition(",")[0]
         return red if red and is_checkpoint(red) else None
 
-    def judge(
+    def evaluate(
         self, cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
     ) -> dict[str, Any]:
         """Play every red against every blue; tables of won games, ratings, and a film of one game."""
-        return evaluation.judge(cfg, trained, device, log)
+        return evaluation.evaluate(cfg, trained, device, log)
 
     def bench_env(self, config: Any, device: torch.device, progress: Callable[[float], None]) -> BenchTable:
         """Measure duels in which both sides fly random actions."""

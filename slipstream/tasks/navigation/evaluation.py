@@ -205,7 +205,7 @@ def percent_table(result: Mapping[str, Any], title: str) -> str:
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
-def judge(
+def evaluate(
     cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
 ) -> dict[str, Any]:
     """Fly the policy of `slipstream eval`, print a table, draw the paths; return the result."""

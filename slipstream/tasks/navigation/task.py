@@ -42,11 +42,11 @@ class NavigationTask(Task):
             found |= {f"static_{key}": value for key, value in static.items()}
         return found
 
-    def judge(
+    def evaluate(
         self, cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
     ) -> dict[str, Any]:
         """Fly over the maps of `eval.map_seeds`; a table of rates, and a picture of the paths."""
-        return evaluation.judge(cfg, trained, device, log)
+        return evaluation.evaluate(cfg, trained, device, log)
 
     def bench_env(self, config: Any, device: torch.device, progress: Callable[[float], None]) -> BenchTable:
         """Measure steps of drones that fly through the field, LiDAR and all."""

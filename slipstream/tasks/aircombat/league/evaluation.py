@@ -25,7 +25,7 @@ from slipstream.tasks.tables import progress_bar, render
 RANGE_BANDS = 3  # results are split into bands of equal width by start range
 
 
-def judge(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]) -> dict[str, Any]:
+def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]) -> dict[str, Any]:
     """Play every red against every blue, print the tables; return the result."""
     if cfg.compare:
         raise ConfigError(

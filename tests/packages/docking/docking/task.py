@@ -33,7 +33,7 @@ class DockingTask(Task):
     EvaluateConfig = DockingEvaluateConfig
     set_by_evaluation = {"env.num_envs": "eval.num_drones", "env.wind_mps2": "winds"}
 
-    def judge(
+    def evaluate(
         self, cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
     ) -> dict[str, Any]:
         """Fly the policy in each wind; a table of rates with intervals, and docking.png."""
