@@ -7,6 +7,7 @@ them move a target network or a delayed actor.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -308,9 +309,13 @@ class ReplayLearner(Learner):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state`; without a buffer in it, a new one fills up to `algo.warmup` before learning
-        continues."""
+        continues, as does one whose run was on another kind of device."""
         self.algo.load_state_dict(state)
-        if "replay" in state:
+        if "replay" not in state:
+            return
+        if ("replay" in state["replay"]) != (self.device.type == "cpu"):  # packed bytes in host memory, else a ring
+            print("the replay buffer starts empty: the run was on another kind of device", file=sys.stderr)
+        else:
             self.buffer.load_state_dict(state["replay"])
             self._warm, self._collected = state["warm"], state["collected"]
 

@@ -25,6 +25,7 @@ from slipstream.algorithms.returns import gae
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
+from slipstream.sim.random import restore_generator
 
 # Of one gradient step, in this order.
 DIAGNOSTICS = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped", "grad/actor", "grad/critic", "skipped")
@@ -272,7 +273,7 @@ class PPO(Learner):
         self.policy.load_state_dict(state["policy"])
         self.learning_rate.copy_(state["learning_rate"])
         if self.generator is not None:
-            self.generator.set_state(state["generator"].cpu())
+            restore_generator(self.generator, state["generator"], "minibatches")
         held = self.optimizer.state_dict()
         if held["state"].keys() == state["optimizer"].keys():  # in place: a captured update holds on to these tensors
             for i, moments in state["optimizer"].items():

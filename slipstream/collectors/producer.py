@@ -18,6 +18,7 @@ from slipstream.collectors.batch import DeviceCopier
 from slipstream.collectors.lanes import EndOfItems
 from slipstream.collectors.sync import SyncDataCollector
 from slipstream.models.exploration import sample_from
+from slipstream.sim.random import restore_generator
 
 
 def version_of(number: int, staleness: int) -> int:
@@ -224,7 +225,7 @@ class RolloutProducer(Producer):
         """Collect the next batch from `state`."""
         self.base.load_state_dict(state["base"])
         if self.generator is not None:
-            self.generator.set_state(state["generator"].cpu())
+            restore_generator(self.generator, state["generator"], "sampled actions")
 
     def _collect(self, number: int) -> Item:
         base = self.base

@@ -3,6 +3,8 @@ device."""
 
 from __future__ import annotations
 
+import sys
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from slipstream.storage.schema import Key, Schema, show
 from slipstream.storage.serializer import load_state, store_state
 
 _FILE = "ring.slip"
+_STATE_BYTES = (16, 5056)  # of torch's generators on CUDA and on a CPU
 
 
 class DeviceStorage:
@@ -257,7 +260,12 @@ class DeviceStorage:
                 rows = {k: torch.empty(number, 0, *s.shape, dtype=s.torch_dtype) for k, s in schema.specs.items()}
                 ring = self._new_ring(rows, number)
                 ring.fill(state, time)
-            self._rng.set_state(state["rng"].cpu())
+            rng = state["rng"].cpu()
+            if rng.numel() == self._rng.get_state().numel() or rng.numel() not in _STATE_BYTES:
+                self._rng.set_state(rng)
+            else:  # a state of another kind of device cannot continue: it is a new seed
+                self._rng.manual_seed(zlib.crc32(rng.numpy()))
+                print("draws from the replay buffer continue with a new seed: another kind of device", file=sys.stderr)
             self._free()
             self._schema, self.ring = schema, ring
         for name, value in saved.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch import Tensor
 _MASK = 0xFFFFFFFF
 LANE_STEP = 0x9E3779B1
 MAX_WIDTH = 4096  # numbers per stream and counter
+_STATE_BYTES = (16, 5056)  # of torch's generators on CUDA and on a CPU
 
 
 def _mix(x: Tensor) -> Tensor:
@@ -59,3 +61,18 @@ def derive_seed(root: int, component: str, rank: int = 0) -> int:
     """Derive a 63-bit seed for a component on process `rank`; equal inputs give equal seeds on every machine."""
     digest = hashlib.blake2b(f"{root}/{component}/{rank}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
+
+
+def restore_generator(generator: torch.Generator, state: Tensor, what: str) -> None:
+    """Set a generator's state; a state of another device type cannot continue, so it becomes a new seed instead.
+
+    Args:
+        what: The name of its numbers in the message about a new seed.
+    """
+    state = state.cpu()
+    if state.numel() in _STATE_BYTES and state.numel() != generator.get_state().numel():
+        digest = hashlib.blake2b(state.numpy().tobytes(), digest_size=8).digest()
+        generator.manual_seed(int.from_bytes(digest, "little") >> 1)
+        print(f"{what} continue with a new seed: the run was on another kind of device", file=sys.stderr)
+    else:
+        generator.set_state(state)

@@ -116,6 +116,17 @@ def test_whole_episodes_and_states_and_files(tmp_path):
     assert same.sample(50)["index"].tolist() == expected == read.sample(50)["index"].tolist()
 
 
+def test_a_random_state_of_another_kind_of_device_is_a_new_seed(capsys):
+    buffer, others = ring(300), [ring(300, seed=1), ring(300, seed=2)]
+    x = np.arange(21, dtype=np.float32)
+    buffer.add({"x": x[:-1], "next_x": x[1:], "done": np.arange(20) == 19})
+    state = buffer.state_dict() | {"rng": torch.arange(16, dtype=torch.uint8)}  # as CUDA's
+    for other in others:
+        other.load_state_dict(state)
+    assert others[0].sample(50)["index"].tolist() == others[1].sample(50)["index"].tolist()
+    assert "continue with a new seed" in capsys.readouterr().err
+
+
 def test_what_a_ring_on_a_device_cannot_do_is_said():
     assert isinstance(ring(10)._storage, DeviceStorage)
     buffer, _ = filled(0)

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from slipstream.sim.random import CounterRandom
+from slipstream.sim.random import CounterRandom, restore_generator
 
 
 def _table(random: CounterRandom, counters: int, width: int) -> torch.Tensor:
@@ -98,3 +98,17 @@ def test_normal_numbers_have_normal_moments(width):
     if width > 1:
         assert abs(_correlation(numbers[:, 0], numbers[:, -1])) < 4 / math.sqrt(80_000)
         assert abs(_correlation(numbers[:, 0] ** 2, numbers[:, -1] ** 2)) < 4 / math.sqrt(80_000)
+
+
+def test_a_generator_takes_its_state_and_a_state_of_another_device_as_a_seed(capsys):
+    first, second = torch.Generator().manual_seed(1), torch.Generator()
+    restore_generator(second, first.get_state(), "minibatches")
+    assert torch.equal(torch.rand(3, generator=first), torch.rand(3, generator=second)) and not capsys.readouterr().err
+    of_cuda = torch.arange(16, dtype=torch.uint8)
+    drawn = []
+    for generator in (first, second):
+        restore_generator(generator, of_cuda, "minibatches")
+        drawn.append(torch.rand(3, generator=generator))
+    assert torch.equal(*drawn) and capsys.readouterr().err.count("minibatches continue with a new seed") == 2
+    with pytest.raises(RuntimeError):
+        restore_generator(first, of_cuda[:5], "minibatches")

@@ -106,6 +106,16 @@ def test_without_its_replay_a_resumed_run_fills_a_new_one_and_does_not_act_at_ra
     assert state_of(folder)["algo"]["policy"]["random_share"].item() == 0
 
 
+def test_a_replay_of_another_kind_of_device_is_left_out_and_filled_again(capsys):
+    job = Trainer(load_train(words_of("sac")))
+    job.learner.update(job.collector.rollout())
+    state = job.learner.state_dict()
+    state["replay"] = {"time": 1, "rng": torch.zeros(16, dtype=torch.uint8)}  # as a ring on a GPU
+    other = Trainer(load_train(words_of("sac")))
+    other.learner.load_state_dict(state)
+    assert len(other.learner.buffer) == 0 and "the replay buffer starts empty" in capsys.readouterr().err
+
+
 def test_a_large_replay_stays_out_of_checkpoints_unless_asked_for(monkeypatch):
     monkeypatch.setattr("slipstream.algorithms.offpolicy.SMALL_BYTES", 10)
     for setting, kept in (("auto", False), ("on", True), ("off", False)):
