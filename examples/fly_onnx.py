@@ -1,7 +1,7 @@
-"""Flies one episode with an exported policy: NumPy and onnxruntime decide, PyTorch only moves the world.
+"""Fly one episode with an exported policy: NumPy and onnxruntime decide, PyTorch only simulates the world.
 
-slipstream export --to onnx out=policy.onnx        # the policy that ships; checkpoint=runs/NAME for one of yours
-python examples/fly_onnx.py policy.onnx            # and, if you like, a seed, and in a duel whom it meets: 1 pursuit
+slipstream export --to onnx out=policy.onnx        # the shipped policy; checkpoint=runs/NAME for yours
+python examples/fly_onnx.py policy.onnx            # optional: a seed, and the opponent of a duel: 1 pursuit
 """
 
 import json
@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 import onnxruntime
 
-import slipstream.envs.adapters  # noqa: F401  (makes our tasks known to Gymnasium)
+import slipstream.envs.adapters  # noqa: F401  (registers our tasks with Gymnasium)
 
 
 class OnnxPolicy:
@@ -29,8 +29,7 @@ class OnnxPolicy:
 
 
 def make_env(about, opponent="crank"):
-    """The world that the policy was trained in, as its file tells it; in a duel against `opponent`, who turns, shoots
-    and dodges."""
+    """Return the env of the policy's training, from the file's metadata; in a duel against `opponent`."""
     settings = json.loads(about["env"])
     if "opponent" in settings:
         settings["opponent"] = opponent
@@ -38,7 +37,7 @@ def make_env(about, opponent="crank"):
 
 
 def fly(env, policy, seed=0):
-    """One episode; gives its return, its length and the facts of its end."""
+    """Fly one episode. Return its return, its length and its last info."""
     observation, _ = env.reset(seed=seed)
     total, steps, over = 0.0, 0, False
     while not over:
@@ -56,5 +55,5 @@ if __name__ == "__main__":
     total, steps, info = fly(env, policy, int(seed))
     world = env.unwrapped.env.config
     duel = f" against {world.opponent} (reward: {world.reward})" if hasattr(world, "opponent") else ""
-    told = ", ".join(f"{name} {value:g}" for name, value in info.items())
-    print(f"{policy.about['task']}{duel}, {policy.about['policy']}: return {total:.1f} in {steps} decisions; {told}")
+    facts = ", ".join(f"{name} {value:g}" for name, value in info.items())
+    print(f"{policy.about['task']}{duel}, {policy.about['policy']}: return {total:.1f} in {steps} decisions; {facts}")

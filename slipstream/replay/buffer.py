@@ -30,7 +30,7 @@ class ReplayBuffer:
     Args:
         capacity: steps; give this or `capacity_bytes`.
         capacity_bytes: memory for everything.
-        device: of the batches.
+        device: of the batches; those of storage="cuda" stay on the GPU.
         codec: for all keys, or a dict by key (a name, or a tuple for nested ones): see docs/replay-blocks.md.
         group: frames that are compressed together, for all keys or by key.
         storage: "cpu": compressed blocks in memory; "cuda": a raw ring on the GPU, for environments that run there;
@@ -48,7 +48,7 @@ class ReplayBuffer:
         capacity: int | None = None,
         *,
         capacity_bytes: int | None = None,
-        device: torch.device | str | None = None,
+        device: torch.device | str = "cpu",
         codec: str | Mapping[Any, str] = "auto",
         group: int | Mapping[Any, int] = 1,
         storage: str = "cpu",
@@ -75,7 +75,7 @@ class ReplayBuffer:
                 raise ValueError(
                     "give spill_dir and memory_budget together: the folder, and the bytes past which to use it"
                 )
-            self.device = torch.device(device or "cpu")
+            self.device = torch.device(device)
             schema = Schema(ragged={as_key(k): tuple(v) for k, v in (ragged or {}).items()})
             settings = ColumnSettings(codec, group, capacity, spills=memory_budget is not None)
             self._storage = HostStorage(
@@ -88,10 +88,8 @@ class ReplayBuffer:
                 raise ValueError(
                     f"{name} is for storage='cpu': storage={storage!r} is a raw ring that stays on its device"
                 )
-            place = torch.device((device or "cpu") if storage == "ring" else storage)
-            elsewhere = device is not None and torch.device(device).type != place.type
-            self.device = torch.device(device) if elsewhere and device is not None else place
-            self._storage = DeviceStorage(place, self.device, self.sampler, capacity, capacity_bytes, kept, seed)
+            self.device = torch.device(device if storage == "ring" else storage)
+            self._storage = DeviceStorage(self.device, self.device, self.sampler, capacity, capacity_bytes, kept, seed)
         self._prefetchers: list[Prefetcher] = []
         self._closed = False
 
