@@ -276,7 +276,8 @@ def _check_streams(streams: list[FileStream], container: Container) -> None:
             reader.fail(f"numbers of {stream.width} bytes")
         chunks = -(-reader.integer(stream.nbytes, "the size of a stream") // CHUNK_BYTES)
         reader.integers(stream.codecs, "a codec", 0, 255)
-        if len(stream.codecs) != chunks or (chunks and stream.first != section):
+        first = reader.integer(stream.first, "the first chunk of a stream")
+        if len(stream.codecs) != chunks or (chunks and first != section):
             reader.fail(f"a stream of {stream.nbytes} bytes lists {len(stream.codecs)} chunks")
         section += chunks
     if section != len(container) or (container.sizes > CHUNK_BYTES).any():
