@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from slipstream.checkpoint.load import checkpoints_of, load_checkpoint, newest_good
+from slipstream.checkpoint.load import checkpoints_of, newest_good
 from slipstream.storage.files import refuse_outside_links
 
 
@@ -32,12 +32,6 @@ def newest_state(run: Path) -> tuple[Path, Any]:
     if found.broken:
         print(found.message(run), file=sys.stderr)
     return found.path, found.content
-
-
-def saved_config(run: str | PathLike[str]) -> dict[str, Any]:
-    """Return the config in the newest checkpoint of a run that can be read."""
-    folder = find_run(run) / "checkpoints"
-    return newest_good(folder, lambda path: load_checkpoint(path, keys=["config"])["config"]).content
 
 
 def latest_checkpoint(folder: Path) -> Path:

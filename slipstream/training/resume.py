@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from typing import Any
 
-from slipstream.checkpoint.load import newest_good
+from slipstream.checkpoint.load import load_checkpoint, newest_good
 from slipstream.checkpoint.run import newest_state
 from slipstream.config import registry
 from slipstream.config.compose import from_dict, to_dict
@@ -23,6 +24,16 @@ RESUME_OVERRIDABLE = (
     *("init", "wandb.mode", "checkpoint_full_every", "collect.prefetch_count", "collect.threads"),
     *("rollout_save_interval", "rollout_compression_level"),
 )
+
+
+def saved_config(run: str | PathLike[str]) -> dict[str, Any]:
+    """Return the config in the newest checkpoint of a run that can be read."""
+    folder = RunFolder.open(run)
+    try:
+        return newest_good(folder.checkpoints, lambda path: load_checkpoint(path, keys=["config"])["config"]).content
+    except FileNotFoundError:
+        with sole_writer(folder):  # if a training is running here that has not saved yet, this error says so
+            raise
 
 
 def load_resume_state(cfg: TrainConfig, folder: RunFolder) -> dict[str, Any]:

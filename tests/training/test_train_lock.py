@@ -61,6 +61,13 @@ def test_a_run_that_is_being_trained_is_not_resumed_by_another(tmp_path, monkeyp
     assert len(read_metrics(folder.path)) == 4
 
 
+def test_a_run_that_has_not_saved_yet_is_named_as_running(tmp_path, capsys):
+    folder = RunFolder.create(tmp_path, "young", {"task": "navigation"})
+    with WriterLock(folder.path):
+        assert main(["train", f"resume={folder.path}"]) == 2
+    assert f"{folder.path} is being written by process {os.getpid()} on" in capsys.readouterr().err
+
+
 def test_a_resume_that_fails_lets_the_run_go(tmp_path):
     folder = RunFolder.create(tmp_path, "young", {"task": "navigation"})
     assert main(["train", f"resume={folder.path}"]) == 2  # it has no checkpoint
