@@ -6,7 +6,7 @@ commands:
 
 - `key=value` commands (train, eval, demo, bench, advise, export, config): everything that is not a common flag is in
   `args.words`. `OWN_KEYS` names the keys that the command has besides those of a training.
-- commands with subcommands and paths (ckpt, rollouts): `add_arguments` adds the subparsers.
+- commands with paths (compare, ckpt, rollouts): `add_arguments` adds arguments or subparsers.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ COMMANDS = {
     "advise": "find faster settings:      slipstream advise preset=demo --apply advice.txt",
     "export": "write a policy file:       slipstream export checkpoint=runs/NAME --to onnx",
     "config": "print the composed config: slipstream config preset=demo algo.epochs=2",
+    "compare": "compare runs:              slipstream compare runs/A runs/B",
     "ckpt": "work with checkpoints:     slipstream ckpt info | verify | diff | squash | export | repair",
     "rollouts": "work with saved batches:   slipstream rollouts ls | show | verify | export",
 }
-WITH_PATHS = ("ckpt", "rollouts")  # the commands with subcommands and paths; the others take key=value
+WITH_PATHS = ("compare", "ckpt", "rollouts")  # the commands with paths; the others take key=value
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as any program whose reader went away
 FOOTER = (
     "slipstream COMMAND --help lists the keys of a command and their defaults; --debug shows the traceback of an error."

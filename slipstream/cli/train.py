@@ -10,6 +10,8 @@ from slipstream.config.compose import load_train
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Everything else is a key."""
+    parser.add_argument("--multirun", action="store_true", help="train once per value of key=A,B and compare the runs")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="trainings at a time (1)")
 
 
 def help_text(words: list[str]) -> str:
@@ -19,9 +21,16 @@ def help_text(words: list[str]) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Train, and print where the results are."""
+    from slipstream.cli import compare, console
     from slipstream.config import registry
     from slipstream.train import run as train
+    from slipstream.training import multirun
 
+    jobs = multirun.expand(args.words, args.multirun)
+    if jobs:
+        load_train(jobs[0].words)  # an error in the words is reported before anything starts
+        compare.show([str(multirun.run_jobs(jobs, args.jobs))], console(), [], None)
+        return 0
     cfg = load_train(args.words)
     folder = train(cfg).path
     print(f"run folder: {folder}")

@@ -94,7 +94,7 @@ def learning_curve(rows: Sequence[Mapping[str, Any]], path: str | Path, title: s
             label = _time_axis(grid[-1][place], float(np.nanmax(_column(rows, "time_s"))))
         grid[-1][place].set_xlabel(label)
     style_legend(grid[0][0], loc="best")
-    return _finish(figure, path, title)
+    return finish_figure(figure, path, title)
 
 
 def success_bars(
@@ -135,7 +135,7 @@ def success_bars(
         figure.legend(
             handles=handles, loc="outside upper right", ncols=len(groups), frameon=False, fontsize=10, labelcolor=INK
         )
-    return _finish(figure, path, title)
+    return finish_figure(figure, path, title)
 
 
 def rates_over_size(
@@ -162,7 +162,7 @@ def rates_over_size(
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(_formatter(_frames_tick))
     style_legend(axes, loc="best")
-    return _finish(figure, path, title)
+    return finish_figure(figure, path, title)
 
 
 def success_over_time(
@@ -189,7 +189,7 @@ def success_over_time(
     axes.set_xlabel(_time_axis(axes, max(float(np.nanmax(points[:, 0])) for points in arrays.values())))
     axes.set_ylim(-0.03, 1.03)
     style_legend(axes, loc="best")
-    return _finish(figure, path, title)
+    return finish_figure(figure, path, title)
 
 
 def draw_curves(
@@ -246,7 +246,7 @@ def _draw_learning(axes: Any, rows: Sequence[Mapping[str, Any]], x_name: str, na
     known = np.isfinite(x) & np.isfinite(y)
     if known.any():
         axes.plot(x[known], y[known], color=TRAINING, linewidth=0.9, alpha=0.35)
-        axes.plot(x[known], _smooth(y[known]), color=TRAINING, linewidth=2, label="training")
+        axes.plot(x[known], smooth(y[known]), color=TRAINING, linewidth=2, label="training")
     y = _column(rows, f"eval/{name}")
     known = np.isfinite(x) & np.isfinite(y)
     if known.any():
@@ -273,7 +273,7 @@ def _has(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
     return bool(np.isfinite(np.concatenate([_column(rows, f"{kind}/{name}") for kind in ("episode", "eval")])).any())
 
 
-def _smooth(values: NDArray[Any]) -> NDArray[Any]:
+def smooth(values: NDArray[Any]) -> NDArray[Any]:
     """Centred mean over a 25th of the points; at the ends over what there is."""
     reach = len(values) // 50
     sums = np.concatenate([[0.0], np.cumsum(values)])
@@ -305,7 +305,14 @@ def _formatter(text: Callable[[float], str]) -> Any:
     return FuncFormatter(lambda value, _: text(value))
 
 
-def _finish(figure: Any, path: str | Path, title: str) -> Path:
+def frames_axis(axes: Any) -> None:
+    """Label the x-axis as frames, with ticks such as 20k and 5M."""
+    axes.xaxis.set_major_formatter(_formatter(_frames_tick))
+    axes.set_xlabel("frames")
+
+
+def finish_figure(figure: Any, path: str | Path, title: str = "") -> Path:
+    """Add the title, lay the panels out and write the PNG."""
     if title:
         figure.suptitle(title, x=0.02, ha="left", color=INK, fontsize=14, fontweight="bold")
     figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.tasks.figures import _column, _smooth, learning_curve, success_bars, success_over_time
+from slipstream.tasks.figures import _column, learning_curve, smooth, success_bars, success_over_time
 from slipstream.tasks.navigation.figures.flight import (
     POINTS_PER_PATH,
     _round_step,
@@ -130,7 +130,7 @@ def test_null_and_absent_metrics_are_no_points():
 def test_smoothing_is_a_centred_mean_that_shrinks_at_the_ends():
     values = np.zeros(50)
     values[1] = 3.0
-    assert _smooth(values)[:4].tolist() == pytest.approx([1.5, 1.0, 1.0, 0.0])
+    assert smooth(values)[:4].tolist() == pytest.approx([1.5, 1.0, 1.0, 0.0])
 
 
 def test_success_bars_and_success_over_time_write_pictures(tmp_path):

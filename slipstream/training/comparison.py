@@ -1,0 +1,209 @@
+"""Compare runs: settings that differ, final metrics with intervals, learning curves with a mean and a band.
+
+Runs that differ in nothing but their seed form a group. A group of several seeds has intervals; two groups with the
+same seeds are compared seed by seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from slipstream.config.help import ConfigError, nearest
+from slipstream.tasks.figures import SERIES, finish_figure, frames_axis, new_figure, smooth, style_axes, style_legend
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.run_folder import RunFolder
+
+SHOWN = ("eval/success", "eval/return", "episode/success", "episode/return")  # metrics that are compared by default
+NOT_COMPARED = ("seed", "name", "root", "resume", "quiet", "threads")  # settings that do not make a run another one
+LAST_SHARE = 0.1  # a final metric is the mean of this part of the run: one row alone is noise
+POINTS = 200  # of a mean curve
+# two-sided 95 % quantiles of Student's t by degrees of freedom; the normal distribution's beyond
+T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+
+
+@dataclass
+class Group:
+    """Runs that differ in nothing but their seed."""
+
+    settings: dict[str, Any]
+    runs: list[Path] = field(default_factory=list)
+    seeds: list[Any] = field(default_factory=list)
+    rows: list[list[dict[str, Any]]] = field(default_factory=list)  # per run: the rows of its log
+    name: str = ""
+
+    def finals(self, metric: str) -> dict[Any, float]:
+        """Return the metric at the end of each run that has it, by seed."""
+        found = {}
+        for seed, rows in zip(self.seeds, self.rows, strict=True):
+            _, values = _points(rows, metric)
+            if len(values):
+                found[seed] = float(values[-max(1, round(LAST_SHARE * len(values))) :].mean())
+        return found
+
+
+def load_groups(paths: Sequence[str | PathLike[str]]) -> list[Group]:
+    """Read the configs and logs of runs; a folder that holds runs stands for all of them.
+
+    Raises:
+        ConfigError: A folder holds no run, or a run has logged nothing yet.
+    """
+    groups: list[Group] = []
+    for path in dict.fromkeys(run for given in paths for run in _runs_of(Path(given))):
+        run = RunFolder.open(path)
+        settings = _flat(run.config())
+        seed = settings.get("seed")
+        settings = {key: value for key, value in settings.items() if key not in NOT_COMPARED}
+        rows = read_metrics(run.path) if run.metrics_path.exists() else []
+        if not rows:
+            raise ConfigError(f"{path} has logged nothing yet: leave it out, or compare after its first iteration")
+        group = next((g for g in groups if g.settings == settings and seed not in g.seeds), None)
+        if group is None:
+            groups.append(group := Group(settings))
+        group.runs.append(run.path)
+        group.seeds.append(seed)
+        group.rows.append(rows)
+    changed = [row[0] for row in differences(groups)]
+    for number, group in enumerate(groups, start=1):
+        group.name = group.runs[0].name if len(group.runs) == 1 else f"group {number}"
+        values = ", ".join(f"{key.rpartition('.')[2]}={group.settings.get(key)}" for key in changed[:3])
+        if len(group.runs) > 1 and values:
+            group.name = values
+    return groups
+
+
+def differences(groups: Sequence[Group]) -> list[tuple[str, list[Any]]]:
+    """Return the settings that differ, each with its value per group."""
+    keys = dict.fromkeys(key for group in groups for key in group.settings)
+    columns = [(key, [group.settings.get(key) for group in groups]) for key in keys]
+    return [(key, values) for key, values in columns if any(value != values[0] for value in values)]
+
+
+def metrics_of(groups: Sequence[Group], wanted: Sequence[str] = ()) -> list[str]:
+    """Return the metrics to compare: those that are wanted, or the usual ones that some run has."""
+    known = list(dict.fromkeys(key for group in groups for rows in group.rows for row in rows for key in row))
+    for name in wanted:
+        if name not in known:
+            raise ConfigError(f"no run has the metric '{name}'{nearest(name, known)}")
+    return list(wanted) or [name for name in SHOWN if name in known]
+
+
+def interval(values: Sequence[float]) -> float:
+    """Return half the width of the 95 % interval of a mean (Student's t); NaN for fewer than two values."""
+    count = len(values)
+    if count < 2:
+        return math.nan
+    quantile = T_95[count - 2] if count - 2 < len(T_95) else 1.96
+    return float(quantile * np.std(values, ddof=1) / math.sqrt(count))
+
+
+def tables(groups: Sequence[Group], metrics: Sequence[str]) -> list[Table]:
+    """Return the tables: final metrics, differences to the first group, settings that differ."""
+    final = Table(title="final metrics: mean over seeds ± 95 % interval", title_justify="left")
+    final.add_column("runs")
+    final.add_column("seeds", justify="right")
+    for metric in metrics:
+        final.add_column(metric, justify="right")
+    for group in groups:
+        values = [list(group.finals(metric).values()) for metric in metrics]
+        cells = [_number(float(np.mean(v)), interval(v)) if v else "–" for v in values]
+        final.add_row(group.name, str(len(group.runs)), *cells)
+    found = [final]
+    if len(groups) > 1:
+        paired = Table(title=f"difference to {groups[0].name}: mean over equal seeds ± 95 % interval")
+        paired.title_justify = "left"
+        paired.add_column("runs")
+        paired.add_column("pairs", justify="right")
+        for metric in metrics:
+            paired.add_column(metric, justify="right")
+        for group in groups[1:]:
+            pairs = [_pairs(groups[0], group, metric) for metric in metrics]
+            cells = [_number(float(np.mean(p)), interval(p), sign=True) if p else "–" for p in pairs]
+            paired.add_row(group.name, str(max(map(len, pairs), default=0)), *cells)
+        found.append(paired)
+    rows = differences(groups)
+    if rows:
+        settings = Table(title="settings that differ", title_justify="left")
+        settings.add_column("key")
+        for group in groups:
+            settings.add_column(group.name)
+        for key, values in rows:
+            settings.add_row(key, *map(str, values))
+        found.append(settings)
+    return found
+
+
+def draw(groups: Sequence[Group], metrics: Sequence[str], path: Path) -> Path:
+    """Draw one panel per metric, smoothed: each run thin, the mean of a group thick with its 95 % band."""
+    if not metrics:
+        raise ConfigError("nothing to draw: the runs have no success or return; name metrics with --metric NAME")
+    figure = new_figure(8.6, 2.9 * len(metrics) + 0.9)
+    grid = figure.subplots(len(metrics), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, metric in zip(grid, metrics, strict=True):
+        style_axes(axes, ylabel=metric)
+        for number, group in enumerate(groups):
+            _draw_group(axes, group, metric, SERIES[number % len(SERIES)])
+    frames_axis(grid[-1])
+    style_legend(grid[0], loc="best")
+    return finish_figure(figure, path)
+
+
+def _draw_group(axes: Any, group: Group, metric: str, color: str) -> None:
+    curves = [(frames, smooth(y)) for frames, y in (_points(rows, metric) for rows in group.rows) if len(y)]
+    if not curves:
+        return
+    single = len(curves) == 1
+    for frames, values in curves:
+        axes.plot(frames, values, color=color, linewidth=2 if single else 0.8, alpha=1 if single else 0.35,
+                  label=group.name if single else None)  # fmt: skip
+    if single:
+        return
+    low, high = max(frames[0] for frames, _ in curves), min(frames[-1] for frames, _ in curves)
+    grid = np.linspace(low, high, POINTS)
+    values = np.stack([np.interp(grid, *points) for points in curves])
+    mean = values.mean(0)
+    half = np.array([interval(column) for column in values.T.tolist()])
+    axes.fill_between(grid, mean - half, mean + half, color=color, alpha=0.16, linewidth=0)
+    axes.plot(grid, mean, color=color, linewidth=2.2, label=f"{group.name} ({len(curves)} seeds)")
+
+
+def _points(rows: Sequence[Mapping[str, Any]], metric: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return (frames, values) of the rows that have a metric."""
+    found = [(row["frames"], row[metric]) for row in rows if row.get(metric) is not None]
+    frames, values = zip(*found, strict=True) if found else ((), ())
+    return np.array(frames, np.float64), np.array(values, np.float64)
+
+
+def _pairs(first: Group, second: Group, metric: str) -> list[float]:
+    ours, theirs = first.finals(metric), second.finals(metric)
+    return [theirs[seed] - ours[seed] for seed in ours if seed in theirs]
+
+
+def _runs_of(path: Path) -> list[Path]:
+    """Return the runs that a path names: itself, or the runs inside the folder."""
+    if (path / "config.yaml").exists() or not path.is_dir():
+        return [path]
+    runs = sorted(inner.parent for inner in path.glob("*/config.yaml"))
+    if not runs:
+        raise ConfigError(f"{path} holds no run: give run folders, or a folder of run folders")
+    return runs
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _number(mean: float, half: float, sign: bool = False) -> str:
+    text = f"{mean:+.4g}" if sign else f"{mean:.4g}"
+    return text if math.isnan(half) else f"{text} ± {half:.2g}"

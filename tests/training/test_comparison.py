@@ -1,0 +1,119 @@
+"""slipstream compare and several seeds from one command."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from slipstream.cli import main
+from slipstream.config.help import ConfigError
+from slipstream.training.comparison import interval, load_groups, metrics_of
+from slipstream.training.multirun import expand, split_values
+from slipstream.training.run_folder import RunFolder
+
+TINY = shlex.split("""
+    task=gym env.id=CartPole-v1 env.num_envs=4 algo.rollout_steps=8 algo.minibatches=1 algo.epochs=1 model.trunk=[8]
+    total_frames=96 save_interval=1 eval_interval=0 device=cpu threads=1 quiet=true wandb.mode=disabled
+""")
+
+
+def make_run(root, name, seed, rate, values, metric="eval/success"):
+    run = RunFolder.create(root, name, {"task": "navigation", "seed": seed, "algo": {"learning_rate": rate}})
+    rows = [{"iteration": i + 1, "frames": 100 * (i + 1), "time_s": i, metric: v} for i, v in enumerate(values)]
+    run.metrics_path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(run.path)
+
+
+def test_runs_that_differ_in_their_seed_are_one_group(tmp_path):
+    runs = [make_run(tmp_path, f"{r}-{s}", s, r, [0, 0.5 + s / 10]) for r in (0.1, 0.2) for s in (0, 1, 2)]
+    first, second = load_groups(runs)
+    assert first.seeds == second.seeds == [0, 1, 2]
+    assert first.finals("eval/success") == {0: 0.5, 1: 0.6, 2: 0.7}
+    assert second.name == "learning_rate=0.2"
+
+
+def test_interval_is_students(tmp_path):
+    assert interval([0.5, 0.6, 0.7]) == pytest.approx(4.303 * 0.1 / 3**0.5)
+    assert interval([0.5]) != interval([0.5])  # NaN
+
+
+def test_compare_prints_means_paired_differences_and_settings(tmp_path, capsys):
+    for seed, noise in enumerate((0.0, 0.1, 0.3)):  # the pairs differ by 0.2 each: no uncertainty is left
+        make_run(tmp_path, f"a{seed}", seed, 0.1, [0, 0.4 + noise])
+        make_run(tmp_path, f"b{seed}", seed, 0.2, [0, 0.6 + noise])
+    assert main(["compare", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "0.5333 ± 0.38" in shown and "+0.2 ±" in shown and "algo.learning_rate" in shown
+    assert (tmp_path / "compare.png").stat().st_size > 10_000
+
+
+def test_compare_names_what_is_wrong(tmp_path, capsys):
+    run = make_run(tmp_path, "a", 0, 0.1, [0.5])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    out = tmp_path / "taken.png"
+    out.touch()
+    for words, said in (
+        ([run, "--metric", "eval/sucess"], "no run has the metric 'eval/sucess'"),
+        ([str(empty)], "holds no run"),
+        ([run, "--out", str(out)], "exists already"),
+        ([str(tmp_path / "missing")], "does not exist"),
+        ([], "required"),
+    ):
+        assert main(["compare", *words]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_young_run_is_named(tmp_path):
+    young = RunFolder.create(tmp_path, "young", {"task": "navigation"})
+    with pytest.raises(ConfigError, match="has logged nothing yet"):
+        load_groups([young.path])
+
+
+def test_any_metric_can_be_compared(tmp_path):
+    groups = load_groups([make_run(tmp_path, "a", 0, 0.1, [1, 2], metric="loss/value")])
+    assert metrics_of(groups) == [] and metrics_of(groups, ["loss/value"]) == ["loss/value"]
+
+
+def test_commas_inside_brackets_do_not_split():
+    assert split_values("[64,64],[128]") == ["[64,64]", "[128]"] and split_values("0,1,2") == ["0", "1", "2"]
+    assert split_values("adam") == ["adam"]
+
+
+def test_every_combination_is_a_run_of_its_own(tmp_path):
+    words = ["seed=0,1", "model.trunk=[8,8],[16]", f"root={tmp_path}", "name=search"]
+    assert [job.name for job in expand(words, every_key=True)] == [
+        "seed=0_model.trunk=-8-8-",
+        "seed=0_model.trunk=-16-",
+        "seed=1_model.trunk=-8-8-",
+        "seed=1_model.trunk=-16-",
+    ]
+    assert [job.name for job in expand(words, every_key=False)] == ["seed=0", "seed=1"]
+    assert expand(["seed=3"], every_key=True) == []
+
+
+def test_words_that_cannot_have_several_values_are_refused():
+    with pytest.raises(ConfigError, match="name takes one value"):
+        expand(["seed=0,1", "name=a,b"], every_key=True)
+    with pytest.raises(ConfigError, match="resume= continues one run"):
+        expand(["seed=0,1", "resume=runs/a"], every_key=True)
+
+
+def test_seeds_are_trained_in_turn_compared_and_continued(tmp_path, capfd):
+    words = ["train", *TINY, f"root={tmp_path}", "name=seeds", "seed=0,1"]
+    assert main(words) == 0
+    shown = capfd.readouterr().out
+    assert "[1/2] seed=0" in shown and "final metrics" in shown and "episode/return" in shown
+    assert (tmp_path / "seeds" / "compare.png").exists()
+    assert main(words) == 0  # finished runs are kept
+    assert sorted(p.name for p in (tmp_path / "seeds").iterdir()) == ["compare.png", "seed=0", "seed=1"]
+
+
+def test_a_failed_training_is_named_and_the_others_finish(tmp_path, capfd):
+    words = ["train", *TINY, f"root={tmp_path}", "name=some", "--multirun", "--jobs", "2"]
+    assert main([*words, "env.id=CartPole-v1,NoSuchEnv-v0"]) == 2
+    told = capfd.readouterr()
+    assert "1 of 2 trainings failed (env.id=NoSuchEnv-v0)" in told.err and "env.id=CartPole-v1: done" in told.out
+    assert "NoSuchEnv" in (tmp_path / "some" / "env.id=NoSuchEnv-v0.log").read_text()
