@@ -170,7 +170,8 @@ class PPO(Learner):
     def learn(self, data: dict[str, Any]) -> dict[str, Tensor]:
         """Run all epochs and minibatches over prepared data; return the means of losses and diagnostics."""
         self._stop.zero_()
-        totals = [self._step(rows) for _ in range(self.config.epochs) for rows in self._minibatches(data)]
+        minibatches = (rows for _ in range(self.config.epochs) for rows in self._minibatches(data))
+        totals = [self._step(rows, adapt=k > 0) for k, rows in enumerate(minibatches)]
         return dict(zip(DIAGNOSTICS, torch.stack(totals).mean(0).unbind(), strict=True)) | {
             "lr": self.learning_rate.clone()
         }
@@ -198,8 +199,12 @@ class PPO(Learner):
         for rows, observation in zip(parts, seen, strict=True):
             yield dict(zip(names, rows, strict=True)) | {"observation": observation}
 
-    def _step(self, rows: dict[str, Any]) -> Tensor:
-        """Take one gradient step; return the diagnostics as one tensor."""
+    def _step(self, rows: dict[str, Any], adapt: bool) -> Tensor:
+        """Take one gradient step; return the diagnostics as one tensor.
+
+        Without `adapt` the adaptive schedule keeps the rate: at the first minibatch of an update the weights have not
+        changed yet, so its KL is 0 and says nothing about the rate.
+        """
         config = self.config
         gradients, diagnostics = self.gradients(rows)
         if self.reduce_gradients is not None:
@@ -207,7 +212,7 @@ class PPO(Learner):
         for parameter, gradient in zip(self.policy.parameters(), gradients, strict=True):
             parameter.grad = gradient
         kl = diagnostics[DIAGNOSTICS.index("kl")]
-        if config.schedule == "adaptive":  # skip after the KL limit: the weights no longer change
+        if config.schedule == "adaptive" and adapt:  # skip after the KL limit: the weights no longer change
             factor = torch.where(kl > 2 * config.target_kl, 1 / 1.5, torch.where(kl < config.target_kl / 2, 1.5, 1.0))
             self.learning_rate.mul_(torch.where(self._stop > 0, 1.0, factor)).clamp_(1e-5, 1e-2)
         if config.kl_limit:

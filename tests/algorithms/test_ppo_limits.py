@@ -129,11 +129,20 @@ def test_the_adaptive_rate_follows_the_kl_and_keeps_its_bounds():
         )
         return losses["lr"].item()
 
-    assert rate_after(10.0, 1e-3) == pytest.approx(1.5e-3)  # far too careful
-    assert rate_after(10.0, 9e-3) == pytest.approx(1e-2)
-    # the first epoch has KL 0 and raises the rate; the second sees a KL far beyond 2e-6 and lowers it
-    assert rate_after(1e-6, 1e-3, epochs=2) == pytest.approx(1e-3)
+    assert rate_after(10.0, 1e-3, epochs=2) == pytest.approx(1.5e-3)  # far too careful
+    assert rate_after(10.0, 9e-3, epochs=2) == pytest.approx(1e-2)
+    assert rate_after(1e-6, 1e-3, epochs=2) == pytest.approx(1e-3 / 1.5)  # the second epoch sees a KL far beyond 2e-6
     assert rate_after(1e-12, 1e-3, epochs=20) == pytest.approx(1e-5)
+
+
+def test_the_first_minibatch_of_an_update_does_not_change_the_adaptive_rate():
+    # Its weights are those that acted: the KL is 0 for any rate. Three updates of one minibatch show three such KLs.
+    policy = make_policy()
+    algo = PPO(policy, PPOConfig(epochs=1, minibatches=1, schedule="adaptive", learning_rate=1e-3))
+    for _ in range(3):
+        losses = algo.update(own_batch(policy))
+        assert losses["kl"].item() == pytest.approx(0, abs=1e-6)
+    assert algo.learning_rate.item() == pytest.approx(1e-3)
 
 
 def test_steps_that_the_kl_limit_skips_do_not_lower_the_adaptive_rate():
@@ -142,4 +151,4 @@ def test_steps_that_the_kl_limit_skips_do_not_lower_the_adaptive_rate():
     config = PPOConfig(epochs=8, minibatches=1, schedule="adaptive", target_kl=1e-6, kl_limit=2e-6, learning_rate=1e-3)
     _, _, losses = updated(config)
     assert losses["skipped"].item() > 0.5
-    assert losses["lr"].item() == pytest.approx(1e-3)  # up at KL 0, down where it first passed
+    assert losses["lr"].item() == pytest.approx(1e-3 / 1.5)  # down once, where the KL first passed
