@@ -1,4 +1,8 @@
-"""The Learner interface, and how a learner reads the observations of a batch."""
+"""The Learner interface, the optimizer of a learner, and how a learner reads the observations of a batch.
+
+The registry has an algorithm as a class with `Config` (the dataclass of `algo.*`, whose field `name` is the
+algorithm's), `build_policy` and `build`; `PPO` and `OffPolicy` show them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from slipstream.config import registry
 from slipstream.envs.specs import Observation, Spec
@@ -34,7 +38,7 @@ class Learner(ABC):
     config: Any
     device: torch.device
     generator: torch.Generator | None = None  # what minibatches are drawn from; None: torch's global one
-    # Called with the gradients of each step, between backward and the optimizer: reduces them in place over processes.
+    # Called with the gradients of each step, between backward and clipping: reduces them in place over processes.
     reduce_gradients: Callable[[Gradients], None] | None = None
 
     @abstractmethod
@@ -72,36 +76,62 @@ class Learner(ABC):
         """Free threads and files."""
 
 
-class Algorithm(Protocol):
-    """The class that the registry has under an algorithm's name."""
-
-    Config: ClassVar[type[Any]]  # the dataclass of `algo.*`; its field `name` is the algorithm's
-
-    @classmethod
-    def build_policy(
-        cls, observation_spec: Mapping[str, Spec], action_spec: Spec, model: Any, settings: Mapping[str, Any]
-    ) -> Any:
-        """Return the network that this algorithm trains; `settings` are those of `algo.*`."""
-
-    @classmethod
-    def build(cls, policy: Any, config: Any, observation_spec: Mapping[str, Spec], seed: int, fresh: bool) -> Learner:
-        """Return the learner of `policy`; one that is not `fresh` starts from weights that were learned before."""
-
-
 def build_policy(
     settings: Mapping[str, Any], observation_spec: Mapping[str, Spec], action_spec: Spec, model: Any
 ) -> Any:
     """Return the network that the algorithm of these settings (`algo.*`) trains."""
-    algorithm: type[Algorithm] = registry.find("algorithm", settings["name"])
-    return algorithm.build_policy(observation_spec, action_spec, model, settings)
+    return registry.find("algorithm", settings["name"]).build_policy(observation_spec, action_spec, model, settings)
 
 
 def build_learner(
     policy: Any, config: Any, observation_spec: Mapping[str, Spec], seed: int, fresh: bool = True
 ) -> Learner:
-    """Return the learner of the algorithm that `config` belongs to."""
-    algorithm: type[Algorithm] = registry.find("algorithm", config.name)
-    return algorithm.build(policy, config, observation_spec, seed, fresh)
+    """Return the learner of the algorithm that `config` belongs to.
+
+    Args:
+        fresh: False if the policy starts from weights that were learned before.
+    """
+    return registry.find("algorithm", config.name).build(policy, config, observation_spec, seed, fresh)
+
+
+def check_name(config: Any) -> None:
+    """Raise ValueError if `config.name` is another algorithm's than that of its class."""
+    own = type(config).name
+    if config.name != own:
+        raise ValueError(
+            f"algo.name is '{config.name}', and these are the settings of {own}: choose with algo={config.name}"
+        )
+
+
+# -- the optimizer -----------------------------------------------------------------------------------------------------
+
+
+def make_adam(parameters: Iterable[nn.Parameter], rate: Tensor | float) -> torch.optim.Adam:
+    """Return an Adam of one fused kernel. A captured update follows a rate that is a tensor."""
+    parameters = list(parameters)
+    return torch.optim.Adam(parameters, lr=rate, fused=True, capturable=parameters[0].is_cuda)
+
+
+def apply_gradients(optimizer: torch.optim.Optimizer, gradients: Gradients) -> None:
+    """Take one step of `optimizer` with a gradient per parameter."""
+    for parameter, gradient in zip(optimizer.param_groups[0]["params"], gradients, strict=True):
+        parameter.grad = gradient
+    optimizer.step()
+
+
+def load_adam(optimizer: torch.optim.Optimizer, state: Mapping[int, Mapping[str, Tensor]]) -> None:
+    """Copy the moments of `state`, in place if there are some: a captured update holds on to these tensors."""
+    held = optimizer.state_dict()
+    if held["state"].keys() == state.keys():
+        for i, moments in state.items():
+            for name, value in moments.items():
+                held["state"][i][name].copy_(value)
+        return
+    rates = [group["lr"] for group in optimizer.param_groups]  # a load copies the groups; a rate must stay its tensor
+    copies = {i: {name: value.clone() for name, value in moments.items()} for i, moments in state.items()}
+    optimizer.load_state_dict({"state": copies, "param_groups": held["param_groups"]})
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
 
 
 # -- observations of a batch, minibatch by minibatch -----------------------------------------------------------------

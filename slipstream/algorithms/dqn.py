@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -36,7 +36,6 @@ class DQNConfig(OffPolicyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_name("dqn")
         check_range(self, "target_interval", minimum=1, section="algo.")
         check_range(self, "random_start", "random_end", "random_fraction", minimum=0, maximum=1, section="algo.")
 
@@ -62,11 +61,6 @@ class DQN(OffPolicy):
     ) -> QPolicy:
         """Return the policy for an env's observations and actions."""
         return QPolicy(observation_spec, action_spec, model, settings["dueling"])
-
-    @classmethod
-    def create(cls, policy: QPolicy, config: DQNConfig, observation_spec: Mapping[str, Spec]) -> Self:
-        """Return the algorithm."""
-        return cls(policy, config)
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """Take one gradient step on the Huber loss of the values of the actions taken."""

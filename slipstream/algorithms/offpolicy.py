@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from slipstream.algorithms.base import Gradients, Learner
+from slipstream.algorithms.base import Gradients, Learner, apply_gradients, check_name, load_adam, make_adam
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Observation, Spec
 from slipstream.models.off_policy import ExploringPolicy
@@ -53,6 +54,7 @@ class OffPolicyConfig:
     save_replay: str = "auto"  # in checkpoints: on, off, auto (up to 256 MB); without it a resumed run fills a new one
 
     def __post_init__(self) -> None:
+        check_name(self)
         counts = ("rollout_steps", "updates", "batch_size", "buffer_size", "n_step")
         check_range(self, *counts, minimum=1, section="algo.")
         check_range(self, "gamma", "tau", above=0, maximum=1, section="algo.")
@@ -64,13 +66,6 @@ class OffPolicyConfig:
             raise ValueError(f"algo.warmup ({self.warmup}) must fit into algo.buffer_size ({self.buffer_size})")
         if self.save_replay not in SAVE_REPLAY:
             raise ValueError(f"algo.save_replay must be one of {', '.join(SAVE_REPLAY)}, not '{self.save_replay}'")
-
-    def check_name(self, name: str) -> None:
-        """Raise ValueError if these are the settings of another algorithm."""
-        if self.name != name:
-            raise ValueError(
-                f"algo.name is '{self.name}', and these are the settings of {name}: choose with algo={self.name}"
-            )
 
 
 @dataclass
@@ -88,16 +83,14 @@ class Transitions:
     def of(cls, batch: TensorDictBase | Mapping[Any, Any], keys: tuple[str, ...]) -> Transitions:
         """Return a batch of `ReplayBuffer.sample` as transitions, with the observations `keys` only."""
         observation, after = batch["observation"], batch["next"]["observation"]
-        bootstrap = torch.where(batch["terminated"], 0.0, batch["discount"])
-        weight = batch.get("weight", None)
-        rows = (
-            {key: observation[key] for key in keys},
-            batch["action"],
-            batch["reward"],
-            bootstrap,
-            {key: after[key] for key in keys},
+        return cls(
+            observation={key: observation[key] for key in keys},
+            action=batch["action"],
+            reward=batch["reward"],
+            bootstrap=torch.where(batch["terminated"], 0.0, batch["discount"]),
+            next_observation={key: after[key] for key in keys},
+            weight=batch.get("weight", None),
         )
-        return cls(*rows, weight)
 
     def split(self, parts: int) -> list[Transitions]:
         """Return the same steps in `parts` equal minibatches; row i is in minibatch i % parts."""
@@ -106,20 +99,14 @@ class Transitions:
         if len(self.reward) % parts:
             raise ValueError(f"{len(self.reward)} transitions do not divide into {parts} minibatches")
 
-        def cut(x: Tensor) -> tuple[Tensor, ...]:  # every parts-th row: a stratified draw stays one in each minibatch
+        def cut(x: Tensor | None) -> Sequence[Tensor | None]:
+            if x is None:
+                return [None] * parts
+            # every parts-th row: a stratified draw stays one in each minibatch
             return x.view(-1, parts, *x.shape[1:]).transpose(0, 1).contiguous().unbind(0)
 
-        def cut_all(observation: Observation) -> list[Observation]:
-            columns = [cut(x) for x in observation.values()]
-            return [dict(zip(observation, row, strict=True)) for row in zip(*columns, strict=True)]
-
-        weights = cut(self.weight) if self.weight is not None else [None] * parts
-        flat = zip(cut(self.action), cut(self.reward), cut(self.bootstrap), weights, strict=True)
-        both = zip(cut_all(self.observation), cut_all(self.next_observation), flat, strict=True)
-        return [
-            Transitions(now, action, reward, bootstrap, after, weight)
-            for now, after, (action, reward, bootstrap, weight) in both
-        ]
+        columns, layout = tree_flatten(vars(self))
+        return [Transitions(**tree_unflatten(row, layout)) for row in zip(*map(cut, columns), strict=True)]
 
 
 class OffPolicy(ABC):
@@ -146,9 +133,9 @@ class OffPolicy(ABC):
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
     @classmethod
-    @abstractmethod
     def create(cls, policy: Any, config: Any, observation_spec: Mapping[str, Spec]) -> Self:
         """Return the algorithm with the networks that it needs besides the policy."""
+        return cls(policy, config)
 
     @classmethod
     def build(
@@ -202,25 +189,19 @@ class OffPolicy(ABC):
     # -- tools of a step -----------------------------------------------------------------------------------------------
 
     def adam(self, name: str, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """Return the optimizer of some weights, one fused kernel."""
-        optimizer = torch.optim.Adam(
-            parameters, lr=self.learning_rate, fused=True, capturable=self.device.type == "cuda"
-        )
-        self.optimizers[name] = optimizer
-        return optimizer
+        """Return the optimizer of some weights."""
+        self.optimizers[name] = make_adam(parameters, self.learning_rate)
+        return self.optimizers[name]
 
     def optimizer_step(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
         """Take one optimizer step on `loss`; only the weights of this optimizer get a gradient."""
-        parameters = optimizer.param_groups[0]["params"]
-        grads = torch.autograd.grad(loss, parameters)
+        grads = torch.autograd.grad(loss, optimizer.param_groups[0]["params"])
         if self.reduce_gradients is not None:
             self.reduce_gradients(grads)
         if self.config.max_grad_norm:  # torch's own clipping takes twice as long for a handful of small tensors
             norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
             torch._foreach_mul_(grads, (self.config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
-        for p, grad in zip(parameters, grads, strict=True):
-            p.grad = grad
-        optimizer.step()
+        apply_gradients(optimizer, grads)
 
     # -- state
     # -----------------------------------------------------------------------------------------------------------
@@ -240,13 +221,8 @@ class OffPolicy(ABC):
         for name, network in self.networks.items():
             network.load_state_dict(state[name])
         for name, optimizer in self.optimizers.items():
-            groups = optimizer.state_dict()["param_groups"]
-            copies = {
-                i: {k: v.clone() if isinstance(v, Tensor) else v for k, v in s.items()}
-                for i, s in state["optimizers"][name].items()
-            }
-            optimizer.load_state_dict({"state": copies, "param_groups": groups})  # it would adopt the caller's tensors
-        self._set_learning_rate(state["learning_rate"])  # the groups are copies; a GPU's rate must be this one tensor
+            load_adam(optimizer, state["optimizers"][name])
+        self._set_learning_rate(state["learning_rate"])
         self.updates, self.random_warmup = state["updates"], state["random_warmup"]
 
 

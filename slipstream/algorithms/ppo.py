@@ -20,7 +20,16 @@ import torch.nn.functional as F
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from slipstream.algorithms.base import Gradients, Learner, in_order, observation_source
+from slipstream.algorithms.base import (
+    Gradients,
+    Learner,
+    apply_gradients,
+    check_name,
+    in_order,
+    load_adam,
+    make_adam,
+    observation_source,
+)
 from slipstream.algorithms.returns import gae
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
@@ -58,8 +67,7 @@ class PPOConfig:
     bf16: bool = False  # autocast of the encoder, acting and learning
 
     def __post_init__(self) -> None:
-        if self.name != "ppo":
-            raise ValueError(f"algo.name is '{self.name}', and these are the settings of ppo")
+        check_name(self)
         if self.schedule not in SCHEDULES:
             raise ValueError(f"unknown algo.schedule '{self.schedule}': use one of {', '.join(SCHEDULES)}")
         positive = ("learning_rate", "clip", "huber_delta", "max_grad_norm", "target_kl")
@@ -83,9 +91,7 @@ class PPO(Learner):
         policy.bf16 = config.bf16
         self.device = next(policy.parameters()).device
         self.learning_rate = torch.tensor(config.learning_rate, device=self.device)
-        self.optimizer = torch.optim.Adam(
-            policy.parameters(), lr=self.learning_rate, fused=True, capturable=self.device.type == "cuda"
-        )
+        self.optimizer = make_adam(policy.parameters(), self.learning_rate)
         # A fused Adam leaves the weights alone where `found_inf` is 1: that is the gate of the KL limit.
         self._stop = torch.zeros((), device=self.device)
         self.optimizer.found_inf = self._stop  # type: ignore[attr-defined]
@@ -207,17 +213,13 @@ class PPO(Learner):
         """
         config = self.config
         gradients, diagnostics = self.gradients(rows)
-        if self.reduce_gradients is not None:
-            self.reduce_gradients(gradients)
-        for parameter, gradient in zip(self.policy.parameters(), gradients, strict=True):
-            parameter.grad = gradient
         kl = diagnostics[DIAGNOSTICS.index("kl")]
         if config.schedule == "adaptive" and adapt:  # skip after the KL limit: the weights no longer change
             factor = torch.where(kl > 2 * config.target_kl, 1 / 1.5, torch.where(kl < config.target_kl / 2, 1.5, 1.0))
             self.learning_rate.mul_(torch.where(self._stop > 0, 1.0, factor)).clamp_(1e-5, 1e-2)
         if config.kl_limit:
             self._stop.copy_(torch.maximum(self._stop, (kl > config.kl_limit).float()))
-        self.optimizer.step()
+        apply_gradients(self.optimizer, gradients)
         return torch.cat((diagnostics, self._stop[None]))
 
     def gradients(self, rows: dict[str, Any]) -> tuple[Gradients, Tensor]:
@@ -225,6 +227,8 @@ class PPO(Learner):
         per head."""
         loss, diagnostics = self.loss(rows)
         found: list[Any] = list(torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True))
+        if self.reduce_gradients is not None:
+            self.reduce_gradients(found)
         norms = []
         for head in self._heads:
             mine = [i for i in head if found[i] is not None]
@@ -279,17 +283,7 @@ class PPO(Learner):
         self.learning_rate.copy_(state["learning_rate"])
         if self.generator is not None:
             restore_generator(self.generator, state["generator"], "minibatches")
-        held = self.optimizer.state_dict()
-        if held["state"].keys() == state["optimizer"].keys():  # in place: a captured update holds on to these tensors
-            for i, moments in state["optimizer"].items():
-                for name, value in moments.items():
-                    held["state"][i][name].copy_(value)
-            return
-        # Copies: the optimizer would adopt the caller's tensors.
-        moments = {i: {name: value.clone() for name, value in old.items()} for i, old in state["optimizer"].items()}
-        self.optimizer.load_state_dict({"state": moments, "param_groups": held["param_groups"]})
-        for group in self.optimizer.param_groups:  # which were copied; the rate must stay this one tensor
-            group["lr"] = self.learning_rate
+        load_adam(self.optimizer, state["optimizer"])
 
 
 def _clip(gradients: list[Tensor], limit: float) -> tuple[tuple[Tensor, ...], Tensor]:

@@ -28,7 +28,6 @@ class SACConfig(OffPolicyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_name("sac")
         if not 0 < self.entropy < math.inf:
             raise ValueError(f"algo.entropy must be positive, not {self.entropy}")
 

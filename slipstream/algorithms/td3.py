@@ -30,7 +30,6 @@ class TD3Config(OffPolicyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_name("td3")
         check_range(self, "noise", "target_noise", "target_noise_limit", minimum=0, section="algo.")
         check_range(self, "policy_delay", minimum=1, section="algo.")
 

@@ -157,6 +157,17 @@ def test_gradients_are_clipped_on_the_actors_head_and_on_the_critics_each():
     assert norm(algo.policy.encoder) > 0.02  # not clipped, as NavRL
 
 
+def test_gradients_are_reduced_over_processes_before_they_are_clipped():
+    algo = PPO(make_policy(), PPOConfig(epochs=1, minibatches=1, max_grad_norm=0.01))
+    algo.reduce_gradients = lambda gradients: [x.mul_(1000.0) for x in gradients if x is not None]
+    losses = algo.update(make_batch(algo.policy))
+    plain = PPO(make_policy(), PPOConfig(epochs=1, minibatches=1, max_grad_norm=0.01))
+    assert losses["grad/critic"].item() == pytest.approx(
+        1000 * plain.update(make_batch(plain.policy))["grad/critic"].item(), rel=1e-3
+    )
+    assert algo.policy.critic.bias.grad.abs().item() <= 0.01
+
+
 def test_bf16_learns_finite_float32_weights_near_those_of_float32():
     results = {}
     for bf16 in (False, True):
