@@ -118,7 +118,7 @@ def test_the_command_line_speaks_to_openmp_before_torch_is_loaded():
 
 def test_every_public_name_is_there_and_no_other():
     assert all(getattr(slipstream, name) is not None for name in slipstream.__all__)
-    assert set(slipstream.__all__) == set(slipstream._HOME_OF) <= set(dir(slipstream))
+    assert set(slipstream.__all__) == set(slipstream._MODULE_OF) <= set(dir(slipstream))
     with pytest.raises(AttributeError, match="no attribute 'PPPO'"):
         slipstream.PPPO  # noqa: B018
 
