@@ -44,14 +44,17 @@ def resolve_device(name: str) -> torch.device:
 
 
 def set_threads(count: int) -> None:
-    """Set the number of CPU threads of torch and numba; 0 changes nothing."""
-    if not count:
-        return
+    """Set the number of CPU threads of torch and numba; 0 keeps both numbers.
+
+    numba sets OpenMP's number, which is torch's too, when it starts its threads. They are started here: in the middle
+    of a run another number of torch's threads would change the last bits of what it computes.
+    """
+    torchs = count or torch.get_num_threads()
     if importlib.util.find_spec("numba"):
         import numba
 
-        numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-    torch.set_num_threads(count)  # last: numba, when it starts its threads, sets OpenMP's number, which is torch's too
+        numba.set_num_threads(min(count or numba.get_num_threads(), numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+    torch.set_num_threads(torchs)
 
 
 def threads_here() -> Callable[[], None]:

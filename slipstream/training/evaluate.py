@@ -32,7 +32,8 @@ def evaluate(*overrides: str, log: Callable[[str], None] = print) -> dict[str, A
 def run(cfg: EvaluateConfig, trained: LoadedPolicy, log: Callable[[str], None] = print) -> dict[str, Any]:
     """Evaluate a policy by its task, print the tables, and with `json=true` the result as the last line."""
     device = resolve_device(cfg.device)
-    set_threads(cfg.threads)
+    if cfg.threads or device.type == "cpu":
+        set_threads(cfg.threads)
     result = registry.find_task(cfg.task).evaluate(cfg, trained, device, log)
     if cfg.json:
         print(json.dumps(result), flush=True)

@@ -49,8 +49,9 @@ class Trainer:
     """
 
     def __init__(self, cfg: TrainConfig, monitor: PerformanceMonitor | None = None) -> None:
-        set_threads(cfg.threads)
         device = resolve_device(cfg.device)
+        if cfg.threads or device.type == "cpu":
+            set_threads(cfg.threads)
         torch.manual_seed(derive_seed(cfg.seed, "policy"))
         if device.type == "cuda":
             torch.set_float32_matmul_precision("high")

@@ -4,7 +4,6 @@ import copy
 import json
 import random
 import struct
-import time
 import zlib
 
 import numpy as np
@@ -78,14 +77,12 @@ def fuzz(path, count, seed):
         fields[6], fields[7] = len(body), zlib.crc32(body)
         raw = HEADER.pack(*fields)[:-4]
         path.write_bytes(raw + struct.pack("<I", zlib.crc32(raw)) + good[HEADER.size : fields[5]] + body)
-        start = time.monotonic()
         try:
             load_checkpoint(path, max_bytes=256 << 20)
             loaded += 1
         except SaveError as error:
             assert "\n" not in str(error) and "\x1b" not in str(error), (n, str(error))
         read_entry(path)
-        assert time.monotonic() - start < 60, n
     path.write_bytes(good)
     return loaded
 

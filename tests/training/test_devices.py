@@ -4,10 +4,10 @@ import sys
 
 STARTING = """
 import torch
-torch.set_num_threads(2)
+torch.set_num_threads({before})
 torch.get_num_threads()  # only then numba finds something to change
 from slipstream.sim.devices import set_threads
-set_threads(1)
+set_threads({count})
 import numba
 import numpy as np
 
@@ -47,7 +47,8 @@ def run(code: str) -> list[str]:
 
 
 def test_numba_starting_its_threads_does_not_change_torchs():
-    assert run(STARTING) == ["1", "1"]
+    assert run(STARTING.format(before=2, count=1)) == ["1", "1"]
+    assert run(STARTING.format(before=1, count=0)) == ["1", "2"]  # both keep their own number
 
 
 def test_a_thread_is_given_as_many_cpu_threads_as_the_one_that_starts_it():
