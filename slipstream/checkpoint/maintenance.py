@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
-from slipstream.checkpoint.file import CheckpointFile, CheckpointWriter, make_image
+from slipstream.checkpoint.file import CheckpointFile, CheckpointWriter
 from slipstream.checkpoint.load import check_torch, find_file, is_slip, load_checkpoint, number_of, read_torch, write_pt
 from slipstream.checkpoint.retention import read_entry, remove_unneeded_bases
 from slipstream.storage.files import (
@@ -113,12 +113,13 @@ def write_checkpoint(
     from."""
     tree, leaves = flatten(state)
     buffer = Staging().snapshot(leaves)
-    views = buffer.layout.views
-    if devices is not None and len(devices) == len(views):
-        views = tuple(v._replace(device=d) for v, d in zip(views, devices, strict=True))
+    layout = buffer.layout
+    if devices is not None and len(devices) == len(layout.views):
+        views = tuple(v._replace(device=d) for v, d in zip(layout.views, devices, strict=True))
+        layout = replace(layout, views=views)
     writer = CheckpointWriter()
     try:
-        writer.write(path, tree, views, make_image(buffer.layout, buffer.fetch()), metrics=metrics, step=step)
+        writer.write(path, tree, layout, buffer.fetch(), metrics=metrics, step=step)
     finally:
         writer.close()
 

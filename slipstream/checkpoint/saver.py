@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.file import Base, CheckpointWriter, aside_name, make_image, make_tensor
+from slipstream.checkpoint.file import Base, CheckpointWriter, aside_name, make_tensor, round_moments, storage_bytes
 from slipstream.checkpoint.load import number_of, write_lz4, write_pt
 from slipstream.checkpoint.retention import Entry, Retention, needed_bases
 from slipstream.checkpoint.signals import StopFlag
@@ -28,6 +28,7 @@ from slipstream.storage.serializer import flatten, unflatten
 from slipstream.storage.staging import Buffer, Layout, Staging
 
 _SUFFIX = {"slip": ".slip", "lz4": ".lz4", "pt": ""}
+_MANTISSA_BITS = {"int8": 3, "bf16": 7}  # with sign and exponent about 8 and 16 bits, before they are compressed
 
 
 @dataclass
@@ -63,7 +64,8 @@ class AsyncCheckpointSaver:
         compression_level: 0 to 16. LZ4's own scale for "lz4"; for `.slip` 0 stores raw and 1 to 9 is the fast setting.
         full_every: write a complete file every n-th time and differences to it in between. Needs the memory of one more
             snapshot.
-        moments: "int8" or "bf16" stores optimizer moments approximately (lossy, much smaller); None keeps every bit.
+        moments: "int8" or "bf16" rounds optimizer moments to 3 or 7 bits of mantissa, which makes files much smaller;
+            None keeps every bit.
         keep_last, keep_every, best_metric, best_mode, links: see `Retention`.
         threads: how many compress; by default one per core, at most 4.
     """
@@ -87,7 +89,7 @@ class AsyncCheckpointSaver:
     ) -> None:
         if full_every < 1:
             raise ValueError(f"full_every={full_every} must be at least 1")
-        if moments not in (None, "int8", "bf16"):
+        if moments is not None and moments not in _MANTISSA_BITS:
             raise ValueError(f"moments={moments!r} is unknown: use None (exact), 'bf16' or 'int8'")
         if not 0 <= compression_level <= 16:
             raise ValueError(f"compression_level={compression_level} must be from 0 (none) to 16")
@@ -99,7 +101,6 @@ class AsyncCheckpointSaver:
         self._staging = Staging()
         self._stop = StopFlag()
         self._base: Base | None = None
-        self._base_buffer: Buffer | None = None
         self._since_full = 0
         self._known: dict[Path, Entry] = {}
         self._folders: set[str] = set()
@@ -200,7 +201,7 @@ class AsyncCheckpointSaver:
         close_after(self.shutdown, CheckpointError, error)
 
     def _release(self, buffer: Buffer) -> None:
-        if buffer is not self._base_buffer:
+        if self._base is None or buffer is not self._base.buffer:
             self._staging.release(buffer)
 
     def _write(self, snapshot: _Snapshot) -> None:
@@ -226,13 +227,14 @@ class AsyncCheckpointSaver:
 
     def _write_slip(self, snapshot: _Snapshot, host: np.ndarray) -> tuple[int, bytes, bytes]:
         layout = snapshot.buffer.layout
-        image = make_image(layout, host, self.moments)
+        if self.moments is not None:
+            round_moments(layout, host, _MANTISSA_BITS[self.moments])
         base = self._base if self._can_differ(snapshot) else None
         identity, written = self._writer.write(
             snapshot.path,
             snapshot.tree,
-            layout.views,
-            image,
+            layout,
+            host,
             level=_zstd_level(self.compression_level),
             base=base,
             metrics=snapshot.metrics,
@@ -243,14 +245,13 @@ class AsyncCheckpointSaver:
             self._since_full += 1
         elif self.full_every > 1:
             self._forget_base()
-            self._base = Base(snapshot.path, identity, layout, image)
-            self._base_buffer, self._since_full = snapshot.buffer, 0
+            self._base, self._since_full = Base(snapshot.path, identity, snapshot.buffer), 0
         return written, identity, base.identity if base else b""
 
     def _can_differ(self, snapshot: _Snapshot) -> bool:
         """Whether a difference is possible: its base is on disk, beside it, unchanged, with the same tensors."""
         base = self._base
-        if base is None or self._since_full + 1 >= self.full_every or base.layout != snapshot.buffer.layout:
+        if base is None or self._since_full + 1 >= self.full_every or base.buffer.layout != snapshot.buffer.layout:
             return False
         if base.path.parent != snapshot.path.parent or base.path == snapshot.path:
             return False
@@ -258,9 +259,9 @@ class AsyncCheckpointSaver:
         return header is not None and header[2] == base.identity
 
     def _forget_base(self) -> None:
-        if self._base_buffer is not None:
-            self._staging.release(self._base_buffer)
-        self._base = self._base_buffer = None
+        if self._base is not None:
+            self._staging.release(self._base.buffer)
+        self._base = None
 
     def _keep_base(self, path: Path) -> None:
         """Before a complete file is overwritten, keep it under another name while differences need it."""
@@ -279,8 +280,7 @@ def _state_of(tree: Any, layout: Layout, host: np.ndarray) -> Any:
     """The state of a snapshot; its tensors share the snapshot's memory, each through a storage of its own."""
     parts = []
     for storage in layout.storages:
-        start = layout.streams[storage.stream].start + storage.start if layout.streams else 0
-        data = host[start : start + storage.nbytes]
+        data = storage_bytes(layout, storage, host)
         parts.append(torch.from_numpy(data) if storage.nbytes else torch.empty(0, dtype=torch.uint8))
     return unflatten(tree, lambda i: make_tensor(layout.views[i], parts[layout.views[i].storage]))
 

@@ -76,10 +76,8 @@ def _describe(path: Path) -> list[str]:
         row[1] = f"[red]broken[/red]: {_plain(str(error))}"
         return row
     row[1] = _plain(f"difference to {index.base[0]}") if index.base else "complete"
-    if codings := {coding for _, coding in index.storages if coding}:
-        row[1] += f", {codings.pop()} moments"
     row[2] = "" if index.step is None else str(index.step)
-    raw = index.raw_bytes
+    raw = sum(storage.nbytes for storage in index.storages)
     row[4:6] = f"{raw / 1e6:.2f}", f"{100 * (1 - size / raw):.1f} %" if raw else ""
     row[6] = _plain(", ".join(f"{k} {v:.4g}" for k, v in index.metrics.items()))
     return row

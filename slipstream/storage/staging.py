@@ -19,9 +19,9 @@ from torch import Tensor
 from slipstream.storage.serializer import Leaves
 
 ALIGN = 16  # bytes; enough for every dtype, and a thousand 4-byte step counters stay small
-SIGNED_MOMENTS = frozenset(("exp_avg", "momentum_buffer", "mu", "exp_avg_diff"))
-SQUARED_MOMENTS = frozenset(("exp_avg_sq", "max_exp_avg_sq", "square_avg", "exp_inf", "nu"))
-MOMENTS = SIGNED_MOMENTS | SQUARED_MOMENTS
+MOMENTS = frozenset(
+    ("exp_avg", "momentum_buffer", "mu", "exp_avg_diff", "exp_avg_sq", "max_exp_avg_sq", "square_avg", "exp_inf", "nu")
+)
 _COMPLETE = -1  # a tensor is copied itself, not a range of bytes that several tensors share
 _META = torch.device("meta")
 _QUANTIZED = frozenset((torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4))

@@ -4,24 +4,7 @@ registry.py names them and lays out a block. chunks.py encodes checkpoints; bloc
 frames, with the native code of kernels.py and gather.py or with NumPy (portable.py).
 """
 
-from slipstream.storage.codec.chunks import (
-    CHUNK_BYTES,
-    Scratch,
-    decode_chunk,
-    dequantise_moments,
-    encode_chunk,
-    moments_nbytes,
-    quantise_moments,
-)
+from slipstream.storage.codec.chunks import CHUNK_BYTES, Scratch, decode_chunk, encode_chunk
 from slipstream.storage.codec.registry import CodecError
 
-__all__ = [
-    "CHUNK_BYTES",
-    "CodecError",
-    "Scratch",
-    "decode_chunk",
-    "dequantise_moments",
-    "encode_chunk",
-    "moments_nbytes",
-    "quantise_moments",
-]
+__all__ = ["CHUNK_BYTES", "CodecError", "Scratch", "decode_chunk", "encode_chunk"]
