@@ -22,8 +22,8 @@ from torch import Tensor
 
 from slipstream.checkpoint.errors import CorruptCheckpointError
 from slipstream.storage.background import BackgroundWorker
-from slipstream.storage.codec import CHUNK_BYTES, CodecError, Scratch, decode_chunk, encode_chunk
-from slipstream.storage.codec.registry import DELTA, RAW
+from slipstream.storage.codec.chunks import CHUNK_BYTES, Scratch, decode_chunk, encode_chunk
+from slipstream.storage.codec.registry import DELTA, RAW, CodecError
 from slipstream.storage.container import ALIGN, Container, ContainerWriter, read_header, section_checksum
 from slipstream.storage.files import DISK, FileSystem, atomic_file
 from slipstream.storage.reader import MAX_DIMENSIONS, Reader

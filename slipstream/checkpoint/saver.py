@@ -21,7 +21,6 @@ from slipstream.checkpoint.load import number_of, write_lz4, write_pt
 from slipstream.checkpoint.retention import Entry, Retention, needed_bases
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.storage.background import SAVER_NICE, BackgroundWorker, close_after, save_timings
-from slipstream.storage.codec.registry import zstandard_module
 from slipstream.storage.container import read_header
 from slipstream.storage.files import FileSystem, prepare_folder
 from slipstream.storage.serializer import flatten, unflatten
@@ -288,7 +287,6 @@ def _state_of(tree: Any, layout: Layout, host: np.ndarray) -> Any:
 @functools.cache
 def _form(compress: bool | str) -> str:
     if compress is True or compress == "slip":
-        zstandard_module()  # imported here, so that its absence is an error of this call
         return "slip"
     if compress is False:
         return "pt"

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from slipstream.storage.codec.block_coder import QUICK, BlockCoder, CodecChoice
-from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, SHUFFLE, ZSTD, CodecError, read_header
+from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, SHUFFLE, CodecError, read_header
 from slipstream.storage.container import Container
 
 ROW_BYTES = 1 << 10  # smaller frames share a row
@@ -85,11 +85,10 @@ def _divisor(number: int, most: int) -> int:
 
 
 def effort(level: int) -> int:
-    """Return the coder's level for a `compression_level`: 0 raw; to 9 LZ4's fast compressor behind our filters; above,
-    zstd's."""
+    """Return LZ4's level for a `compression_level`: up to 9 the fast compressor behind our filters; above, LZ4-HC."""
     if not 0 <= level <= 16:
         raise ValueError(f"compression_level is {level}: use 0 (none) to 16")
-    return QUICK if level <= 9 else 3 if level <= 12 else 9
+    return QUICK if level <= 9 else min(level, 12)
 
 
 class ColumnCoder:
@@ -99,12 +98,11 @@ class ColumnCoder:
     def __init__(self, geometry: Geometry, level: int) -> None:
         self.geometry, self._slow = geometry, level > 9
         coder = geometry.coder()
-        last = ZSTD if self._slow else LZ4
         # a palette only of bytes, which has room for all: of wider numbers the next group may have too many
         steps = (0, MASK, SHUFFLE, DELTA | MASK, DELTA | SHUFFLE, *([PALETTE] if coder.width == 1 else []))
         self._choice = CodecChoice(
             "raw" if level == 0 else "auto", coder, effort(level), self._slow,
-            weight=OPENING_WEIGHT, patience=1, candidates=[MASK, *(step | last for step in steps)],
+            weight=OPENING_WEIGHT, patience=1, candidates=[MASK, *(step | LZ4 for step in steps)],
         )  # fmt: skip
 
     def encode(self, number: int, frames: Callable[[int, int], np.ndarray]) -> np.ndarray:

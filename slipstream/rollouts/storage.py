@@ -53,7 +53,7 @@ class RolloutStorage:
 
     Args:
         save_dir: the folder. It is made at the first save.
-        compression_level: 0 to 16. 0 stores raw; up to 9 LZ4, fast; 10 and more zstd, a fifth smaller and slower.
+        compression_level: 0 to 16. 0 stores raw; up to 9 LZ4, fast; 10 and more LZ4-HC, 5 % smaller and slower to save.
         asynchronous: False lets `save` return when the file is on the disk.
         max_queue_size: how many batches may wait.
         queue_policy: what `save` does if that many wait: "block", "drop_oldest", "keep_newest" or "raise".

@@ -16,7 +16,6 @@ import numpy as np
 
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.block_table import RAW, BlockTable
-from slipstream.storage.codec import native
 from slipstream.storage.codec.block_coder import BlockCoder, CodecChoice
 from slipstream.storage.codec.registry import (
     AT_CODEC,
@@ -25,6 +24,7 @@ from slipstream.storage.codec.registry import (
     BlockHeader,
     codec_name,
     header_of,
+    memory_at,
     read_header,
 )
 
@@ -189,11 +189,11 @@ class BlockColumn:
                 if number * self.block_rows >= high:
                     return
                 address = int(table[number - first])
-                start = native.view(address, HEADER_BYTES)
+                start = memory_at(address, HEADER_BYTES)
                 if start[AT_CODEC] == OPEN:
                     return
                 header = header_of(start)
-                data = native.view(address, header.nbytes).copy()
+                data = memory_at(address, header.nbytes).copy()
             yield header, data
             number += 1
 
@@ -266,7 +266,7 @@ class BlockColumn:
             for number in range(table.first, table.first + table.count):
                 address, segment, _ = table.entry(number)
                 if segment != RAW:
-                    header = header_of(native.view(address, HEADER_BYTES))
+                    header = header_of(memory_at(address, HEADER_BYTES))
                     codecs[codec_name(header.codec)] += 1
                     rows[header.sealed] += header.rows
             waiting = (len(self._pending) + len(self._sealing)) * self.block_rows

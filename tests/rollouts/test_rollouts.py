@@ -284,18 +284,6 @@ def test_readers_and_the_writer_at_once(storage):
     assert wrong == []
 
 
-def test_files_are_read_where_nothing_is_compiled(storage, monkeypatch):
-    batch = world()
-    storage.save(batch, 0)
-    path = storage.path_of(0)
-    storage.wait()
-    monkeypatch.setattr("slipstream.storage.codec.native.available", lambda: False)
-    assert same(batch, RolloutFile(path).read())
-    with RolloutStorage(path.parent / "portable", threads=1) as other:
-        other.save(batch, 0)
-        assert same(batch, other.load(0))
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_batches_on_a_gpu_are_copied_there_and_come_back(storage):

@@ -3,15 +3,10 @@
 import numpy as np
 
 from slipstream.storage.blocks import BlockColumn
-from slipstream.storage.codec import native
-
-FORMS = [True, False] if native.available() else [False]
 
 
-def column(shape=(5, 3), dtype="float32", is_native=True, **settings_) -> BlockColumn:
-    made = BlockColumn(shape, dtype, **settings_)
-    made.coder.native = is_native and native.available()
-    return made
+def column(shape=(5, 3), dtype="float32", **settings_) -> BlockColumn:
+    return BlockColumn(shape, dtype, **settings_)
 
 
 def frames_of(rng: np.random.Generator, n: int, shape=(5, 3), dtype="float32") -> np.ndarray:

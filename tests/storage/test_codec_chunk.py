@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstream.storage.codec import CHUNK_BYTES, CodecError, Scratch, decode_chunk, encode_chunk
-from slipstream.storage.codec.chunks import LEAST, decay, find_factor
-from slipstream.storage.codec.registry import DECAY, DELTA, MASK, PLANES, RAW
+from slipstream.storage.codec.chunks import CHUNK_BYTES, LEAST, Scratch, decay, decode_chunk, encode_chunk, find_factor
+from slipstream.storage.codec.registry import DECAY, DELTA, MASK, PLANES, RAW, CodecError
 
 
 def round_trip(raw, width, base=None, level=1, scratch=None):

@@ -7,13 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from slipstream.storage.codec import native
-
-if not native.available():
-    pytest.skip(native.reason(), allow_module_level=True)
-
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec.gather import GatherPool, torch_team
+from slipstream.storage.codec.registry import memory_at
 
 POOLS = {"torch's": lambda: GatherPool(4, torch_team()), "own": lambda: GatherPool(3), "alone": lambda: GatherPool(1)}
 
@@ -79,7 +75,7 @@ def test_a_forked_child_has_no_team_and_does_without():
 def test_a_damaged_group_is_told_by_the_team_too():
     column, _ = filled(POOLS["torch's"]())
     address = int(column._table.index[0][0])
-    block = native.view(address, 4096)
+    block = memory_at(address, 4096)
     block[2000] ^= 1
     with pytest.raises(ValueError, match="damaged"):
         column.gather(np.arange(600), np.empty((600, 40, 40), np.uint8))

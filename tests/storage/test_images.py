@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from slipstream.storage.codec import CodecError
 from slipstream.storage.codec.images import compress_image, compress_image_seq, decompress_image, decompress_image_seq
+from slipstream.storage.codec.registry import CodecError
 
 
 def test_an_image_comes_back():

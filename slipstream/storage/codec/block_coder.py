@@ -1,4 +1,4 @@
-"""Encoding and decoding of blocks of frames, native where possible, NumPy otherwise, and the choice of their codec."""
+"""Encoding and decoding of blocks of frames by the native kernels, and the choice of their codec."""
 
 from __future__ import annotations
 
@@ -9,29 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.storage.codec import native, portable
-from slipstream.storage.codec.registry import (
-    AT_CODEC,
-    AT_CODED,
-    DELTA,
-    HEADER_BYTES,
-    LZ4,
-    MASK,
-    OPEN,
-    PALETTE,
-    RAW,
-    SHUFFLE,
-    SPARE,
-    ZSTD,
-    BlockHeader,
-    CodecError,
-    block_nbytes,
-    codec_name,
-    header_of,
-    number_width,
-    parse_codec,
-    write_header,
-)
+from slipstream.storage.codec import registry
+from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, RAW, SHUFFLE, BlockHeader, CodecError
 
 QUICK = -1  # level: LZ4's fast compressor
 _local = threading.local()
@@ -50,41 +29,30 @@ class BlockCoder:
                 f"{block_rows} frames of {frame_bytes} bytes are more than 2 GiB: use fewer block_rows or a smaller group"
             )
         self.frame_bytes, self.group, self.block_rows = frame_bytes, group, block_rows
-        self.width = number_width(itemsize)
-        self.native = native.available()
-        self._scratch = 0
-        if self.native:
-            from slipstream.storage.codec import gather
+        self.width = registry.number_width(itemsize)
+        from slipstream.storage.codec import gather  # loads, or compiles, the kernels
 
-            self._scratch = gather.scratch_bytes(group, frame_bytes, self.width)
-            self._pool = gather.gather_pool()
+        self._kernels, self._pool = gather, gather.gather_pool()
+        self._scratch = gather.scratch_bytes(group, frame_bytes, self.width)
 
     def encode(self, frames: np.ndarray, first_row: int, codec: int, level: int, sealed: bool) -> np.ndarray:
         """Return the block of `frames`, uint8 [n, frame_bytes], as uint8 [nbytes]: memory of this thread, valid until
         its next call."""
-        rows, groups_ = len(frames), -(-len(frames) // self.group)
-        block = _buffer("block", HEADER_BYTES + 8 * groups_ + frames.size + SPARE + 64)
-        if self.native and not codec & ZSTD:
-            from slipstream.storage.codec import gather
-
-            scratch = _buffer("scratch", self._scratch)
-            kind = (self.group, self.frame_bytes, self.width, codec, level)
-            coded = gather.encode_block(
-                frames.ctypes.data, rows, *kind, _hc_state(), block.ctypes.data, scratch.ctypes.data
-            )
-        else:
-            coded = portable.encode_block(frames, self.group, self.width, codec, level, block)
-        nbytes = block_nbytes(groups_, coded)
+        rows, groups = len(frames), -(-len(frames) // self.group)
+        block, scratch = (
+            _buffer("block", registry.block_nbytes(groups, frames.size) + 64),
+            _buffer("scratch", self._scratch),
+        )
+        coded = self._kernels.encode_block(
+            frames.ctypes.data, rows, self.group, self.frame_bytes, self.width, codec, level, _hc_state(),
+            block.ctypes.data, scratch.ctypes.data,
+        )  # fmt: skip
+        nbytes = registry.block_nbytes(groups, coded)
         header = BlockHeader(
             codec, self.width, sealed, first_row, rows, self.group, self.block_rows, self.frame_bytes, nbytes, coded
         )
-        write_header(block, header)
+        registry.write_header(block, header)
         return block[:nbytes]
-
-    def coded_bytes(self, frames: np.ndarray, codec: int, level: int) -> int:
-        """Return the bytes that the groups of `frames` take."""
-        groups_ = -(-len(frames) // self.group)
-        return self.encode(frames, 0, codec, level, False).nbytes - HEADER_BYTES - 8 * groups_ - SPARE
 
     def check(self, header: BlockHeader) -> None:
         """Raise ValueError if a block of that header is none of this column."""
@@ -102,25 +70,9 @@ class BlockCoder:
 
         table[b - first_block] is the address of block b; rows must be in [low, high). Raises IndexError and CodecError.
         """
-        if self.native:
-            status, row = self._gather_native(table, first_block, low, high, rows, out, verify)
-            if status == 0:
-                return
-            if status == 1:
-                raise IndexError(f"row {row} is outside of the rows held, {low} to {high - 1}")
-            if status == 2:
-                raise damaged(row, self, "it does not match its checksum or cannot be opened")
-        outside = (rows < low) | (rows >= high)
-        if outside.any():
-            raise IndexError(f"row {rows[outside][0]} is outside of the rows held, {low} to {high - 1}")
-        self._gather_portable(table, first_block, rows, out, verify)
-
-    def _gather_native(
-        self, table: np.ndarray, first_block: int, low: int, high: int, rows: np.ndarray, out: np.ndarray, verify: bool
-    ) -> tuple[int, int]:
         count = len(rows)
-        share = count > 1 and out.nbytes >= self._pool.least_bytes
-        members = self._pool.threads if share else 1
+        is_shared = count > 1 and out.nbytes >= self._pool.least_bytes
+        members = self._pool.threads if is_shared else 1
         # requests of one group side by side, so that it is decoded once
         order = np.argsort(rows) if self.group > 1 else _identity(count)
         scratch = _buffer("scratch", self._scratch * members)
@@ -130,45 +82,14 @@ class BlockCoder:
              self.frame_bytes, verify, _address(scratch), self._scratch, 0, low, high, 0, 0, members],
             np.int64,
         )  # fmt: skip
-        self._pool.run(_address(job), share)
-        return job.item(16), job.item(17)
-
-    def _gather_portable(
-        self, table: np.ndarray, first_block: int, rows: np.ndarray, out: np.ndarray, verify: bool
-    ) -> None:
-        order = np.argsort(rows, kind="stable")
-        block, header, opened, frames = -1, None, -1, np.empty(0)
-        data = np.empty(0, np.uint8)
-        for request, row in zip(order.tolist(), rows[order].tolist(), strict=True):
-            number, inside = divmod(row, self.block_rows)
-            if number != block:
-                block, opened = number, -1
-                address = int(table[number - first_block])
-                data = native.view(address, HEADER_BYTES)
-                if data[AT_CODEC] == OPEN:
-                    header = None
-                    data = native.view(address + HEADER_BYTES, self.block_rows * self.frame_bytes).reshape(
-                        self.block_rows, -1
-                    )
-                else:
-                    nbytes = int(data[32:40].view("<u8")[0])
-                    header, data = header_of(data), native.view(address, nbytes)
-            if header is None:
-                out[request] = data[inside]
-                continue
-            if inside // self.group != opened:
-                opened = inside // self.group
-                try:
-                    frames = portable.decode_group(data, header, opened, verify)
-                except CodecError as error:
-                    raise damaged(row, self, str(error)) from error
-            out[request] = frames[inside % self.group]
-
-
-def damaged(row: int, coder: BlockCoder, why: str) -> CodecError:
-    """Return the error for a group that cannot be decoded."""
-    first = row // coder.group * coder.group
-    return CodecError(f"rows {first} to {first + coder.group - 1} (block {row // coder.block_rows}) are damaged: {why}")
+        self._pool.run(_address(job), is_shared)
+        status, row = job.item(16), job.item(17)
+        if status == self._kernels.OUTSIDE:
+            raise IndexError(f"row {row} is outside of the rows held, {low} to {high - 1}")
+        if status == self._kernels.DAMAGED:
+            first, last = row // self.group * self.group, (row // self.group + 1) * self.group - 1
+            place = f"rows {first} to {last} (block {row // self.block_rows})"
+            raise CodecError(f"{place} are damaged: they do not match their checksum or cannot be decoded")
 
 
 def _buffer(name: str, nbytes: int) -> np.ndarray:
@@ -195,19 +116,13 @@ def _identity(count: int) -> np.ndarray:
 def _hc_state() -> int:
     """Return the address of this thread's state for LZ4-HC: making one per group would cost more than encoding a small
     one."""
-    kept: dict[str, Any] = _local.__dict__
-    if "hc" not in kept:
-        import lz4.block
+    if "hc" not in _local.__dict__:
+        from slipstream.storage.codec.kernels import liblz4
 
-        library = ctypes.CDLL(lz4.block._block.__file__)
-        size = library.LZ4_sizeofStateHC()
-        state = np.zeros(size + 64, np.uint8)
-        address = (state.ctypes.data + 63) // 64 * 64
-        library.LZ4_initStreamHC.restype = ctypes.c_void_p
-        if not library.LZ4_initStreamHC(ctypes.c_void_p(address), ctypes.c_size_t(size)):
-            raise CodecError("liblz4 refuses its own state")
-        kept["hc"] = (state, address)
-    return kept["hc"][1]
+        size = liblz4.LZ4_sizeofStateHC()
+        state = ctypes.c_void_p(_address(_buffer("hc", size)))
+        liblz4.LZ4_initStreamHC(state, ctypes.c_size_t(size))
+    return _address(_local.hc)
 
 
 # --- the choice of a codec
@@ -232,7 +147,7 @@ class CodecChoice:
     Args:
         codec: a name, or "auto".
         coder: the coder of the column.
-        level: of LZ4-HC or zstd, for the slow setting.
+        level: of LZ4-HC, for the slow setting.
         seals: blocks are encoded again in the background with the slow setting; only then codecs are tried.
         weight: how much time counts against size, as an exponent; by default less for larger groups, whose user wants
             them small.
@@ -254,7 +169,7 @@ class CodecChoice:
         self._weight = max(0.1, 1 / coder.group**0.8) if weight is None else weight
         self._candidates = candidates
         self._auto = codec == "auto"
-        self._codec: int | None = None if self._auto else parse_codec(codec)
+        self._codec: int | None = None if self._auto else registry.parse_codec(codec)
         self._ratio = 1.0  # of the sample, when it was chosen
         self._choices, self._until, self._since = 0, 0, 0
         self._drifted = False  # blocks take clearly more than that
@@ -263,7 +178,7 @@ class CodecChoice:
     @property
     def name(self) -> str:
         """The name of the codec; `auto` before the first block."""
-        return "auto" if self._codec is None else codec_name(self._codec)
+        return "auto" if self._codec is None else registry.codec_name(self._codec)
 
     @property
     def drifted(self) -> bool:
@@ -276,10 +191,9 @@ class CodecChoice:
         The block is memory of this thread, valid until its next call. `slow` encodes it smaller, with `level`.
         """
         codec = self._pick(frames, slow)
-        final = slow or not codec & (LZ4 | ZSTD)
+        final = slow or not codec & LZ4
         block = self._coder.encode(frames, first_row, codec, self._level if slow else QUICK, final)
-        coded = int(block[AT_CODED : AT_CODED + 4].view("<u4")[0])
-        self._drifted |= slow == self._seals and coded / frames.nbytes > 1.3 * self._ratio + 0.02
+        self._drifted |= slow == self._seals and _coded(block) / frames.nbytes > 1.3 * self._ratio + 0.02
         return block, final
 
     def _pick(self, frames: np.ndarray, slow: bool) -> int:
@@ -307,19 +221,27 @@ class CodecChoice:
             useless = codec & DELTA and group == 1 or codec & SHUFFLE and width == 1
             if useless or (codec & PALETTE and not few_values):
                 continue
-            ratio = sum(min(part.size, self._coder.coded_bytes(part, codec, level)) for part in sample) / raw
+            ratio = sum(self._coded_bytes(part, codec, level) for part in sample) / raw
             if ratio > _LEAST_GAIN:
                 continue
             # LZ4-HC looks at every byte it is given: packed numbers are encoded several times faster
-            encode = (0.1 / (2 * width) if codec & PALETTE else 0.1) if codec & (LZ4 | ZSTD) else 0.0
+            encode = (0.1 / (2 * width) if codec & PALETTE else 0.1) if codec & LZ4 else 0.0
             score = ratio * _decode_time(codec, ratio, width) ** self._weight * (1 + encode)
             if score < best_score:
                 best, best_score, best_ratio = codec, score, ratio
         return best, best_ratio
 
+    def _coded_bytes(self, frames: np.ndarray, codec: int, level: int) -> int:
+        return min(frames.size, _coded(self._coder.encode(frames, 0, codec, level, False)))
+
     def after_fork(self) -> None:
         """In a child: the thread that was choosing is not there."""
         self._lock = threading.Lock()
+
+
+def _coded(block: np.ndarray) -> int:
+    """Return the bytes of a block's groups."""
+    return int(block[registry.AT_CODED : registry.AT_CODED + 4].view("<u4")[0])
 
 
 def _decode_time(codec: int, ratio: float, width: int) -> float:
@@ -328,7 +250,7 @@ def _decode_time(codec: int, ratio: float, width: int) -> float:
     if codec == RAW:
         return 1.5
     palette = 0.4 if width >= 4 else 1.6
-    times = {LZ4 | ZSTD: 8 * ratio, PALETTE: palette, MASK: 0.5, SHUFFLE: 2.5, DELTA: 1.0}
+    times = {LZ4: 8 * ratio, PALETTE: palette, MASK: 0.5, SHUFFLE: 2.5, DELTA: 1.0}
     return 0.5 + sum(time for steps, time in times.items() if codec & steps)
 
 

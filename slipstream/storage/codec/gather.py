@@ -11,6 +11,7 @@ not be entered by two Python threads at once.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 from collections.abc import Callable
 from functools import cache
@@ -19,41 +20,26 @@ from pathlib import Path
 import numba as nb
 
 from slipstream.storage.background import BackgroundWorker
-from slipstream.storage.codec import kernels
+from slipstream.storage.codec import kernels, registry
 from slipstream.storage.codec.kernels import inner, load8, load32, load64, memcpy, store8, store32, store64
-from slipstream.storage.codec.native import source_stamp
-from slipstream.storage.codec.registry import (
-    AT_CODEC,
-    AT_CODED,
-    AT_GROUP,
-    AT_ROWS,
-    AT_WIDTH,
-    DELTA,
-    HEADER_BYTES,
-    LZ4,
-    MASK,
-    OPEN,
-    PALETTE,
-    RAW_GROUP,
-    SHUFFLE,
-    ZSTD,
-)
+from slipstream.storage.codec.registry import DELTA, HEADER_BYTES, LZ4, MASK, PALETTE, RAW_GROUP, SHUFFLE
 
-# Status of a kernel
-OK, OUTSIDE, DAMAGED, FOREIGN = 0, 1, 2, 3  # FOREIGN: a codec that only NumPy decodes
+OK, OUTSIDE, DAMAGED = range(3)  # status of a kernel
 
 _PALETTE_SCRATCH = 8 * (2 * kernels.HASH_SLOTS + 256)  # larger than the table of bytes, 16 KiB
 _PALETTE_MOST = 1 + 256 * 8
 
 
-def stream_bytes(frames: int, frame_bytes: int, width: int) -> int:
+@inner
+def stream_bytes(frames, frame_bytes, width):
     """Return the most bytes that a group's steps before LZ4 can write."""
     return _PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32)
 
 
 def scratch_bytes(frames: int, frame_bytes: int, width: int) -> int:
     """Return the scratch memory for encoding or decoding one group."""
-    return (_PALETTE_SCRATCH + 2 * stream_bytes(frames, frame_bytes, width) + 2 * (frame_bytes + 64) + 63) // 64 * 64
+    streams = 2 * stream_bytes.py_func(frames, frame_bytes, width)
+    return (_PALETTE_SCRATCH + streams + 2 * (frame_bytes + 64) + 63) // 64 * 64
 
 
 @inner
@@ -61,7 +47,7 @@ def encode_group(source, frames, frame_bytes, width, codec, level, state, target
     """Encode `frames` frames into `target`; return the bytes written, or -1 if that is not smaller."""
     raw = frames * frame_bytes
     stream = scratch + _PALETTE_SCRATCH
-    other = stream + _PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32)
+    other = stream + stream_bytes(frames, frame_bytes, width)
     count = frame_bytes // width
     head, size, word = 0, frame_bytes, width
     current = source
@@ -111,11 +97,29 @@ def encode_group(source, frames, frame_bytes, width, codec, level, state, target
 
 
 @inner
+def row_of(rows, order, i):
+    """Return the row of request order[i]."""
+    return load64(rows + 8 * load64(order + 8 * i))
+
+
+@inner
+def unpack(target, source, codec, words, word):
+    """Write the frame at `source` without its mask, or with its bytes in their order again."""
+    if codec & MASK:
+        kernels.mask_decode(target, source, words, word)
+    elif codec & SHUFFLE:
+        kernels.unshuffle(target, source, words, word)
+    else:
+        memcpy(target, source, words * word)
+
+
+@inner
 def decode_requests(payload, length, codec, frames, frame_bytes, width, first, rows, order, begin, end, out, scratch):
     """Decode a group for the requests order[begin:end], sorted by row; frame j of the group is row `first` + j."""
     count = frame_bytes // width
-    last = load64(rows + 8 * load64(order + 8 * (end - 1))) - first
+    last = row_of(rows, order, end - 1) - first
     stream, available = payload, length
+    room = stream_bytes(frames, frame_bytes, width)
     if codec & LZ4:
         if codec == LZ4 and frames == 1:
             target = out + load64(order + 8 * begin) * frame_bytes
@@ -125,10 +129,7 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
                 memcpy(out + load64(order + 8 * i) * frame_bytes, target, frame_bytes)
             return OK
         stream = scratch + _PALETTE_SCRATCH
-        room = _PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32)
-        if (
-            codec & (PALETTE | MASK) == 0 and last + 1 < frames
-        ):  # frames of a known size: stop behind the last one asked for
+        if codec & (PALETTE | MASK) == 0 and last + 1 < frames:  # the size is known: stop behind the last one asked for
             want = (last + 1) * frame_bytes
             available = kernels.lz4_decompress_partial(payload, stream, length, want, room)
         else:
@@ -136,9 +137,7 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
         if available < 0:
             return DAMAGED
     size, word, head, bits, values = frame_bytes, width, 0, 8, 0
-    current = (
-        scratch + _PALETTE_SCRATCH + 2 * (_PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32))
-    )
+    current = scratch + _PALETTE_SCRATCH + 2 * room
     spare = current + frame_bytes + 64
     has_table = False
     if codec & PALETTE:
@@ -157,50 +156,40 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
     words = size // word
     i = begin
     for j in range(last + 1):
-        wanted = load64(rows + 8 * load64(order + 8 * i)) - first == j
+        is_wanted = row_of(rows, order, i) - first == j
+        following = at + size
         if codec & MASK:
             bitmap = (words + 7) >> 3
             if at + bitmap > limit:
                 return DAMAGED
             following = at + bitmap + kernels.mask_count(at, words) * word
-        else:
-            following = at + size
         if following > limit:
             return DAMAGED
         target = out + load64(order + 8 * i) * frame_bytes
+        packed = at
         if codec & DELTA:
-            if codec & MASK and j > 0:
-                kernels.mask_apply(current, at, words, word)
-            else:
-                place = current if j == 0 else spare
-                if codec & MASK:
-                    kernels.mask_decode(place, at, words, word)
-                elif codec & SHUFFLE:
-                    kernels.unshuffle(place, at, words, word)
-                elif j == 0:
-                    memcpy(place, at, size)
-                else:
-                    place = at
-                if j > 0:
-                    kernels.xor(current, place, size)
             packed = current
-        elif wanted:
-            packed = current if codec & PALETTE else target
-            if codec & MASK:
-                kernels.mask_decode(packed, at, words, word)
+            if j == 0:
+                unpack(current, at, codec, words, word)
+            elif codec & MASK:
+                kernels.mask_apply(current, at, words, word)
             elif codec & SHUFFLE:
-                kernels.unshuffle(packed, at, words, word)
+                kernels.unshuffle(spare, at, words, word)
+                kernels.xor(current, spare, size)
             else:
-                packed = at
+                kernels.xor(current, at, size)
+        elif is_wanted and codec & (MASK | SHUFFLE):
+            packed = current if codec & PALETTE else target
+            unpack(packed, at, codec, words, word)
         at = following
-        if not wanted:
+        if not is_wanted:
             continue
         if codec & PALETTE:
             kernels.palette_unpack(target, packed, count, width, bits, stream + 1, values, scratch, has_table)
         elif packed != target:
             memcpy(target, packed, frame_bytes)
         i += 1
-        while i < end and load64(rows + 8 * load64(order + 8 * i)) - first == j:
+        while i < end and row_of(rows, order, i) - first == j:
             memcpy(out + load64(order + 8 * i) * frame_bytes, target, frame_bytes)
             i += 1
     return OK
@@ -241,30 +230,70 @@ def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, 
     small one."""
     for step in range(2):  # the tables of groups, then the groups
         for i in range(begin, stop):
-            row = load64(rows + 8 * load64(order + 8 * i))
+            row = row_of(rows, order, i)
             if row < low or row >= high:
                 return
             number = row // block_rows
             inside = row - number * block_rows
             block = load64(table + 8 * (number - first_block))
-            if load8(block + AT_CODEC) == OPEN:
+            if load8(block + registry.AT_CODEC) == registry.OPEN:
                 at = block + HEADER_BYTES + inside * frame_bytes
             else:
-                group, held = load32(block + AT_GROUP), load32(block + AT_ROWS)
-                g = inside // group
-                entry = block + HEADER_BYTES + 8 * g
+                group, held = load32(block + registry.AT_GROUP), load32(block + registry.AT_ROWS)
+                entry = block + HEADER_BYTES + 8 * (inside // group)
                 if step == 0:
                     kernels.prefetch(entry)
                     continue
                 groups = (held + group - 1) // group
                 at = block + HEADER_BYTES + 8 * groups + (load32(entry) & (RAW_GROUP - 1))
-            if (
-                step == 1
+            if step == 1:
                 # a fixed number of lines: guessing how many each needs costs more; behind them the processor sees the
                 # pattern
-            ):
                 for k in range(lines):
                     kernels.prefetch(at + 64 * k)
+
+
+@nb.njit(nogil=True, forceinline=True, error_model="numpy")  # a call would cost 7 % of gathering small raw frames
+def decode_group(block, row, inside, frame_bytes, verify, rows, order, begin, stop, out, scratch):
+    """Decode the group of order[begin] for all requests of it that follow; return the first request after them, or -1
+    if it is damaged. Row `row` is row `inside` of the block."""
+    group, held, coded = (
+        load32(block + registry.AT_GROUP),
+        load32(block + registry.AT_ROWS),
+        load32(block + registry.AT_CODED),
+    )
+    g, groups = inside // group, (held + group - 1) // group
+    frames = min(group, held - g * group)
+    first = row - inside + g * group
+    end = begin + 1
+    while end < stop and row <= row_of(rows, order, end) < first + frames:
+        end += 1
+    entry = block + HEADER_BYTES + 8 * g
+    place, expected = load32(entry) & (RAW_GROUP - 1), load32(entry + 4)
+    until = coded if g + 1 == groups else load32(entry + 8) & (RAW_GROUP - 1)
+    payload = block + HEADER_BYTES + 8 * groups + place
+    length = until - place
+    if length < 0 or until > coded or inside >= held:
+        return -1
+    is_raw = load32(entry) & RAW_GROUP
+    if is_raw and length != frames * frame_bytes:
+        return -1
+    if is_raw and verify and frames == 1 and end == begin + 1:  # read once
+        target = out + load64(order + 8 * begin) * frame_bytes
+        return end if kernels.copy_checksum(target, payload, length) == expected else -1
+    if verify and kernels.checksum(payload, length) != expected:
+        return -1
+    if is_raw:
+        for i in range(begin, end):
+            request = load64(order + 8 * i)
+            source = payload + (load64(rows + 8 * request) - first) * frame_bytes
+            memcpy(out + request * frame_bytes, source, frame_bytes)
+        return end
+    codec, width = load8(block + registry.AT_CODEC), load8(block + registry.AT_WIDTH)
+    status = decode_requests(
+        payload, length, codec, frames, frame_bytes, width, first, rows, order, begin, end, out, scratch
+    )
+    return end if status == OK else -1
 
 
 @inner
@@ -288,73 +317,32 @@ def gather_part(job):
         warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, low, high, lines)
         i = begin
         while i < stop:
-            row = load64(rows + 8 * load64(order + 8 * i))
-            if row < low or row >= high:
-                store64(job + ERROR_ROW, row)
-                store64(job + ERROR, OUTSIDE)
-                return
-            number = row // block_rows
-            inside = row - number * block_rows
-            block = load64(table + 8 * (number - first_block))
-            codec = load8(block + AT_CODEC)
-            if codec == OPEN:
-                memcpy(
-                    out + load64(order + 8 * i) * frame_bytes, block + HEADER_BYTES + inside * frame_bytes, frame_bytes
-                )
-                i += 1
-                continue
-            group, held = load32(block + AT_GROUP), load32(block + AT_ROWS)
-            g = inside // group
-            frames = min(group, held - g * group)
-            first = number * block_rows + g * group
-            behind = first + frames
-            end = i + 1
-            while end < stop:
-                following = load64(rows + 8 * load64(order + 8 * end))
-                if following < row or following >= behind:
-                    break
-                end += 1
-            groups = (held + group - 1) // group
-            entry = block + HEADER_BYTES + 8 * g
-            place = load32(entry)
-            is_raw = place & RAW_GROUP
-            place &= RAW_GROUP - 1
-            until = load32(block + AT_CODED) if g + 1 == groups else load32(entry + 8) & (RAW_GROUP - 1)
-            payload = block + HEADER_BYTES + 8 * groups + place
-            length = until - place
-            status = OK
-            is_sound = length >= 0 and until <= load32(block + AT_CODED) and inside < held
-            if is_sound and is_raw and frames == 1 and end == i + 1 and length == frame_bytes and verify:
-                if kernels.copy_checksum(out + load64(order + 8 * i) * frame_bytes, payload, length) != load32(
-                    entry + 4
-                ):
-                    status = DAMAGED
-            elif not is_sound or (verify and kernels.checksum(payload, length) != load32(entry + 4)):
-                status = DAMAGED
-            elif is_raw:
-                if length != frames * frame_bytes:
-                    status = DAMAGED
+            row = row_of(rows, order, i)
+            following = -1
+            if low <= row < high:
+                number = row // block_rows
+                inside = row - number * block_rows
+                block = load64(table + 8 * (number - first_block))
+                if load8(block + registry.AT_CODEC) == registry.OPEN:
+                    source = block + HEADER_BYTES + inside * frame_bytes
+                    memcpy(out + load64(order + 8 * i) * frame_bytes, source, frame_bytes)
+                    following = i + 1
                 else:
-                    for k in range(i, end):
-                        request = load64(order + 8 * k)
-                        source = payload + (load64(rows + 8 * request) - first) * frame_bytes
-                        memcpy(out + request * frame_bytes, source, frame_bytes)
-            elif codec & ZSTD:
-                status = FOREIGN
-            else:
-                width = load8(block + AT_WIDTH)
-                status = decode_requests(
-                    payload, length, codec, frames, frame_bytes, width, first, rows, order, i, end, out, scratch
-                )
-            if status != OK:
+                    following = decode_group(
+                        block, row, inside, frame_bytes, verify, rows, order, i, stop, out, scratch
+                    )
+            if following < 0:
                 store64(job + ERROR_ROW, row)
-                store64(job + ERROR, status)
+                store64(job + ERROR, DAMAGED if low <= row < high else OUTSIDE)
                 return
-            i = end
+            i = following
 
 
 def _entries(stamp):
-    """Return the kernels that Python calls; `stamp`: see `native.source_stamp`.
+    """Return the kernels that Python calls; `stamp` is a number that changes with their source.
+
+    Numba looks only at the file of the function it has kept on disk, not at the functions it calls; a kernel that
+    closes over this number is compiled again when any of them changes.
 
     They are compiled here and now, by whoever imports this, not in a background thread at their first call: a process
     that forks while numba compiles leaves its child a lock that nobody opens.
@@ -383,7 +371,9 @@ def _entries(stamp):
     return encode_block, gather_batch, gather_team
 
 
-encode_block, gather_batch, gather_team = _entries(source_stamp())
+_sources = b"".join((Path(__file__).parent / f"{name}.py").read_bytes() for name in ("kernels", "gather", "registry"))
+_stamp = int.from_bytes(hashlib.sha256(_sources).digest()[:7], "little")
+encode_block, gather_batch, gather_team = _entries(_stamp)
 _PID = os.getpid()
 
 

@@ -8,7 +8,10 @@ Loads and stores need no alignment: coded groups begin at any byte.
 # mypy: ignore-errors
 from __future__ import annotations
 
+import ctypes
+
 import llvmlite.binding
+import lz4.block
 import numba as nb
 import numpy as np
 from llvmlite import ir
@@ -16,146 +19,103 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from slipstream.storage.codec import native
 from slipstream.storage.codec.registry import CHECK_FIRST, CHECK_LENGTH, CHECK_MIX, CHECK_STEP
 
-if native.reason():  # a kernel that lacks a function ends the process when it is loaded
-    raise ImportError(f"the native kernels cannot be used: {native.reason()}")
-
-_I64 = ir.IntType(64)
+_BYTE, _WORD32, _WORD64 = (ir.IntType(bits) for bits in (8, 32, 64))
 
 
-def _loader(bits: int):
-    @intrinsic
-    def load(typingctx, address):
-        """Return the number at `address`; narrow ones are unsigned."""
+def _instruction(result, parameters, emit):
+    """Return a function of int64 numbers, for use in kernels, whose code `emit(builder, *arguments)` makes."""
+    signature = result(*[types.int64] * parameters)
 
-        def codegen(context, builder, signature, args):
-            kind = ir.IntType(bits)
-            value = builder.load(builder.inttoptr(args[0], kind.as_pointer()))
-            value.align = 1
-            return value if bits == 64 else builder.zext(value, _I64)
+    def generate(context, builder, _, args):
+        made = emit(builder, *args)
+        return context.get_dummy_value() if result == types.void else made
 
-        return types.int64(types.int64), codegen
+    if parameters == 1:
+        return intrinsic(lambda typingctx, a: (signature, generate))
+    if parameters == 2:
+        return intrinsic(lambda typingctx, a, b: (signature, generate))
+    return intrinsic(lambda typingctx, a, b, c: (signature, generate))
 
-    return load
+
+def _loader(bits):
+    """Return a function that loads the number at an address; narrow ones are unsigned."""
+
+    def emit(builder, address):
+        value = builder.load(builder.inttoptr(address, ir.IntType(bits).as_pointer()))
+        value.align = 1
+        return value if bits == 64 else builder.zext(value, _WORD64)
+
+    return _instruction(types.int64, 1, emit)
 
 
-def _storer(bits: int):
-    @intrinsic
-    def store(typingctx, address, value):
-        """Write the low bits of `value` at `address`."""
+def _storer(bits):
+    """Return a function that stores the low bits of a number at an address."""
 
-        def codegen(context, builder, signature, args):
-            kind = ir.IntType(bits)
-            value = args[1] if bits == 64 else builder.trunc(args[1], kind)
-            instruction = builder.store(value, builder.inttoptr(args[0], kind.as_pointer()))
-            instruction.align = 1
-            return context.get_dummy_value()
+    def emit(builder, address, value):
+        value = value if bits == 64 else builder.trunc(value, ir.IntType(bits))
+        builder.store(value, builder.inttoptr(address, value.type.as_pointer())).align = 1
 
-        return types.void(types.int64, types.int64), codegen
-
-    return store
+    return _instruction(types.void, 2, emit)
 
 
 load8, load16, load32, load64 = (_loader(bits) for bits in (8, 16, 32, 64))
 store8, store16, store32, store64 = (_storer(bits) for bits in (8, 16, 32, 64))
+# the position of the lowest set bit of a number that is not 0
+lowest_bit = _instruction(types.int64, 1, lambda builder, value: builder.cttz(value, ir.Constant(ir.IntType(1), 1)))
+count_bits = _instruction(types.int64, 1, lambda builder, value: builder.ctpop(value))
+shift_right = _instruction(types.int64, 2, lambda builder, value, places: builder.lshr(value, places))  # without sign
 
 
-@intrinsic
-def lowest_bit(typingctx, value):
-    """Return the position of the lowest set bit of `value`, which must not be 0."""
-
-    def codegen(context, builder, signature, args):
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.int64), codegen
+def _emit_atomic_add(builder, address, value):
+    return builder.atomic_rmw("add", builder.inttoptr(address, _WORD64.as_pointer()), value, "seq_cst")
 
 
-@intrinsic
-def count_bits(typingctx, value):
-    """Return the number of set bits of `value`."""
-
-    def codegen(context, builder, signature, args):
-        return builder.ctpop(args[0])
-
-    return types.int64(types.int64), codegen
+def _emit_prefetch(builder, address):
+    pointer = _BYTE.as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, _WORD32, _WORD32, _WORD32])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+    options = [ir.Constant(_WORD32, number) for number in (0, 3, 1)]  # to read, into every cache, data
+    builder.call(function, [builder.inttoptr(address, pointer), *options])
 
 
-@intrinsic
-def shift_right(typingctx, value, places):
-    """Return `value` shifted right, without its sign."""
-
-    def codegen(context, builder, signature, args):
-        return builder.lshr(args[0], args[1])
-
-    return types.int64(types.int64, types.int64), codegen
-
-
-@intrinsic
-def prefetch(typingctx, address):
-    """Prefetch the cache line at `address`; never faults."""
-
-    def codegen(context, builder, signature, args):
-        pointer = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [pointer, ir.IntType(32), ir.IntType(32), ir.IntType(32)])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-        one, three = ir.Constant(ir.IntType(32), 1), ir.Constant(ir.IntType(32), 3)
-        builder.call(function, [builder.inttoptr(args[0], pointer), ir.Constant(ir.IntType(32), 0), three, one])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), codegen
+def _emit_expand16(builder, target, source, bits):
+    words, flags = ir.VectorType(_WORD32, 16), ir.VectorType(ir.IntType(1), 16)
+    kind = ir.FunctionType(words, [_WORD32.as_pointer(), flags, words])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.masked.expandload.v16i32")
+    mask = builder.bitcast(builder.trunc(bits, ir.IntType(16)), flags)
+    value = builder.call(function, [builder.inttoptr(source, _WORD32.as_pointer()), mask, ir.Constant(words, None)])
+    builder.store(value, builder.inttoptr(target, words.as_pointer())).align = 1
 
 
-@intrinsic
-def expand16(typingctx, target, source, bits):
-    """Write 16 words of 4 bytes: where a bit of `bits` is set the next word from `source`, else 0. One instruction with
-    AVX-512."""
-
-    def codegen(context, builder, signature, args):
-        words = ir.VectorType(ir.IntType(32), 16)
-        flags = ir.VectorType(ir.IntType(1), 16)
-        pointer = ir.IntType(32).as_pointer()
-        kind = ir.FunctionType(words, [pointer, flags, words])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.masked.expandload.v16i32")
-        mask = builder.bitcast(builder.trunc(args[2], ir.IntType(16)), flags)
-        value = builder.call(function, [builder.inttoptr(args[1], pointer), mask, ir.Constant(words, None)])
-        instruction = builder.store(value, builder.inttoptr(args[0], words.as_pointer()))
-        instruction.align = 1
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
-
-
+atomic_add = _instruction(types.int64, 2, _emit_atomic_add)  # to an aligned int64; returns its value before
+prefetch = _instruction(types.void, 1, _emit_prefetch)  # a cache line; never faults
+# 16 words of 4 bytes: where a bit is set the next word from `source`, else 0. One instruction with AVX-512.
+expand16 = _instruction(types.void, 3, _emit_expand16)
 HAS_EXPAND = bool(llvmlite.binding.get_host_cpu_features().get("avx512f"))
 
 
-@intrinsic
-def atomic_add(typingctx, address, value):
-    """Add to the aligned int64 at `address`; return its value before."""
-
-    def codegen(context, builder, signature, args):
-        return builder.atomic_rmw("add", builder.inttoptr(args[0], _I64.as_pointer()), args[1], "seq_cst")
-
-    return types.int64(types.int64, types.int64), codegen
+liblz4 = ctypes.CDLL(lz4.block._block.__file__)
 
 
-lz4_decompress = types.ExternalFunction(
-    "LZ4_decompress_safe", types.int32(types.intp, types.intp, types.int32, types.int32)
-)
-lz4_decompress_partial = types.ExternalFunction(
-    "LZ4_decompress_safe_partial", types.int32(types.intp, types.intp, types.int32, types.int32, types.int32)
-)
-lz4_compress_fast = types.ExternalFunction(
-    "LZ4_compress_fast", types.int32(types.intp, types.intp, types.int32, types.int32, types.int32)
-)
-lz4_favor_opening = types.ExternalFunction("LZ4_favorDecompressionSpeed", types.void(types.intp, types.int32))
-lz4_compress_hc = types.ExternalFunction(
-    "LZ4_compress_HC_extStateHC_fastReset",
-    types.int32(types.intp, types.intp, types.intp, types.int32, types.int32, types.int32),
-)
-memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
-memset = types.ExternalFunction("memset", types.intp(types.intp, types.int32, types.intp))
+def _lz4(name, result, *parameters):
+    """Return a function of the liblz4 that the `lz4` package holds, for use in kernels."""
+    function = getattr(liblz4, name, None)
+    if function is None:
+        raise ImportError(f"the installed lz4 package does not export {name}: reinstall it with pip install lz4")
+    llvmlite.binding.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)  # for numba's linker
+    return types.ExternalFunction(name, result(*parameters))
+
+
+_void, _int, _address = types.void, types.int32, types.intp
+lz4_decompress = _lz4("LZ4_decompress_safe", _int, _address, _address, _int, _int)
+lz4_decompress_partial = _lz4("LZ4_decompress_safe_partial", _int, _address, _address, _int, _int, _int)
+lz4_compress_fast = _lz4("LZ4_compress_fast", _int, _address, _address, _int, _int, _int)
+lz4_favor_opening = _lz4("LZ4_favorDecompressionSpeed", _void, _address, _int)
+lz4_compress_hc = _lz4("LZ4_compress_HC_extStateHC_fastReset", _int, _address, _address, _address, _int, _int, _int)
+memcpy = types.ExternalFunction("memcpy", _address(_address, _address, _address))
+memset = types.ExternalFunction("memset", _address(_address, _int, _address))
 
 
 # --- steps
@@ -321,12 +281,8 @@ def _expander(load_, store_, width):
     return expand
 
 
-expand1, expand2, expand4, expand8 = (
-    _expander(load8, store8, 1),
-    _expander(load16, store16, 2),
-    _expander(load32, store32, 4),
-    _expander(load64, store64, 8),
-)
+expand1, expand2 = _expander(load8, store8, 1), _expander(load16, store16, 2)
+expand4, expand8 = _expander(load32, store32, 4), _expander(load64, store64, 8)
 
 
 @inner

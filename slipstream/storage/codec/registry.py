@@ -8,20 +8,19 @@
 Everything is little-endian. A group is coded by the block's codec, or stored raw (RAW_GROUP) where that is shorter.
 
 A codec is one byte: the sum of its steps. Blocks of frames (replay, rollouts) use palette -> delta -> mask or shuffle
--> lz4 or zstd; checkpoint chunks use [decay ->] delta -> mask -> planes. Each step may be left out.
+-> lz4; checkpoint chunks use [decay ->] delta -> mask -> planes. Each step may be left out.
 """
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import struct
-import threading
-from typing import Any
 
 import numpy as np
 
 RAW = 0
-PLANES, DELTA, MASK, DECAY, LZ4, ZSTD, PALETTE, SHUFFLE = (1 << bit for bit in range(8))
+PLANES, DELTA, MASK, DECAY, LZ4, _, PALETTE, SHUFFLE = (1 << bit for bit in range(8))
 OPEN = 255  # frames without table and checksums: a block that is being filled; never leaves the process
 
 STEPS = {
@@ -32,12 +31,9 @@ STEPS = {
     "shuffle": SHUFFLE,  # all first bytes, all second bytes, ...
     "planes": PLANES,  # the same, each plane entropy-coded or raw by itself
     "lz4": LZ4,
-    "zstd": ZSTD,
 }
-BLOCK_STEPS = PALETTE | DELTA | MASK | SHUFFLE | LZ4 | ZSTD
+BLOCK_STEPS = PALETTE | DELTA | MASK | SHUFFLE | LZ4
 CHUNK_STEPS = PLANES | DELTA | MASK | DECAY
-
-_local = threading.local()
 
 
 class CodecError(ValueError):
@@ -51,7 +47,7 @@ def codec_name(codec: int) -> str:
 
 def parse_codec(name: str) -> int:
     """Return the block codec of that name: `raw`, or steps joined by `+` in the order palette, delta, mask | shuffle,
-    lz4 | zstd."""
+    lz4."""
     if name == "raw":
         return RAW
     allowed = [step for step, bit in STEPS.items() if bit & BLOCK_STEPS]
@@ -68,67 +64,8 @@ def parse_codec(name: str) -> int:
 
 def check_block_codec(codec: int) -> None:
     """Raise ValueError where `codec` is none of a block's."""
-    if codec & ~BLOCK_STEPS or codec & (MASK | SHUFFLE) == MASK | SHUFFLE or codec & (LZ4 | ZSTD) == LZ4 | ZSTD:
-        raise ValueError(
-            f"codec {codec}: a block cannot have these steps; mask and shuffle, lz4 and zstd exclude each other"
-        )
-
-
-def check_chunk_codec(codec: int, width: int) -> None:
-    """Raise CodecError where `codec` is none of a chunk of numbers of `width` bytes."""
-    decays = codec & DECAY and (width != 4 or not codec & DELTA)
-    if codec & ~CHUNK_STEPS or (codec and not codec & PLANES) or decays or width not in (1, 2, 4, 8):
-        raise CodecError(f"unknown chunk codec {codec} for numbers of {width} bytes")
-
-
-def zstandard_module() -> Any:
-    """Import zstandard, or raise an error that says how to get it."""
-    try:
-        import zstandard
-    except ImportError as error:
-        raise ImportError(
-            "compression with zstd needs zstandard: pip install zstandard, or save with compress=False"
-        ) from error
-    return zstandard
-
-
-def zstd_compressor(level: int) -> Any:
-    """Return this thread's zstd compressor of that level; level 0 looks for almost no repetitions and codes single
-    bytes.
-
-    On the exponent bytes of weights level 1 finds many short matches that cost more than they save: 0.36 of the size at
-    240 MB/s; with the smallest hash table and the longest match length 0.31 at 530 MB/s, and it opens twice as fast.
-    """
-    kept = _local.__dict__.setdefault("compressors", {})  # making one costs more than coding a small plane
-    if level not in kept:
-        zstandard = zstandard_module()
-        if level == 0:
-            parameters = zstandard.ZstdCompressionParameters(
-                strategy=zstandard.STRATEGY_FAST,
-                window_log=18, hash_log=6, chain_log=6, search_log=1, min_match=7, target_length=0,
-            )  # fmt: skip
-            kept[level] = zstandard.ZstdCompressor(compression_params=parameters)
-        else:
-            kept[level] = zstandard.ZstdCompressor(level=level)
-    return kept[level]
-
-
-def zstd_decompress(data: Any, most: int, exact: bool = False) -> np.ndarray:
-    """Decompress a zstd frame to uint8 [at most `most`], or exactly so many. Raises CodecError before it takes memory
-    for more."""
-    zstandard = zstandard_module()
-    if not hasattr(_local, "decompressor"):
-        _local.decompressor = zstandard.ZstdDecompressor()
-    try:
-        size = zstandard.frame_content_size(data)
-        if not 0 <= size <= most or (exact and size != most):
-            raise CodecError(f"a zstd frame of {size} bytes where {most} are expected")
-        opened = _local.decompressor.decompress(data)
-    except zstandard.ZstdError as error:
-        raise CodecError(f"a zstd frame does not decompress: {error}") from error
-    if len(opened) != size:
-        raise CodecError(f"a zstd frame of {size} bytes holds {len(opened)}")
-    return np.frombuffer(opened, np.uint8)
+    if codec & ~BLOCK_STEPS or codec & (MASK | SHUFFLE) == MASK | SHUFFLE:
+        raise ValueError(f"codec {codec}: a block cannot have these steps; mask and shuffle exclude each other")
 
 
 # --- blocks
@@ -190,6 +127,11 @@ def write_header(out: np.ndarray, header: BlockHeader) -> None:
     out[:HEADER_BYTES] = 0
     out[: HEADER.size] = np.frombuffer(packed, np.uint8)
     out[AT_CHECKSUM : AT_CHECKSUM + 4] = np.frombuffer(struct.pack("<I", _table_checksum(out, header)), np.uint8)
+
+
+def memory_at(address: int, nbytes: int) -> np.ndarray:
+    """Return uint8 [nbytes] at an address; the caller must know that this memory exists as long as it is used."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
 
 
 def header_of(block: np.ndarray) -> BlockHeader:
