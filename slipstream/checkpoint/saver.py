@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -20,11 +19,12 @@ from slipstream.checkpoint.file import Base, CheckpointWriter, aside_name, make_
 from slipstream.checkpoint.load import number_of, write_lz4, write_pt
 from slipstream.checkpoint.retention import Entry, Retention, needed_bases
 from slipstream.checkpoint.signals import StopFlag
-from slipstream.storage.background import SAVER_NICE, BackgroundWorker, close_after, save_timings
+from slipstream.storage.background import SAVER_NICE
 from slipstream.storage.container import read_header
 from slipstream.storage.files import FileSystem, prepare_folder
+from slipstream.storage.saver import SnapshotSaver
 from slipstream.storage.serializer import flatten, unflatten
-from slipstream.storage.staging import Buffer, Layout, Staging
+from slipstream.storage.staging import Buffer, Layout
 
 _SUFFIX = {"slip": ".slip", "lz4": ".lz4", "pt": ""}
 _MANTISSA_BITS = {"int8": 3, "bf16": 7}  # with sign and exponent about 8 and 16 bits, before they are compressed
@@ -40,7 +40,7 @@ class _Snapshot:
     step: int | None
 
 
-class AsyncCheckpointSaver:
+class AsyncCheckpointSaver(SnapshotSaver):
     """Saves checkpoints beside the training. `save_async` returns once the state is copied; a thread compresses and
     writes it.
 
@@ -92,29 +92,16 @@ class AsyncCheckpointSaver:
             raise ValueError(f"moments={moments!r} is unknown: use None (exact), 'bf16' or 'int8'")
         if not 0 <= compression_level <= 16:
             raise ValueError(f"compression_level={compression_level} must be from 0 (none) to 16")
-        self.max_queue_size, self.queue_policy, self.verbose = max_queue_size, queue_policy, verbose
+        super().__init__("checkpoint saver", CheckpointError, max_queue_size, queue_policy, verbose, fs)
         self.compression_level, self.full_every, self.moments = compression_level, full_every, moments
         self.retention = Retention(keep_last, keep_every, best_metric, best_mode, links)
-        self._fs = fs or FileSystem()
         self._writer = CheckpointWriter(threads, SAVER_NICE, self._fs)
-        self._staging = Staging()
         self._stop = StopFlag()
         self._base: Base | None = None
         self._since_full = 0
         self._known: dict[Path, Entry] = {}
         self._folders: set[str] = set()
-        counts = ("saved", "full", "differences", "bytes_in", "bytes_out", "packed_in", "packed_out")
-        self._counts = dict.fromkeys(counts, 0)
-        self._blocking_ms: deque[float] = deque(maxlen=1000)
-        self._worker = BackgroundWorker(
-            "checkpoint saver",
-            max_queue_size=max_queue_size,
-            queue_policy=queue_policy,
-            nice=SAVER_NICE,
-            error=CheckpointError,
-            on_exit=self.shutdown,
-            log=self._log,
-        )
+        self._counts |= {"full": 0, "differences": 0}
 
     def save_async(
         self,
@@ -148,36 +135,16 @@ class AsyncCheckpointSaver:
         tree, leaves = flatten(checkpoint, error=CheckpointError)
         buffer = self._staging.snapshot(leaves)
         snapshot = _Snapshot(tree, buffer, target, form, {k: float(v) for k, v in (metrics or {}).items()}, step)
-        self._worker.submit(self._write, snapshot, label=str(target), done=functools.partial(self._release, buffer))
-        self._blocking_ms.append(1e3 * (time.perf_counter() - start))
+        self._queue(start, target, buffer, self._write, snapshot)
         return target
-
-    def get_stats(self) -> dict[str, Any]:
-        """Return what was saved and what it cost. Times in milliseconds, over the last 1,000 saves.
-
-        `bytes_in` and `bytes_out` count all files; `packed_*` and `compression_ratio` those that were compressed.
-        """
-        out = self._counts["packed_out"]
-        return {
-            "total_saved": self._counts["saved"],
-            **self._counts,
-            "dropped": self._worker.dropped,
-            "failed": self._worker.failed,
-            "compression_ratio": self._counts["packed_in"] / out if out else 1.0,
-            "queue_size": len(self._worker),
-            **save_timings(self._blocking_ms, self._worker.durations_ms),
-        }
-
-    def wait(self, timeout: float | None = None) -> None:
-        """Wait until everything queued is on the disk; raise the errors of saves that failed."""
-        self._worker.wait(timeout)
 
     def shutdown(self, timeout: float | None = 60) -> None:
         """Finish the queue and end the threads; raise errors that were not raised before. May be called twice."""
         self._stop.restore()
-        if self._worker.close(timeout):  # a forked child owns neither the thread nor the files
-            self._writer.close()
-            self._worker.raise_errors()
+        super().shutdown(timeout)
+
+    def _release_all(self) -> None:
+        self._writer.close()
 
     @property
     def stop_requested(self) -> bool:
@@ -193,15 +160,9 @@ class AsyncCheckpointSaver:
         """
         self._stop.install(on_stop)
 
-    def __enter__(self) -> AsyncCheckpointSaver:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        close_after(self.shutdown, CheckpointError, error)
-
     def _release(self, buffer: Buffer) -> None:
         if self._base is None or buffer is not self._base.buffer:
-            self._staging.release(buffer)
+            super()._release(buffer)
 
     def _write(self, snapshot: _Snapshot) -> None:
         path, layout, host = snapshot.path, snapshot.buffer.layout, snapshot.buffer.fetch()
@@ -213,13 +174,9 @@ class AsyncCheckpointSaver:
             written = write_lz4(path, _state_of(snapshot.tree, layout, host), self.compression_level, self._fs)
         else:
             written = write_pt(path, _state_of(snapshot.tree, layout, host), self._fs)
-        self._counts["saved"] += 1
-        for kind in ("bytes", "packed") if snapshot.form != "pt" else ("bytes",):
-            self._counts[f"{kind}_in"] += layout.nbytes
-            self._counts[f"{kind}_out"] += written
+        self._count(path, layout.nbytes, written, packed=snapshot.form != "pt")
         step = snapshot.step if snapshot.step is not None else number_of(path) or 0
         self._known[path] = Entry(path, step, identity, base, snapshot.metrics)
-        self._log(f"{path}: {layout.nbytes / 1e6:.1f} MB as {written / 1e6:.1f} MB")
         removed = self.retention.apply(path, self._known, self._fs)
         if self._base is not None and self._base.path in removed:
             self._forget_base()
@@ -269,10 +226,6 @@ class AsyncCheckpointSaver:
             aside = path.with_name(aside_name(header[2]))
             if not aside.exists():
                 self._fs.link(path, aside)
-
-    def _log(self, text: str) -> None:
-        if self.verbose:
-            print(f"[checkpoint] {text}", flush=True)
 
 
 def _state_of(tree: Any, layout: Layout, host: np.ndarray) -> Any:

@@ -8,7 +8,7 @@ import re
 import threading
 import time
 import warnings
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ import torch
 from slipstream.rollouts.columns import effort
 from slipstream.rollouts.reader import BROKEN, RolloutFile, SliceSampler
 from slipstream.rollouts.writer import Batch, RolloutWriter, leading_dimensions, split
-from slipstream.storage.background import SAVER_NICE, BackgroundWorker, close_after, save_timings
+from slipstream.storage.background import SAVER_NICE, BackgroundWorker
 from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.files import FileSystem, WriterLock, prepare_folder
+from slipstream.storage.saver import SnapshotSaver
 from slipstream.storage.serializer import flatten
-from slipstream.storage.staging import Staging
 
 OPEN_FILES = 256  # maps kept for the next read; each holds a file handle
 _NAME = re.compile(r"rollout_(\d{6,18})\.slip")
@@ -34,7 +34,7 @@ class RolloutError(SaveError):
     """A rollout could not be saved. The message says what to do; the cause is chained."""
 
 
-class RolloutStorage:
+class RolloutStorage(SnapshotSaver):
     """Saves batches in the background and reads them back, completely or in part.
 
         with RolloutStorage("runs/NAME/rollouts") as storage:
@@ -84,18 +84,13 @@ class RolloutStorage:
         effort(compression_level)  # raises if it is out of range
         if not callable(on_broken) and on_broken not in ("raise", "skip"):
             raise ValueError(f"on_broken is {on_broken!r}: use 'raise', 'skip' or a function (path, error)")
+        super().__init__("rollout storage", RolloutError, max_queue_size, queue_policy, verbose, fs)
         self.save_dir = Path(save_dir)
-        self.compression_level, self.asynchronous, self.verbose = compression_level, asynchronous, verbose
+        self.compression_level, self.asynchronous = compression_level, asynchronous
         self._on_broken = on_broken
-        self._fs = fs or FileSystem()
-        self._queue: dict[str, Any] = {"max_queue_size": max_queue_size, "queue_policy": queue_policy}
-        self._saver: BackgroundWorker | None = None  # readers start no thread and take no lock
         self._encoder = BackgroundWorker("rollout encoder", threads=threads, nice=SAVER_NICE, error=RolloutError)
         self._writer = RolloutWriter(compression_level, self._encoder, self._fs)
-        self._staging = Staging()
-        self._lock = WriterLock(self.save_dir)
-        self._counts = dict.fromkeys(("saved", "bytes_in", "bytes_out"), 0)
-        self._blocking_ms: deque[float] = deque(maxlen=1000)
+        self._lock: WriterLock | None = None  # readers take none, and start no thread
         self._files: OrderedDict[Path, RolloutFile] = OrderedDict()
         self._files_lock = threading.Lock()
         self._closed = False
@@ -119,54 +114,32 @@ class RolloutStorage:
         """
         start = time.perf_counter()
         path = self.path_of(iteration)
-        saver = self._start_writing()
-        saver.make_room()
+        self._worker.check()
+        self._lock_folder()
+        self._worker.make_room()
         tree, leaves, keys = split(data)
         lead = leading_dimensions(data, keys, leaves, batch_dims)
         notes, _ = flatten(dict(note or {}))
         buffer = self._staging.snapshot(leaves)
         batch = Batch(operator.index(iteration), tree, keys, lead, notes, buffer)
-        saver.submit(self._write, path, batch, label=str(path), done=lambda: self._staging.release(buffer))
-        self._blocking_ms.append(1e3 * (time.perf_counter() - start))
+        self._queue(start, path, buffer, self._write, path, batch)
         if not self.asynchronous:
-            saver.wait()
+            self.wait()
         return path
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Wait until everything saved is on the disk; raise the errors of saves that failed."""
-        if self._saver is not None:
-            self._saver.wait(timeout)
-
-    def close(self, timeout: float | None = 60) -> None:
+    def shutdown(self, timeout: float | None = 60) -> None:
         """Finish the queue and release everything; raise errors that were not raised before. May be called twice."""
         self._closed = True
         with self._files_lock:
             self._files.clear()
-        if self._saver is not None and self._saver.close(timeout):
-            self._encoder.close()
+        super().shutdown(timeout)
+
+    close = shutdown
+
+    def _release_all(self) -> None:
+        self._encoder.close()
+        if self._lock is not None:
             self._lock.release()
-            self._saver.raise_errors()
-
-    shutdown = close
-
-    def __enter__(self) -> RolloutStorage:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        close_after(self.close, RolloutError, error)
-
-    def get_stats(self) -> dict[str, Any]:
-        """Return counts, sizes and times of the saves: in milliseconds, over the last 1,000."""
-        out, saver = self._counts["bytes_out"], self._saver
-        return {
-            "total_saved": self._counts["saved"],
-            **self._counts,
-            "dropped": 0 if saver is None else saver.dropped,
-            "failed": 0 if saver is None else saver.failed,
-            "compression_ratio": self._counts["bytes_in"] / out if out else 1.0,
-            "queue_size": 0 if saver is None else len(saver),
-            **save_timings(self._blocking_ms, () if saver is None else saver.durations_ms),
-        }
 
     # --- reading
 
@@ -217,8 +190,7 @@ class RolloutStorage:
     def file(self, iteration: int) -> RolloutFile:
         """Open the file of an iteration: its keys, shapes and sizes, and `read` and `read_slice`."""
         path = self.path_of(iteration)
-        if self._saver is not None:
-            self._saver.wait() if str(path) in self._saver.pending() else self._saver.raise_errors()
+        self._worker.wait() if str(path) in self._worker.pending() else self._worker.raise_errors()
         return self._open(path)
 
     def load(self, iteration: int, device: torch.device | str | None = None, keys: Iterable[Any] | None = None) -> Any:
@@ -298,28 +270,19 @@ class RolloutStorage:
             return False
         return True
 
-    def _start_writing(self) -> BackgroundWorker:
-        """At the first save make the folder, lock it, remove files of killed processes, and start the worker."""
-        if self._saver is None:
-            if self._closed:
-                raise RolloutError("this rollout storage is shut down: make a new one")
+    def _lock_folder(self) -> None:
+        """At the first save make the folder, remove files of killed processes, and lock it."""
+        if self._lock is None:
             prepare_folder(self.save_dir)
+            lock = WriterLock(self.save_dir)
             try:
-                self._lock.take()
+                lock.take()
             except BlockingIOError as error:
                 raise RolloutError(str(error)) from error
-            self._saver = BackgroundWorker(
-                "rollout storage", nice=SAVER_NICE, error=RolloutError, on_exit=self.close, log=self._log, **self._queue
-            )
-        self._saver.check()
-        return self._saver
+            self._lock = lock
 
     def _write(self, path: Path, batch: Batch) -> None:
-        written, nbytes = self._writer.write(path, batch), batch.buffer.layout.nbytes
-        self._counts["saved"] += 1
-        self._counts["bytes_in"] += nbytes
-        self._counts["bytes_out"] += written
-        self._log(f"{path}: {nbytes / 1e6:.1f} MB as {written / 1e6:.1f} MB")
+        self._count(path, batch.buffer.layout.nbytes, self._writer.write(path, batch))
 
     def _open(self, path: Path) -> RolloutFile:
         """Open the file, or return the open one if it is still the same."""
@@ -339,10 +302,6 @@ class RolloutStorage:
                 while len(self._files) > OPEN_FILES:
                     self._files.popitem(last=False)
         return kept
-
-    def _log(self, text: str) -> None:
-        if self.verbose:
-            print(f"[rollout] {text}", flush=True)
 
 
 def rollout_files(folder: str | Path) -> list[Path]:

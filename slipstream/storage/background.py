@@ -77,8 +77,6 @@ class BackgroundWorker:
         self._threads: list[threading.Thread] = []
         self._reset()
         _live.add(self)
-        if on_exit is not None:
-            atexit.register(self._exit)
 
     def submit(
         self, function: Callable[..., Any], *args: Any, label: str = "", done: Callable[[], Any] | None = None
@@ -217,6 +215,8 @@ class BackgroundWorker:
                     thread.start()
                 except RuntimeError:  # the interpreter is about to end
                     break
+                if not self._threads and self._on_exit is not None:
+                    atexit.register(self._exit)
                 self._threads.append(thread)
             self._ready.notify()
         if not self._threads:
@@ -324,14 +324,3 @@ def close_after(close: Callable[[], Any], failure: type[SaveError], error: BaseE
         if error is None:
             raise
         error.add_note(f"and: {failed}")
-
-
-def save_timings(blocking_ms: Iterable[float], background_ms: Iterable[float]) -> dict[str, float]:
-    """Median and 99th percentile of what saves cost, for `get_stats`."""
-    import numpy as np
-
-    stats = {}
-    for name, times in (("blocking", list(blocking_ms)), ("background", list(background_ms))):
-        stats[f"{name}_ms_median"] = float(np.median(times)) if times else 0.0
-        stats[f"{name}_ms_p99"] = float(np.percentile(times, 99)) if times else 0.0
-    return stats

@@ -71,7 +71,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost_or_left(tmp_path, fault):
         storage._fs.__class__ = FullDisk
         storage._fs.__init__(*((1 << 60, fault) if isinstance(fault, str) else (fault,)))
         storage.save(world(first=5), 0)
-        assert storage._saver.wait_for_error(30)
+        assert storage._worker.wait_for_error(30)
         with pytest.raises(RolloutError, match=r"failed at .*rollout_000000.slip: OSError: .*No space left") as told:
             storage.save(world(), 1)
         assert isinstance(told.value.__cause__, OSError)
@@ -107,7 +107,7 @@ def test_a_full_queue_does_as_it_was_told(tmp_path, policy):
 
     with RolloutStorage(tmp_path, threads=1, max_queue_size=2, queue_policy=policy, fs=Slow()) as storage:
         storage.save(world(), 0)
-        while storage._saver.pending() and not storage._saver._running:
+        while storage._worker.pending() and not storage._worker._running:
             pass
         storage.save(world(), 1)
         storage.save(world(), 2)
