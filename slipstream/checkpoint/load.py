@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import pickle
-import pickletools
 import re
 import warnings
 import zipfile
@@ -23,6 +23,7 @@ from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.checkpoint.file import CheckpointFile
 from slipstream.storage.container import MAGIC
 from slipstream.storage.files import AtomicFile, FileSystem, atomic_file
+from slipstream.storage.pickle_check import check_old_torch_file, check_pickle
 from slipstream.storage.reader import Reader
 from slipstream.storage.serializer import flatten, select, unflatten
 
@@ -30,7 +31,6 @@ FORMS = (".slip", ".lz4", "")
 _NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d{1,18})(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _BLOCK = 1 << 20
-_MAX_LONG_INTEGERS = 16_384  # in a pickle
 _MAX_VALUES = 10_000_000  # in a state that torch loaded
 
 
@@ -227,11 +227,12 @@ def read_torch(path: Path, map_location: Any = "cpu", max_bytes: int | None = No
     if magic == _LZ4_MAGIC:
         source = reader.lz4(path)
         magic = bytes(source.getbuffer()[:4])
-    zipped = magic[:2] == b"PK"
-    if magic and not (zipped or magic[0] == 0x80):  # 0x80 begins the torch files of old
+    if magic[:2] == b"PK":
+        held = _claim_archive(source, reader)
+    elif not magic or magic[0] == 0x80:  # 0x80 begins the torch files of old
+        held = _claim_old_form(source, reader)
+    else:
         reader.fail("is not a checkpoint, neither ours nor torch's")
-    if zipped:
-        _claim_archive(source, reader)
     try:
         with torch.serialization.safe_globals(_numpy_globals()):
             state = torch.load(source, map_location=map_location, weights_only=True)
@@ -252,7 +253,7 @@ def read_torch(path: Path, map_location: Any = "cpu", max_bytes: int | None = No
         OverflowError,
     ) as error:
         raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
-    _check_loaded(state, reader)
+    _check_loaded(state, held, reader)
     return state
 
 
@@ -271,32 +272,33 @@ def check_torch(path: Path) -> None:
         raise CorruptCheckpointError(f"{path}: the checksum of {broken!r} is wrong")
 
 
-def _claim_archive(source: Path | io.BytesIO, reader: Reader) -> None:
-    """Count what the entries of a torch file take once they are decompressed."""
+def _claim_archive(source: Path | io.BytesIO, reader: Reader) -> int:
+    """Count what the entries of a torch file take once they are decompressed; return it."""
     try:
         with reader.parsing("the torch file"), zipfile.ZipFile(source) as archive:
             entries = archive.infolist()
-            reader.claim(sum(entry.file_size for entry in entries), "the archive")
+            held = reader.claim(sum(entry.file_size for entry in entries), "the archive")
             for entry in entries:
-                if entry.filename.endswith("data.pkl") and entry.file_size > 8 * _MAX_LONG_INTEGERS:
-                    _check_integers(archive.read(entry), reader)
+                if entry.filename.endswith("data.pkl"):
+                    check_pickle(archive.read(entry), reader)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise CorruptCheckpointError(f"{reader.name}: not a readable torch file: {_first_line(error)}") from error
     if isinstance(source, io.BytesIO):
         source.seek(0)
+    return held
 
 
-def _check_integers(pickled: bytes, reader: Reader) -> None:
-    """Refuse very many large integers: as keys they can be chosen so that a dict takes hours to build."""
-    if pickled.count(pickle.LONG1) > _MAX_LONG_INTEGERS:
-        with reader.parsing("the pickle"):
-            long = sum(1 for opcode, _, _ in pickletools.genops(pickled) if opcode.name in ("LONG1", "LONG4", "LONG"))
-        reader.count(long, _MAX_LONG_INTEGERS, "integers of more than 32 bits")
+def _claim_old_form(source: Path | io.BytesIO, reader: Reader) -> int:
+    """Count what a torch file of the old form takes; return the bytes that it can hold."""
+    with open(source, "rb") if isinstance(source, Path) else contextlib.nullcontext(source) as file:
+        check_old_torch_file(file, reader)
+        return reader.used + file.seek(0, io.SEEK_END)
 
 
-def _check_loaded(state: Any, reader: Reader) -> None:
-    """Bound what torch loaded: the number of values (a list may contain itself) and what strides of 0 repeat."""
-    pending, values = [state], 0
+def _check_loaded(state: Any, held: int, reader: Reader) -> None:
+    """Bound what torch loaded: the number of values (a list may contain itself), what strides of 0 repeat, and tensors
+    that torch made larger than the `held` bytes of the file."""
+    pending, values, storages = [state], 0, {}
     while pending:
         node = pending.pop()
         if isinstance(node, dict):
@@ -304,12 +306,15 @@ def _check_loaded(state: Any, reader: Reader) -> None:
         elif isinstance(node, (list, tuple, set, frozenset)):
             pending.extend(node)
         elif isinstance(node, torch.Tensor) and node.layout is torch.strided and node.device.type != "meta":
-            shown = node.numel() * node.element_size()
-            if shown > node.untyped_storage().nbytes():
-                reader.claim(shown - node.untyped_storage().nbytes(), "a tensor that repeats its numbers")
+            storage, shown = node.untyped_storage(), node.numel() * node.element_size()
+            storages[storage.data_ptr()] = storage.nbytes()
+            if shown > storage.nbytes():
+                reader.claim(shown - storage.nbytes(), "a tensor that repeats its numbers")
         values += 1
         if values + len(pending) > _MAX_VALUES:
             reader.fail(f"it holds more than {_MAX_VALUES} values, or contains itself")
+    if sum(storages.values()) > held:
+        reader.fail("a tensor is larger than the numbers that the file holds for it")
 
 
 def _first_line(error: BaseException) -> str:
@@ -319,10 +324,36 @@ def _first_line(error: BaseException) -> str:
 
 
 def _numpy_globals() -> list[Any]:
-    """What a pickled array of plain numbers names; making one runs no code of the file."""
+    """What a pickled array of plain numbers names; making one runs no code of the file, and takes no memory of a size
+    that the file chooses."""
     try:
         from numpy._core import multiarray
     except ImportError:  # NumPy 1
         from numpy.core import multiarray  # type: ignore[no-redef]
     dtypes = {type(np.dtype(code)) for code in "?bBhHiIlLqQefdFDSUMm"}
-    return [bytes, multiarray._reconstruct, multiarray.scalar, np.ndarray, np.dtype, *dtypes]
+    # torch may set the state of an np.ndarray, but no file can name it so and make one of any size: names end at \n
+    own = [(_no_bytes, "builtins.bytes"), (_ArrayType, "numpy.ndarray"), (np.ndarray, "numpy.ndarray\n")]
+    core = [(_empty_array, f"numpy.{name}.multiarray._reconstruct") for name in ("_core", "core")]
+    return [multiarray.scalar, np.dtype, *dtypes, *own, *core]
+
+
+class _ArrayType:
+    """Stands for np.ndarray in a pickle."""
+
+    def __new__(cls, *_: Any) -> Any:
+        """Refuse to make one."""
+        raise ValueError("an array that is not made as NumPy makes it")
+
+
+def _no_bytes(*size: Any) -> bytes:
+    """`bytes` as a pickle of empty bytes calls it."""
+    if size:
+        raise ValueError("bytes of a size that the file chooses")
+    return b""
+
+
+def _empty_array(kind: Any, shape: Any, code: Any) -> np.ndarray:
+    """`_reconstruct` as a pickled array calls it: its shape and numbers are set afterwards."""
+    if kind is not _ArrayType or shape != (0,):
+        raise ValueError("an array that is not made as NumPy makes it")
+    return np.empty(0, np.int8)

@@ -35,6 +35,9 @@ ALIASES = {
     "max_frame_num": "total_frames",
     "checkpoint_dir": "root",
 }
+MAX_YAML_BYTES = 1 << 17  # of a configuration file: the reader is slow, and ours have 10 kB
+MAX_YAML_VALUES = 10_000  # with every alias counted as often as it is used
+MAX_YAML_DEPTH = 40
 NEEDS_VALUE = frozenset((
     *("task", "algo", "preset", "config", "checkpoint", "compare", "resume", "init", "root", "name", "out", "red", "blue"),
     *("env.opponent", "to", "apply", "seconds", "only", "sizes", "forms"),
@@ -157,19 +160,62 @@ def parse_value(text: str) -> Any:
         text = re.sub(r":(?=[^:,{}\[\]]*[,}]|[\[{])", ": ", text.replace("\\:", "\0")).replace("\0", ":")
     try:
         return yaml.load(text, Loader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ValueError("not YAML") from error
+
+
+def read_yaml(path: Path) -> Any:
+    """Return the contents of a YAML file of bounded size, depth and number of values."""
+    root = _compose(path)
+    if root is None:
+        return None
+    try:
+        return Loader("").construct_document(root)
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"{path}{_line_of(error)}: this is not YAML of plain values") from None
+
+
+def _compose(path: Path) -> yaml.Node | None:
+    """Return the node tree of a YAML file, after its bounds were checked."""
+    text = _text_of(path, "config=")
+    try:
+        root = yaml.compose(text, Loader)
+        _count_values(root, {}, 0)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}{_line_of(error)}: this is not YAML") from None
+    except (RecursionError, OverflowError):
+        limits = f"{MAX_YAML_VALUES} values and {MAX_YAML_DEPTH} levels"
+        raise ConfigError(f"{path} is too large for a configuration: it has more than {limits}") from None
+    return root
+
+
+def _count_values(node: Any, known: dict[int, int], depth: int) -> int:
+    """Return how many values a node stands for, every alias counted. Raises OverflowError past the bounds."""
+    if depth > MAX_YAML_DEPTH:
+        raise OverflowError
+    if id(node) not in known:
+        known[id(node)] = MAX_YAML_VALUES + 1  # an alias to a node around it would never end
+        children = node.value if isinstance(node, yaml.CollectionNode) else []
+        flat = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
+        known[id(node)] = 1 + sum(_count_values(child, known, depth + 1) for child in flat)
+    if known[id(node)] > MAX_YAML_VALUES:
+        raise OverflowError
+    return known[id(node)]
+
+
+def _line_of(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f", line {mark.line + 1}" if mark else ""
 
 
 def yaml_words(path: Path) -> list[Word]:
     """Return the settings of a YAML file, or of a run folder, as words. Errors name the line, never what the file
     holds."""
-    path = path / "config.yaml" if path.is_dir() else path
-    try:
-        root = yaml.compose(_text_of(path, "config="), Loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise ConfigError(f"{path}{f', line {mark.line + 1}' if mark else ''}: this is not YAML") from None
+    if path.is_dir():
+        path = path / "config.yaml"
+        if not path.is_file():
+            raise ConfigError(f"config={path.parent} is not a run folder: config.yaml is missing")
+    root = _compose(path)
     if root is not None and not isinstance(root, yaml.MappingNode):
         raise ConfigError(f"{path} has no settings: write key: value on each line")
     construct = Loader("").construct_object
@@ -182,8 +228,11 @@ def yaml_words(path: Path) -> list[Word]:
                     raise ConfigError(f"{source}: a key must be a name")
                 yield from walk(value, f"{key}.{name.value}" if key else name.value)
             return
-        value = construct(node, deep=True)
-        text = "null" if value is None else node.value if isinstance(node, yaml.ScalarNode) else json.dumps(value)
+        try:
+            value = construct(node, deep=True)
+            text = "null" if value is None else node.value if isinstance(node, yaml.ScalarNode) else json.dumps(value)
+        except (yaml.YAMLError, ValueError, TypeError):
+            raise ConfigError(f"{source}: this is not a plain value") from None
         text = f"'{text}'" if _is_quoted(text) else text
         yield Word(f"{'algo' if key == 'algo.name' else _renamed(key)}={text}", source)
 
@@ -199,7 +248,11 @@ def _lines_of(file: str) -> list[Word]:
 
 def _text_of(path: Path, how: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with open(path, "rb") as file:
+            data = file.read(MAX_YAML_BYTES + 1)
+        if len(data) > MAX_YAML_BYTES:
+            raise ConfigError(f"{how}{path}: {MAX_YAML_BYTES // 1024} kB are the most for a configuration")
+        return data.decode("utf-8")
     except OSError as error:
         raise ConfigError(f"{how}{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError:

@@ -102,6 +102,9 @@ class FrameRing:
             tensor.copy_(saved)
         if not 0 <= int(self.head) <= int(self.tail) <= int(self.head) + self._places or not 0 < time < 2**62:
             raise ValueError(f"the saved ring has steps {int(self.head)} to {int(self.tail)}: it is damaged")
+        for values in (self._largest, *([] if self._priority is None else [self._priority])):
+            if not bool(((values >= 0) & (values < torch.inf)).all()):  # NaN too: a draw by it would end a CUDA process
+                raise ValueError("the saved ring has a priority that is negative, NaN or infinite: it is damaged")
         self.time = time
         self._count.request(self.tail - self.head)
 

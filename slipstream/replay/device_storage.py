@@ -107,9 +107,14 @@ class DeviceStorage:
         ring.write(Frames(kept, last, valid, ends & DONE != 0, ends & TERMINATED != 0), self._alpha)
         self.ring, self._schema = ring, schema
 
-    def _new_ring(self, kept: Mapping[Key, Tensor], number: int) -> FrameRing:
+    def _new_ring(self, kept: Mapping[Key, Tensor], number: int, saved: int | None = None) -> FrameRing:
+        """Make a ring for [number, ...] frames; `saved` is the number of slots it must have."""
         prioritized = isinstance(self.sampler, PrioritizedSampler)
         slots = FrameRing.slots_for(kept, number, self.capacity, self.capacity_bytes, prioritized)
+        if saved is not None and saved != slots:
+            raise ValueError(
+                f"the saved ring is {[saved, number]}, this one {[slots, number]}: give it the same capacity, keys and sampler"
+            )
         return FrameRing(kept, number, slots, self.place, prioritized)
 
     @property
@@ -258,7 +263,11 @@ class DeviceStorage:
                     reader.fail("the ring has no frames")
                 number = valid.shape[1]
                 rows = {k: torch.empty(number, 0, *s.shape, dtype=s.torch_dtype) for k, s in schema.specs.items()}
-                ring = self._new_ring(rows, number)
+                with reader.parsing("the ring"):  # before memory is taken: as much as the state itself has
+                    for key, spec in schema.specs.items():
+                        if state["ring/" + "/".join(key)].shape != (len(valid), number, *spec.shape):
+                            reader.fail(f"the frames of {show(key)} have another shape than its steps")
+                ring = self._new_ring(rows, number, len(valid))
                 ring.fill(state, time)
             rng = state["rng"].cpu()
             if rng.numel() == self._rng.get_state().numel() or rng.numel() not in _STATE_BYTES:

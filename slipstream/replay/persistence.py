@@ -275,6 +275,7 @@ def restore_state(memory: Memory, sampler: Sampler, state: Any, reader: Reader) 
         with reader.parsing("the state"):
             index.evict(reader.integer(state["head"], "the oldest piece", index.head, index.tail))
             memory.complete.restore(state["complete"], index, reader)
+            reader.claim(40 * reader.integer(state["sampler"].get("size", 0), "the size of the tree"), "the priorities")
         try:
             sampler.load_state_dict(state["sampler"], index.head_step, index.tail_step)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:

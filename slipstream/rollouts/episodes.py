@@ -13,6 +13,8 @@ from slipstream.rollouts.reader import BROKEN, RolloutFile, find_keys
 from slipstream.rollouts.storage import RolloutStorage
 from slipstream.rollouts.writer import Key
 
+_PIECE_BYTES = 400  # memory of an episode of one piece
+
 
 @dataclass
 class Piece:
@@ -61,6 +63,10 @@ def find_episodes(
             chosen = np.arange(file.envs) if envs is None else np.atleast_1d(np.arange(file.envs)[envs])
             continues = _continues(before, file, chosen)
             ends = _flags(file, chosen)
+            pieces = len(chosen) + sum(
+                int(np.count_nonzero(x)) for x in (ends["terminated"], ends["truncated"], ~ends["valid"])
+            )
+            file.claim(_PIECE_BYTES * pieces)
         except BROKEN as error:
             storage.handle_broken(iteration, error)
             continue

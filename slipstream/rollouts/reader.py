@@ -114,7 +114,7 @@ class RolloutFile:
     def read(self, keys: Iterable[Any] | None = None, device: torch.device | str | None = None) -> Any:
         """Return the batch as it was saved; `keys` leaves out all other tensors."""
         picked = find_keys(self.keys, keys)
-        self._claim(sum(self.columns[i].nbytes for i in picked))
+        self.claim(sum(self.columns[i].nbytes for i in picked))
         frames = {i: self._all(i) for i in sorted(picked) if self.columns[i].follows is None}
         for i in sorted(picked - set(frames)):
             frames[i] = self._following(i, frames.get(self.columns[i].follows))  # type: ignore[arg-type]
@@ -144,7 +144,7 @@ class RolloutFile:
     def read_column(self, i: int) -> Any:
         """Return the tensor or array of column i."""
         column = self.columns[i]
-        self._claim(column.nbytes)
+        self.claim(column.nbytes)
         frames = self._all(i) if column.follows is None else self._following(i, None)
         return self.tensor(i, frames, column.shape)
 
@@ -167,7 +167,7 @@ class RolloutFile:
         """Return frames (env x steps + step) of column i, uint8 [n, frame_bytes]; only the groups they are in are
         decoded."""
         column = self.columns[i]
-        self._claim(len(frames) * column.geometry.frame_bytes)
+        self.claim(len(frames) * column.geometry.frame_bytes)
         if column.follows is None:
             with self._naming(i):
                 return self._reader(i).take(frames)
@@ -208,13 +208,16 @@ class RolloutFile:
         out[self._rank(i)[0]] = self._all(i)
         return out
 
-    def _claim(self, nbytes: int) -> None:
+    def claim(self, nbytes: int) -> None:
+        """Check that so much memory for one result is within the budget."""
         if nbytes > _SMALL:  # per call: the caller owns what it returns
             Reader(self.path).claim(nbytes)
 
     def _reader(self, i: int) -> ColumnReader:
         if i not in self._readers:
-            self._readers[i] = ColumnReader(self.columns[i].geometry, self.container, self.columns[i].first)
+            geometry = self.columns[i].geometry
+            self.claim(4 * geometry.group * geometry.row_bytes)  # to open one group
+            self._readers[i] = ColumnReader(geometry, self.container, self.columns[i].first)
         return self._readers[i]
 
     def _rank(self, i: int) -> tuple[np.ndarray, np.ndarray]:
@@ -329,6 +332,7 @@ class SliceSampler:
         first, length, number = self._first, self.length, len(runs)
         chosen = np.searchsorted(self._ends, runs, side="right")
         at = runs - (self._ends - self._runs)[chosen]
+        first.claim(number * length * sum(first.columns[i].geometry.frame_bytes for i in self._picked))
         out = {i: np.empty((number * length, first.columns[i].geometry.frame_bytes), np.uint8) for i in self._picked}
         for which in np.unique(chosen).tolist():
             try:

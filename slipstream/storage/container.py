@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.storage.errors import DamagedFileError
-from slipstream.storage.reader import Reader
+from slipstream.storage.reader import Reader, open_regular
 
 MAGIC = b"\x89SLIP2\r\n"
 VERSION = 2
@@ -131,7 +131,7 @@ class Container:
             DamagedFileError: (or the reader's own error) if the file is cut short, damaged or of another kind.
         """
         reader = reader or Reader(path)
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        fd = open_regular(path)
         try:
             size = os.fstat(fd).st_size
             if size < HEADER.size:

@@ -6,9 +6,11 @@ Files are not trusted. A reader makes one `Reader` per load and asks it before i
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
+import stat
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -124,6 +126,11 @@ class Reader:
             self.fail(f"{what} is {name!r}, which is not a dtype of plain numbers")
         return dtype
 
+    def read(self, path: str | Path) -> bytes:
+        """Return a file's bytes; they are claimed first. A pipe or a device is refused, since it might never end."""
+        with os.fdopen(open_regular(path), "rb") as file:
+            return file.read(self.claim(os.fstat(file.fileno()).st_size, "the file"))
+
     def json(self, data: Any, what: str = "the index") -> Any:
         """Parse JSON of bounded size and number of values; its memory is claimed first. Python bounds the depth."""
         text = bytes(data)
@@ -184,6 +191,16 @@ class Reader:
             raise self.error(str(error)) from error
         except _WRONG as error:
             raise self.error(f"{self.name}: {what} is malformed ({type(error).__name__})") from error
+
+
+def open_regular(path: str | Path) -> int:
+    """Open a regular file for reading; return its descriptor. Anything else, such as a pipe that would block, is an
+    OSError."""
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    return fd
 
 
 def default_max_bytes() -> int:

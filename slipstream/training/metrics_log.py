@@ -15,7 +15,9 @@ from types import TracebackType
 from typing import Any
 
 from slipstream.config.schema import WANDB_MODES
+from slipstream.storage.errors import DamagedFileError
 from slipstream.storage.files import write_file
+from slipstream.storage.reader import Reader
 from slipstream.training.run_folder import RunFolder
 
 OWN_KEYS = (
@@ -112,19 +114,21 @@ def read_metrics(path: str | PathLike[str]) -> list[dict[str, Any]]:
     path = Path(path)
     if path.is_dir():
         path = path / "metrics.jsonl"
-    lines = path.read_bytes().split(b"\n")
+    reader = Reader(path)
+    lines = reader.read(path).split(b"\n")
     while lines and not lines[-1].strip():
         lines.pop()
     rows = []
     for number, line in enumerate(lines, start=1):
         try:
-            rows.append(json.loads(line))
-        except ValueError as error:  # bad JSON or bad UTF-8
+            row = reader.json(line, f"line {number}")
+        except DamagedFileError as error:
             if number == len(lines):
                 break
-            raise ValueError(
-                f"{path}, line {number} is not JSON ({error}): only the last line of a log may be cut short"
-            ) from error
+            raise DamagedFileError(f"{error}: only the last line of a log may be cut short") from error
+        if not isinstance(row, dict):
+            reader.fail(f"line {number} is not an object with the metrics of an iteration")
+        rows.append(row)
     return rows
 
 
@@ -132,7 +136,14 @@ def _drop_rows_after(iteration: int, path: Path) -> list[dict[str, Any]]:
     """Remove the rows after `iteration`; return the others."""
     if not path.exists():
         return []
-    kept = [row for row in read_metrics(path) if row["iteration"] <= iteration]
+    rows, reader = read_metrics(path), Reader(path)
+    for number, row in enumerate(rows, start=1):
+        with reader.parsing(f"line {number}"):
+            reader.integer(row["iteration"], "the iteration")
+            reader.integer(row["frames"], "the number of frames")
+            if type(row["time_s"]) not in (int, float) or not math.isfinite(row["time_s"]):
+                reader.fail(f"the time in line {number} is not a number")
+    kept = [row for row in rows if row["iteration"] <= iteration]
     write_file(path, "".join(json.dumps(row) + "\n" for row in kept).encode())
     return kept
 
@@ -174,6 +185,8 @@ def _start_wandb(module: Any, run: RunFolder, mode: str, settings: dict[str, Any
         write_file(id_path, json.dumps({"id": uuid.uuid4().hex}).encode())
     defaults = {"project": "slipstream", "name": run.path.name, "config": run.config()}
     given = {key: value for key, value in settings.items() if value is not None}
-    run_id = given.pop("run_id", None) or json.loads(id_path.read_text())["id"]
+    reader = Reader(id_path)
+    with reader.parsing("the id of the W&B run"):
+        run_id = given.pop("run_id", None) or reader.text(reader.json(reader.read(id_path))["id"], "the id", 128)
     identity = {"id": run_id, "resume": "allow", "dir": str(run.path), "mode": mode}
     return module.init(**(defaults | given | identity))

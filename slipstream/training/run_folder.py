@@ -25,6 +25,7 @@ from typing import Any
 import yaml
 
 from slipstream.checkpoint.run import find_run
+from slipstream.config.overrides import read_yaml
 from slipstream.storage.files import sync_folder, write_file
 from slipstream.training.provenance import provenance
 
@@ -87,7 +88,7 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         """Return the config that the run was started with."""
-        config = yaml.safe_load((self.path / "config.yaml").read_text(encoding="utf-8"))
+        config = read_yaml(self.path / "config.yaml")
         if not isinstance(config, dict):
             raise ValueError(
                 f"{self.path / 'config.yaml'} must hold a mapping of keys to values, not {type(config).__name__}"

@@ -1,0 +1,118 @@
+"""Checks a pickle before torch reads it with `weights_only=True`, which runs no code but bounds no size.
+
+The opcodes are followed with small stand-ins for the values, so nothing in the pickle is built here.
+"""
+
+from __future__ import annotations
+
+import io
+import pickletools
+from typing import Any
+
+from slipstream.storage.reader import Reader
+
+_MAX_CHOSEN = 16_384  # values whose hash a writer can choose: as keys of one dict, more of them take hours
+_LARGE = 1 << 31
+_MAX_PICKLES = 5  # a torch file of the old form has so many, one after the other
+_INTEGERS = ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4")
+_WORDS = (b"bytearray", b"_codecs")  # functions that can take very much memory or time
+_ENCODINGS = ("latin1", "latin-1", "utf-8", "ascii")
+_CHOSEN, _OTHER, _MARK = object(), object(), object()
+_WIDTH = 16  # bytes of the widest number
+
+
+def check_pickle(data: bytes, reader: Reader) -> None:
+    """Check the pickle of a torch file if it could be expensive; most pickles are passed after a search for a few
+    bytes."""
+    many = max(data.count(b"\x8a"), data.count(b"G")) > _MAX_CHOSEN  # LONG1 and BINFLOAT
+    if many or any(word in data for word in _WORDS):
+        _follow(io.BytesIO(data), reader)
+
+
+def check_old_torch_file(file: Any, reader: Reader) -> None:
+    """Check the pickles of a torch file of the old form; they name the sizes of the tensors, which are claimed."""
+    for _ in range(_MAX_PICKLES):
+        _follow(file, reader)
+    file.seek(0)
+
+
+def _follow(file: Any, reader: Reader) -> None:
+    """Follow one pickle to its end."""
+    stack: list[Any] = []
+    memo: dict[int, Any] = {}
+    seen: set[Any] = set()
+    with reader.parsing("the pickle"):
+        opcodes: Any = pickletools.genops(file)
+        for opcode, argument, _ in opcodes:
+            name = opcode.name
+            if name in _INTEGERS:
+                large = not -_LARGE <= argument < _LARGE
+                reader.count(large, _MAX_CHOSEN, "integers of more than 32 bits")
+                stack.append(argument)
+            elif name in ("BINPUT", "LONG_BINPUT"):
+                memo[argument] = stack[-1]
+            elif name in ("BINGET", "LONG_BINGET"):
+                stack.append(memo[argument])
+            elif name == "GLOBAL" or name in ("BINUNICODE", "SHORT_BINSTRING"):
+                stack.append(argument)
+            elif name == "BINFLOAT":
+                stack.append(_CHOSEN)
+            elif name in ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"):
+                items = _pop_to_mark(stack) if name == "TUPLE" else [stack.pop() for _ in range(int(name[-1]))][::-1]
+                chosen = any(item is _CHOSEN or _is_large(item) for item in items)
+                reader.count(chosen, _MAX_CHOSEN, "tuples of floats or large integers")
+                stack.append(tuple(items))
+            elif name in ("REDUCE", "NEWOBJ"):
+                arguments, function = stack.pop(), stack.pop()
+                _check_call(function, arguments, reader)
+                stack.append(_OTHER)
+            elif name == "BINPERSID":
+                _claim_storage(stack.pop(), seen, reader)
+                stack.append(_OTHER)
+            else:
+                _follow_other(opcode, stack)
+
+
+def _follow_other(opcode: Any, stack: list[Any]) -> None:
+    """Follow an opcode whose values do not matter, by the documented change of the stack."""
+    before = list(opcode.stack_before)
+    if pickletools.markobject in before:
+        _pop_to_mark(stack)
+        before = before[: before.index(pickletools.markobject)]
+    del stack[len(stack) - len(before) :]
+    stack += [_MARK if kind is pickletools.markobject else _OTHER for kind in opcode.stack_after]
+
+
+def _pop_to_mark(stack: list[Any]) -> list[Any]:
+    at = len(stack) - 1 - stack[::-1].index(_MARK)
+    items = stack[at + 1 :]
+    del stack[at:]
+    return items
+
+
+def _is_large(value: Any) -> bool:
+    return type(value) is int and not -_LARGE <= value < _LARGE
+
+
+def _check_call(function: Any, arguments: Any, reader: Reader) -> None:
+    arguments = arguments if isinstance(arguments, tuple) else ()
+    called = function if isinstance(function, str) else ""
+    if called.endswith(" bytearray") and arguments and type(arguments[0]) is int:
+        reader.claim(max(0, arguments[0]), "a bytearray")
+    if called.startswith("_codecs ") and (len(arguments) < 2 or arguments[1] not in _ENCODINGS):
+        reader.fail("it encodes a text in an unusual way")
+
+
+def _claim_storage(identity: Any, seen: set[Any], reader: Reader) -> None:
+    """Claim the memory of a storage: ("storage", type, key, location, number of elements, view)."""
+    if isinstance(identity, tuple) and len(identity) > 4 and identity[2] not in seen:
+        seen.add(identity[2])
+        kind = identity[1] if isinstance(identity[1], str) else ""
+        width = next((w for part, w in _WIDTHS.items() if part in kind), _WIDTH)
+        reader.claim(width * reader.integer(identity[4], "the size of a storage"), "a storage")
+
+
+_WIDTHS = {
+    **{"ComplexDouble": 16, "ComplexFloat": 8, "Double": 8, "BFloat16": 2, "Half": 2, "Float": 4, "Long": 8},
+    **{"Int": 4, "Short": 2, "Char": 1, "Byte": 1, "Bool": 1},
+}

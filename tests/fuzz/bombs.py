@@ -1,0 +1,338 @@
+"""Small files that claim to be large, deep or slow, and what reading them does. Run as a script: one JSON line each.
+
+The budget is 256 MB; the address space is limited to 1.5 GB more than an empty process has, and an alarm ends a case
+that hangs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import resource
+import signal
+import struct
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+os.environ["SLIPSTREAM_MAX_BYTES"] = "256e6"
+
+import lz4.frame
+import numpy as np
+import torch
+
+from slipstream import ReplayBuffer, RolloutStorage, load_checkpoint
+
+SECONDS = 20
+GIANT = 2_000_000_000
+CASES: dict[str, Any] = {}
+
+
+def case(function: Any) -> Any:
+    CASES[function.__name__] = function
+    return function
+
+
+# --- torch files
+
+
+def torch_file(path: Path, pickled: bytes, data: dict[str, bytes] | None = None, deflate: bool = False) -> Path:
+    """A torch archive around a pickle."""
+    kind = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        archive.writestr("a/data.pkl", pickled)
+        archive.writestr("a/byteorder", "little")
+        for key, value in (data or {}).items():
+            archive.writestr(f"a/data/{key}", value)
+        archive.writestr("a/version", "3\n")
+    return path
+
+
+def call(name: str, *arguments: bytes) -> bytes:
+    """The opcodes of a call; `name` is "module function"."""
+    module, function = name.split()
+    return b"c" + f"{module}\n{function}\n".encode() + b"(" + b"".join(arguments) + b"tR"
+
+
+def number(value: int) -> bytes:
+    data = pickle.encode_long(value)
+    return b"\x8a" + bytes([len(data)]) + data
+
+
+def text(value: str) -> bytes:
+    data = value.encode("utf-8", "surrogatepass")
+    return b"X" + struct.pack("<I", len(data)) + data
+
+
+def storage(key: str, size: int, kind: str = "FloatStorage") -> bytes:
+    return b"(" + text("storage") + f"ctorch\n{kind}\n".encode() + text(key) + text("cpu") + number(size) + b"tQ"
+
+
+def tensor(key: str, size: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> bytes:
+    sizes = [b"(" + b"".join(map(number, numbers)) + b"t" for numbers in (shape, stride)]
+    hooks = b"ccollections\nOrderedDict\n)R"
+    return call("torch._utils _rebuild_tensor_v2", storage(key, size), number(0), *sizes, b"\x89", hooks)
+
+
+def state_of(value: bytes) -> bytes:
+    return b"\x80\x02}" + text("x") + value + b"s."
+
+
+@case
+def lz4_frame(folder: Path) -> None:
+    with lz4.frame.open(folder / "a.pt.lz4", "wb") as file:
+        for _ in range(64):
+            file.write(bytes(32 << 20))
+    load_checkpoint(folder / "a.pt.lz4")
+
+
+@case
+def deflated_archive(folder: Path) -> None:
+    torch_file(folder / "a.pt", state_of(tensor("0", 100 << 20, (100 << 20,), (1,))), {"0": bytes(400 << 20)}, True)
+    load_checkpoint(folder / "a.pt")
+
+
+@case
+def stride_of_zero(folder: Path) -> None:
+    torch.save({"x": torch.zeros(1).expand(1 << 30)}, folder / "a.pt")
+    load_checkpoint(folder / "a.pt")
+
+
+@case
+def tensor_larger_than_its_storage(folder: Path) -> None:
+    torch_file(folder / "a.pt", state_of(tensor("0", 4, (1 << 20,), (1,))), {"0": bytes(16)})
+    load_checkpoint(folder / "a.pt")
+
+
+@case
+def bytearray_of_any_size(folder: Path) -> None:
+    load_checkpoint(torch_file(folder / "a.pt", state_of(call("builtins bytearray", number(1_000_000_000)))))
+
+
+@case
+def bytes_of_any_size(folder: Path) -> None:
+    load_checkpoint(torch_file(folder / "a.pt", state_of(call("builtins bytes", number(GIANT)))))
+
+
+@case
+def array_of_any_size(folder: Path) -> None:
+    made = call("numpy.core.multiarray _reconstruct", b"cnumpy\nndarray\n", b"(" + number(GIANT) + b"t", text("d"))
+    load_checkpoint(torch_file(folder / "a.pt", state_of(made)))
+
+
+@case
+def new_array_of_any_size(folder: Path) -> None:
+    made = b"cnumpy\nndarray\n(" + number(GIANT) + b"t\x81"
+    load_checkpoint(torch_file(folder / "a.pt", state_of(made)))
+
+
+@case
+def slow_text_encoding(folder: Path) -> None:
+    letters = "".join(map(chr, range(0x4E00, 0x9000))) * 12
+    load_checkpoint(torch_file(folder / "a.pt", state_of(call("_codecs encode", text(letters), text("punycode")))))
+
+
+def keys(values: list[Any]) -> bytes:
+    return pickle.dumps({"x": dict.fromkeys(values)}, 2)
+
+
+def colliding(count: int) -> list[int]:
+    return [i * ((1 << 61) - 1) for i in range(1, count)]
+
+
+@case
+def colliding_keys(folder: Path) -> None:
+    load_checkpoint(
+        torch_file(folder / "a.pt", state_of(b"}(" + b"".join(number(n) + b"N" for n in colliding(60_000)) + b"u"))
+    )
+
+
+@case
+def colliding_keys_of_the_old_form(folder: Path) -> None:
+    pairs = b"".join(number(n) + b"N" for n in colliding(60_000))
+    old_form(folder / "a.pt", state_of(b"}(" + pairs + b"u"))
+    load_checkpoint(folder / "a.pt")
+
+
+@case
+def many_tuples_of_floats_as_keys(folder: Path) -> None:
+    pairs = b"".join(b"G" + struct.pack(">d", i * 2.0**-400) + b"\x85N" for i in range(60_000))
+    load_checkpoint(torch_file(folder / "a.pt", state_of(b"}(" + pairs + b"u")))
+
+
+def old_form(path: Path, pickled: bytes, keys: list[str] | None = None) -> None:
+    """A torch file as torch wrote it before version 1.6."""
+    head = [0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": True}]
+    parts = [*(pickle.dumps(value, 2) for value in head), pickled, pickle.dumps(keys or [], 2)]
+    path.write_bytes(b"".join(parts))
+
+
+@case
+def storage_of_the_old_form(folder: Path) -> None:
+    view = b"N"
+    made = (
+        b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + number(5 * 10**9) + view + b"tQ"
+    )
+    old_form(folder / "a.pt", state_of(made), ["0"])
+    load_checkpoint(folder / "a.pt")
+
+
+# --- rollouts and replay
+
+
+@case
+def rollout_frame(folder: Path) -> None:
+    from mutate import Parts, read_container, write_container
+
+    with RolloutStorage(folder, threads=1) as saved:
+        saved.save({"x": torch.zeros(1, 1, 1000)}, 0)
+    path = folder / "rollout_000000.slip"
+    parts: Parts = read_container(path.read_bytes())
+    column = parts.index["head"]["columns"][0]
+    column["shape"], column["layout"] = [1, 1, 120_000_000], [1, 1, 1]
+    path.write_bytes(write_container(parts))
+    RolloutStorage(folder).slices(1).sample(1000)
+
+
+@case
+def rollout_frame_verified(folder: Path) -> None:
+    from slipstream.rollouts.reader import BROKEN
+
+    with contextlib.suppress(*BROKEN):
+        rollout_frame(folder)
+    for problem in RolloutStorage(folder).file(0).damaged():
+        raise BROKEN[0](problem)
+
+
+@case
+def tree_of_priorities(folder: Path) -> None:
+    from mutate import read_container, write_container
+
+    buffer = ReplayBuffer(100, sampler="prioritized")
+    buffer.add({"x": np.zeros((8, 3), np.float32), "reward": np.zeros(8, np.float32)})
+    parts = read_container(buffer.state_dict()["replay"].numpy().tobytes())
+    changed = json.dumps(parts.index["head"]["state"]).replace('["size", 1024]', '["size", 16777216]')
+    assert "16777216" in changed
+    parts.index["head"]["state"] = json.loads(changed)
+    data = torch.from_numpy(np.frombuffer(write_container(parts), np.uint8).copy())
+    ReplayBuffer(100, sampler="prioritized").load_state_dict({"replay": data})
+
+
+@case
+def ring_of_giant_frames(folder: Path) -> None:
+    buffer = ReplayBuffer(1000, storage="ring")
+    buffer.extend({"observation": {"x": torch.zeros(2, 4, 3)}, "next": {"observation": {"x": torch.zeros(2, 4, 3)}},
+                   "reward": torch.zeros(2, 4), "terminated": torch.zeros(2, 4, dtype=torch.bool),
+                   "truncated": torch.zeros(2, 4, dtype=torch.bool)})  # fmt: skip
+    state = buffer.state_dict()
+    state["schema"][0][1] = [GIANT]
+    ReplayBuffer(1000, storage="ring").load_state_dict(state)
+
+
+# --- run folders
+
+
+def run_folder(folder: Path, config: str = "task: x\n", metrics: bytes = b"") -> Any:
+    from slipstream.training.run_folder import RunFolder
+
+    (folder / "checkpoints").mkdir()
+    (folder / "config.yaml").write_text(config)
+    (folder / "metrics.jsonl").write_bytes(metrics)
+    return RunFolder.open(folder)
+
+
+def alias_bomb() -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    return "\n".join([*lines, *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12))])
+
+
+@case
+def yaml_aliases_in_a_run(folder: Path) -> None:
+    from slipstream.training.run_folder import config_yaml
+
+    config_yaml(run_folder(folder, alias_bomb()).config())
+
+
+@case
+def yaml_aliases_in_a_file(folder: Path) -> None:
+    from slipstream.config.compose import load_train
+
+    (folder / "c.yaml").write_text(alias_bomb())
+    load_train([f"config={folder / 'c.yaml'}"])
+
+
+@case
+def yaml_that_is_deep(folder: Path) -> None:
+    run_folder(folder, "a: " + "[" * 5000 + "]" * 5000).config()
+
+
+@case
+def yaml_of_many_values(folder: Path) -> None:
+    run_folder(folder, "a: [" + "1," * 2_000_000 + "1]").config()
+
+
+@case
+def metrics_that_are_deep(folder: Path) -> None:
+    from slipstream.training.metrics_log import read_metrics
+
+    read_metrics(run_folder(folder, metrics=b"[" * 200_000 + b"\n{}\n").path)
+
+
+@case
+def metrics_that_are_no_objects(folder: Path) -> None:
+    from slipstream.training.metrics_log import RunLog
+
+    RunLog(run_folder(folder, metrics=b"[1]\n7\n{}\n"), done=5)
+
+
+@case
+def metrics_that_never_end(folder: Path) -> None:
+    from slipstream.training.metrics_log import read_metrics
+
+    run = run_folder(folder)
+    run.metrics_path.unlink()
+    os.mkfifo(run.metrics_path)
+    read_metrics(run.path)
+
+
+@case
+def rollout_that_never_ends(folder: Path) -> None:
+    os.mkfifo(folder / "rollout_000000.slip")
+    RolloutStorage(folder).file(0)
+
+
+def address_space() -> int:
+    fields = Path("/proc/self/statm").read_text().split()
+    return int(fields[0]) * resource.getpagesize()
+
+
+def main(names: list[str]) -> None:
+    def too_long(*_: Any) -> None:
+        raise SystemExit("hangs")  # not an Exception: no reader may catch it
+
+    signal.signal(signal.SIGALRM, too_long)
+    limit = address_space() + (3 << 29)
+    for name in names or list(CASES):
+        with tempfile.TemporaryDirectory() as folder:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+            print(json.dumps({"begin": name}), flush=True)
+            signal.alarm(SECONDS)
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            try:
+                CASES[name](Path(folder))
+                outcome, message = "loaded", ""
+            except Exception as error:
+                outcome, message = type(error).__name__, str(error)
+            except SystemExit as error:
+                outcome, message = str(error), ""
+            signal.alarm(0)
+            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
+            print(json.dumps({"end": name, "outcome": outcome, "message": message, "grown_mb": grown}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
