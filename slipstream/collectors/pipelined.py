@@ -42,7 +42,8 @@ class PipelinedDataCollector:
 
     Args:
         base_collector: a SyncDataCollector, whose policy acts as a copy from now on; or a TorchRL collector or any
-            iterable of TensorDicts, which is read ahead.
+            iterable of TensorDicts, which is read ahead. `PipelinedDataCollector(env, policy, frames_per_batch=...)`
+            makes the SyncDataCollector itself; it gets `sync` too.
         device: where the batches are delivered; None leaves them where the base returns them.
         prefetch_count: batches that may wait for the learner. It bounds memory; the versions bound collecting ahead.
         on_policy: collect every batch with the newest weights.
@@ -59,8 +60,8 @@ class PipelinedDataCollector:
 
     def __init__(
         self,
-        base_collector: SyncDataCollector | Iterable[Any],
-        device: torch.device | str | None = None,
+        base_collector: Any,
+        device: Any = None,
         prefetch_count: int = 2,
         *,
         on_policy: bool = False,
@@ -71,7 +72,12 @@ class PipelinedDataCollector:
         seed: int | None = None,
         postproc: Callable[[Any], Any] | None = None,
         fixed_memory: bool = False,
+        **sync: Any,
     ) -> None:
+        if sync:
+            policy, device = (device, None) if callable(device) else (policy, device)
+            base_collector = SyncDataCollector(base_collector, policy, **sync)
+            policy = None
         _check_numbers(prefetch_count, max_staleness, lane, threads)
         self.base = base_collector
         self.on_policy = on_policy

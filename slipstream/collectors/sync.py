@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -26,7 +27,8 @@ class SyncDataCollector:
     """Collect batches [num_envs, T] of `policy` acting in `env`.
 
     Args:
-        env: the environments.
+        env: the environments. A TorchRL env is used with its own policy (a module over TensorDicts, or None for random
+            actions); the batches have TorchRL's layout then.
         policy: `policy(observation)` returns the action, or a mapping with 'action' and optionally 'log_prob' [N],
             'value' [N] and other tensors [N, ...], which are stored too. If it has a method `value(observation)`, that
             computes the value after the last frame.
@@ -56,6 +58,11 @@ class SyncDataCollector:
         *,
         ring_size: int = 2,
     ) -> None:
+        if "torchrl" in sys.modules:  # env, policy and exploration type may be TorchRL's
+            from slipstream.collectors import torchrl
+
+            exploration_type = torchrl.exploration_of(exploration_type)
+            env, policy, postproc = torchrl.adapt(env, policy, postproc)
         _check_counts(frames_per_batch, env.num_envs, total_frames, ring_size)
         self.env = env
         self.policy = policy

@@ -118,7 +118,11 @@ def _as_words(words: Iterable[str]) -> Iterator[Word]:
             raise ConfigError(
                 f"{what} not an override: write key=value, as in env.num_envs=1024 (see slipstream train --help)"
             )
-        yield Word(f"{_renamed(word.key)}={word.partition('=')[2]}", word.source)
+        key, value = _renamed(word.key), word.partition("=")[2]
+        if key == "task" and value.count(":") == 2:  # task=torchrl:my_module:make_env
+            value, _, factory = value.partition(":")
+            yield Word(f"env.factory={factory}", word.source)
+        yield Word(f"{key}={value}", word.source)
 
 
 def _renamed(key: str) -> str:
