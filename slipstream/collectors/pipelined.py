@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 import torch
@@ -66,7 +66,7 @@ class PipelinedDataCollector:
         *,
         on_policy: bool = False,
         max_staleness: int = 1,
-        policy: nn.Module | None = None,
+        policy: Any = None,
         lane: str = "auto",
         threads: int = 0,
         seed: int | None = None,
@@ -75,9 +75,8 @@ class PipelinedDataCollector:
         **sync: Any,
     ) -> None:
         if sync:
-            policy, device = (device, None) if callable(device) else (policy, device)
-            base_collector = SyncDataCollector(base_collector, policy, **sync)
-            policy = None
+            acting, device = (device, None) if callable(device) else (policy, device)
+            base_collector, policy = SyncDataCollector(base_collector, acting, **sync), None
         _check_numbers(prefetch_count, max_staleness, lane, threads)
         self.base = base_collector
         self.on_policy = on_policy
