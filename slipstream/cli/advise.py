@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if config.auto:
         found = choose_sizes(config, log)
         chosen = {"env.num_envs": found.env.num_envs, "algo.minibatches": getattr(found.algo, "minibatches", None)}
-        words += [f"{key}={chosen[key]}" for key in config.auto] + [f"device={found.device}"]
+        words += [f"{key}={chosen[key]}" for key in config.auto]
     probe = TrainingProbe(words, log)
     questions = [question for question in training_questions() if not only or question.key in only]
     try:

@@ -13,7 +13,7 @@ from typing import Any
 from slipstream.config import registry
 from slipstream.config.validation import check_range
 
-CHOSEN_BY_MEASURING = ("env.num_envs", "algo.minibatches")  # and device=auto with them: training/tuning.py
+CHOSEN_BY_MEASURING = ("env.num_envs", "algo.minibatches")  # training/tuning.py
 WANDB_MODES = ("online", "offline", "disabled")
 
 

@@ -195,7 +195,7 @@ class Advisor:
     def advise(self) -> Report:
         """Profile the configuration, measure the proposals, and return the report."""
         self._changes: dict[str, Any] = {}
-        self._start_s, self._needed_s = self._clock(), 0.0
+        self._start_s = self._clock()
         self._trial = self.probe.open({})
         self._set_up_s = first_set_up_s = self._elapsed_s()  # of the present state; a change takes at least as long
         try:
@@ -221,7 +221,6 @@ class Advisor:
             s = Situation(self._sample.exposed, self._value, self.probe.facts(), iteration_s, self._trial)
             answers = [(question, question.propose(s)) for question in open_questions]
             worth = [(q, p) for q, p in answers if isinstance(p, Proposal) and _is_worth(p)]
-            self._needed_s = self._needed_s or self._estimate_s(worth)
             with_time = self._with_time(worth)
             if not with_time:
                 return findings + [self._finding(q, answer) for q, answer in answers if not advised[q.key]]
@@ -253,7 +252,8 @@ class Advisor:
         finding.value, finding.also, finding.verdict = answer.value, answer.also, verdict
         finding.learning, finding.batches = question.learning, question.stage == "batches"
         if verdict == NOT_TRIED:
-            enough_s = 10 * math.ceil(max(self._needed_s, 1.5 * self.seconds) / 10)
+            set_up_s, pairs_s = max(question.set_up_s, self._set_up_s), 2 * PAIRS * max(self._mean_run_s, RUN_S)
+            enough_s = 10 * math.ceil((self._elapsed_s() + set_up_s + pairs_s) / 10)
             finding.why += f"; no time was left to try it: give seconds={enough_s}"
         return finding
 
@@ -345,19 +345,6 @@ class Advisor:
         Nothing in between: eight or nine must all be won, as seven must, while one of ten may be lost.
         """
         return lambda done: PAIRS if 2 * (PAIRS - done) * self._mean_run_s <= self._left_s() - kept_s else MIN_PAIRS
-
-    def _estimate_s(self, worth: Sequence[tuple[Question, Proposal]]) -> float:
-        """Return about how long all changes would take with all pairs and runs of RUN_S; log it if it is more than
-        given."""
-        set_ups = [question.set_up_s for question, _ in worth]
-        set_ups += [
-            max(set_ups, default=0.0) for q in self.questions if q.stage == "batches" and q not in [w for w, _ in worth]
-        ]
-        per_change_s = 2 * PAIRS * max(self._mean_run_s, RUN_S)
-        needed_s = self._elapsed_s() + sum(max(set_up_s, self._set_up_s) + per_change_s for set_up_s in set_ups)
-        if needed_s > self.seconds:
-            self._log(f"{len(set_ups)} changes to try take up to about {needed_s:.0f} s; seconds={self.seconds:g}")
-        return needed_s
 
 
 def bottleneck(exposed: Mapping[str, float]) -> str:

@@ -17,13 +17,11 @@ ENOUGH_MINIBATCHES = 4  # PPO needs several steps per batch
 MEMORY_IS_SHORT = 0.8  # of all memory in use: from here on memory is worth time
 SPEED_FOR_MEMORY = 0.8  # the share of the speed that compressed observations must keep
 SAVE_SHARE = 0.005  # of the training's time, for checkpoints
-FAST, HARD = 1, 12  # compression levels of checkpoints; our format writes 1 to 9 alike
-SMALLER = 0.95  # the share of the bytes that a higher level may write at most
 # The least and the most that compiled kernels gained over another mode, 256 to 65,536 drones
 # (benchmarks/results/train-h200-2026-11-15.md).
 MEASURED_BY_COMPILING = {"graphs": (1.7, 3.2), "plain": (3.6, 41.0)}
 
-SAVE_OFTEN, COMPRESS_HARD = "how often to save?", "how hard to compress?"
+SAVE_OFTEN = "how often to save?"
 Answer = Proposal | str
 
 
@@ -34,7 +32,6 @@ def training_questions() -> list[Question]:
         Question("collect beside the learning?", "collect.pipeline", _pipeline, "data are one update old"),
         Question("hide the transfer only?", "collect.pipeline", _pipeline_on_policy),
         Question("keep observations compressed?", "collect.compress", _compress),
-        Question("compress observations less?", "collect.compression_level", _observation_level),
         Question("a raw replay buffer?", "algo.codec", _replay),
         Question("larger minibatches?", "algo.minibatches", _minibatches, larger_steps, again=True, stage="batches"),
         Question("more environments?", "env.num_envs", _num_envs, fewer_updates, again=True, stage="batches"),
@@ -42,7 +39,6 @@ def training_questions() -> list[Question]:
         Question("bf16?", "algo.bf16", _bf16, "the encoder in bf16"),
         Question("compile?", "compile", _compile, set_up_s=40.0),
         Question(SAVE_OFTEN, "save_interval", _save_interval, stage="late"),
-        Question(COMPRESS_HARD, "save_compression_level", _save_level, stage="late"),
     ]
 
 
@@ -95,13 +91,6 @@ def _compress(s: Situation) -> Answer:
         return f"memory is not short: {100 * used:.0f} % of {s.facts['all_mb'] / 1024:.0f} GB is in use"
     also = {"compile": "off"} if s.facts["device"] == "cuda" else {}  # the host decodes the batches: no capture
     return Proposal("all", None, f"memory is short: {100 * used:.0f} % in use", SPEED_FOR_MEMORY, also)
-
-
-def _observation_level(s: Situation) -> Answer:
-    if s.settings("collect.compress") == "off":
-        return "observations are not compressed"
-    now = s.settings("collect.compression_level")
-    return Proposal(1, None, f"level {now} compresses harder, and slower") if now > 1 else f"level {now} is the fastest"
 
 
 def _replay(s: Situation) -> Answer:
@@ -169,11 +158,10 @@ def _compile(s: Situation) -> Answer:
 
 def _save_interval(s: Situation) -> Finding | str:
     """Advise a longer interval if saves cost too much, or come faster than they can be written."""
-    now, every_s, cost = (
-        s.settings("save_interval"),
-        _save_every_s(s),
-        _save_cost(s, s.settings("save_compression_level")),
-    )
+    trial: Any = s.trial
+    cost: SaveCost = trial.save_cost()
+    now, minutes = s.settings("save_interval"), s.settings("save_minutes")
+    every_s = min(now * s.iteration_s, 60 * minutes if minutes else math.inf)
     share, late = cost.lost_s / every_s, cost.write_s > every_s
     why = f"a save takes {1e3 * cost.lost_s:.1f} ms of training, {cost.write_s:.2f} s of a thread and {cost.bytes / 1e6:.1f} MB"
     if share <= SAVE_SHARE and not late:
@@ -183,38 +171,5 @@ def _save_interval(s: Situation) -> Finding | str:
     after = cost.lost_s / new_s
     why += "; the writer cannot keep up" if late else ""
     why += f": {100 * share:.1f} % of the time at one in {every_s:.1f} s, {100 * after:.1f} % then (computed)"
-    also = {"save_minutes": round(new_s / 60, 2)} if 0 < 60 * s.settings("save_minutes") < new_s else {}
+    also = {"save_minutes": round(new_s / 60, 2)} if 0 < 60 * minutes < new_s else {}
     return Finding(SAVE_OFTEN, "save_interval", now, value, ADVISED, why, (1 + share) / (1 + after), also=also)
-
-
-def _save_level(s: Situation) -> Finding | str:
-    """Advise another level if it writes clearly less without delaying the training, or as little at less cost."""
-    if s.settings("compress_checkpoint") is False:
-        return "checkpoints are not compressed"
-    now, every_s = s.settings("save_compression_level"), _save_every_s(s)
-    new = HARD if now < HARD else FAST
-    costs = {level: _save_cost(s, level) for level in (now, new)}
-    why = "; ".join(
-        f"level {level}: {cost.bytes / 1e6:.2f} MB in {cost.write_s:.2f} s" for level, cost in costs.items()
-    )
-    here, other = costs[now], costs[new]
-    smaller, in_time = other.bytes <= SMALLER * here.bytes, other.write_s <= every_s
-    cheaper = other.bytes <= here.bytes / SMALLER and other.write_s < here.write_s / 2
-    if smaller and not in_time:
-        why += f"; at one save in {every_s:.1f} s the writer cannot keep up with level {new}"
-    elif smaller:
-        why += f", for {100 * other.lost_s / every_s:.3f} % of the training's time"
-    if (smaller and in_time and other.lost_s <= SAVE_SHARE * every_s) or cheaper:
-        return Finding(COMPRESS_HARD, "save_compression_level", now, new, ADVISED, why)
-    return why
-
-
-def _save_cost(s: Situation, level: int) -> SaveCost:
-    trial: Any = s.trial
-    return trial.save_cost(level, s.settings("compress_checkpoint"))
-
-
-def _save_every_s(s: Situation) -> float:
-    """Return the time between two saves, by iterations or by minutes, whichever is shorter."""
-    minutes = s.settings("save_minutes")
-    return min(s.settings("save_interval") * s.iteration_s, 60 * minutes if minutes else math.inf)

@@ -1,5 +1,4 @@
-"""Settings chosen by measuring: short trainings of a configuration, and `=auto` for env.num_envs, algo.minibatches and
-device.
+"""Settings chosen by measuring: short trainings of a configuration, and `=auto` for env.num_envs and algo.minibatches.
 
 A trial is the training that `slipstream train` would run, without its logs. The advisor opens trials through
 `TrainingProbe`, and `choose_sizes` doubles a size until a larger one does not pay.
@@ -44,7 +43,7 @@ TRIAL_SETTINGS = {"quiet": True, "resume": None, "init": None, "wandb.mode": "di
 
 KNEE = 1.10  # a doubled size must bring at least this factor
 MEMORY_SHARE = 0.8  # of the free memory may be used
-MEASURE_S = 1.0
+MEASURE_S, RUNS = 1.0, 3  # per size
 SMALLEST = {"cpu": 64, "cuda": 1024}
 LARGEST = {"cpu": 4096, "cuda": 131_072}
 MIN_MINIBATCH_FRAMES = 256
@@ -122,7 +121,6 @@ class TrainingTrial:
         self.device = self.trainer.env.device
         self._threads = torch.get_num_threads()  # without those that a collector beside the learner has taken
         self._readings = ReadBack(self.device)
-        self._save_costs: dict[int, SaveCost] = {}
         self.trainer.capture(log)
         self._iterate(WARM_UP[self.trainer.execution_mode()])
         self._wait()
@@ -145,18 +143,19 @@ class TrainingTrial:
         exposed = {name: wait["share"] for name, wait in self.monitor.get_exposed(iterations + 1).items()}
         return Sample(iterations * self.trainer.frames_per_batch, elapsed_s, exposed, iterations)
 
-    def save_cost(self, level: int, compress: bool | str) -> SaveCost:
-        """Measure one checkpoint: iterations while it is copied and written, against as many without. Measured once per
-        level."""
-        if level in self._save_costs:
-            return self._save_costs[level]
+    def save_cost(self) -> SaveCost:
+        """Measure one checkpoint: iterations while it is copied and written, against as many without."""
         set_threads(self._threads)
-        lost, sizes = [], []
-        with tempfile.TemporaryDirectory() as folder, AsyncCheckpointSaver(compression_level=level) as saver:
+        cfg, lost = self.trainer.cfg, []
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            AsyncCheckpointSaver(compression_level=cfg.save_compression_level) as saver,
+        ):
             for number in range(SAVES):  # the first one allocates the buffers
                 began, iterations = time.perf_counter(), 0
-                state = self.trainer.state_dict(number, Clock(0.0))
-                saver.save_async(state, Path(folder) / f"{number}.pt", compress, step=number)
+                saver.save_async(
+                    self.trainer.state_dict(number, Clock(0.0)), Path(folder, f"{number}.pt"), cfg.compress_checkpoint
+                )
                 while iterations < 1 or saver.get_stats()["total_saved"] <= number:
                     self._iterate(1)
                     iterations += 1
@@ -165,11 +164,9 @@ class TrainingTrial:
                 self._iterate(iterations)
                 self._wait()
                 lost.append((between - began) - (time.perf_counter() - between))
-                sizes.append(max(file.stat().st_size for file in Path(folder).glob(f"{number}.pt*")))
             stats = saver.get_stats()
         lost_s = max(statistics.median(lost[1:]), stats["blocking_ms_median"] / 1e3)
-        self._save_costs[level] = SaveCost(lost_s, stats["background_ms_median"] / 1e3, sizes[-1])
-        return self._save_costs[level]
+        return SaveCost(lost_s, stats["background_ms_median"] / 1e3, stats["bytes_out"] // SAVES)
 
     def close(self) -> None:
         """Stop its threads and free its memory."""
@@ -265,7 +262,7 @@ def choose_sizes(config: TrainConfig, log: Log = print, open_trial: OpenTrial | 
     asked, config = config.auto, replace(config, auto=[])
     for key in asked:
         if key not in CHOSEN_BY_MEASURING:
-            raise ConfigError(f"{key}=auto: only env.num_envs, algo.minibatches and device can be chosen by measuring")
+            raise ConfigError(f"{key}=auto: only env.num_envs and algo.minibatches can be chosen by measuring")
     if "algo.minibatches" in asked and not hasattr(config.algo, "minibatches"):
         raise ConfigError(f"algo.minibatches=auto: algo={config.algo.name} has no minibatches; leave it out")
     if "env.num_envs" in asked:  # first: the minibatches are cut from its frames
@@ -276,38 +273,29 @@ def choose_sizes(config: TrainConfig, log: Log = print, open_trial: OpenTrial | 
 
 
 def _choose_num_envs(config: TrainConfig, log: Log, open_trial: OpenTrial) -> TrainConfig:
-    both = config.device == "auto" and torch.cuda.is_available()
-    names = ("cuda", "cpu") if both else ("cpu" if config.device == "auto" else config.device,)
-    choices = {}
-    for name in names:
-        kind = resolve_device(name).type
-        step = getattr(config.algo, "minibatches", 1)
-        step //= math.gcd(step, config.algo.rollout_steps)  # every size divides into the minibatches
-        least = max(SMALLEST[kind], getattr(config.env, "num_worlds", 1))  # and holds all maps
-        smallest = step * 2 ** max(0, math.ceil(math.log2(least / step)))
-        doublings = range(int(math.log2(max(LARGEST[kind] / smallest, 1))) + 1)
-        here = replace(config, device=name)
-        configs = {size: _with(here, "env", num_envs=size) for size in (smallest * 2**k for k in doublings)}
-        choices[name] = _grow(configs, open_trial)
-    rates = {name: choice.rates[choice.size] for name, choice in choices.items()}
-    name = max(rates, key=rates.__getitem__)
-    log(f"env.num_envs={choices[name].size} on {name}: {choices[name]}")
-    if both:
-        log(f"device={name}: " + ", ".join(f"{other} {rate:,.0f} frames/s" for other, rate in rates.items()))
-        config = replace(config, device=name)
-    return _with(config, "env", num_envs=choices[name].size)
+    device = resolve_device(config.device).type
+    step = getattr(config.algo, "minibatches", 1)
+    step //= math.gcd(step, config.algo.rollout_steps)  # every size divides into the minibatches
+    least = max(SMALLEST[device], getattr(config.env, "num_worlds", 1))  # and holds all maps
+    smallest = step * 2 ** max(0, math.ceil(math.log2(least / step)))
+    doublings = range(int(math.log2(max(LARGEST[device] / smallest, 1))) + 1)
+    configs = {smallest * 2**k: _with(config, "env", num_envs=smallest * 2**k) for k in doublings}
+    choice = _measure_sizes(configs, open_trial)
+    log(f"env.num_envs={choice.size} on {device}: {choice}")
+    return configs[choice.size]
 
 
 def _choose_minibatches(config: TrainConfig, log: Log, open_trial: OpenTrial) -> TrainConfig:
     frames = config.env.num_envs * config.algo.rollout_steps
     counts = [n for n in (64, 32, 16, 8, 4) if frames % n == 0 and frames // n >= MIN_MINIBATCH_FRAMES]
     counts = counts or [max(n for n in (4, 2, 1) if frames % n == 0)]
-    choice = _grow({frames // n: _with(config, "algo", minibatches=n) for n in counts}, open_trial)
+    configs = {frames // n: _with(config, "algo", minibatches=n) for n in counts}
+    choice = _measure_sizes(configs, open_trial)
     log(f"algo.minibatches={frames // choice.size} ({choice.size:,} frames each): {choice}")
-    return _with(config, "algo", minibatches=frames // choice.size)
+    return configs[choice.size]
 
 
-def _grow(configs: dict[int, TrainConfig], open_trial: OpenTrial) -> Choice:
+def _measure_sizes(configs: dict[int, TrainConfig], open_trial: OpenTrial) -> Choice:
     """Measure configs by size, the smallest first, until a larger one does not pay."""
     device = resolve_device(next(iter(configs.values())).device)
     gauges = memory_gauges(device)
@@ -315,14 +303,11 @@ def _grow(configs: dict[int, TrainConfig], open_trial: OpenTrial) -> Choice:
 
     def measure(size: int) -> tuple[float, float]:
         before_mb, threads = used_mb(), torch.get_num_threads()
-        trial = open_trial(
-            replace(configs[size], quiet=True, init=None)
-        )  # as long as the run: `compile=auto` depends on it
+        # as long as the run: `compile=auto` depends on it
+        trial = open_trial(replace(configs[size], quiet=True, init=None))
         try:
-            samples = [trial.run(MEASURE_S / 3)]
-            while len(samples) < 3 and sum(sample.seconds for sample in samples) < 2 * MEASURE_S:
-                samples.append(trial.run(MEASURE_S / 3))
-            return statistics.median(sample.rate for sample in samples), max(used_mb() - before_mb, 0.0)
+            rates = [trial.run(MEASURE_S / RUNS).rate for _ in range(RUNS)]
+            return statistics.median(rates), max(used_mb() - before_mb, 0.0)
         finally:
             trial.close()
             set_threads(threads)  # a trial may change the number

@@ -226,18 +226,6 @@ def test_an_early_change_has_fewer_pairs_where_a_later_one_would_have_none():
     assert verdicts(both) == {"pipeline": "advised", "level": "advised"} and both.findings[0].gain.pairs < 10
 
 
-def test_the_time_for_all_changes_is_logged_if_it_is_more_than_given():
-    lines = []
-    machine = SlowToSetUp()
-    Advisor(machine, [on("bf16", 1.78), DEAR, SIZE], 60, clock=machine.clock, log=lines.append).advise()
-    # 4 s of set-up and 3 runs of 0.5 s are over; 4 + 40 + 4 s of set-up and three times 20 runs of 1 s
-    assert lines[1] == "3 changes to try take up to about 114 s; seconds=60"
-    few = []
-    machine = SlowToSetUp()
-    Advisor(machine, [PIPELINE], 60, clock=machine.clock, log=few.append).advise()
-    assert not [line for line in few if "changes to try" in line]
-
-
 def test_what_is_computed_is_not_measured_with_the_rest():
     saved = Finding("how often to save?", "save_interval", 10, 100, "advised", "computed", 1.1)
     machine = Machine({("pipeline", True): 1.5})

@@ -34,15 +34,13 @@ SETTINGS = {
     "threads": 0,
     "save_interval": 100,
     "save_minutes": 0.0,
-    "save_compression_level": 9,
-    "compress_checkpoint": True,
 }
 
 
-def trial_of(mode="plain", capture=True, controller=None, costs=None):
+def trial_of(mode="plain", capture=True, controller=None, cost=None):
     learner = SimpleNamespace(supports_capture=capture)
     trainer = SimpleNamespace(controller=controller, learner=learner, execution_mode=lambda: mode)
-    return SimpleNamespace(trainer=trainer, save_cost=lambda level, compress: costs[level])
+    return SimpleNamespace(trainer=trainer, save_cost=lambda: cost)
 
 
 def situation(exposed, facts=CPU, iteration_s=0.1, trial=None, **changed):
@@ -175,26 +173,14 @@ def test_observations_are_compressed_only_where_memory_is_short():
     assert "on (lidar)" in answer("keep observations compressed?", situation({}, full, collect__compress="lidar"))
 
 
-def test_codecs_are_asked_about_where_they_are_used():
-    assert (
-        answer(
-            "compress observations less?", situation({}, collect__compress="all", collect__compression_level=6)
-        ).value
-        == 1
-    )
-    assert isinstance(answer("compress observations less?", situation({}, collect__compress="off")), str)
+def test_a_raw_replay_buffer_is_asked_about_where_there_is_one():
     assert answer("a raw replay buffer?", situation({}, algo__codec="auto")).value == "raw"
     assert "short" in answer("a raw replay buffer?", situation({}, CPU | {"free_mb": 100.0}, algo__codec="auto"))
     assert isinstance(answer("a raw replay buffer?", situation({})), str)
 
 
 def interval(cost, **changed):
-    return answer("how often to save?", situation({}, trial=trial_of(costs={9: cost}), **changed))
-
-
-def level(*costs, **changed):
-    trial = trial_of(costs=dict(zip((9, 12), costs, strict=True)))
-    return answer("how hard to compress?", situation({}, trial=trial, **changed))
+    return answer("how often to save?", situation({}, trial=trial_of(cost=cost), **changed))
 
 
 def test_saves_that_cost_little_are_kept_and_dear_ones_come_less_often():
@@ -210,22 +196,6 @@ def test_saves_that_cost_little_are_kept_and_dear_ones_come_less_often():
 def test_a_minutes_limit_is_lengthened_with_the_interval():
     dear = interval(SaveCost(lost_s=0.5, write_s=2.0, bytes=10**9), save_minutes=0.1)
     assert dear.also == {"save_minutes": 1.67}
-
-
-def test_a_level_is_changed_where_it_saves_bytes_for_nothing():
-    now = SaveCost(0.01, 0.1, 1000)
-    assert level(now, SaveCost(0.01, 0.4, 800)).value == 12
-    assert isinstance(level(now, SaveCost(0.01, 0.4, 990)), str)
-    assert isinstance(level(now, SaveCost(9.0, 0.4, 800)), str)
-    assert level(now, now, compress_checkpoint=False) == "checkpoints are not compressed"
-
-
-def test_a_level_that_cannot_be_written_between_two_saves_is_not_advised():
-    costs = SaveCost(0.005, 1.0, 10_000_000), SaveCost(0.005, 9.0, 8_000_000)
-    often = level(*costs, save_interval=30)  # a save every 3 s
-    assert isinstance(often, str) and "at one save in 3.0 s the writer cannot keep up with level 12" in often
-    assert isinstance(level(*costs, save_minutes=0.1), str)  # every 6 s, by minutes
-    assert level(*costs).value == 12  # every 10 s
 
 
 def findings():
@@ -261,7 +231,7 @@ def test_the_whole_command_at_a_tiny_size(tmp_path, capsys):
     report = json.loads(capsys.readouterr().out.splitlines()[-1])
     keys = {finding["key"] for finding in report["findings"]}
     assert {"collect.pipeline", "env.num_envs", "algo.minibatches", "threads", "algo.bf16", "compile"} <= keys
-    assert {"save_interval", "save_compression_level"} <= keys
+    assert "save_interval" in keys
     assert {finding["verdict"] for finding in report["findings"]} <= {"advised", "withdrawn", "not tried", "keep"}
     assert report["rate"] > 0 and "collect" in report["exposed"]
     load_train([*TINY, f"@{file}"])
