@@ -130,7 +130,7 @@ def cuda_kernel() -> None:
         if turn == 50:  # the first make the events, which are used again from here on
             torch.cuda.synchronize()
             monitor.get_stats()
-            before = monitor.device_timers().spent_s
+            before = monitor.device_timers.spent_s
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
         with monitor.timer("kernel", "cuda"):
@@ -140,7 +140,7 @@ def cuda_kernel() -> None:
         monitor.tick()
     torch.cuda.synchronize()
     direct = [start.elapsed_time(end) for start, end in pairs]
-    stats, spent = monitor.get_stats(), monitor.device_timers()
+    stats, spent = monitor.get_stats(), monitor.device_timers
     print(
         f"a kernel, 100 times       own events: {statistics.median(direct):.4f} ms, the timer: {stats['kernel/device']['p50']:.4f} ms"
     )

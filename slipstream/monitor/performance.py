@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from threading import Lock, get_ident
 from typing import Any
 
-from slipstream.monitor.gauges import LEAK_FLOOR_MB, Gauges, Leak, Read, memory_gauges
+from slipstream.monitor.gauges import LEAK_FLOOR_MB, Gauge, Gauges, Leak, Read, memory_gauges
 from slipstream.monitor.timers import (
     NULL_TIMER,
     DeviceTimer,
@@ -39,15 +40,19 @@ class Series:
         self.total_ms = 0.0
 
 
+Totals = defaultdict[str, float]
+new_totals = partial(defaultdict[str, float], float)
+
+
 @dataclass
 class Iteration:
     """One iteration of the loop; times in seconds."""
 
     wall_s: float = 0.0
-    host: dict[str, float] = field(default_factory=dict)  # outermost timers of the learner's thread, without waits
-    waits: dict[str, float] = field(default_factory=dict)  # what that thread waited for
-    device: dict[str, float] = field(default_factory=dict)  # outermost timers of the learner's device, as they arrived
-    counts: dict[str, float] = field(default_factory=dict)
+    host: Totals = field(default_factory=new_totals)  # outermost timers of the learner's thread, without waits
+    waits: Totals = field(default_factory=new_totals)  # what that thread waited for
+    device: Totals = field(default_factory=new_totals)  # outermost timers of the learner's device, as they arrived
+    counts: Totals = field(default_factory=new_totals)
 
 
 class PerformanceMonitor:
@@ -90,9 +95,8 @@ class PerformanceMonitor:
         self.gauges = Gauges()
         self.lock = Lock()
         self.series: dict[str, Series] = {}
+        self.device_timers = DeviceTimers(self._record_device_time, events, clock)
         self._history = history
-        self._events = events
-        self._device: DeviceTimers | None = None
         self._timer_cost_s: float | None = None
         self.bind_learner()
         self._start_over()
@@ -142,8 +146,7 @@ class PerformanceMonitor:
         """Add to a count of this iteration (frames, episodes, bytes), from any thread."""
         if self.enabled:
             with self.lock:
-                counts = self.current.counts
-                counts[name] = counts.get(name, 0.0) + number
+                self.current.counts[name] += number
 
     def tick(self, **counts: float) -> None:
         """End an iteration, in the learner's thread; `counts` are added as by `count`. The first tick only starts."""
@@ -168,21 +171,14 @@ class PerformanceMonitor:
         with self.lock:
             return self.series.setdefault(name, Series(self._history))
 
-    def device_timers(self) -> DeviceTimers:
-        """Return the CUDA event timers, created on first use."""
-        if self._device is None:
-            self._device = DeviceTimers(self._record_device_time, self._events, self.clock)
-        return self._device
-
     def _record_device_time(self, name: str, ms: float, outermost: bool) -> None:
         self.record(f"{name}/device", ms)
         if outermost:
-            times = self.current.device
-            times[name] = times.get(name, 0.0) + ms / 1e3
+            self.current.device[name] += ms / 1e3
 
     def _collect_device_times(self) -> None:
-        if self._device is not None and get_ident() == self.learner:
-            self._device.collect()
+        if get_ident() == self.learner:
+            self.device_timers.collect()
 
     # -- gauges ------------------------------------------------------------------------------------------------------
 
@@ -192,7 +188,7 @@ class PerformanceMonitor:
         With a `leak_floor`, in its own unit, steady growth beyond it is reported by `leaks()`. A gauge that raises is
         disabled and shown with its error.
         """
-        self.gauges.add(name, read, leak_floor)
+        self.gauges[name] = Gauge(read, leak_floor)
 
     def watch_memory(self, device: Any = None) -> None:
         """Add gauges of this process's memory and of a CUDA device's, checked for leaks."""
@@ -238,7 +234,6 @@ class PerformanceMonitor:
         exposed only during `wait(name)`. Where `timer(..., device=...)` times a device, that device is the learner: its
         time in other stages is exposed, and its idle time as "host". Uncovered time is "other".
         """
-        self._check_window(window)
         self._collect_device_times()
         with self.lock:
             iterations = self._last_iterations(window)
@@ -246,31 +241,30 @@ class PerformanceMonitor:
             if wall_s <= 0:
                 return {}
             on_device = any(one.device for one in iterations)
-            found: dict[str, float] = {}
-            covered = 0.0
+            found, covered = new_totals(), 0.0
             for one in iterations:
                 for times in [one.device] if on_device else [one.host, one.waits]:
                     for name, seconds in times.items():
                         covered += seconds
                         if name not in self.work or times is one.waits:
-                            found[name] = found.get(name, 0.0) + seconds
+                            found[name] += seconds
         rest = "host" if on_device else "other"
-        found[rest] = found.get(rest, 0.0) + max(wall_s - covered, 0.0)
+        found[rest] += max(wall_s - covered, 0.0)
         ordered = sorted(found.items(), key=lambda item: -item[1])
         return {name: {"ms": 1e3 * seconds / len(iterations), "share": seconds / wall_s} for name, seconds in ordered}
 
     def get_throughput(self, window: int = 100) -> dict[str, float]:
         """Return what was counted, per second, over the last `window` iterations, and `iterations` itself."""
-        self._check_window(window)
         with self.lock:
             iterations = self._last_iterations(window)
             wall_s = sum(one.wall_s for one in iterations)
             if wall_s <= 0:
                 return {}
-            totals: dict[str, float] = {"iterations": float(len(iterations))}
+            totals = new_totals()
             for one in iterations:
+                totals["iterations"] += 1
                 for name, count in one.counts.items():
-                    totals[name] = totals.get(name, 0.0) + count
+                    totals[name] += count
         return {name: total / wall_s for name, total in totals.items()}
 
     def get_summary(self, window: int = 100) -> str:
@@ -286,9 +280,11 @@ class PerformanceMonitor:
             rows.append(
                 ("learner waited for", ", ".join(f"{n} {100 * w['share']:.1f} % ({w['ms']:.2f} ms)" for n, w in waits))
             )
-        if values := self.gauges.values():
+        if values := self.gauges.values_now():
             rows.append(("gauges", ", ".join(f"{name} {value:,.0f}" for name, value in values.items())))
-        rows += [("gauge disabled", f"{name}: {error}") for name, error in self.gauges.errors().items()]
+        rows += [
+            ("gauge disabled", f"{name}: {gauge.error}") for name, gauge in list(self.gauges.items()) if gauge.error
+        ]
         rows += [("possible leak", str(leak)) for leak in self.leaks()]
         if throughput:
             cost = self.overhead()
@@ -311,7 +307,7 @@ class PerformanceMonitor:
         found |= {f"{name}_p{q}": s[f"p{q}"] for name, s in stats.items() if "/" not in name for q in PERCENTILES}
         found |= {f"wait/{name}": wait["share"] for name, wait in self.get_exposed(window).items()}
         found |= {f"{name}_per_s": rate for name, rate in self.get_throughput(window).items()}
-        found |= self.gauges.values() | {"leaks": float(len(self.leaks()))}
+        found |= self.gauges.values_now() | {"leaks": float(len(self.leaks()))}
         self._report_s += self.clock() - now
         return found | {"overhead": self.overhead()["share"]}
 
@@ -326,7 +322,7 @@ class PerformanceMonitor:
         with self.lock:
             timers = sum(s.count for s in self.series.values())
         iterations = max(self._iteration_count, 1)
-        spent_s = timers * self._timer_cost_s + self._report_s + (self._device.spent_s if self._device else 0.0)
+        spent_s = timers * self._timer_cost_s + self._report_s + self.device_timers.spent_s
         elapsed_s = self.clock() - self._began_s
         return {
             "timer_us": 1e6 * self._timer_cost_s,
@@ -340,9 +336,10 @@ class PerformanceMonitor:
         with self.lock:
             self.series.clear()
             self._start_over()
-        self.gauges.clear()
+        self.gauges.clear_samples()
 
     def _last_iterations(self, window: int) -> list[Iteration]:
+        self._check_window(window)
         return list(islice(reversed(self._iterations), window))
 
     @staticmethod

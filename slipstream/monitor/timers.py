@@ -6,13 +6,16 @@ import functools
 import inspect
 import statistics
 import time
+import timeit
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from threading import get_ident
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 Monitor = Any  # a PerformanceMonitor, whose module imports this one
+Event = Any  # a torch.cuda.Event(enable_timing=True), or what a test gives instead
 MAX_PENDING = 128  # device measurements in flight; further ones are dropped and counted
 
 
@@ -53,15 +56,13 @@ class Timer:
             if self._waits:
                 self._add_wait(monitor, seconds)
             elif not depth:  # an outermost timer: its time without the waits inside it
-                times = monitor.current.host
-                times[name] = times.get(name, 0.0) + seconds - monitor.waited_s
+                monitor.current.host[name] += seconds - monitor.waited_s
                 monitor.waited_s = 0.0
 
     def _add_wait(self, monitor: Monitor, seconds: float) -> None:
         monitor.wait_depth -= 1
         if not monitor.wait_depth:
-            waits = monitor.current.waits
-            waits[self._name] = waits.get(self._name, 0.0) + seconds
+            monitor.current.waits[self._name] += seconds
             if monitor.depth:
                 monitor.waited_s += seconds
 
@@ -96,28 +97,20 @@ class DeviceTimer(Timer):
     def __enter__(self) -> Self:
         monitor = self._monitor
         self._outermost = get_ident() == monitor.learner and monitor.depth == 0
-        self._pair = monitor.device_timers().begin(self._device)
+        self._pair = monitor.device_timers.begin(self._device)
         return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
         if self._pair is not None:
-            self._monitor.device_timers().end(self._pair, self._name, self._device, self._outermost)
+            self._monitor.device_timers.end(self._pair, self._name, self._device, self._outermost)
         super().__exit__()
 
     def _again(self) -> Timer:
         return DeviceTimer(self._monitor, self._name, self._device)
 
 
-class NullTimer:
+class NullTimer(nullcontext[None]):
     """The timer of a disabled monitor: it does nothing."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
     def __call__(self, function: F) -> F:
         """Return the function unchanged."""
@@ -125,19 +118,6 @@ class NullTimer:
 
 
 NULL_TIMER = NullTimer()
-
-
-class Event(Protocol):
-    """The part of `torch.cuda.Event(enable_timing=True)` that is used."""
-
-    def record(self, stream: Any = None) -> None:
-        """Mark this point of a stream."""
-
-    def query(self) -> bool:
-        """Return whether the device has reached it."""
-
-    def elapsed_time(self, end: Any) -> float:
-        """Return the milliseconds from this event to `end`, both reached."""
 
 
 class DeviceTimers:
@@ -167,7 +147,6 @@ class DeviceTimers:
         self._pending: deque[tuple[str, str, bool, Event, Event]] = deque()
         self.dropped = 0  # measurements not taken because too many were pending
         self.spent_s = 0.0  # own cost
-        self.count = 0
 
     def begin(self, device: Any) -> tuple[Event, Event] | None:
         """Record the start. Return None during graph capture or when too many measurements are pending."""
@@ -188,7 +167,6 @@ class DeviceTimers:
         began = self._clock()
         pair[1].record(self._get_stream(device))
         self._pending.append((name, str(device), outermost, *pair))
-        self.count += 1
         self.spent_s += self._clock() - began
 
     def collect(self) -> None:
@@ -210,25 +188,15 @@ def is_cuda(device: Any) -> bool:
 
 def measure_timer_cost(timer: Callable[[str], Timer | NullTimer], number: int = 500) -> float:
     """Return the seconds that one timer around an empty block takes here: the median of five rounds."""
-    rounds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(number):
-            with timer("x"):
-                pass
-        total = time.perf_counter() - start
-        start = time.perf_counter()
-        for _ in range(number):
-            pass
-        rounds.append((total - (time.perf_counter() - start)) / number)
-    return max(statistics.median(rounds), 0.0)
+    rounds = timeit.repeat("with timer('x'): pass", globals={"timer": timer}, repeat=5, number=number)
+    return statistics.median(rounds) / number
 
 
 def _cuda_event(device: Any) -> Event:
     import torch
 
     with torch.cuda.device(device):
-        return torch.cuda.Event(enable_timing=True)  # type: ignore[return-value]
+        return torch.cuda.Event(enable_timing=True)
 
 
 def _cuda_stream(device: Any) -> Any:

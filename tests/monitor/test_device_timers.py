@@ -77,7 +77,7 @@ def test_a_device_that_lags_makes_nobody_wait_and_the_ring_does_not_grow(monitor
         with monitor.timer("learn", "cuda"):
             device.enqueue(1)
         monitor.get_stats()
-    assert device.made == 2 * MAX_PENDING and monitor.device_timers().dropped == 20
+    assert device.made == 2 * MAX_PENDING and monitor.device_timers.dropped == 20
     device.work_off()
     assert monitor.get_stats()["learn/device"]["count"] == MAX_PENDING
 
