@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 
+from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
@@ -48,8 +48,12 @@ PLAIN_SHOWN = ("fps", "episode/return", "episode/success", "episode/collision", 
 class LiveView:
     """Shows how far a run is, how fast, how well it flies and where its time goes.
 
-    It draws from `update`, at most twice a second, and has no thread of its own. `enabled=None` draws live in a
-    terminal and prints plain lines elsewhere (at most one in 10 s, and one at the end); True and False choose.
+    It draws from `update`, at most twice a second, and has no thread of its own. Without a terminal it prints plain
+    lines: at most one in 10 s, and one at the end.
+
+    Args:
+        total_iterations: 0 if time ends the run; `total_frames` likewise.
+        long_run_hint: Printed once if the run will take more than half a day.
     """
 
     def __init__(
@@ -57,28 +61,24 @@ class LiveView:
         total_iterations: int,
         total_frames: int,
         title: str = "",
-        enabled: bool | None = None,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
         long_run_hint: str = "",
     ) -> None:
-        """Print `long_run_hint` once if the run will take more than half a day."""
-        self.total_iterations = total_iterations
-        self.total_frames = total_frames
-        self.title = title
+        self.total_iterations, self.total_frames, self.title = total_iterations, total_frames, title
         self.console = console or Console()
         self._clock = clock
         self._start_s = self._drawn_s = clock()
         self._done = (0, 0)  # iterations and frames finished
         self._share = 0.0  # of the run that is finished
         self._first: tuple[float, float] | None = (
-            None  # time and share at the first update: a resumed run starts beyond 0
+            None  # time and share at the first update: resumed runs start beyond 0
         )
         self._metrics: dict[str, float] = {}  # the last value of each, since some come only now and then
         self._stats: Stats = {}
         self._line_due = False
         self._long_run_hint = long_run_hint
-        is_live = self.console.is_terminal and not self.console.is_dumb_terminal if enabled is None else enabled
+        is_live = self.console.is_terminal and not self.console.is_dumb_terminal
         self._live = Live(console=self.console, auto_refresh=False, get_renderable=self._draw) if is_live else None
 
     def __enter__(self) -> LiveView:
@@ -87,34 +87,24 @@ class LiveView:
             self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self._live:
             self._live.stop()  # draws the last state once more and leaves it there
         elif self._line_due:
             self._print_line()
 
-    def update(
-        self,
-        iteration: int,
-        frames: int,
-        metrics: Mapping[str, float],
-        stats: Stats | None = None,
-        share: float | None = None,
-    ) -> None:
-        """Takes the state after `iteration`, counted from 1, and `frames` frames in all; `stats` is
-        `PerformanceMonitor.get_stats()`.
+    def update(self, iteration: int, frames: int, share: float, metrics: Mapping[str, float], stats: Stats) -> None:
+        """Take the state after `iteration`, counted from 1, and `frames` frames in total.
 
-        `share` is how much of the run is done, where something else than frames ends it (a time limit).
+        Args:
+            share: The share of the run that is done, 0 to 1.
+            stats: `PerformanceMonitor.get_stats()`.
         """
         now_s = self._clock()
-        self._done = (iteration, frames)
-        self._share = self._share_by_count() if share is None else min(share, 1.0)
+        self._done, self._share, self._stats = (iteration, frames), min(share, 1.0), stats
         if self._first is None:
             self._first = (now_s, self._share)
         self._metrics.update(metrics)
-        self._stats = stats or self._stats
         self._line_due = True
         if self._long_run_hint and now_s - self._first[0] >= SEEN_S and self._left_s() > LONG_S:
             self.print(f"at this speed {self._left_s() / 3600:,.0f} hours are left: {self._long_run_hint}")
@@ -132,11 +122,6 @@ class LiveView:
         self.console.print(Text(text), soft_wrap=True)
 
     # -- what is shown -----------------------------------------------------------------------------------------------
-
-    def _share_by_count(self) -> float:
-        iterations, frames = self._done
-        done, total = (frames, self.total_frames) if self.total_frames > 0 else (iterations, self.total_iterations)
-        return min(done / total, 1.0) if total > 0 else 0.0
 
     def _left_s(self) -> float:
         """Return the seconds left at the speed since the first update; NaN before it is known."""
@@ -159,31 +144,28 @@ class LiveView:
     def _draw(self) -> RenderableType:
         width = min(self.console.width, MAX_CHARS)
         inner = max(width - 4, 1)  # less the panel's border and padding
-        parts: list[RenderableType] = [self._draw_progress(inner)]
-        cells = [_cell(label, _value(key, self._metrics[key])) for key, label in SHOWN if key in self._metrics]
-        if cells:
-            parts += ["", _grid(cells, inner)]
-        if self._stats:
-            bar, legend = _draw_phases(self._stats, inner)
-            parts += ["", bar, _grid(legend, inner)]
-        return Panel(
-            Group(*parts),
-            title=Text(self.title) if self.title else None,
-            border_style="dim",
-            padding=(0, 1),
-            width=width,
-        )
-
-    def _draw_progress(self, width: int) -> RenderableType:
-        iterations, frames = self._done
         bar = Table.grid(expand=True, padding=(0, 1))
         bar.add_column(ratio=1)
-        bar.add_column(justify="right", no_wrap=True)
-        progress = ProgressBar(
-            total=1.0, completed=self._share, style="bright_black", complete_style="cyan", finished_style="green"
+        bar.add_row(
+            ProgressBar(total=1.0, completed=self._share, complete_style="cyan"),
+            Text(f"{100 * self._share:.1f} %", no_wrap=True),
         )
-        bar.add_row(progress, f"{100 * self._share:.1f} %")
-        cells = [
+        shown = [_cell(label, _value(key, self._metrics[key])) for key, label in SHOWN if key in self._metrics]
+        phases, legend = _draw_phases(self._stats, inner)
+        parts: list[RenderableType] = [
+            bar,
+            _grid(self._progress_cells(), inner),
+            "",
+            _grid(shown, inner),
+            "",
+            phases,
+            _grid(legend, inner),
+        ]
+        return Panel(Group(*parts), title=Text(self.title), border_style="dim", padding=(0, 1), width=width)
+
+    def _progress_cells(self) -> list[Text]:
+        iterations, frames = self._done
+        return [
             _cell("iteration", f"{iterations:,}" + (f" / {self.total_iterations:,}" if self.total_iterations else "")),
             _cell(
                 "frames", format_count(frames) + (f" / {format_count(self.total_frames)}" if self.total_frames else "")
@@ -191,7 +173,6 @@ class LiveView:
             _cell("elapsed", format_time(self._clock() - self._start_s)),
             _cell("left", format_time(self._left_s())),
         ]
-        return Group(bar, _grid(cells, width))
 
 
 def format_count(number: float) -> str:
@@ -230,15 +211,11 @@ def _cell(label: str, value: str) -> Text:
     return Text.assemble((label + " ", "dim"), (value, "bold"))
 
 
-def _grid(cells: list[Text], width: int) -> Table:
-    """Return the cells in as many columns as fit `width`; at least one, cut short if even that is too wide."""
-    columns = max(width // (CELL_CHARS + 1), 1)
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    for _ in range(columns):
-        grid.add_column(width=CELL_CHARS, no_wrap=True)
-    for start in range(0, len(cells), columns):
-        grid.add_row(*cells[start : start + columns])
-    return grid
+def _grid(cells: list[Text], width: int) -> Columns:
+    """Return the cells in as many columns as fit `width`."""
+    for cell in cells:
+        cell.truncate(min(CELL_CHARS, width))
+    return Columns(cells, width=min(CELL_CHARS + 1, width), padding=0)
 
 
 def _draw_phases(stats: Stats, width: int) -> tuple[Text, list[Text]]:

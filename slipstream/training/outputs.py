@@ -132,7 +132,7 @@ class RunOutputs:
             metrics = values | (evaluation if past == it else {}) | {"fps": fps}
             frames = trainer.collector.frames - (it - past) * trainer.frames_per_batch
             self.log.write(past + 1, frames, metrics | perf)
-            self.view.update(past + 1, frames, metrics, stats, trainer.progress(it + 1, self.clock))
+            self.view.update(past + 1, frames, trainer.progress(it + 1, self.clock), metrics, stats)
         if it % SUMMARY_EVERY == SUMMARY_EVERY - 1:
             self.view.print(summary(self.monitor, self.saver, self.start))
         return metrics

@@ -98,7 +98,10 @@ class RunFolder:
 
 def config_yaml(config: Mapping[str, Any]) -> str:
     """Return a config as YAML, which `config=FILE` reads again."""
-    return yaml.safe_dump(_plain(config), sort_keys=False, allow_unicode=True)
+    try:
+        return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
+    except yaml.YAMLError as error:
+        raise TypeError(f"config values are numbers, strings, lists and dicts: {error}") from error
 
 
 def _make_unused(root: Path, name: str) -> Path:
@@ -121,18 +124,3 @@ def _task_name(config: Mapping[str, Any]) -> str:
     if not isinstance(task, str):
         return "run"
     return re.sub(r"\W+", "-", task.rpartition(":")[2]).strip("-") or "run"
-
-
-def _plain(value: Any) -> Any:
-    """Return the value in YAML's own types: tuples become lists, paths strings, numpy scalars numbers."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, PathLike):
-        return str(value)
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if hasattr(value, "item"):
-        return value.item()
-    raise TypeError(f"config values are numbers, strings, lists and dicts, not {type(value).__name__}: {value!r}")

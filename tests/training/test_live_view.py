@@ -48,7 +48,7 @@ def test_without_a_terminal_a_line_comes_every_10_seconds_and_at_the_end():
     with screen.view() as view:
         for i in range(25):  # one iteration a second, 10 frames each
             screen.now_s = float(i)
-            view.update(i + 1, 10 * (i + 1), METRICS, STATS)
+            view.update(i + 1, 10 * (i + 1), (i + 1) / 100, METRICS, STATS)
     assert [line.split("  ")[0] for line in screen.lines] == [
         "iteration 11/100",
         "iteration 21/100",
@@ -59,9 +59,9 @@ def test_without_a_terminal_a_line_comes_every_10_seconds_and_at_the_end():
 def test_a_plain_line_names_what_is_known_and_nothing_else():
     screen = Screen(terminal=False)
     with screen.view() as view:
-        view.update(1, 10, {"episode/success": 0.5})
+        view.update(1, 10, 0.01, {"episode/success": 0.5}, {})
         screen.now_s = 10.0
-        view.update(2, 20, {"fps": 1.0})
+        view.update(2, 20, 0.02, {"fps": 1.0}, {})
     assert screen.lines == ["iteration 2/100  20 frames  frames/s 1  success 50.0 %  elapsed 0:10  left 16:20"]
 
 
@@ -72,7 +72,7 @@ def test_a_run_of_days_is_told_so_once():
         with screen.view(long_run_hint="take a smaller world") as view:
             for i in range(5):
                 screen.now_s = seconds * i
-                view.update(i + 1, 10 * (i + 1), {})
+                view.update(i + 1, 10 * (i + 1), (i + 1) / 100, {}, {})
         said.append([line for line in screen.lines if "smaller world" in line])
     assert said == [[], ["at this speed 27 hours are left: take a smaller world"]]
 
@@ -81,7 +81,7 @@ def test_the_last_line_is_not_said_twice():
     screen = Screen(terminal=False)
     with screen.view() as view:
         screen.now_s = 10.0
-        view.update(100, 1000, {})
+        view.update(100, 1000, 1.0, {}, {})
     assert len(screen.lines) == 1
 
 
@@ -95,16 +95,16 @@ def test_a_run_that_fails_before_its_first_iteration_prints_nothing():
 def test_time_left_follows_the_speed_of_this_start_not_the_frames_of_earlier_ones():
     screen = Screen(terminal=False)
     view = screen.view()
-    view.update(50, 500, {})  # resumed half way
+    view.update(50, 500, 0.5, {}, {})  # resumed half way
     screen.now_s = 10.0
-    view.update(60, 600, {})  # 100 frames in 10 s, 400 to go
+    view.update(60, 600, 0.6, {}, {})  # 100 frames in 10 s, 400 to go
     assert "left 0:40" in screen.lines[0]
 
 
 def test_the_live_area_shows_progress_metrics_and_the_share_of_each_phase():
     screen = Screen(terminal=True)
     with screen.view() as view:
-        view.update(25, 250, METRICS, STATS)
+        view.update(25, 250, 0.25, METRICS, STATS)
     text = screen.file.getvalue()
     for part in ("drones [red]", "25.0 %", "25 / 100", "frames/s 54.3k", "return 12.5", "success 71.3 %", "kl -"):
         assert part in text
@@ -119,10 +119,10 @@ def test_the_live_area_is_drawn_at_most_twice_a_second():
         before = len(screen.file.getvalue())
         for i in range(4):
             screen.now_s = 0.1 * i
-            view.update(i + 1, i, METRICS, STATS)
+            view.update(i + 1, i, 0.0, METRICS, STATS)
         assert len(screen.file.getvalue()) == before
         screen.now_s = 0.6
-        view.update(5, 4, METRICS, STATS)
+        view.update(5, 4, 0.0, METRICS, STATS)
         assert len(screen.file.getvalue()) > before
 
 
@@ -130,7 +130,7 @@ def test_the_live_area_is_drawn_at_most_twice_a_second():
 def test_any_width_of_terminal_is_survived(width):
     screen = Screen(terminal=True, width=width)
     with screen.view() as view:
-        view.update(1, 10, METRICS, STATS)
+        view.update(1, 10, 0.01, METRICS, STATS)
         view.print("a checkpoint was saved")
     visible = [re.sub(r"\x1b\[[?\d;]*[A-Za-z]|\r", "", line) for line in screen.lines]
     assert "a checkpoint was saved" in visible
@@ -143,13 +143,6 @@ def test_printed_text_appears_as_it_is(terminal):
     with screen.view() as view:
         view.print("saved [bold]c.pt[/bold]")
     assert any("saved [bold]c.pt[/bold]" in line for line in screen.lines)
-
-
-def test_enabled_chooses_against_the_terminal():
-    screen = Screen(terminal=True)
-    with screen.view(enabled=False) as view:
-        view.update(1, 10, {})
-    assert screen.lines == ["iteration 1/100  10 frames  elapsed 0:00  left -"]
 
 
 def test_counts_and_times_are_short():
