@@ -15,7 +15,7 @@ BUDGET_MB = 256
 @pytest.fixture(scope="module")
 def outcomes():
     """{case: its line}, of all cases in one process with a limited address space."""
-    done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=900)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and len(lines) > 40, (done.returncode, lines[-1:], done.stderr[-300:])
     return {line["end"]: line for line in lines if "end" in line}
