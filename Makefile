@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench soak clean
+.PHONY: demo test lint bench soak web clean
 
 # Two installations in one folder: what the program needs, and with it what the tests need.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -30,6 +30,9 @@ bench: $(VENV)/.installed-dev  ## the benchmark tables (minutes; keep the machin
 	$(BIN)/python benchmarks/checkpoint.py
 	$(BIN)/python benchmarks/replay.py
 	$(BIN)/python benchmarks/rollouts.py
+
+web:  ## build the page of the viewer from web/ into slipstream/viewer/static/ (needs npm)
+	cd web && npm ci --no-audit --no-fund && npm run build
 
 soak: $(VENV)/.installed-dev  ## the fault and concurrency tests at full count
 	$(BIN)/pytest -m soak

@@ -21,11 +21,12 @@ ALLOWED = {
     "checkpoint": {"storage"},
     "replay": {"storage"},
     "rollouts": {"storage"},
+    "recordings": {"storage"},
     "envs": LOW,
     "models": {*LOW, "envs"},
     "collectors": {*LOW, "envs", "models", "storage"},
     "algorithms": {*LOW, "envs", "models", "replay", "checkpoint"},
-    "tasks": {*LOW, "storage", "envs", "models", "algorithms", "collectors"},
+    "tasks": {*LOW, "storage", "recordings", "envs", "models", "algorithms", "collectors"},
     "training": {*LOW, "storage", "monitor", "checkpoint", "rollouts", "envs", "algorithms", "tasks"},
     "train": {"config", "training"},
 }

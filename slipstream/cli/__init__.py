@@ -6,7 +6,7 @@ commands:
 
 - `key=value` commands (train, eval, demo, bench, advise, export, config): everything that is not a common flag is in
   `args.words`. `OWN_KEYS` names the keys that the command has besides those of a training.
-- commands with paths (compare, ckpt, rollouts): `add_arguments` adds arguments or subparsers.
+- commands with paths (compare, ckpt, rollouts, recording): `add_arguments` adds arguments or subparsers.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ COMMANDS = {
     "compare": "compare runs:              slipstream compare runs/A runs/B",
     "ckpt": "work with checkpoints:     slipstream ckpt info | verify | diff | squash | export | repair",
     "rollouts": "work with saved batches:   slipstream rollouts ls | show | verify | export",
+    "recording": "work with recordings:      slipstream recording export flight.rec --to html | acmi | csv",
 }
-WITH_PATHS = ("compare", "ckpt", "rollouts")  # the commands with paths; the others take key=value
+WITH_PATHS = ("compare", "ckpt", "rollouts", "recording")  # the commands with paths; the others take key=value
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as any program whose reader went away
 FOOTER = (
     "slipstream COMMAND --help lists the keys of a command and their defaults; --debug shows the traceback of an error."
@@ -199,7 +200,7 @@ def _overview(parser: Parser, args: argparse.Namespace, words: list[str]) -> int
 
         print(version("slipstream-rl"))
     else:
-        commands = "\n".join(f"  {name:8} {summary}" for name, summary in COMMANDS.items())
+        commands = "\n".join(f"  {name:9} {summary}" for name, summary in COMMANDS.items())
         print(f"usage: slipstream COMMAND [key=value ...]\n\n{commands}\n\n{FOOTER}")
     return 0
 

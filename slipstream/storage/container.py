@@ -260,7 +260,13 @@ class Container:
         self.offsets = np.concatenate([[HEADER.size], ends[:-1]]) if len(ends) else ends
 
 
-_KINDS = {b"ckpt": "a checkpoint", b"roll": "a rollout", b"rply": "a replay buffer", b"fram": "compressed frames"}
+_KINDS = {
+    b"ckpt": "a checkpoint",
+    b"roll": "a rollout",
+    b"rply": "a replay buffer",
+    b"fram": "compressed frames",
+    b"recd": "a recording",
+}
 
 
 def section_checksum(*parts: Any) -> int:

@@ -18,6 +18,7 @@ from slipstream.config.compose import load_evaluate, load_train
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import plain_overrides
 from slipstream.config.registry import find_task
+from slipstream.recordings import load_recording
 from slipstream.tasks.aircombat.league.evaluation import short_name
 from slipstream.training import evaluate
 from slipstream.training.metrics_log import read_metrics
@@ -216,11 +217,21 @@ def test_a_start_range_without_games_shows_no_shares(whole, capsys):
 def test_eval_draws_a_game(whole, capsys):
     words = [f"red={whole.path}", "blue=pursuit", "games=2", "threads=1", "device=cpu", "env.episode_s=4"]
     result = evaluate.run(*evaluate.configure(words))
-    assert result["picture"] == str(whole.path / "duel.png") and result["animation"] == str(whole.path / "duel.gif")
-    assert (whole.path / "duel.png").read_bytes()[:4] == b"\x89PNG" and (whole.path / "duel.gif").read_bytes()[
-        :3
-    ] == b"GIF"
-    assert "whole against pursuit, seen by whole (drawn in blue, its enemy in red): " in capsys.readouterr().out
+    assert result["picture"] == str(whole.path / "duel.png") and result["page"] == str(whole.path / "duel.html")
+    assert (whole.path / "duel.png").read_bytes()[:4] == b"\x89PNG"
+    assert (whole.path / "duel.html").read_bytes().startswith(b"<!doctype html>")
+    assert (whole.path / "duel.acmi").read_text("utf-8-sig").startswith("FileType=text/acmi/tacview\nFileVersion=2.2\n")
+    recording = load_recording(whole.path / "duel.rec")
+    assert recording.scene == "duel" and recording.meta["names"] == ["whole", "pursuit"]
+    assert recording.seconds <= 4 and "animation" not in result
+    assert "whole against pursuit: " in capsys.readouterr().out
+
+
+def test_eval_writes_an_animation_if_it_is_named(whole, tmp_path):
+    words = [f"red={whole.path}", "blue=pursuit", "games=2", "threads=1", "device=cpu", "env.episode_s=2"]
+    result = evaluate.run(*evaluate.configure([*words, f"out={tmp_path / 'game.gif'}"]))
+    assert result["animation"] == str(tmp_path / "game.gif") and (tmp_path / "game.gif").read_bytes()[:3] == b"GIF"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["game.acmi", "game.gif", "game.html", "game.png", "game.rec"]
 
 
 def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):

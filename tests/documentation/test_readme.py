@@ -49,5 +49,5 @@ def test_the_layout_names_every_folder():
     tree = README.split("## Layout")[1]
     folders = {path.name for path in (ROOT / "slipstream").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders == {name for name in re.findall(r"(\w+)/", tree.split("```")[1])} - {
-        *("slipstream", "tests", "benchmarks", "examples", "docs")
+        *("slipstream", "tests", "benchmarks", "examples", "docs", "web")
     }

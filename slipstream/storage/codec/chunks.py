@@ -191,9 +191,9 @@ def _cost(words: np.ndarray) -> float:
 def _section(data: np.ndarray, level: int, repeats: bool) -> tuple[int, Any]:
     """Return `data` compressed, or raw if that is shorter. `repeats`: it may have longer repetitions, unlike a plane of
     floats."""
-    coded = _zstd_compressor(level if repeats else 0).compress(data)
+    coded = zstd_compressor(level if repeats else 0).compress(data)
     if level > 1 and not repeats:
-        coded = min(coded, _zstd_compressor(level).compress(data), key=len)
+        coded = min(coded, zstd_compressor(level).compress(data), key=len)
     return (len(coded) | _ZSTD_FLAG, coded) if len(coded) < data.size else (data.size, data)
 
 
@@ -206,10 +206,10 @@ def _read_section(payload: memoryview, start: int, word: int, expected: int) -> 
         if length != expected:
             raise CodecError(f"a raw section of {expected} bytes holds {length}")
         return np.frombuffer(payload, np.uint8, expected, start), end
-    return _zstd_decompress(payload[start:end], expected), end
+    return zstd_decompress(payload[start:end], expected), end
 
 
-def _zstd_compressor(level: int) -> Any:
+def zstd_compressor(level: int) -> Any:
     """Return this thread's zstd compressor of that level; level 0 looks for almost no repetitions and codes single
     bytes.
 
@@ -229,7 +229,7 @@ def _zstd_compressor(level: int) -> Any:
     return kept[level]
 
 
-def _zstd_decompress(data: Any, expected: int) -> np.ndarray:
+def zstd_decompress(data: Any, expected: int) -> np.ndarray:
     """Decompress a zstd frame to uint8 [expected]. Raises CodecError before it takes memory for more."""
     if not hasattr(_local, "decompressor"):
         _local.decompressor = zstandard.ZstdDecompressor()

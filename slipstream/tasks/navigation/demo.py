@@ -15,10 +15,11 @@ from slipstream.algorithms.base import build_policy
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.config.schema import EvalConfig, TrainConfig
 from slipstream.envs.specs import Observation
+from slipstream.recordings import SUFFIX, write_html
 from slipstream.sim.devices import resolve_device
 from slipstream.tasks.evaluation import Policy
 from slipstream.tasks.figures import learning_curve, success_bars
-from slipstream.tasks.navigation.evaluation import Flights, draw, evaluation_env, fly, summarise
+from slipstream.tasks.navigation.evaluation import Flights, draw, evaluation_env, fly, record, summarise
 from slipstream.tasks.report import write_report
 from slipstream.tasks.tables import progress_bar, render
 
@@ -51,7 +52,8 @@ class NavigationDemo:
     def after(self, folder: Path, metrics: Sequence[Mapping[str, Any]], command: str) -> None:
         """Fly the trained policy, print the table, write figures and report into the run folder."""
         print("\nafter:")
-        policy = load_policy(folder).build(self.env.observation_spec, self.env.action_spec, self.device)
+        trained = load_policy(folder)
+        policy = trained.build(self.env.observation_spec, self.env.action_spec, self.device)
         row, flights = judge("trained policy", self.cfg, self.judged, policy)
         self.rows.append(row)
         print(table(self.rows))
@@ -62,7 +64,9 @@ class NavigationDemo:
         }
         facts = describe(self.cfg, metrics, time.perf_counter() - self.began, command)
         report = write_report(folder, "Slipstream demo", [shown(row) for row in self.rows], figures, facts)
-        print(f"\nreport:   {report}\npictures: {', '.join(str(path) for path in figures.values())}")
+        recording = record(flights, self.env, "Slipstream demo: flights over an unseen map", trained)
+        page = write_html(recording, recording.save(folder / f"flight{SUFFIX}").with_suffix(".html"))
+        print(f"\nflights:  {page}\nreport:   {report}\npictures: {', '.join(str(path) for path in figures.values())}")
 
 
 def straight(observation: Observation) -> torch.Tensor:

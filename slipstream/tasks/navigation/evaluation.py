@@ -23,10 +23,12 @@ from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvalConfig, EvaluateConfig
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.policy import ActorCritic
+from slipstream.recordings import SUFFIX, Recording, write_html
 from slipstream.storage.files import check_writable
 from slipstream.tasks.evaluation import Policy, action_of, bootstrap_interval, wilson
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.figures.flight import flight_paths
+from slipstream.tasks.navigation.recording import FlightRows, flight_recording
 from slipstream.tasks.tables import progress_bar, render
 
 CROSSING_STEPS = 2200  # default physics steps of a flight
@@ -45,11 +47,17 @@ class Flights:
     success_strict: np.ndarray  # NavRL's reading: at the goal when the episode ended
     paths: np.ndarray  # [T, drones, 3] over the first map, NaN after the end
     mover_paths: np.ndarray  # [T, K, 3]
+    rows: FlightRows | None = None  # the same, with actions and values, for a recording
+    policy: Policy | None = None
 
     @property
     def timeout(self) -> np.ndarray:
         """Drones that neither reached the goal nor collided."""
         return ~(self.success | self.collision)
+
+    def outcome(self, k: int = 0) -> np.ndarray:
+        """Return the outcomes [drones] over map k: 0 timed out, 1 goal reached, 2 collided."""
+        return np.where(self.success[k], 1, np.where(self.collision[k], 2, 0))
 
 
 # -- flying ----------------------------------------------------------------------------------------------------------
@@ -67,10 +75,15 @@ class _Crossing:
         self.success, self.collision, self.ended, self.strict = none.clone(), none.clone(), none.clone(), none.clone()
         self.time_s = torch.full((env.num_envs,), torch.nan, device=env.device)
         self.clock_s = torch.zeros((), device=env.device)
+        self.decision: tuple[torch.Tensor, torch.Tensor | None] | None = None  # the last action and value
 
     def step(self) -> None:
         """Take one decision of every drone; writes persistent tensors only."""
-        record = self.env.step(action_of(self.policy(self.observation)))
+        output = self.policy(self.observation)
+        action = action_of(output)
+        value = None if isinstance(output, torch.Tensor) else output.get("value")
+        self.decision = action, value
+        record = self.env.step(action)
         for name, value in record.observation.items():
             self.observation[name].copy_(value)
         self.clock_s.add_(self.env.config.dt_s * self.env.config.decision_interval)
@@ -101,14 +114,16 @@ def fly(
         policy, ActorCritic
     )  # other policies may synchronise with the host
     step = GraphedFunction(crossing.step, "evaluation") if capturable else crossing.step
-    paths, movers = [], []
+    rows = FlightRows(env, drones)
+    decision_s = config.dt_s * config.decision_interval
     with set_exploration_type(ExplorationType.MEAN):
         for i in range(decisions):
-            if record_paths and i % every == 0:
-                over = (crossing.ended | crossing.success)[:drones]
-                paths.append(torch.where(over[:, None], torch.nan, env.drone.pos[:drones]).clone())
-                movers.append(env.movers.pos[0].clone())
+            recorded = record_paths and i % every == 0
+            if recorded:
+                rows.add_state(i * decision_s, crossing.ended | crossing.success)
             step()
+            if recorded and crossing.decision is not None:
+                rows.add_decision(*crossing.decision)
             if i % 100 == 99:
                 if progress:
                     progress((i + 1) / decisions)
@@ -123,8 +138,9 @@ def fly(
         numpy(crossing.collision),
         numpy(crossing.time_s),
         numpy(crossing.strict),
-        torch.stack(paths).cpu().numpy() if paths else np.zeros((0, drones, 3), np.float32),
-        torch.stack(movers).cpu().numpy() if movers else np.zeros((0, 0, 3), np.float32),
+        *rows.paths(),
+        rows,
+        policy,
     )
 
 
@@ -215,8 +231,10 @@ def evaluate(
             f"{trained.path} was trained for task={trained.task}, compare={other.path} for task={other.task}: compare policies of one task"
         )
     picture = Path(cfg.out) if cfg.out else trained.beside("eval.png")
+    flight = trained.beside(f"flight{SUFFIX}") if not cfg.out else picture.with_suffix(SUFFIX)
     if cfg.eval.picture:
         check_writable(picture)
+        check_writable(flight)
     env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
     policy = trained.build(env.observation_spec, env.action_spec, device)
     rival = other.build(env.observation_spec, env.action_spec, device) if other else None
@@ -238,7 +256,10 @@ def evaluate(
         log(f"({len(cfg.eval.map_seeds)} maps; take at least 16 for a claim: 'eval.map_seeds=[{hint}]')")
     if cfg.eval.picture:
         result["picture"] = str(draw(flights, env, picture))
-        log(f"paths over map {flights.map_seeds[0]}: {result['picture']}")
+        recording = record(flights, env, f"{trained.name}: map {flights.map_seeds[0]}", trained)
+        result["recording"] = str(recording.save(flight))
+        result["page"] = str(write_html(recording, flight.with_suffix(".html")))
+        log(f"flights over map {flights.map_seeds[0]}: {result['page']} (3-D, opens in a browser), {result['picture']}")
     return result
 
 
@@ -265,11 +286,18 @@ def _flown(config: NavigationConfig) -> str:
     return f"{config.dynamics}, a decision every {steps}"
 
 
+def record(flights: Flights, env: NavigationEnv, title: str, trained: LoadedPolicy | None = None) -> Recording:
+    """Return the recording of the flights over the first map."""
+    assert flights.rows is not None
+    goals = evaluation_starts(flights.success.shape[1], env.config.map_half_m)[1].numpy()
+    return flight_recording(flights.rows, flights.outcome(), goals, title, flights.policy, trained)
+
+
 def draw(flights: Flights, env: NavigationEnv, path: Path) -> Path:
     """Draw the paths over the first map as a PNG."""
     boxes = env.grid.boxes[0].cpu().numpy()
     boxes = boxes[np.abs(boxes[:, 0]) < 1e3]
-    outcome = np.where(flights.success[0], 1, np.where(flights.collision[0], 2, 0))
+    outcome = flights.outcome()
     goals = evaluation_starts(flights.success.shape[1], env.config.map_half_m)[1][:, :2].numpy()
     movers = flights.mover_paths if env.movers.count else None
     widths = env.movers.width.cpu().numpy() if env.movers.count else None

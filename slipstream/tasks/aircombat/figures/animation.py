@@ -1,12 +1,11 @@
-"""Animations of a game: GIF, a page for any browser (HTML), or MP4 if ffmpeg is installed."""
+"""Animations of a game: GIF, or MP4 if ffmpeg is installed. The page for a browser is written by `recordings`."""
 
 from __future__ import annotations
 
-import base64
 import io
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,9 @@ from slipstream.tasks.aircombat.figures.spacetime import (
 )
 from slipstream.tasks.aircombat.reach.scene import scenes_of_game
 
-FORMS = (".gif", ".html", ".mp4")
+FORMS = (".gif", ".mp4")
 WIDTH_IN = 12.0  # of the spacetime diagram
+PAGE_SUFFIX = ".html"
 COLOURS = 128  # of a GIF
 PLAY_S, HOLD_S = 6.0, 2.0  # duration of a game, and of its last frame
 SLOWEST, FASTEST = 2.0, 8.0  # limits of the default frames per second
@@ -46,7 +46,7 @@ def animate(
     """Write scenes as an animation.
 
     Args:
-        path: ends in .gif, .html or .mp4.
+        path: ends in .gif or .mp4.
         scenes: of `scenes_of_game`.
         title: shown on every frame.
         fps: frames per second (default: a game takes six seconds, at 2 to 8 frames per second). The last frame stays
@@ -69,7 +69,7 @@ def animate(
             progress(count)
     frames += [frames[-1]] * round(HOLD_S * fps)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write = {".gif": _gif, ".html": _html, ".mp4": _mp4}[path.suffix]
+    write = {".gif": _gif, ".mp4": _mp4}[path.suffix]
     write_file(path, write(frames, fps))
     return path
 
@@ -78,11 +78,9 @@ def writable(path: str | Path) -> Path:
     """Return the path of an animation. Raises ValueError if its format is unknown or cannot be written here."""
     path = Path(path)
     if path.suffix not in FORMS:
-        raise ValueError(f"{path.name}: the name of an animation must end in {', '.join(FORMS)}")
+        raise ValueError(f"{path.name}: the name of an animation must end in {' or '.join(FORMS)}")
     if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
-        raise ValueError(
-            f"{path.name} needs ffmpeg on the PATH: install it, or write {path.stem}.gif or {path.stem}.html"
-        )
+        raise ValueError(f"{path.name} needs ffmpeg on the PATH: install it, or write {path.stem}.gif")
     return path
 
 
@@ -138,81 +136,27 @@ def _mp4(frames: Sequence[Any], fps: float) -> bytes:
     raw = b"".join(frame.crop((0, 0, width, height)).tobytes() for frame in frames)
     done = subprocess.run(command, input=raw, capture_output=True)
     if done.returncode:
-        raise RuntimeError(
-            f"ffmpeg failed: {done.stderr.decode(errors='replace').strip()}; write a .gif or .html instead"
-        )
+        raise RuntimeError(f"ffmpeg failed: {done.stderr.decode(errors='replace').strip()}; write a .gif instead")
     return done.stdout
-
-
-def _html(frames: Sequence[Any], fps: float) -> bytes:
-    unique = list(dict.fromkeys(map(id, frames)))
-    by_id = {id(frame): frame for frame in frames}
-    pictures = ",\n".join(f'"{text}"' for text in _jpegs(by_id[key] for key in unique))
-    page = (
-        PAGE.replace("{{FRAMES}}", pictures)
-        .replace("{{WIDTH}}", str(frames[0].width))
-        .replace("{{MS}}", str(round(1000 / fps)))
-    )
-    return page.encode()
-
-
-def _jpegs(frames: Iterable[Any]) -> Iterable[str]:
-    for frame in frames:
-        buffer = io.BytesIO()
-        frame.save(buffer, format="JPEG", quality=82)
-        yield "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def draw_game(
     states: list[dict[str, Any]], side: int, path: Path, title: str, progress: Callable[[float], None]
 ) -> dict[str, str]:
-    """Write a game as `side` sees it: an animation, and the spacetime diagram with the most missiles as a PNG.
+    """Write the spacetime diagram with the most missiles as a PNG, as `side` sees it, and an animation.
 
-    `path` names the animation (.gif, .html or .mp4); the PNG has the same name with .png.
+    `path` names the animation (.gif or .mp4), or a page (.html), which is not written here; the PNG has the same name
+    with .png.
     """
     shown = [states[0]]
     for state in states[1:]:
         if state["time"] - shown[-1]["time"] >= FRAME_S - 1e-6 or state is states[-1]:
             shown.append(state)
-    scenes = scenes_of_game(shown, side)
     busiest = max(range(len(shown)), key=lambda k: len(shown[k]["missiles"]))
+    if path.suffix == PAGE_SUFFIX:
+        scenes = scenes_of_game(shown, side, only=busiest)
+        return {"picture": str(spacetime(path.with_suffix(".png"), scenes[0], title))}
+    scenes = scenes_of_game(shown, side)
     picture = spacetime(path.with_suffix(".png"), scenes[busiest], title)
     film = animate(path, scenes, title, progress=lambda count: progress(count / len(scenes)))
     return {"picture": str(picture), "animation": str(film)}
-
-
-PAGE = """<!doctype html>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>air combat</title>
-<style>
-body { background: #0d1117; color: #e8edf4; font: 15px system-ui, sans-serif; margin: 0; display: grid; justify-items: center }
-img { width: min(100vw, {{WIDTH}}px); display: block }
-div { display: flex; gap: 12px; width: min(94vw, {{WIDTH}}px); padding: 10px; align-items: center }
-input { flex: 1 }
-button { background: #222c39; color: inherit; border: 0; border-radius: 6px; padding: 7px 16px; font: inherit }
-</style>
-<img id="picture" alt="the duel, frame by frame">
-<div><button id="play">pause</button><input id="at" type="range" min="0" value="0" aria-label="frame"></div>
-<script>
-const frames = [{{FRAMES}}];
-const picture = document.getElementById("picture"), at = document.getElementById("at"), play = document.getElementById("play");
-let playing = true, waited = 0;
-at.max = frames.length - 1;
-const show = k => { at.value = k; picture.src = frames[k]; };
-const pause = p => { playing = !p; play.textContent = p ? "play" : "pause"; };
-at.oninput = () => { pause(true); show(+at.value); };
-play.onclick = () => pause(playing);
-document.onkeydown = e => {
-  if (e.key === " ") { pause(playing); e.preventDefault(); }
-  if (e.key === "ArrowRight") { pause(true); show(Math.min(+at.value + 1, frames.length - 1)); }
-  if (e.key === "ArrowLeft") { pause(true); show(Math.max(+at.value - 1, 0)); }
-};
-setInterval(() => {
-  if (!playing) return;
-  if (+at.value < frames.length - 1) { waited = 0; show(+at.value + 1); }
-  else if (++waited * {{MS}} > 2000) { waited = 0; show(0); }
-}, {{MS}});
-show(0);
-</script>
-"""

@@ -12,14 +12,17 @@ from rich.table import Table
 
 from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.config.help import ConfigError
+from slipstream.recordings import SUFFIX, export_recording, write_html
 from slipstream.storage.files import check_writable
 from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatEnv
-from slipstream.tasks.aircombat.figures.animation import draw_game
+from slipstream.tasks.aircombat.figures.animation import PAGE_SUFFIX, draw_game, writable
 from slipstream.tasks.aircombat.league.matches import Games, Match, Recorder
 from slipstream.tasks.aircombat.league.policies import SHIPPED, LearnedAgent
 from slipstream.tasks.aircombat.league.ratings import Score, rate
+from slipstream.tasks.aircombat.recording import duel_recording
 from slipstream.tasks.evaluation import wilson
+from slipstream.tasks.recording import describe_policy
 from slipstream.tasks.tables import progress_bar, render
 
 RANGE_BANDS = 3  # results are split into bands of equal width by start range
@@ -61,9 +64,14 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
         recorder, index, own, enemy = film
         with progress_bar("drawing a game") as progress:
             result |= draw_game(recorder.states(index), 1 + index % 2, film_path, f"{own} against {enemy}", progress)
-        log(
-            f"{own} against {enemy}, seen by {own} (drawn in blue, its enemy in red): {result['picture']}, {result['animation']}"
-        )
+        sides = (own, enemy) if index % 2 == 0 else (enemy, own)
+        facts = describe_policy(trained, cfg.env) | {"pairs": [_shown_pair(p) for p in pairs]}
+        recording = duel_recording(recorder.game(index), sides, f"{own} against {enemy}", facts)
+        result["recording"] = str(recording.save(film_path.with_suffix(SUFFIX)))
+        result["acmi"] = str(export_recording(recording, film_path.with_suffix(".acmi"), "acmi"))
+        result["page"] = str(write_html(recording, film_path.with_suffix(".html")))
+        written = [result[key] for key in ("page", "acmi", "picture", "animation") if key in result]
+        log(f"{own} against {enemy}: {', '.join(written)}")
     return result
 
 
@@ -108,6 +116,13 @@ def short_name(name: str) -> str:
 # -- internal --------------------------------------------------------------------------------------------------------
 
 
+def _shown_pair(pair: dict[str, Any]) -> dict[str, Any]:
+    """Return the results of a pair for the page: by opponent, side and start range."""
+    parts = {name: [q["won"], q["draw"], q["lost"]] for name, q in pair["parts"].items()}
+    names = {who: short_name(pair[who]) for who in ("red", "blue")}
+    return names | {"all": [pair["won"], pair["draw"], pair["lost"]], "parts": parts}
+
+
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
@@ -116,13 +131,13 @@ def _names(text: str) -> list[str]:
 
 
 def _film_path(cfg: Any, trained: LoadedPolicy) -> Path:
-    """Return the path of the animation. Raises before any game is played if it cannot be written."""
-    from slipstream.tasks.aircombat.figures.animation import writable
-
-    path = Path(cfg.out) if cfg.out else trained.beside("duel.gif")
+    """Return the path of the page, or of an animation. Raises before any game is played if it cannot be written."""
+    path = Path(cfg.out) if cfg.out else trained.beside("duel.html")
     if cfg.eval.picture:
-        check_writable(writable(path))
-        check_writable(path.with_suffix(".png"))
+        if path.suffix != PAGE_SUFFIX:
+            check_writable(writable(path))
+        for suffix in (".png", ".html", ".acmi", SUFFIX):
+            check_writable(path.with_suffix(suffix))
     return path
 
 

@@ -60,13 +60,16 @@ def scene_of(state: dict[str, Any], side: int = 1, exact: bool = True) -> dict[s
     }
 
 
-def scenes_of_game(states: Sequence[dict[str, Any]], side: int = 1, exact: bool = False) -> list[dict[str, Any]]:
-    """Return the scenes of a recorded game, each with the paths flown so far as "trails": {"own", "enemy"} of [T,
-    2]."""
+def scenes_of_game(
+    states: Sequence[dict[str, Any]], side: int = 1, exact: bool = False, only: int | None = None
+) -> list[dict[str, Any]]:
+    """Return the scenes of a recorded game, or `only` the one of that number, each with the paths flown so far as
+    "trails": {"own", "enemy"} of [T, 2]."""
     flown = {who: np.array([[s["aircraft"][k]["x"], s["aircraft"][k]["y"]] for s in states]) for who, k in _who(side)}
     return [
         scene_of(state, side, exact) | {"trails": {who: path[: index + 1] for who, path in flown.items()}}
         for index, state in enumerate(states)
+        if only in (None, index)
     ]
 
 
@@ -153,7 +156,7 @@ def _contours(shooter: dict[str, Any], target: dict[str, Any]) -> dict[str, NDAr
     line = torch.linspace(0, 2 * math.pi, AZIMUTHS + 1)[:-1]
     bearing, aspect = line - shooter["angle"], line + math.pi - target["angle"]
     own_speed, target_speed = (torch.full_like(line, body["speed"]) for body in (shooter, target))
-    looked_up = _look_up(Geometry(own_speed, target_speed, bearing, aspect))
+    looked_up = look_up(Geometry(own_speed, target_speed, bearing, aspect))
     ray = torch.stack((torch.cos(line), torch.sin(line)), -1)
     return {name: (_pos(shooter) + r[:, None] * ray).numpy() for name, r in looked_up.items()}
 
@@ -165,11 +168,11 @@ def _ranges(shooter: dict[str, Any], target: dict[str, Any], exact: bool) -> dic
         found = envelope(geometry)
         ranges = {name: getattr(found, name) for name in RANGES}
     else:
-        ranges = _look_up(geometry)
+        ranges = look_up(geometry)
     return {"range": float(distance)} | {name: float(r) for name, r in ranges.items()}
 
 
-def _look_up(geometry: Geometry) -> dict[str, Tensor]:
+def look_up(geometry: Geometry) -> dict[str, Tensor]:
     """Return the ranges [P] of the table."""
     bearing, aspect = (pseudo_angle(torch.cos(x), torch.sin(x)) for x in (geometry.bearing, geometry.aspect))
     found = _table().lookup_all(geometry.own_speed, geometry.target_speed, bearing, aspect)

@@ -1,0 +1,141 @@
+"""Recordings in other formats: a page that opens from disk, Tacview's ACMI 2.2, CSV."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import math
+from collections.abc import Iterator
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.recordings.format import Recording
+from slipstream.storage.files import write_file
+
+STATIC = Path(__file__).parents[1] / "viewer" / "static"  # the page: built from web/ by `make web`
+METERS_PER_DEGREE = 6378137.0 * math.pi / 180  # Tacview's flat coordinates, around longitude and latitude 0
+ALTITUDE_M = 6000.0  # of bodies in a plane
+
+
+def export_recording(recording: Recording, path: str | PathLike[str], to: str) -> Path:
+    """Write `recording` as html, acmi or csv."""
+    writers = {"html": write_html, "acmi": write_acmi, "csv": write_csv}
+    if to not in writers:
+        raise ValueError(f"--to {to}: use one of {', '.join(writers)}")
+    return writers[to](recording, path)
+
+
+def write_html(recording: Recording, path: str | PathLike[str]) -> Path:
+    """Write one page with the viewer and the data inside; it opens from disk and fetches nothing."""
+    path = Path(path)
+    style, script = ((STATIC / name).read_text(encoding="utf-8") for name in ("viewer.css", "viewer.js"))
+    data = base64.b64encode(recording.to_wire()).decode()
+    page = (STATIC / "embedded.html").read_text(encoding="utf-8")
+    for name, text in (("title", escape(recording.title)), ("style", style), ("script", script), ("data", data)):
+        page = page.replace(f"<!--{name}-->", text, 1)
+    write_file(path, page.encode())
+    return path
+
+
+def write_acmi(recording: Recording, path: str | PathLike[str]) -> Path:
+    """Write a flight recording for Tacview, version 2.2 of its text format."""
+    path = Path(path)
+    write_file(path, ("﻿" + "\n".join(_acmi_lines(recording)) + "\n").encode())
+    return path
+
+
+def write_csv(recording: Recording, path: str | PathLike[str]) -> Path:
+    """Write one line per body and time: time, group, body, position, and the columns that begin with its group."""
+    path = Path(path)
+    extra = {group["name"]: _own_columns(recording, group) for group in recording.groups}
+    names = list(dict.fromkeys(name for columns in extra.values() for name in columns))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["time_s", "group", "body", "x_m", "y_m", "z_m", *names])
+    for t, time_s in enumerate(recording.clocks[""]):
+        for group in recording.groups:
+            position, columns = recording.columns[group["position"]][t], extra[group["name"]]
+            for k in np.flatnonzero(_shown(recording, group)[t]):
+                place = [f"{value:.3f}" for value in position[k]] + [""] * (3 - position.shape[1])
+                more = [f"{columns[name][t, k]:.6g}" if name in columns else "" for name in names]
+                writer.writerow([f"{time_s:.3f}", group["name"], group["labels"][k], *place, *more])
+    write_file(path, buffer.getvalue().encode())
+    return path
+
+
+def _own_columns(recording: Recording, group: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the further columns of a group, [T, K] each; the parts of a vector have a number."""
+    found, shape = {}, recording.columns[group["position"]].shape[:2]
+    for name, column in recording.columns.items():
+        if not name.startswith(f"{group['name']}.") or name in (group["position"], group.get("shown")):
+            continue
+        if column.shape == shape:
+            found[name] = column
+        elif column.ndim == 3 and column.shape[:2] == shape and column.shape[2] <= 8:
+            found |= {f"{name}.{part}": column[..., part] for part in range(column.shape[2])}
+    return found
+
+
+def _shown(recording: Recording, group: dict[str, Any]) -> np.ndarray:
+    """Return which bodies [T, K] are there."""
+    position, shown = recording.columns[group["position"]], group.get("shown")
+    there = np.isfinite(position).all(-1)
+    return there & (recording.columns[shown] > 0) if shown else there
+
+
+def _acmi_lines(recording: Recording) -> Iterator[str]:
+    yield "FileType=text/acmi/tacview"
+    yield "FileVersion=2.2"
+    created = recording.meta.get("created", "2000-01-01T00:00:00Z")
+    facts = {"ReferenceTime": created, "RecordingTime": created, "Title": recording.title, "DataRecorder": "Slipstream",
+             "ReferenceLongitude": "0", "ReferenceLatitude": "0"}  # fmt: skip
+    yield from (f"0,{name}={_acmi_text(str(value))}" for name, value in facts.items())
+    events = sorted(recording.events, key=lambda event: event["time"])
+    groups = [(group, recording.columns[group["position"]], _shown(recording, group)) for group in recording.groups]
+    ids: dict[tuple[int, int], int] = {}
+    number = 0
+    for t, time_s in enumerate(recording.clocks[""]):
+        yield f"#{time_s:.3f}"
+        while events and events[0]["time"] <= time_s + 1e-9:
+            event = events.pop(0)
+            yield f"0,Event=Message|{_acmi_text(event['text'])}"
+        for g, (group, position, shown) in enumerate(groups):
+            for k in range(position.shape[1]):
+                if not shown[t, k]:
+                    if (g, k) in ids:
+                        yield f"-{ids.pop((g, k)):x}"
+                    continue
+                properties = ""
+                if (g, k) not in ids:
+                    number += 1
+                    ids[g, k] = number
+                    label, kind = _acmi_text(group["labels"][k]), _acmi_text(group["type"])
+                    properties = f",Type={kind},Name={label},Color={_acmi_text(_color(group, k))}"
+                yield f"{ids[g, k]:x},T={_acmi_place(position, shown, t, k)}{properties}"
+
+
+def _acmi_place(position: np.ndarray, shown: np.ndarray, t: int, k: int) -> str:
+    """Return longitude, latitude, altitude, roll, pitch, yaw, and the flat coordinates of a body."""
+    here = position[t, k]
+    after, before = min(t + 1, len(position) - 1), max(t - 1, 0)
+    begin, end = position[before if shown[before, k] else t, k], position[after if shown[after, k] else t, k]
+    x, y, z = float(here[0]), float(here[1]), float(here[2]) if len(here) == 3 else ALTITUDE_M
+    yaw = ""
+    if np.hypot(end[0] - begin[0], end[1] - begin[1]) > 1e-6:
+        yaw = f"{math.degrees(math.atan2(end[0] - begin[0], end[1] - begin[1])) % 360:.1f}"
+    return f"{x / METERS_PER_DEGREE:.7f}|{y / METERS_PER_DEGREE:.7f}|{z:.2f}|||{yaw}|{x:.2f}|{y:.2f}|{yaw}"
+
+
+def _color(group: dict[str, Any], k: int) -> str:
+    colors = group["color"].split(",")
+    return colors[k * len(colors) // max(len(group["labels"]), 1)]
+
+
+def _acmi_text(text: str) -> str:
+    """Return a text of one line in which Tacview's separators are escaped."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace(",", "\\,").replace("|", "/")

@@ -1,0 +1,26 @@
+"""What the recordings of all tasks share."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+def describe_policy(trained: Any, env_config: Any) -> dict[str, Any]:
+    """Return the facts of a recording: when it was made, the env's settings, the policy's file and its hash.
+
+    `trained` is a `LoadedPolicy`, or None if the policy is in no file.
+    """
+    facts: dict[str, Any] = {"created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
+    facts["env"] = {key: value for key, value in dataclasses.asdict(env_config).items() if _is_plain(value)}
+    if trained is not None:
+        facts["policy"] = trained.name
+        facts["policy_sha256"] = hashlib.sha256(Path(trained.path).read_bytes()).hexdigest()
+    return facts
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str | None | dict | list | tuple)

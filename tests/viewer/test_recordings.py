@@ -1,0 +1,135 @@
+"""Recordings: what is written is read back, damaged files are refused, and other programs read the exports."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+
+import numpy as np
+import pytest
+
+from slipstream.recordings import Recorder, Recording, export_recording, load_recording, read_title
+from slipstream.storage.errors import DamagedFileError, TooLargeError
+from slipstream.storage.reader import Reader
+
+
+def small_recording() -> Recording:
+    """Two bodies for three rows; the second is gone in the last one."""
+    recorder = Recorder("flight", "two, <b>small</b>")
+    for t in range(3):
+        place = [[0.1 * t, 1.0, 2.0], [np.nan if t == 2 else 5.0 + t, -1.0, 2.0]]
+        recorder.add(0.5 * t, drone__position=np.array(place, np.float32), drone__value=np.array([1.5, -t], np.float32))
+    recorder.event(0.5, "collision", "drone 2 collided, hard|fast", "drone 2")
+    recording = recorder.finish()
+    recording.arrays["drone.outcome"] = np.array([1, 2], np.uint8)
+    recording.precision["drone.position"] = 0.001
+    labels = ["drone 1", "drone 2"]
+    group = {"name": "drone", "position": "drone.position", "shown": None, "labels": labels}
+    recording.groups = [group | {"type": "Air+Rotorcraft", "color": "Cyan"}]
+    recording.meta = {"summary": "1 of 2", "policy_sha256": "ab", "lidar": {"range_m": 4.0}}
+    return recording
+
+
+def test_a_file_gives_back_what_was_recorded(tmp_path):
+    was = small_recording()
+    now = load_recording(was.save(tmp_path / "two.rec"))
+    assert (now.scene, now.title, now.meta, now.groups, now.events) == (
+        was.scene,
+        was.title,
+        was.meta,
+        was.groups,
+        was.events,
+    )
+    np.testing.assert_array_equal(now.clocks[""], [0.0, 0.5, 1.0])
+    np.testing.assert_array_equal(now.columns["drone.value"], was.columns["drone.value"])
+    np.testing.assert_allclose(now.columns["drone.position"], was.columns["drone.position"], atol=0.0005)
+    assert now.arrays["drone.outcome"].dtype == np.uint8
+    assert read_title(tmp_path / "two.rec") == {"scene": "flight", "title": was.title, "frames": 3, "summary": "1 of 2"}
+
+
+@pytest.mark.parametrize("spread", [10.0, 1e5])
+def test_a_precision_holds_in_16_and_32_bits(tmp_path, spread):
+    values = np.linspace(-spread, spread, 1001, dtype=np.float32).reshape(-1, 1)
+    recording = Recording("x", "t", {"": np.arange(1001.0)}, {"a": values}, precision={"a": 0.01})
+    now = load_recording(recording.save(tmp_path / "a.rec"))
+    assert np.abs(now.columns["a"] - values).max() <= 0.005 + spread * 1e-7
+
+
+def test_a_changed_byte_is_found(tmp_path):
+    path = small_recording().save(tmp_path / "two.rec")
+    data = path.read_bytes()
+    for at in range(0, len(data), 7):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0x40]) + data[at + 1 :])
+        with pytest.raises(DamagedFileError):
+            load_recording(path)
+
+
+@pytest.mark.parametrize("change", [
+    lambda r: r.columns.update({"other/x": np.zeros(3)}),
+    lambda r: r.columns.update({"x": np.zeros(4)}),
+    lambda r: r.clocks.update({"": np.array([0.0, 2.0, 1.0])}),
+    lambda r: r.groups[0].update(labels=["one"]),
+    lambda r: r.groups[0].update(shown="drone.position"),
+])  # fmt: skip
+def test_parts_that_do_not_fit_are_refused(tmp_path, change):
+    recording = small_recording()
+    change(recording)
+    with pytest.raises(ValueError):
+        recording.save(tmp_path / "two.rec")
+    assert not (tmp_path / "two.rec").exists()
+
+
+def test_a_large_array_is_refused_before_it_is_decompressed(tmp_path):
+    zeros = np.zeros((4, 1_000_000), np.float32)
+    path = Recording("x", "t", {"": np.arange(4.0)}, {"a": zeros}).save(tmp_path / "a.rec")
+    assert path.stat().st_size < 10_000
+    with pytest.raises(TooLargeError):
+        load_recording(path, reader=Reader(path, max_bytes=1_000_000))
+
+
+def test_the_page_gets_the_head_and_the_planes():
+    data = gzip.decompress(small_recording().to_wire())
+    length = int.from_bytes(data[:4], "little")
+    head = json.loads(data[4 : 4 + length])
+    spec = head["data"]["drone.value"]
+    count = int(np.prod(spec["shape"]))
+    planes = np.frombuffer(data, np.uint8, 4 * count, 4 + length + spec["at"]).reshape(4, count)
+    values = np.ascontiguousarray(planes.T).view("<f4").reshape(spec["shape"])
+    np.testing.assert_array_equal(values, [[1.5, 0.0], [1.5, -1.0], [1.5, -2.0]])
+
+
+def test_html_is_one_small_file_that_fetches_nothing(tmp_path):
+    page = export_recording(small_recording(), tmp_path / "two.html", "html").read_text(encoding="utf-8")
+    assert len(page) < 1_500_000
+    assert "<title>two, &lt;b&gt;small&lt;/b&gt;</title>" in page
+    assert not re.search(r"(src|href)=[\"']?(?!data:)", page.split("<body")[0])
+    assert "default-src 'none'" in page
+
+
+def test_csv_has_one_line_per_body_and_time(tmp_path):
+    path = export_recording(small_recording(), tmp_path / "two.csv", "csv")
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 5  # drone 2 is gone at the end
+    assert rows[1] == {"time_s": "0.000", "group": "drone", "body": "drone 2", "x_m": "5.000", "y_m": "-1.000",
+                       "z_m": "2.000", "drone.value": "0"}  # fmt: skip
+
+
+def test_another_programs_parser_reads_the_acmi_file(tmp_path):
+    pyacmi = pytest.importorskip("pyacmi")
+    path = export_recording(small_recording(), tmp_path / "two.acmi", "acmi")
+    acmi = pyacmi.Acmi()
+    acmi.load_acmi(filepath=str(path))
+    bodies = list(acmi.objects.values())
+    assert [body.name for body in bodies] == ["drone 1", "drone 2"]
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    assert lines[:2] == ["FileType=text/acmi/tacview", "FileVersion=2.2"]
+    assert "-2" in lines[lines.index("#1.000") :]  # removed when it is gone
+    assert r"0,Event=Message|drone 2 collided\, hard/fast" in lines
+
+
+def test_unknown_formats_are_named(tmp_path):
+    with pytest.raises(ValueError, match="html, acmi, csv"):
+        export_recording(small_recording(), tmp_path / "x", "gif")

@@ -1,0 +1,58 @@
+// The page: a recording that is inside the file, or the views of a server.
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+import { openRecording } from "./data.js";
+import { DuelView } from "./duel.js";
+import { FlightView } from "./flight.js";
+import { button, el, message, theme } from "./ui.js";
+
+const SCENES = { flight: FlightView, duel: DuelView };
+const app = { view: null, frames: 0, script: [], last: 0 };
+window.slipstream = app; // for tests and measurements
+
+export function showRecording(host, recording, options) {
+  const View = SCENES[recording.scene];
+  if (!View) { host.append(message("Unknown recording", `This page has no view for recordings of "${recording.scene}".`)); return null; }
+  try { return new View(host, recording, options); } catch (error) {
+    host.replaceChildren(message("Nothing can be drawn", /webgl/i.test(String(error)) ? "This browser has no WebGL: turn on hardware acceleration or software rendering, or use another browser." : String(error)));
+    return null;
+  }
+}
+
+export function setView(view) { app.view?.dispose?.(); app.view = view; }
+
+function loop(now) {
+  const dt = Math.min((now - app.last) / 1000, 0.25);
+  app.last = now;
+  if (app.view?.frame && !document.hidden) {
+    const begin = performance.now(), drawn = app.view.frame(dt);
+    if (drawn) { app.frames++; app.script.push(performance.now() - begin); if (app.script.length > 600) app.script.shift(); }
+  }
+  requestAnimationFrame(loop);
+}
+
+export const themeButton = () => button("", () => theme.set(theme.name === "dark" ? "light" : "dark"), { iconName: "sun", title: "Dark or light (T)", className: "quiet" });
+
+async function start() {
+  theme.start();
+  const host = document.getElementById("app"), data = document.getElementById("recording");
+  addEventListener("keydown", (e) => {
+    if (document.querySelector("dialog[open]")) return;
+    if ((e.target.tagName === "BUTTON" && (e.key === " " || e.key === "Enter")) || e.defaultPrevented) return;
+    if (app.view?.key?.(e)) e.preventDefault();
+    else if (e.key === "t" && !/INPUT|SELECT|TEXTAREA/.test(e.target.tagName)) theme.set(theme.name === "dark" ? "light" : "dark");
+  });
+  requestAnimationFrame(loop);
+  if (data) {
+    try {
+      const bytes = Uint8Array.from(atob(data.textContent.trim()), (c) => c.charCodeAt(0));
+      setView(showRecording(host, await openRecording(bytes), { controls: [themeButton()] }));
+      app.view?.timeline.setPlaying(true);
+    } catch (error) { host.append(message("This recording cannot be opened", `${error}`)); }
+  } else {
+    const { startSite } = await import("./site.js");
+    startSite(host, { showRecording, setView, themeButton, app });
+  }
+  document.body.dataset.ready = "true";
+}
+start();

@@ -1,0 +1,1 @@
+export function startSite(host) { host.append("no server yet"); }
