@@ -101,7 +101,7 @@ def train_ours(algo: str, seed: int, steps: int, width: int, changes: dict[str, 
 
     from slipstream import train
     from slipstream.algorithms.policy_file import load_policy
-    from slipstream.checkpoint.run import latest_checkpoint
+    from slipstream.checkpoint.load import checkpoints_of
     from slipstream.config.compose import load_train
     from slipstream.tasks.evaluation import fly_episodes
     from slipstream.tasks.gym.env import GymConfig, GymEnv
@@ -122,7 +122,7 @@ def train_ours(algo: str, seed: int, steps: int, width: int, changes: dict[str, 
         folder = train.run(cfg)
         times = watch.read()
         env = GymEnv(EPISODES, "cpu", 1000 + seed, GymConfig(id=ENVS[algo]))
-        policy = load_policy(latest_checkpoint(folder.checkpoints)).build(
+        policy = load_policy(checkpoints_of(folder.checkpoints)[0]).build(
             env.observation_spec, env.action_spec, torch.device("cpu")
         )
         return {**times, "return": fly_episodes(env, policy, 1000)["return"]}

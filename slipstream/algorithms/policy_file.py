@@ -12,8 +12,7 @@ import torch
 
 from slipstream.algorithms.base import build_policy
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.load import find_file, is_damage, load_checked
-from slipstream.checkpoint.run import find_run, newest_state
+from slipstream.checkpoint.load import find_file, find_run, is_damage, load_checked, newest_good
 from slipstream.config import registry
 from slipstream.config.registry import DEFAULT_TASK
 from slipstream.envs.specs import Spec
@@ -117,4 +116,4 @@ def _open(path: Path) -> tuple[Path, Any]:
                 f"best.pt is broken ({why}): taking the newest good checkpoint of {run} instead; {remedy}",
                 file=sys.stderr,
             )
-    return newest_state(run)
+    return newest_good(run / "checkpoints", log=lambda text: print(text, file=sys.stderr))

@@ -28,7 +28,7 @@ from slipstream.storage.container import ALIGN, Container, ContainerWriter, read
 from slipstream.storage.files import DISK, FileSystem, atomic_file
 from slipstream.storage.reader import MAX_DIMENSIONS, Reader
 from slipstream.storage.serializer import flatten, from_json, select, to_json, torch_dtype, unflatten, walk_leaves
-from slipstream.storage.staging import MOMENTS, Buffer, Layout, Storage, View
+from slipstream.storage.staging import MOMENTS, Buffer, Layout, Storage, Stream, View
 
 KIND = "ckpt"
 IS_DIFFERENCE = 1  # flag of the container
@@ -243,6 +243,9 @@ def _check_view(view: View, itemsize: int, held: int, reader: Reader) -> None:
 
 # --- reading the numbers
 
+Chunk = tuple[int, int]  # number of the stream, number in the stream
+Piece = tuple[int, np.ndarray]  # where in the chunk, and the bytes to fill from there
+
 
 class CheckpointFile:
     """An open `.slip` file. `index` says what it holds; `load` returns it, or the part below some keys.
@@ -296,7 +299,7 @@ class CheckpointFile:
         """Read some storages, uint8 [n] each in memory of its own."""
         self._container.reader.claim(sum(self.index.storages[p].nbytes for p in wanted), "the state")
         found = {p: torch.empty(self.index.storages[p].nbytes, dtype=torch.uint8) for p in wanted}
-        pieces: dict[tuple[int, int], list[tuple[int, np.ndarray]]] = {}  # by (stream, chunk): (start, bytes to fill)
+        pieces: dict[Chunk, list[Piece]] = {}
         for p, tensor in found.items():
             storage, left = self.index.storages[p], tensor.numpy()
             position = storage.start
@@ -305,18 +308,32 @@ class CheckpointFile:
                 piece, left = left[: CHUNK_BYTES - start], left[CHUNK_BYTES - start :]
                 pieces.setdefault((storage.stream, chunk), []).append((start, piece))
                 position += piece.size
-        jobs = sorted(pieces.items(), key=lambda job: job[0])
-        for _ in _decoders.map(self._read, jobs) if len(jobs) > 1 else map(self._read, jobs):
-            pass
+        self._read_all(sorted(pieces.items(), key=lambda job: job[0]))
         return found
+
+    def snapshot(self) -> tuple[Layout, np.ndarray]:
+        """Return all numbers in one buffer, uint8 [n], and their layout, for a `CheckpointWriter`."""
+        streams, end = [], 0
+        for stream in self.index.streams:
+            streams.append(Stream(stream.width, end, stream.nbytes))
+            end += -(-stream.nbytes // ALIGN) * ALIGN
+        host = np.empty(self._container.reader.claim(end, "the state"), np.uint8)
+        whole = [host[s.start : s.start + s.nbytes] for s in streams]
+        self._read_all([((s, i), [(0, whole[s][i * CHUNK_BYTES :][:CHUNK_BYTES])]) for s, i in self._chunks()])
+        return Layout((), tuple(streams), tuple(self.index.storages), tuple(self.index.views), (), (), end), host
 
     def check(self) -> None:
         """Read and decode every chunk; raise CorruptCheckpointError at the first one that is damaged."""
-        chunks = ((s, i) for s, stream in enumerate(self.index.streams) for i in range(len(stream.codecs)))
-        for _ in _decoders.map(lambda chunk: self._read((chunk, [])), chunks):
-            pass
+        self._read_all([(chunk, []) for chunk in self._chunks()])
         if self._base is not None:
             self._base.check()
+
+    def _chunks(self) -> list[Chunk]:
+        return [(s, i) for s, stream in enumerate(self.index.streams) for i in range(len(stream.codecs))]
+
+    def _read_all(self, jobs: list[tuple[Chunk, list[Piece]]]) -> None:
+        for _ in _decoders.map(self._read, jobs) if len(jobs) > 1 else map(self._read, jobs):
+            pass
 
     def close(self) -> None:
         """Close the file."""
@@ -330,9 +347,8 @@ class CheckpointFile:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _read(self, job: tuple[tuple[int, int], list[tuple[int, np.ndarray]]]) -> None:
-        """Decode chunk i of stream s and copy it to (start in chunk, bytes) pieces; one that is all of the chunk is
-        decoded in place."""
+    def _read(self, job: tuple[Chunk, list[Piece]]) -> None:
+        """Decode a chunk and copy it to its pieces; one that is all of the chunk is decoded in place."""
         (s, i), pieces = job
         size = min(CHUNK_BYTES, self.index.streams[s].nbytes - i * CHUNK_BYTES)
         if not hasattr(_local, "memory"):  # kept: fresh memory costs as much as decoding

@@ -12,7 +12,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -22,7 +22,7 @@ import torch
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
 from slipstream.checkpoint.file import CheckpointFile
 from slipstream.storage.container import MAGIC
-from slipstream.storage.files import AtomicFile, FileSystem, atomic_file
+from slipstream.storage.files import AtomicFile, FileSystem, atomic_file, refuse_outside_links
 from slipstream.storage.pickle_check import check_old_torch_file, check_pickle
 from slipstream.storage.reader import Reader
 from slipstream.storage.serializer import flatten, select, unflatten
@@ -108,29 +108,21 @@ def _latest_in(folder: Path) -> Path:
     return folder / "latest.pt"
 
 
-# --- the newest good checkpoint of a run
+# --- the checkpoints of a run
 
 
-@dataclass
-class Newest:
-    """A checkpoint that could be read, and the newer ones that could not."""
-
-    path: Path
-    content: Any
-    broken: list[tuple[Path, str]]  # and why, newest first
-
-    @property
-    def iteration(self) -> int:
-        """The iterations done when it was saved."""
-        return number_of(self.path) or 0
-
-    def message(self, run: Path) -> str:
-        """One line on what is broken, what is used instead, and what to do; empty if nothing is broken."""
-        if not self.broken:
-            return ""
-        why = ", ".join(f"{path.name} is broken ({reason})" for path, reason in self.broken)
-        used = f"continuing from iteration {self.iteration}, {self.path.name}"
-        return f"{why}: {used}; `slipstream ckpt repair {run}` moves broken files aside"
+def find_run(path: str | PathLike[str]) -> Path:
+    """Return the run folder at `path`: the folder itself, or that of a file or folder inside it, such as a
+    checkpoint."""
+    path = Path(path).absolute()
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: give a run folder, or a file inside one")
+    folder = path if path.is_dir() else path.parent
+    for candidate in (folder, folder.parent):  # checkpoints are one folder below
+        if (candidate / "config.yaml").is_file():
+            refuse_outside_links(candidate)
+            return candidate
+    raise FileNotFoundError(f"{folder} is not a run folder: config.yaml is missing there and in the folder above")
 
 
 def checkpoints_of(folder: Path) -> list[Path]:
@@ -156,20 +148,31 @@ def load_checked(path: Path) -> Any:
     return load_checkpoint(path)
 
 
-def newest_good(folder: Path, read: Callable[[Path], Any] = load_checked) -> Newest:
-    """Find the newest checkpoint in a run's `folder` that `read` can read; a difference counts with the file it
-    needs."""
-    broken: list[tuple[Path, str]] = []
+def newest_good(
+    folder: Path, read: Callable[[Path], Any] = load_checked, log: Callable[[str], None] = lambda text: None
+) -> tuple[Path, Any]:
+    """Return the newest checkpoint in a run's `folder` that `read` can read, and its result.
+
+    Args:
+        read: a difference counts with the file it needs.
+        log: gets one line if newer ones are broken: why, what is used instead, and what to do.
+    """
+    broken: list[str] = []
     for path in checkpoints_of(folder):
         try:
-            return Newest(path, read(path), broken)
+            content = read(path)
         except FileNotFoundError:  # removed meanwhile by a training that is running
             continue
         except (CheckpointError, OSError) as error:
             if not is_damage(error):
                 raise
-            broken.append((path, str(error).removeprefix(f"{path}: ")))
-    why = ", ".join(f"{path.name} ({reason})" for path, reason in broken[:3]) + (" ..." if len(broken) > 3 else "")
+            broken.append(f"{path.name} is broken ({str(error).removeprefix(f'{path}: ')})")
+            continue
+        if broken:
+            used = f"continuing from iteration {number_of(path)}, {path.name}"
+            log(f"{', '.join(broken)}: {used}; `slipstream ckpt repair {folder.parent}` moves broken files aside")
+        return path, content
+    why = ", ".join(broken[:3]) + (" ..." if len(broken) > 3 else "")
     raise CorruptCheckpointError(
         f"no checkpoint in {folder} is complete: {why}. Copy one back from elsewhere, or start a new run with init= and a good policy"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,12 @@ import torch
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.checkpoint.file import CheckpointFile, CheckpointWriter
 from slipstream.checkpoint.load import check_torch, find_file, is_slip, load_checkpoint, number_of, read_torch, write_pt
-from slipstream.checkpoint.retention import read_entry, remove_unneeded_bases
+from slipstream.checkpoint.retention import link_to, read_entry, remove_unneeded_bases
 from slipstream.storage.files import (
     DISK,
     LOCK_NAME,
     WriterLock,
     atomic_file,
-    point_link,
     refuse_outside_links,
     stale_files,
     sync_folder,
@@ -106,30 +105,12 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def write_checkpoint(
-    path: Path, state: Any, *, metrics: dict[str, float], step: int | None, devices: list[str] | None = None
-) -> None:
-    """Write `state` as a complete `.slip` file in this thread; `devices` are those the tensors were first saved
-    from."""
-    tree, leaves = flatten(state)
-    buffer = Staging().snapshot(leaves)
-    layout = buffer.layout
-    if devices is not None and len(devices) == len(layout.views):
-        views = tuple(v._replace(device=d) for v, d in zip(layout.views, devices, strict=True))
-        layout = replace(layout, views=views)
-    writer = CheckpointWriter()
-    try:
-        writer.write(path, tree, layout, buffer.fetch(), metrics=metrics, step=step)
-    finally:
-        writer.close()
-
-
 def squash(path: Path, out: Path | None = None) -> Path:
     """Make a difference a complete file that needs no other, in its place or at `out`."""
-    with CheckpointFile(path) as slip:
-        index, state = slip.index, slip.load()
     target = out or path
-    write_checkpoint(target, state, metrics=index.metrics, step=index.step, devices=[v.device for v in index.views])
+    with CheckpointFile(path) as slip, contextlib.closing(CheckpointWriter()) as writer:
+        index, (layout, host) = slip.index, slip.snapshot()
+        writer.write(target, index.tree, layout, host, metrics=index.metrics, step=index.step)
     return target
 
 
@@ -207,9 +188,7 @@ def _repair_links(folder: Path, good: list[Path], done: Repairs) -> None:
     numbered = [path for path in good if number_of(path) is not None]
     if numbered and any(link.name.startswith("latest.") for link in dangling):
         newest = max(numbered, key=lambda path: (number_of(path) or 0, path.stat().st_mtime_ns))
-        link = folder / f"latest.pt{newest.suffix if newest.suffix in ('.slip', '.lz4') else ''}"
-        point_link(link, newest)
-        done.linked.append((link, newest))
+        done.linked.append((link_to(newest, "latest", DISK), newest))
 
 
 def salvage(path: Path, out: Path | None = None) -> tuple[Path, list[str]]:
@@ -226,5 +205,9 @@ def salvage(path: Path, out: Path | None = None) -> tuple[Path, list[str]]:
     lost = [".".join(map(str, where)) for where, i in walk_leaves(index.tree) if i not in tensors]
     state = unflatten(index.tree, lambda i: tensors.get(i, MISSING))
     target = out or file.with_name(file.name.removesuffix(".slip").removesuffix(".pt") + ".salvaged.pt.slip")
-    write_checkpoint(target, state, metrics=index.metrics, step=read_entry(file).step)
+    tree, leaves = flatten(state)
+    buffer = Staging().snapshot(leaves)
+    with contextlib.closing(CheckpointWriter()) as writer:
+        step = read_entry(file).step
+        writer.write(target, tree, buffer.layout, buffer.fetch(), metrics=index.metrics, step=step)
     return target, lost

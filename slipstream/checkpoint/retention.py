@@ -51,13 +51,13 @@ class Retention:
     def apply(self, saved: Path, known: dict[Path, Entry], fs: FileSystem) -> list[Path]:
         """After `saved` was written, update the links and remove what is not kept; return the removed paths."""
         if self.links and number_of(saved) is not None:  # a file without a number is not one of a series
-            _link(saved, "latest", fs)
+            link_to(saved, "latest", fs)
         if self.keep_last is None and self.best_metric is None:
             return []
         entries = _series(saved, known)
         best = self._best(entries)
         if self.links and best is not None and best.path == saved:
-            _link(saved, "best", fs)
+            link_to(saved, "best", fs)
         if self.keep_last is None:
             return []
         by_step = sorted(entries, key=lambda e: e.step)
@@ -129,10 +129,12 @@ def remove_unneeded_bases(folder: Path, fs: FileSystem) -> list[Path]:
     return removed
 
 
-def _link(saved: Path, name: str, fs: FileSystem) -> None:
-    form = saved.suffix if saved.suffix in (".slip", ".lz4") else ""
-    point_link(saved.with_name(f"{name}.pt{form}"), saved, fs)
-    for other in FORMS:
-        stale = saved.with_name(f"{name}.pt{other}")
-        if other != form and stale.is_symlink():
+def link_to(saved: Path, name: str, fs: FileSystem) -> Path:
+    """Make `latest` or `best` a link to a checkpoint, with the suffix of its form; links of other forms are removed."""
+    form = saved.suffix if saved.suffix in FORMS else ""
+    link = saved.with_name(f"{name}.pt{form}")
+    point_link(link, saved, fs)
+    for stale in (saved.with_name(f"{name}.pt{other}") for other in FORMS if other != form):
+        if stale.is_symlink():
             fs.unlink(stale)
+    return link

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
-from slipstream.checkpoint.load import load_checkpoint, newest_good
-from slipstream.checkpoint.run import newest_state
+from slipstream.checkpoint.load import load_checkpoint, newest_good, number_of
 from slipstream.config import registry
 from slipstream.config.compose import from_dict, to_dict
 from slipstream.config.help import ConfigError
@@ -30,7 +30,7 @@ def saved_config(run: str | PathLike[str]) -> dict[str, Any]:
     """Return the config in the newest checkpoint of a run that can be read."""
     folder = RunFolder.open(run)
     try:
-        return newest_good(folder.checkpoints, lambda path: load_checkpoint(path, keys=["config"])["config"]).content
+        return newest_good(folder.checkpoints, lambda path: load_checkpoint(path, keys=["config"])["config"])[1]
     except FileNotFoundError:
         with sole_writer(folder):  # if a training is running here that has not saved yet, this error says so
             raise
@@ -41,7 +41,7 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder) -> dict[str, Any]:
 
     The config is the caller's and trusted, so code that it names may be named in the run folder too.
     """
-    _, state = newest_state(folder.path)
+    _, state = newest_good(folder.checkpoints, log=lambda text: print(text, file=sys.stderr))
     given = to_dict(cfg)
     trusted = [name for names in registry.unregistered_names(given).values() for name in names]
     registry.refuse_unregistered(state["config"], trusted, str(folder.path))
@@ -102,7 +102,7 @@ def recovery_hint(cfg: TrainConfig, folder: RunFolder, full: bool) -> str:
     """Return which state of a run is good, and how to continue."""
     remedy = "Free space" if full else "Repair the cause"
     try:
-        newest = newest_good(folder.checkpoints)
+        newest, _ = newest_good(folder.checkpoints)
     except (SaveError, OSError):
         return f"There is no checkpoint to continue from. {remedy}, then start again"
-    return f"The run is good up to iteration {newest.iteration} ({newest.path.name}). {remedy}, then: {resume_command(cfg, folder)}"
+    return f"The run is good up to iteration {number_of(newest)} ({newest.name}). {remedy}, then: {resume_command(cfg, folder)}"

@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from slipstream.checkpoint.run import find_run
+from slipstream.checkpoint.load import find_run
 from slipstream.config.overrides import read_yaml
 from slipstream.storage.files import sync_folder, write_file
 from slipstream.training.provenance import provenance

@@ -12,7 +12,6 @@ import torch
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
-from slipstream.checkpoint.run import latest_checkpoint
 from slipstream.cli import main
 from slipstream.config.compose import load_evaluate, load_train
 from slipstream.config.help import ConfigError
@@ -58,7 +57,7 @@ def test_the_run_goes_through_all_stages_and_tells_of_them(whole):
 
 
 def test_the_pool_keeps_the_stages_champions_and_lets_others_go(whole):
-    state = load_checkpoint(latest_checkpoint(whole.checkpoints))["league"]
+    state = load_checkpoint(whole.checkpoints)["league"]
     names = state["members"]
     assert {"stage1", "stage2", "stage3"} < set(names) and len(names) == 4
     assert names[3].startswith("self") and int(names[3][4:]) > 4  # a later one took the place of the first
@@ -69,7 +68,7 @@ def test_the_pool_keeps_the_stages_champions_and_lets_others_go(whole):
 
 
 def test_each_stages_champion_lies_beside_the_best_and_flies_by_its_path(whole):
-    pool = load_checkpoint(latest_checkpoint(whole.checkpoints))["league"]
+    pool = load_checkpoint(whole.checkpoints)["league"]
     for stage in (1, 2, 3):
         champion = load_checkpoint(whole.path / f"stage{stage}-champion.pt")["policy"]
         place = pool["members"].index(f"stage{stage}")
@@ -89,7 +88,7 @@ def test_each_stages_champion_lies_beside_the_best_and_flies_by_its_path(whole):
 def test_a_run_that_was_stopped_and_resumed_is_the_run_that_never_was(whole, tmp_path):
     part = run_tiny(tmp_path, "part", "total_frames=320")
     resumed = train.run(load_train([f"resume={part.path}", "total_frames=512"]))
-    one, two = (load_checkpoint(latest_checkpoint(folder.checkpoints)) for folder in (whole, resumed))
+    one, two = (load_checkpoint(folder.checkpoints) for folder in (whole, resumed))
     for name, x in one["algo"]["policy"].items():
         assert torch.equal(x, two["algo"]["policy"][name]), name
     for name, x in one["league"]["pool"].items():

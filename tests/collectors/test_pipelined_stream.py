@@ -173,7 +173,6 @@ def test_a_cpu_env_s_batches_arrive_on_the_gpu(counter_env, policy):
 def test_training_on_a_gpu_repeats_in_every_form(tmp_path, form):
     from slipstream import train
     from slipstream.checkpoint import load_checkpoint
-    from slipstream.checkpoint.run import latest_checkpoint
     from slipstream.config.compose import load_train
 
     def weights(name):
@@ -195,7 +194,7 @@ def test_training_on_a_gpu_repeats_in_every_form(tmp_path, form):
                 ]
             )
         )
-        return load_checkpoint(latest_checkpoint(folder.checkpoints))["algo"]["policy"]
+        return load_checkpoint(folder.checkpoints)["algo"]["policy"]
 
     first, again = weights("first"), weights("again")
     assert all(torch.equal(first[name], again[name]) for name in first)

@@ -16,7 +16,7 @@ from tiny_runs import differences, rows_of, state_of
 from slipstream import train
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
-from slipstream.checkpoint.run import latest_checkpoint
+from slipstream.checkpoint.load import checkpoints_of
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
@@ -132,7 +132,7 @@ def test_plain_checkpoints_and_no_more_than_asked_for(tmp_path):
 def test_a_time_limit_ends_the_run_with_a_checkpoint(tmp_path):
     folder = run_tiny(tmp_path, "short", "max_time_s=1e-6", "eval_interval=0")
     assert len(read_metrics(folder.path)) == 1
-    assert latest_checkpoint(folder.checkpoints).name == "ckpt_000001.pt"
+    assert checkpoints_of(folder.checkpoints)[0].name == "ckpt_000001.pt.slip"
 
 
 def test_the_best_is_the_first_to_beat_all_before():

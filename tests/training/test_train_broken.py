@@ -12,7 +12,6 @@ from slipstream import Trainer, train
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.checkpoint.errors import CorruptCheckpointError
 from slipstream.checkpoint.load import checkpoints_of
-from slipstream.checkpoint.run import latest_checkpoint
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.registry import find_task
@@ -103,7 +102,7 @@ def test_after_a_repair_the_broken_file_is_not_looked_at(whole, copy, capsys):
     flip(slip(copy, 8), INDEX)
     assert main(["ckpt", "repair", str(copy.path)]) == 0
     assert slip(copy, 8).with_name("ckpt_000008.pt.slip.broken").is_file()
-    assert latest_checkpoint(copy.checkpoints).name == "ckpt_000007.pt"
+    assert checkpoints_of(copy.checkpoints)[0].name == "ckpt_000007.pt.slip"
     capsys.readouterr()
     assert resume(copy) == 0 and capsys.readouterr().err == ""
     assert differences(state_of(whole), state_of(copy)) == []
@@ -144,7 +143,7 @@ def test_where_all_are_broken_each_is_named(copy, capsys):
         flip(path, INDEX)
     assert resume(copy) == 2
     told = capsys.readouterr().err
-    assert "no checkpoint in" in told and "is complete: ckpt_000008.pt.slip (" in told and "init=" in told
+    assert "no checkpoint in" in told and "is complete: ckpt_000008.pt.slip is broken (" in told and "init=" in told
     with pytest.raises(CorruptCheckpointError):
         load_policy(copy.path)
     assert main(["ckpt", "repair", str(copy.path)]) == 0

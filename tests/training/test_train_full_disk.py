@@ -10,7 +10,7 @@ import shlex
 import pytest
 from tiny_runs import state_of
 
-from slipstream.checkpoint.run import latest_checkpoint
+from slipstream.checkpoint.load import checkpoints_of
 from slipstream.cli import main
 from slipstream.storage.files import FileSystem
 from slipstream.training.metrics_log import RunLog, read_metrics
@@ -51,7 +51,7 @@ def test_it_stops_tells_what_is_good_and_goes_on_from_there(tmp_path, monkeypatc
         assert main(["train", *TINY, f"root={tmp_path}", "name=tiny"]) == 2
     told = capsys.readouterr().err
     folder = RunFolder.open(tmp_path / "tiny")
-    newest = latest_checkpoint(folder.checkpoints).name
+    newest = checkpoints_of(folder.checkpoints)[0].name
     good = int(newest.removeprefix("ckpt_").removesuffix(".pt"))
     file = f"{name}.{'pt.slip' if name.startswith('ckpt') else 'slip'}"
     assert told.count("\n") == 1 and re.search(f"failed at [^ ]*/{re.escape(file)}: ", told)

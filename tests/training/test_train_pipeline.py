@@ -10,7 +10,6 @@ import torch
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
-from slipstream.checkpoint.run import latest_checkpoint
 from slipstream.collectors import PipelinedDataCollector
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
@@ -34,7 +33,7 @@ def run(root, name, mode, *words):
 
 
 def state(folder):
-    found = load_checkpoint(latest_checkpoint(folder.checkpoints))
+    found = load_checkpoint(folder.checkpoints)
     return {k: v for k, v in found.items() if k not in ("config", "rng", "trained_s")}
 
 

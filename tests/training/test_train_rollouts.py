@@ -5,7 +5,7 @@ import torch
 
 from slipstream import RolloutStorage
 from slipstream.checkpoint import load_checkpoint
-from slipstream.checkpoint.run import latest_checkpoint
+from slipstream.checkpoint.load import checkpoints_of
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.rollouts.episodes import find_episodes
@@ -34,8 +34,8 @@ def test_every_nth_batch_is_saved_and_nothing_else_changes(tmp_path):
         5,
         6,
     ]  # one convention: iterations done
-    assert latest_checkpoint(saved.checkpoints).name.startswith("ckpt_000006.pt")
-    weights = [load_checkpoint(latest_checkpoint(folder.checkpoints))["algo"]["policy"] for folder in (plain, saved)]
+    assert checkpoints_of(saved.checkpoints)[0].name.startswith("ckpt_000006.pt")
+    weights = [load_checkpoint(folder.checkpoints)["algo"]["policy"] for folder in (plain, saved)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 
 from slipstream.checkpoint import load_checkpoint
-from slipstream.checkpoint.run import latest_checkpoint
 from slipstream.training.metrics_log import read_metrics
 
 
 def state_of(folder):
-    return load_checkpoint(latest_checkpoint(folder.checkpoints))
+    return load_checkpoint(folder.checkpoints)
 
 
 def differences(a, b, at=""):
