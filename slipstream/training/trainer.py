@@ -224,7 +224,7 @@ class Trainer:
             "collector": self.collector.state_dict(),
             "best": self.best,
             "trained_s": clock.used_s(),
-            **({} if self.controller is None else {self.controller.name: self.controller.state_dict()}),
+            "controller": None if self.controller is None else self.controller.state_dict(),
             "rng": {
                 "cpu": torch.get_rng_state(),
                 **({"cuda": torch.cuda.get_rng_state()} if self.env.device.type == "cuda" else {}),
@@ -236,7 +236,7 @@ class Trainer:
         self.learner.load_state_dict(state["algo"])
         self.collector.load_state_dict(state["collector"])
         if self.controller is not None:
-            self.controller.load_state_dict(state[self.controller.name])
+            self.controller.load_state_dict(state["controller"])
         self.best, self.trained_s = state["best"], state["trained_s"]
         torch.set_rng_state(state["rng"]["cpu"])
         if "cuda" in state["rng"] and self.env.device.type == "cuda":

@@ -57,7 +57,7 @@ def test_the_run_goes_through_all_stages_and_tells_of_them(whole):
 
 
 def test_the_pool_keeps_the_stages_champions_and_lets_others_go(whole):
-    state = load_checkpoint(whole.checkpoints)["league"]
+    state = load_checkpoint(whole.checkpoints)["controller"]
     names = state["members"]
     assert {"stage1", "stage2", "stage3"} < set(names) and len(names) == 4
     assert names[3].startswith("self") and int(names[3][4:]) > 4  # a later one took the place of the first
@@ -68,7 +68,7 @@ def test_the_pool_keeps_the_stages_champions_and_lets_others_go(whole):
 
 
 def test_each_stages_champion_lies_beside_the_best_and_flies_by_its_path(whole):
-    pool = load_checkpoint(whole.checkpoints)["league"]
+    pool = load_checkpoint(whole.checkpoints)["controller"]
     for stage in (1, 2, 3):
         champion = load_checkpoint(whole.path / f"stage{stage}-champion.pt")["policy"]
         place = pool["members"].index(f"stage{stage}")
@@ -91,10 +91,10 @@ def test_a_run_that_was_stopped_and_resumed_is_the_run_that_never_was(whole, tmp
     one, two = (load_checkpoint(folder.checkpoints) for folder in (whole, resumed))
     for name, x in one["algo"]["policy"].items():
         assert torch.equal(x, two["algo"]["policy"][name]), name
-    for name, x in one["league"]["pool"].items():
-        assert torch.equal(x, two["league"]["pool"][name]), name
+    for name, x in one["controller"]["pool"].items():
+        assert torch.equal(x, two["controller"]["pool"][name]), name
     for key in ("members", "seats", "results", "stage", "stage_evaluations", "evaluations"):
-        assert one["league"][key] == two["league"][key], key
+        assert one["controller"][key] == two["controller"][key], key
     clocked = lambda key: key in ("time_s", "fps") or key.startswith("perf/")  # noqa: E731
     rows = [
         [{k: v for k, v in row.items() if not clocked(k)} for row in read_metrics(folder.path)]

@@ -52,11 +52,11 @@ def test_it_stops_tells_what_is_good_and_goes_on_from_there(tmp_path, monkeypatc
     told = capsys.readouterr().err
     folder = RunFolder.open(tmp_path / "tiny")
     newest = checkpoints_of(folder.checkpoints)[0].name
-    good = int(newest.removeprefix("ckpt_").removesuffix(".pt"))
+    good = int(newest.removeprefix("ckpt_").removesuffix(".pt.slip"))
     file = f"{name}.{'pt.slip' if name.startswith('ckpt') else 'slip'}"
     assert told.count("\n") == 1 and re.search(f"failed at [^ ]*/{re.escape(file)}: ", told)
     assert (
-        f"The run is good up to iteration {good} ({newest}.slip). {remedy}, then: slipstream train resume={folder.path}"
+        f"The run is good up to iteration {good} ({newest}). {remedy}, then: slipstream train resume={folder.path}"
         in told
     )
     assert (
