@@ -153,7 +153,7 @@ class OffPolicy(ABC):
             The means of losses and values by name, on the device.
         """
         metrics, errors = [], []
-        for rows in Transitions.of(batch, self.policy.encoder.keys).split(steps):  # type: ignore[union-attr, arg-type]
+        for rows in Transitions.of(batch, self.policy.keys).split(steps):
             self.updates += 1
             values, error = self.step(rows)
             metrics.append(torch.stack(values))

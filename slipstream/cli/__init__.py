@@ -1,8 +1,8 @@
 """The command line: one parser tree, and one place where errors become a sentence.
 
 A command is one module of this folder. It is imported only when it is called, so that `slipstream --help` stays fast.
-The module has `add_arguments(parser)` and `run(args) -> int`; its docstring is the help text. There are two kinds of
-commands:
+The module has `run(args) -> int` and, if it has flags of its own, `add_arguments(parser)`; its docstring is the help
+text. There are two kinds of commands:
 
 - `key=value` commands (train, eval, demo, bench, advise, export, config): everything that is not a common flag is in
   `args.words`. `OWN_KEYS` names the keys that the command has besides those of a training.
@@ -188,7 +188,8 @@ def _build_parser(chosen: str) -> tuple[Parser, argparse.ArgumentParser | None, 
             command.add_argument("--debug", action="store_true", help=DEBUG_HELP)
         if name == chosen:
             found = command, import_module(f"slipstream.cli.{name}")
-            found[1].add_arguments(command)
+            if hasattr(found[1], "add_arguments"):
+                found[1].add_arguments(command)
     return parser, *found
 
 

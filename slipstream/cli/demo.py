@@ -16,10 +16,6 @@ from slipstream.config.overrides import plain_overrides, value_of
 from slipstream.training.metrics_log import read_metrics
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Everything else is a key."""
-
-
 def run(args: argparse.Namespace) -> int:
     """Run the demo; its files are in the run folder."""
     task = preset_files()["demo"][1]

@@ -7,10 +7,6 @@ import argparse
 from slipstream.config.compose import help_text as keys_help
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Everything else is a key."""
-
-
 def help_text(words: list[str]) -> str:
     """Return the keys with their defaults for the task in `words`."""
     return keys_help("eval", words)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import importlib.util
 import io
 import json
 import logging
@@ -26,7 +27,6 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -54,10 +54,10 @@ CHECKED = (16, 32)  # environments and steps that give the observations on which
 class ActingPolicy(nn.Module):
     """The policy as a function of its observations, in the order of `keys`, to the action of an evaluation."""
 
-    def __init__(self, policy: nn.Module) -> None:
+    def __init__(self, policy: Any) -> None:
         super().__init__()
         self.policy = policy
-        self.keys: tuple[str, ...] = observations_of(policy)
+        self.keys: tuple[str, ...] = policy.keys
 
     def forward(self, *observations: Tensor) -> Tensor:
         """The action [N, ...]."""
@@ -71,9 +71,7 @@ class Exported:
 
     path: Path
     inputs: tuple[str, ...]
-    difference: (
-        float | None
-    )  # largest to PyTorch's action over observations of a flight; None: there was nothing to run it with
+    difference: float | None  # largest to PyTorch's action in a flight; None: onnxruntime is not installed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,8 +104,9 @@ def export_policy(
     """Writes the policy, built for an env of `task` with `env_config`, to `out`."""
     if to not in FORMATS:
         raise ConfigError(f"cannot export to '{to}': use --to {' or --to '.join(FORMATS)}")
-    if to == "onnx":
-        _need("onnx", "onnxscript")
+    for package in ("onnx", "onnxscript") if to == "onnx" else ():
+        if importlib.util.find_spec(package) is None:
+            raise ImportError(f"exporting to ONNX needs {package}: pip install 'slipstream-rl[export]'")
     path = out or _default_path(trained, to)
     check_writable(path)  # before seconds of work
     env = _small_env(task, env_config)
@@ -125,13 +124,6 @@ def torch_program(policy: ActingPolicy, sample: Observation) -> torch.export.Exp
     shapes = (tuple({0: batch} for _ in policy.keys),)
     with torch.no_grad(), _quiet():
         return torch.export.export(policy, tuple(sample[name] for name in policy.keys), dynamic_shapes=shapes)
-
-
-def observations_of(policy: nn.Module) -> tuple[str, ...]:
-    """The names of the observations that a policy reads: its encoder's, and those that mask its actions."""
-    keys = list(policy.encoder.keys)  # type: ignore[union-attr, arg-type]
-    mask = getattr(getattr(policy, "actor", None), "mask", None)
-    return tuple(keys + [mask] if isinstance(mask, str) and mask not in keys else keys)
 
 
 def describe(trained: LoadedPolicy, task: str, env_config: Any, env: TensorEnv, policy: ActingPolicy) -> dict[str, str]:
@@ -162,22 +154,13 @@ def spec_facts(spec: Spec) -> dict[str, Any]:
     if isinstance(spec, Discrete):
         return facts | {"kind": "discrete", "n": spec.n}
     if isinstance(spec, Hybrid):
-        bounds = {"low": [low for low, _ in spec.bounds], "high": [high for _, high in spec.bounds]}
-        return (
-            facts | bounds | {"kind": "hybrid", "switches": spec.switches, "mask": spec.mask, "names": list(spec.names)}
-        )
+        low, high = map(list, zip(*spec.bounds, strict=True))
+        facts |= {"kind": "hybrid", "low": low, "high": high}
+        return facts | {"switches": spec.switches, "mask": spec.mask, "names": list(spec.names)}
     return facts | {"kind": "box", "low": finite(spec.low), "high": finite(spec.high)}
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
-
-
-def _need(*packages: str) -> None:
-    for name in packages:
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise ImportError(f"exporting to ONNX needs {name}: pip install 'slipstream-rl[export]'") from error
 
 
 def _small_env(task: str, config: Any) -> TensorEnv:

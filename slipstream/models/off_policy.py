@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from slipstream.envs.specs import Box, Discrete, Observation, Spec
-from slipstream.models.encoders import Specs
+from slipstream.models.encoders import Encoder, Specs
 from slipstream.models.exploration import (
     ExplorationType,
     exploration_type,
@@ -31,12 +31,18 @@ class ExploringPolicy(nn.Module, ABC):
     drawn uniformly from all actions: 1 in the warm-up, later DQN's epsilon.
     """
 
+    encoder: Encoder
     random_share: Tensor
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
         self.register_buffer("random_share", torch.zeros(()))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The observations it reads."""
+        return self.encoder.keys
 
     def forward(self, observation: Observation) -> dict[str, Tensor]:
         """Return the action [N, ...]."""

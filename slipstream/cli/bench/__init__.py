@@ -10,10 +10,6 @@ from slipstream.config.help import ConfigError, nearest
 OWN_KEYS = ("sizes", "forms", "out")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The first word is the subject; everything else is a key."""
-
-
 def run(args: argparse.Namespace) -> int:
     """Measure one subject."""
     subjects, given = _subjects(), [*args.words, ""][0]
