@@ -63,27 +63,9 @@ class RolloutMemory:
         """Return the memory of step t: row t + 1 of the observations, row t of everything else."""
         return self._rows[t]
 
-    def copy_(self, other: RolloutMemory) -> None:
-        """Copy the contents of `other`, from any device."""
-        for key, tensor in self.tensors.items():
-            tensor.copy_(other.tensors[key])
-
-    def copy(self, device: torch.device) -> RolloutMemory:
-        """Return a copy on `device` that can be read but not collected into."""
-        twin = object.__new__(RolloutMemory)
-        twin.steps, twin._rows, twin.observations = self.steps, [], []
-        twin.tensors = {key: tensor.to(device, copy=True) for key, tensor in self.tensors.items()}
-        return twin
-
-    def batch(self) -> TensorDict:
-        """Return a new TensorDict [N, T] of views; `next` is the same memory, one row later."""
-        tree: dict[str, Any] = {"observation": {}, "info": {}, "next": {"observation": {}}}
-        for key, tensor in self.tensors.items():
-            _set_nested(tree, key, tensor[: self.steps].transpose(0, 1))
-            if len(tensor) > self.steps:
-                _set_nested(tree["next"], key, tensor[1:].transpose(0, 1))
-        done = self.tensors["done",]
-        return _to_tensordict(tree, torch.Size([done.shape[1], self.steps]), done.device)
+    def copy(self, device: torch.device) -> Frame:
+        """Return copies of the tensors on `device`."""
+        return {key: tensor.to(device, copy=True) for key, tensor in self.tensors.items()}
 
     def _add(self, key: Key, row: Tensor, rows: int) -> None:
         self.tensors[key] = torch.zeros((rows, *row.shape), dtype=row.dtype, device=row.device)
@@ -102,18 +84,22 @@ def write(rows: Rows, frame: Frame) -> None:
             torch._foreach_copy_(targets, [frame[key] for key in keys])
 
 
+def as_batch(tensors: Frame) -> TensorDict:
+    """Return the tensors of a `RolloutMemory` as a TensorDict [N, T] of views; `next` is the same memory, one row
+    later."""
+    tree: dict[str, Any] = {"observation": {}, "info": {}, "next": {"observation": {}}}
+    steps, num_envs = tensors["done",].shape[:2]
+    for key, tensor in tensors.items():
+        _set_nested(tree, key, tensor[:steps].transpose(0, 1))
+        if len(tensor) > steps:
+            _set_nested(tree["next"], key, tensor[1:].transpose(0, 1))
+    return TensorDict(tree, batch_size=[num_envs, steps], device=tensors["done",].device)
+
+
 def _set_nested(tree: dict[str, Any], key: Key, value: Tensor) -> None:
     for name in key[:-1]:
         tree = tree[name]
     tree[key[-1]] = value
-
-
-def _to_tensordict(tree: dict[str, Any], size: torch.Size, device: torch.device) -> TensorDict:
-    """Turn nested dicts into nested TensorDicts of one batch size and device."""
-    inner = {
-        key: _to_tensordict(value, size, device) if isinstance(value, dict) else value for key, value in tree.items()
-    }
-    return TensorDict(inner, batch_size=size, device=device)
 
 
 # -- batches whose memory is overwritten

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from slipstream.collectors.batch import DeviceCopier
 from slipstream.collectors.episodes import DeliveredEpisodes
 from slipstream.collectors.lanes import UNLIMITED, StreamLane, ThreadLane
-from slipstream.collectors.producer import Item, IterableProducer, RolloutProducer, WeightVersions, version_of
+from slipstream.collectors.producer import Item, IterableSource, Producer, RolloutSource, WeightVersions, version_of
 from slipstream.collectors.sync import SyncDataCollector
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Step
@@ -94,8 +94,8 @@ class PipelinedDataCollector:
         if self._sync is not None and weights is not None:
             self._sync.policy = weights.acting
         self._copier: DeviceCopier | None = None  # on the learner's side
-        self._producer: Any = self._make_producer(seed, postproc, fixed_memory)
-        self._lane = self._make_lane(ahead, threads)
+        self._source = self._make_source(seed)
+        self._lane = self._make_lane(self._make_producer(postproc, fixed_memory), ahead, threads)
         # The thread holds the lane and the producer, neither of which holds the collector: its deletion ends them.
         self._finalizer: Callable[[], Any] = weakref.finalize(self, self._lane.stop)
         self.episodes = None if self._sync is None else DeliveredEpisodes(self._sync.episodes)
@@ -113,13 +113,11 @@ class PipelinedDataCollector:
             raise RuntimeError(
                 "the base collector has returned all its batches: raise total_frames, or build a new one"
             )
-        if check and self._bad is not None:
+        if check:
             self.check()
         return batch
 
-    def collect(self) -> Any:
-        """Return the next batch, as `rollout()`."""
-        return self.rollout()
+    collect = rollout
 
     def iterator(self) -> Iterator[Any]:
         """Yield batches until the base has no more. Leaving the loop early loses none: a later loop continues behind
@@ -127,8 +125,7 @@ class PipelinedDataCollector:
         while (batch := self._next()) is not None:
             yield batch
 
-    def __iter__(self) -> Iterator[Any]:
-        return self.iterator()
+    __iter__ = iterator
 
     runs_ahead = True  # the next batch may be collected beside the caller
 
@@ -146,8 +143,8 @@ class PipelinedDataCollector:
     def check(self) -> None:
         """Raise if the last batch has invalid actions. The collecting thread checks by itself, and has raised
         already."""
-        if self._bad is not None and self._sync is not None and bool(self._bad):
-            self._sync.check()
+        if self._bad is not None and bool(self._bad):
+            self._require_sync().check()
 
     def settle(self) -> None:
         """Wait until nothing is collected beside the caller: before the env is used, or native code that is not
@@ -176,9 +173,7 @@ class PipelinedDataCollector:
         """Frames per second of the base's last rollout; 0 if it has none."""
         return getattr(self.base, "fps", 0.0)
 
-    @property
-    def _fps(self) -> float:  # NavRL's train.py reads this name
-        return self.fps
+    _fps = fps  # NavRL's train.py reads this name
 
     @property
     def version(self) -> int:
@@ -232,7 +227,7 @@ class PipelinedDataCollector:
         if self._lane.peek() is None:
             self._lane.settle()  # wait for a batch that is being collected
         item = self._lane.peek()
-        before = self._producer.state_dict() if item is None else item.before
+        before = self._source.state_dict() if item is None else item.before
         return {
             "taken": self._taken,
             "version": self._version,
@@ -247,7 +242,7 @@ class PipelinedDataCollector:
         self._raise_if_closed()
         self._require_sync("loaded")
         self._lane.restart(state["taken"] + 1)
-        self._producer.load_state_dict(state)
+        self._source.load_state_dict(state)
         if self._weights is not None:
             oldest = version_of(state["taken"] + 1, self.staleness)  # a run with a larger staleness saved more
             self._weights.load_state_dict({v: weights for v, weights in state["weights"].items() if int(v) >= oldest})
@@ -309,34 +304,34 @@ class PipelinedDataCollector:
             self.episodes.add(item.sums)
         return batch
 
-    def _make_producer(self, seed: int | None, postproc: Any, fixed_memory: bool) -> RolloutProducer | IterableProducer:
-        sync, device, copier, stream = self._sync, self.device, None, None
+    def _make_source(self, seed: int | None) -> Any:
+        if self._sync is None:
+            return IterableSource(self.base)
+        generator = None
+        if self.lane == "thread":
+            seed = int(torch.randint(2**62, ())) if seed is None else seed
+            generator = torch.Generator(self._sync.env.device).manual_seed(seed)
+        return RolloutSource(self._sync, generator, checks=self.lane == "thread")
+
+    def _make_producer(self, postproc: Any, fixed_memory: bool) -> Producer:
+        device, copier, stream = self.device, None, None
         if self.lane == "stream":
-            assert sync is not None
             # The slot is collected into again as soon as the learner has taken its batch, so the learner's side copies.
-            env_device = torch.empty(0, device=sync.env.device).device
+            env_device = torch.empty(0, device=self._require_sync().env.device).device
             self._copier = DeviceCopier(device or env_device, fixed=fixed_memory)
         elif fixed_memory:
             raise ValueError("fixed_memory=True is for envs on a GPU (lane='stream')")
         elif device is not None:
             copier = DeviceCopier(device)
             stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        rest = (self._weights, self.staleness, copier, postproc, stream)
-        if sync is None:
-            return IterableProducer(self.base, *rest)
-        generator = None
-        if self.lane == "thread":
-            seed = int(torch.randint(2**62, ())) if seed is None else seed
-            generator = torch.Generator(sync.env.device).manual_seed(seed)
-        return RolloutProducer(sync, generator, self.lane == "thread", *rest)
+        return Producer(self._source, self._weights, self.staleness, postproc, copier, stream)
 
-    def _make_lane(self, depth: int, threads: int) -> ThreadLane | StreamLane:
+    def _make_lane(self, producer: Producer, depth: int, threads: int) -> ThreadLane | StreamLane:
         if self.lane == "stream":
-            assert self._sync is not None
-            return StreamLane(self._producer.produce, self._sync.env.device)
+            return StreamLane(producer.produce, self._require_sync().env.device)
         device = self.device if self._sync is None else torch.device(self._sync.env.device)
         set_threads = functools.partial(devices.set_threads, threads) if threads else devices.threads_here()
-        return ThreadLane(self._producer.produce, depth, functools.partial(_set_up_thread, set_threads, device))
+        return ThreadLane(producer.produce, depth, functools.partial(_set_up_thread, set_threads, device))
 
     def _require_sync(self, action: str = "captured") -> SyncDataCollector:
         if self._sync is None:

@@ -4,7 +4,6 @@ device."""
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -139,80 +138,54 @@ class Item:
     arrived: torch.cuda.Event | None = None
 
 
-class Producer(ABC):
-    """Produce item after item; called by one thread at a time. It knows the base collector, not the pipeline.
+@dataclass
+class Producer:
+    """Produce item after item; called by one thread at a time. It knows the base collector, not the pipeline."""
 
-    Args:
-        weights: the versions to act with; None if the base's weights are unknown.
-        staleness: by how many updates a batch's weights are older than the learner's.
-        copier: moves batches to the learner's device; None leaves them.
-        postproc: applied to every batch.
-        stream: where the copies are queued; None for the current stream.
-    """
-
-    def __init__(
-        self,
-        weights: WeightVersions | None,
-        staleness: int,
-        copier: DeviceCopier | None,
-        postproc: Callable[[Any], Any] | None,
-        stream: torch.cuda.Stream | None,
-    ) -> None:
-        self.weights = weights
-        self._staleness = staleness
-        self._copier = copier
-        self._postproc = postproc
-        self._stream = stream
+    source: RolloutSource | IterableSource
+    weights: WeightVersions | None  # the versions to act with; None if the base's weights are unknown
+    staleness: int  # by how many updates a batch's weights are older than the learner's
+    postproc: Callable[[Any], Any] | None  # applied to every batch
+    copier: DeviceCopier | None  # moves batches to the learner's device; None leaves them
+    stream: torch.cuda.Stream | None  # where the copies are queued; None for the current stream
 
     def produce(self, number: int) -> Item:
         """Collect batch `number` with its version of the weights."""
-        version = version_of(number, self._staleness)
+        version = version_of(number, self.staleness)
         if self.weights is not None:
             self.weights.take_over(version)
-        item = self._collect(number)
+        item = self.source.collect(number)
         if self.weights is not None:
             self._stamp(item.batch, version, self.weights.acting)
-        if self._postproc is not None:
-            item.batch = self._postproc(item.batch)
-        if self._copier is None:
+        if self.postproc is not None:
+            item.batch = self.postproc(item.batch)
+        if self.copier is None:
             return item
-        with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
+        with nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
             is_batch = isinstance(item.batch, TensorDictBase)
-            item.batch = self._copier(item.batch) if is_batch else item.batch.to(self._copier.device)
-            item.arrived = None if self._stream is None else self._stream.record_event()
+            item.batch = self.copier(item.batch) if is_batch else item.batch.to(self.copier.device)
+            item.arrived = None if self.stream is None else self.stream.record_event()
         return item
-
-    @abstractmethod
-    def _collect(self, number: int) -> Item:
-        """Return batch `number` as the base returns it; raise `EndOfItems` if there is none."""
 
     def _stamp(self, batch: Any, version: int, policy: Any) -> None:
         """Store the version that collected a batch, and the policy's stamps: one number for all frames, which takes no
         memory."""
         device = getattr(batch, "device", None)
         stamps = {"policy_version": torch.full((), version, dtype=torch.int64, device=device)}
-        if self._staleness and callable(getattr(policy, "stamps", None)):
+        if self.staleness and callable(getattr(policy, "stamps", None)):
             # copies: the acting policy moves on to other versions
             stamps |= {name: x.clone() for name, x in policy.stamps().items()}
         for name, x in stamps.items():
             batch[name] = x.expand(batch.batch_size)
 
 
-class RolloutProducer(Producer):
-    """Produce the rollouts of a `SyncDataCollector`, whose random numbers, statistics and state are known.
+@dataclass
+class RolloutSource:
+    """The rollouts of a `SyncDataCollector`, whose random numbers, statistics and state are known."""
 
-    Args:
-        base: the collector.
-        generator: what its policy draws from; None for torch's global generator.
-        checks: read back whether actions were invalid here, instead of leaving it to the learner.
-        rest: the arguments of `Producer`.
-    """
-
-    def __init__(self, base: SyncDataCollector, generator: torch.Generator | None, checks: bool, *rest: Any) -> None:
-        super().__init__(*rest)
-        self.base = base
-        self.generator = generator
-        self._checks = checks
+    base: SyncDataCollector
+    generator: torch.Generator | None  # what its policy draws from; None for torch's global generator
+    checks: bool  # read back whether actions were invalid here, instead of leaving it to the learner
 
     def state_dict(self) -> dict[str, Any]:
         """Return copies of the state that the next batch is collected from."""
@@ -227,7 +200,8 @@ class RolloutProducer(Producer):
         if self.generator is not None:
             restore_generator(self.generator, state["generator"], "sampled actions")
 
-    def _collect(self, number: int) -> Item:
+    def collect(self, number: int) -> Item:
+        """Return batch `number`; raise `EndOfItems` if there is none."""
         base = self.base
         if 0 <= base.total_frames <= base.frames:
             raise EndOfItems
@@ -235,24 +209,24 @@ class RolloutProducer(Producer):
         # The learner waits for the first batch, so only this thread can change the global generator meanwhile.
         rng_state = torch.get_rng_state() if number == 1 and self.generator is not None else None
         with sample_from(self.generator):
-            batch = base.rollout(check=self._checks)
-        bad = None if self._checks else base.bad_actions.clone()
+            batch = base.rollout(check=self.checks)
+        bad = None if self.checks else base.bad_actions.clone()
         drew = rng_state is not None and not torch.equal(rng_state, torch.get_rng_state())
         return Item(batch, before, base.frames, base.episodes.take(), bad, drew)
 
 
-class IterableProducer(Producer):
-    """Read any iterable of batches ahead: TorchRL's collectors, data loaders, generators."""
+class IterableSource:
+    """The batches of any iterable: TorchRL's collectors, data loaders, generators."""
 
-    def __init__(self, base: Iterable[Any], *rest: Any) -> None:
-        super().__init__(*rest)
+    def __init__(self, base: Iterable[Any]) -> None:
         self.base = base
         self._iterator: Iterator[Any] | None = None
         self._last: Any = None  # the object returned before
         self._failure = ""  # its text: the error's traceback would hold the learner's frames
         self._frames = 0
 
-    def _collect(self, number: int) -> Item:
+    def collect(self, number: int) -> Item:
+        """Return the next batch; raise `EndOfItems` if there is none."""
         if self._failure:  # a failed iterator is exhausted, which must not look like a normal end
             raise RuntimeError(
                 f"the base collector failed before ({self._failure}) and has no more batches: build a new one"

@@ -12,7 +12,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.collectors.batch import Frame, RolloutMemory, invalidate, nested_batches, write
+from slipstream.collectors.batch import Frame, RolloutMemory, as_batch, invalidate, nested_batches, write
 from slipstream.collectors.episodes import EpisodeStatistics, split_trajectories
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Observation, Rows, Step
@@ -87,7 +87,7 @@ class SyncDataCollector:
         self._moves = self.device != env_device
         self._num_slots = ring_size if self._returns_views and not self._moves else 1
         self._slots: list[RolloutMemory] = []
-        self._delivered: list[RolloutMemory] = []  # the ring, if it is on another device than the env
+        self._delivered: list[Frame] = []  # the ring, if it is on another device than the env
         self._returned: list[list[TensorDict]] = [[] for _ in range(ring_size)]  # the last batch of each ring position
         self._position = 0  # the next one in the ring
         self._fills: list[Callable[[], None]] = [partial(self._fill, slot) for slot in range(self._num_slots)]
@@ -114,17 +114,14 @@ class SyncDataCollector:
             batch = self._deliver(slot)
         return batch if self.postproc is None else self.postproc(batch)
 
-    def collect(self) -> TensorDict:
-        """Collect the next batch, as `rollout()`."""
-        return self.rollout()
+    collect = rollout
 
     def iterator(self) -> Iterator[TensorDict]:
         """Yield batches until `total_frames` have been collected in the collector's lifetime."""
         while self.total_frames < 0 or self._frames < self.total_frames:
             yield self.rollout()
 
-    def __iter__(self) -> Iterator[TensorDict]:
-        return self.iterator()
+    __iter__ = iterator
 
     def check(self) -> None:
         """Raise `BadActionError` if the policy returned invalid actions since the last check. Env and collector stay
@@ -149,9 +146,7 @@ class SyncDataCollector:
         seconds = self._timer.seconds()
         return self.frames_per_batch / seconds if seconds else 0.0
 
-    @property
-    def _fps(self) -> float:  # NavRL's train.py reads this name
-        return self.fps
+    _fps = fps  # NavRL's train.py reads this name
 
     @property
     def acting(self) -> Policy:
@@ -290,16 +285,18 @@ class SyncDataCollector:
     def _deliver(self, slot: int) -> TensorDict:
         """Return the filled slot as a batch: its views, a copy, or trajectories."""
         memory = self._slots[slot]
+        tensors = memory.tensors
         if self.split_trajs:
-            return split_trajectories(memory.batch()).to(self.device)
+            return split_trajectories(as_batch(tensors)).to(self.device)
         if not self._returns_views:
-            return memory.copy(self.device).batch()
+            return as_batch(memory.copy(self.device))
         if self._moves:
             if not self._delivered:
                 self._delivered = [memory.copy(self.device) for _ in self._returned]
-            self._delivered[self._position].copy_(memory)
-            memory = self._delivered[self._position]
-        batch = memory.batch()
+            tensors = self._delivered[self._position]
+            for key, tensor in tensors.items():
+                tensor.copy_(memory.tensors[key])
+        batch = as_batch(tensors)
         self._returned[self._position] = nested_batches(batch)
         self._position = (self._position + 1) % len(self._returned)
         return batch
