@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from slipstream.config import registry
 from slipstream.envs.specs import Observation, Spec
+from slipstream.models.encoders import Specs
 
 Gradients = Sequence[Tensor | None]  # one per parameter of the policy, None where it has none
 
@@ -76,16 +77,12 @@ class Learner(ABC):
         """Free threads and files."""
 
 
-def build_policy(
-    settings: Mapping[str, Any], observation_spec: Mapping[str, Spec], action_spec: Spec, model: Any
-) -> Any:
+def build_policy(settings: Mapping[str, Any], observation_spec: Specs, action_spec: Spec, model: Any) -> Any:
     """Return the network that the algorithm of these settings (`algo.*`) trains."""
     return registry.find("algorithm", settings["name"]).build_policy(observation_spec, action_spec, model, settings)
 
 
-def build_learner(
-    policy: Any, config: Any, observation_spec: Mapping[str, Spec], seed: int, fresh: bool = True
-) -> Learner:
+def build_learner(policy: Any, config: Any, observation_spec: Specs, seed: int, fresh: bool = True) -> Learner:
     """Return the learner of the algorithm that `config` belongs to.
 
     Args:
@@ -99,7 +96,7 @@ def check_name(config: Any) -> None:
     own = type(config).name
     if config.name != own:
         raise ValueError(
-            f"algo.name is '{config.name}', and these are the settings of {own}: choose with algo={config.name}"
+            f"algo.name is '{config.name}', these are the settings of {own}: choose with algo={config.name}"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
+from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import QPolicy
 from slipstream.models.policy import ModelConfig
 
@@ -56,9 +56,7 @@ class DQN(OffPolicy):
         self._optimizer = self.adam("policy", list(policy.parameters()))
 
     @classmethod
-    def build_policy(
-        cls, observation_spec: Mapping[str, Spec], action_spec: Spec, model: ModelConfig, settings: Mapping[str, Any]
-    ) -> QPolicy:
+    def build_policy(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> QPolicy:
         """Return the policy for an env's observations and actions."""
         return QPolicy(observation_spec, action_spec, model, settings["dueling"])
 

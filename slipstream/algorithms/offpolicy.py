@@ -20,7 +20,8 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from slipstream.algorithms.base import Gradients, Learner, apply_gradients, check_name, load_adam, make_adam
 from slipstream.config.validation import check_range
-from slipstream.envs.specs import Observation, Spec
+from slipstream.envs.specs import Observation
+from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import ExploringPolicy
 
 if TYPE_CHECKING:
@@ -122,9 +123,8 @@ class OffPolicy(ABC):
         # A GPU's rate is a tensor, which a captured update follows; a CPU's Adam takes 0.2 ms with that and 0.12 with a
         # number.
         on_gpu = self.device.type == "cuda"
-        self.learning_rate: Tensor | float = (
-            torch.tensor(config.learning_rate, device=self.device) if on_gpu else config.learning_rate
-        )
+        rate = config.learning_rate
+        self.learning_rate: Tensor | float = torch.tensor(rate, device=self.device) if on_gpu else rate
         self.updates = 0  # gradient steps so far
         self.random_warmup = True  # False where the policy comes with something learned
         self.td_error: Tensor = torch.zeros(0)  # [B] of the batch just learned from: new priorities
@@ -133,14 +133,12 @@ class OffPolicy(ABC):
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
     @classmethod
-    def create(cls, policy: Any, config: Any, observation_spec: Mapping[str, Spec]) -> Self:
+    def create(cls, policy: Any, config: Any, observation_spec: Specs) -> Self:
         """Return the algorithm with the networks that it needs besides the policy."""
         return cls(policy, config)
 
     @classmethod
-    def build(
-        cls, policy: Any, config: OffPolicyConfig, observation_spec: Mapping[str, Spec], seed: int, fresh: bool
-    ) -> ReplayLearner:
+    def build(cls, policy: Any, config: Any, observation_spec: Specs, seed: int, fresh: bool) -> ReplayLearner:
         """Return a learner with a replay buffer; one that is not `fresh` acts by itself in the warm-up."""
         algo = cls.create(policy, config, observation_spec)
         algo.random_warmup = fresh
@@ -300,12 +298,11 @@ def make_buffer(config: OffPolicyConfig, device: torch.device, seed: int) -> Rep
     """Return the replay buffer of these settings, on the device of the env."""
     from slipstream.replay import PrioritizedSampler, ReplayBuffer  # its native code is loaded where it is needed
 
-    sampler = (
-        PrioritizedSampler(config.priority_exponent, config.importance_exponent) if config.prioritised else "uniform"
-    )
-    return ReplayBuffer(
-        config.buffer_size, device=device, storage=device.type, codec=config.codec, sampler=sampler, seed=seed
-    )
+    sampler: Any = "uniform"
+    if config.prioritised:
+        sampler = PrioritizedSampler(config.priority_exponent, config.importance_exponent)
+    settings = {"codec": config.codec, "sampler": sampler, "seed": seed}
+    return ReplayBuffer(config.buffer_size, device=device, storage=device.type, **settings)
 
 
 class TargetUpdater:

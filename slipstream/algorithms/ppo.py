@@ -33,6 +33,7 @@ from slipstream.algorithms.base import (
 from slipstream.algorithms.returns import gae
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
+from slipstream.models.encoders import Specs
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
 from slipstream.sim.random import restore_generator
 
@@ -101,16 +102,12 @@ class PPO(Learner):
         self._heads = [[i for i, name in enumerate(names) if name.startswith(head)] for head in ("actor.", "critic.")]
 
     @classmethod
-    def build_policy(
-        cls, observation_spec: Mapping[str, Spec], action_spec: Spec, model: ModelConfig, settings: Mapping[str, Any]
-    ) -> ActorCritic:
+    def build_policy(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> ActorCritic:
         """Return the actor-critic for an env's observations and actions."""
         return build_policy(observation_spec, action_spec, model)
 
     @classmethod
-    def build(
-        cls, policy: ActorCritic, config: PPOConfig, observation_spec: Mapping[str, Spec], seed: int, fresh: bool
-    ) -> PPO:
+    def build(cls, policy: ActorCritic, config: PPOConfig, observation_spec: Specs, seed: int, fresh: bool) -> PPO:
         """Return the learner of `policy`."""
         return cls(policy, config)
 
@@ -178,9 +175,8 @@ class PPO(Learner):
         self._stop.zero_()
         minibatches = (rows for _ in range(self.config.epochs) for rows in self._minibatches(data))
         totals = [self._step(rows, adapt=k > 0) for k, rows in enumerate(minibatches)]
-        return dict(zip(DIAGNOSTICS, torch.stack(totals).mean(0).unbind(), strict=True)) | {
-            "lr": self.learning_rate.clone()
-        }
+        means = torch.stack(totals).mean(0).unbind()
+        return dict(zip(DIAGNOSTICS, means, strict=True)) | {"lr": self.learning_rate.clone()}
 
     def check_batch(self, frames: int) -> None:
         """Raise ValueError if a batch does not divide into minibatches."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.envs.specs import Spec
+from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import Critics, SquashedGaussianPolicy
 from slipstream.models.policy import ModelConfig
 
@@ -58,20 +58,19 @@ class SAC(OffPolicy):
         self._target_updater = TargetUpdater(self.target, self.critics, config.tau)
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
         # One optimiser for the policy and the price of entropy: their losses share no weights, so one pass serves both.
-        self._actor_optimizer = self.adam(
-            "policy", [*policy.parameters(), *(self.price.parameters() if config.learn_entropy else ())]
-        )
+        price = self.price.parameters() if config.learn_entropy else ()
+        self._actor_optimizer = self.adam("policy", [*policy.parameters(), *price])
         self.target_entropy = -float(policy.dims) if config.target_entropy is None else config.target_entropy
 
     @classmethod
     def build_policy(
-        cls, observation_spec: Mapping[str, Spec], action_spec: Spec, model: ModelConfig, settings: Mapping[str, Any]
+        cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any
     ) -> SquashedGaussianPolicy:
         """Return the policy for an env's observations and actions."""
         return SquashedGaussianPolicy(observation_spec, action_spec, model)
 
     @classmethod
-    def create(cls, policy: SquashedGaussianPolicy, config: SACConfig, observation_spec: Mapping[str, Spec]) -> Self:
+    def create(cls, policy: SquashedGaussianPolicy, config: SACConfig, observation_spec: Specs) -> Self:
         """Return the algorithm with critics of its own."""
         return cls(policy, Critics(observation_spec, policy.dims, policy.config), config)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,6 +12,7 @@ from torch import Tensor
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
+from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import Critics, DeterministicPolicy
 from slipstream.models.policy import ModelConfig
 
@@ -59,13 +59,13 @@ class TD3(OffPolicy):
 
     @classmethod
     def build_policy(
-        cls, observation_spec: Mapping[str, Spec], action_spec: Spec, model: ModelConfig, settings: Mapping[str, Any]
+        cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any
     ) -> DeterministicPolicy:
         """Return the policy for an env's observations and actions."""
         return DeterministicPolicy(observation_spec, action_spec, model, settings["noise"])
 
     @classmethod
-    def create(cls, policy: DeterministicPolicy, config: TD3Config, observation_spec: Mapping[str, Spec]) -> Self:
+    def create(cls, policy: DeterministicPolicy, config: TD3Config, observation_spec: Specs) -> Self:
         """Return the algorithm with critics of its own."""
         return cls(policy, Critics(observation_spec, policy.dims, policy.config), config)
 

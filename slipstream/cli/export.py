@@ -92,15 +92,11 @@ def run(args: argparse.Namespace) -> int:
     done = export_policy(trained, cfg.task, cfg.env, own["to"], out)
     print(f"{done.path}: takes {', '.join(done.inputs)}; gives action")
     if done.difference is not None:
-        print(
-            f"largest difference to PyTorch over {math.prod(CHECKED)} observations of a flight: {done.difference:.1e}"
-        )
+        print(f"largest difference to PyTorch over {math.prod(CHECKED)} observations in flight: {done.difference:.1e}")
     return 0
 
 
-def export_policy(
-    trained: LoadedPolicy, task: str, env_config: Any, to: str = "onnx", out: Path | None = None
-) -> Exported:
+def export_policy(trained: LoadedPolicy, task: str, env_config: Any, to: str, out: Path | None = None) -> Exported:
     """Writes the policy, built for an env of `task` with `env_config`, to `out`."""
     if to not in FORMATS:
         raise ConfigError(f"cannot export to '{to}': use --to {' or --to '.join(FORMATS)}")

@@ -33,9 +33,7 @@ class RolloutMemory:
         for name, row in observation.items():
             self._add(("observation", name), row, steps + 1)
         rows = [self.tensors[key].unbind(0) for key in self.tensors]
-        self.observations: list[Observation] = [
-            dict(zip(observation, row, strict=True)) for row in zip(*rows, strict=True)
-        ]
+        self.observations = [dict(zip(observation, row, strict=True)) for row in zip(*rows, strict=True)]  # by step
 
     @property
     def complete(self) -> bool:

@@ -94,9 +94,7 @@ class EpisodeStatistics:
         """Continue from `state`, bit for bit."""
         if state["running_return"].shape != self._running_return.shape:
             saved, mine = len(state["running_return"]), len(self._running_return)
-            raise ValueError(
-                f"the saved statistics are of {saved} environments, these of {mine}: use the same num_envs"
-            )
+            raise ValueError(f"the saved statistics are of {saved} environments, these of {mine}: use its num_envs")
         names = state["info_names"]
         self._info_names = None if names is None else tuple(names)
         if len(self._sums) != len(state["sums"]):
@@ -110,15 +108,11 @@ class EpisodeStatistics:
         if self._info_names is None:
             clash = set(info) & set(_OWN_NAMES)
             if clash:
-                raise ValueError(
-                    f"info key {min(clash)!r} is one of the statistics' own names: use another name in the env"
-                )
+                raise ValueError(f"info key {min(clash)!r} is one of the statistics' own names: rename it in the env")
             self._info_names = tuple(info)
             self._sums = torch.cat([self._sums, self._sums.new_zeros(len(info))])
         elif set(info) != set(self._info_names):
-            raise ValueError(
-                f"info has the keys {sorted(info)}, before {sorted(self._info_names)}: use the same keys at every step"
-            )
+            raise ValueError(f"info has the keys {sorted(info)}, before {sorted(self._info_names)}: use the same ones")
         return self._info_names
 
 

@@ -110,9 +110,7 @@ class PipelinedDataCollector:
         """Return the next batch. An error while collecting it is raised here, with its traceback."""
         batch = self._next()
         if batch is None:
-            raise RuntimeError(
-                "the base collector has returned all its batches: raise total_frames, or build a new one"
-            )
+            raise RuntimeError("the base collector has returned all its batches: raise its total_frames")
         if check:
             self.check()
         return batch
@@ -133,9 +131,7 @@ class PipelinedDataCollector:
         """Say that the update of the last batch is finished: its weights are final, and the next batch may start."""
         self._raise_if_closed()
         if self._version >= self._taken:
-            raise RuntimeError(
-                "publish() once for each batch, after its update: the weights of this one are already published"
-            )
+            raise RuntimeError("publish() once for each batch, after its update: these weights are already published")
         self._publish()
         if self._taken and self.staleness != UNLIMITED:
             self._lane.allow(self._taken + 1 + self.staleness if self.lane == "thread" else self._taken + 1)
@@ -335,9 +331,7 @@ class PipelinedDataCollector:
 
     def _require_sync(self, action: str = "captured") -> SyncDataCollector:
         if self._sync is None:
-            raise TypeError(
-                f"a pipeline around {type(self.base).__name__} cannot be {action}: only around slipstream's SyncDataCollector"
-            )
+            raise TypeError(f"a pipeline around {type(self.base).__name__} cannot be {action}: use a SyncDataCollector")
         return self._sync
 
     def _raise_if_closed(self) -> None:
@@ -389,9 +383,7 @@ def choose_lane(lane: str, sync: SyncDataCollector | None, staleness: int) -> st
     if lane == "stream" and not on_gpu:
         raise ValueError("lane='stream' needs slipstream's SyncDataCollector over an env on a GPU: use lane='thread'")
     if lane == "stream" and staleness > 1:
-        raise ValueError(
-            f"max_staleness={staleness} gains nothing on one GPU, where rollouts queue behind one another: use 1"
-        )
+        raise ValueError(f"max_staleness={staleness} gains nothing on one GPU, where rollouts wait in one queue: use 1")
     return lane
 
 
@@ -400,9 +392,7 @@ def _check_ring(base: Any, ahead: int, lane: str) -> None:
     if not getattr(base, "return_same_td", False) or lane == "stream":
         return
     if not isinstance(base, SyncDataCollector):
-        raise ValueError(
-            "the base collector overwrites its batches (return_same_td=True) while the learner reads them: use False"
-        )
+        raise ValueError("return_same_td=True: the base overwrites batches while the learner reads them; use False")
     if base.ring_size < ahead + 1:
         raise ValueError(
             f"return_same_td=True with ring_size={base.ring_size}: batches would be overwritten while the learner reads them. "

@@ -82,7 +82,7 @@ class WeightVersions:
         for version, saved in state.items():
             if saved.keys() != self._learning.keys():
                 raise ValueError(
-                    f"version {version} of the saved weights belongs to another policy: build it as it was saved"
+                    f"version {version} of the saved weights is of another policy: build it as it was saved"
                 )
         self._versions = {}
         for version, saved in state.items():
@@ -93,17 +93,13 @@ class WeightVersions:
     def _allocate(self) -> list[Tensor]:
         if self.direct:
             if self._versions:
-                raise RuntimeError(
-                    f"version {min(self._versions)} still acts: forget it before the next one is published"
-                )
+                raise RuntimeError(f"version {min(self._versions)} still acts: forget it before the next is published")
             return list(self._acting.values())
         return self._spare.pop() if self._spare else [torch.empty_like(x) for x in self._learning.values()]
 
     def _check_copy(self) -> None:
         theirs, mine = self._learning, self._acting
-        shared = {x.data_ptr() for x in theirs.values() if x.numel()} & {
-            x.data_ptr() for x in mine.values() if x.numel()
-        }
+        shared = set.intersection(*({x.data_ptr() for x in own.values() if x.numel()} for own in (theirs, mine)))
         if self.acting is self.policy or shared:
             raise ValueError(
                 "the base collector acts with the weights that are trained: it would read them while they are written. "
@@ -111,7 +107,7 @@ class WeightVersions:
             )
         if {name: x.shape for name, x in theirs.items()} != {name: x.shape for name, x in mine.items()}:
             raise ValueError(
-                "policy= must have the architecture of the base collector's policy: build the base with copy.deepcopy(policy)"
+                "policy= is another network than the base collector's: build the base with copy.deepcopy(policy)"
             )
 
 
@@ -228,9 +224,7 @@ class IterableSource:
     def collect(self, number: int) -> Item:
         """Return the next batch; raise `EndOfItems` if there is none."""
         if self._failure:  # a failed iterator is exhausted, which must not look like a normal end
-            raise RuntimeError(
-                f"the base collector failed before ({self._failure}) and has no more batches: build a new one"
-            )
+            raise RuntimeError(f"the base collector failed before ({self._failure}) and has no more batches")
         try:
             if self._iterator is None:
                 self._iterator = iter(self.base)

@@ -250,7 +250,7 @@ class SyncDataCollector:
             return {"action": outputs}
         if not isinstance(outputs, Mapping) or "action" not in outputs:
             raise TypeError(
-                f"the policy must return the action, or a mapping with the key 'action', not {_describe(outputs)}"
+                f"the policy must return an action or a mapping with the key 'action', not {_describe(outputs)}"
             )
         clash = _OWN_KEYS.intersection(outputs)
         if clash:
@@ -302,18 +302,17 @@ class SyncDataCollector:
         return batch
 
     def _set_observation(self, observation: Mapping[str, Tensor]) -> None:
+        num_envs = self.env.num_envs
         if not self._observation:
             for name, x in observation.items():
-                if x.shape[:1] != (self.env.num_envs,):
-                    raise ValueError(
-                        f"observation {name!r} must have shape [{self.env.num_envs}, ...], not {list(x.shape)}"
-                    )
+                if x.shape[:1] != (num_envs,):
+                    raise ValueError(f"observation {name!r} must have shape [{num_envs}, ...], not {list(x.shape)}")
             self._observation = {name: x.to(self.env.device, copy=True).contiguous() for name, x in observation.items()}
             return
         for name, mine in self._observation.items():
             if name not in observation or observation[name].shape != mine.shape:
                 raise ValueError(
-                    f"there is no observation {name!r} of shape {list(mine.shape)}: build env and collector as they were saved"
+                    f"no observation {name!r} of shape {list(mine.shape)}: build env and collector as saved"
                 )
             mine.copy_(observation[name])
 
@@ -325,9 +324,7 @@ class SyncDataCollector:
             if not isinstance(x, Tensor) or x.shape[:1] != (n,):
                 raise ValueError(f"{name!r} must be a tensor of shape [{n}, ...], not {_describe(x)}")
             if key in {("log_prob",), ("value",), ("reward",)} and x.shape != (n,):
-                raise ValueError(
-                    f"{name!r} must have shape [{n}], not {list(x.shape)}: squeeze or sum its last dimension"
-                )
+                raise ValueError(f"{name!r} must have shape [{n}], not {list(x.shape)}: squeeze or sum its last one")
         names = {key[1] for key in frame if key[0] == "observation"}
         if names != set(self._observation):
             raise ValueError(

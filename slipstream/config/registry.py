@@ -115,16 +115,13 @@ def load(target: str, asked: str) -> Any:
     except ImportError as error:
         if module_name.startswith("slipstream."):
             raise  # it says which package is missing
-        raise ConfigError(
-            f"{asked}: cannot import {module_name} ({error}); run from its folder or install it"
-        ) from None
+        hint = "run from its folder or install it"
+        raise ConfigError(f"{asked}: cannot import {module_name} ({error}); {hint}") from None
     _trusted.add(target)
     return getattr(module, attribute, None)
 
 
-def named_class(
-    name: str, known: Mapping[str, type[Any] | str], base: type[Any], what: str, besides: str = ""
-) -> type[Any]:
+def named_class(name: str, known: Mapping[str, Any], base: type[Any], what: str, besides: str = "") -> type[Any]:
     """Return the class of a name: one of `known`, or `package.module:Class`, a subclass of `base`.
 
     Args:

@@ -105,9 +105,7 @@ class TrainConfig:
         check_range(self, "eval_interval", "threads", "max_time_s", "save_minutes", "rollout_save_interval", minimum=0)
         check_range(self, "save_compression_level", "rollout_compression_level", minimum=0, maximum=16)
         if self.resume and self.init:
-            raise ValueError(
-                "resume=RUN continues with that run's own weights: leave init out, or start a new run from init=PATH"
-            )
+            raise ValueError("resume=RUN continues with that run's own weights: leave init out, or start a new run")
 
 
 @dataclass

@@ -58,12 +58,8 @@ class NavRLEncoder(Encoder):
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Return features [N, width]."""
-        parts = (
-            self.lidar(observation["lidar"]),
-            self.moving(observation["dynamic_obstacle"].flatten(1)),
-            observation["state"],
-        )
-        return self.trunk(torch.cat(parts, -1))
+        lidar, moving = self.lidar(observation["lidar"]), self.moving(observation["dynamic_obstacle"].flatten(1))
+        return self.trunk(torch.cat((lidar, moving, observation["state"]), -1))
 
 
 class DictEncoder(Encoder):
@@ -89,9 +85,7 @@ class DictEncoder(Encoder):
         self.keys = tuple(keys or sorted(observation_spec))
         missing = [key for key in self.keys if key not in observation_spec]
         if missing:
-            raise ValueError(
-                f"the env has no observation {missing}, only {sorted(observation_spec)}: change model.keys"
-            )
+            raise ValueError(f"the env has no observation {missing}, but {sorted(observation_spec)}: change model.keys")
         self.classes = {key: spec.n for key, spec in observation_spec.items() if isinstance(spec, Discrete)}
         parts = {key: self._part(observation_spec[key], part, layer_norm) for key in self.keys}
         self.parts = nn.ModuleDict({_module_name(key): module for key, (module, _) in parts.items()})
@@ -123,9 +117,8 @@ class DictEncoder(Encoder):
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Return features [N, width]."""
-        return self.trunk(
-            torch.cat([self.parts[_module_name(key)](self._numbers(key, observation[key])) for key in self.keys], -1)
-        )
+        parts = [self.parts[_module_name(key)](self._numbers(key, observation[key])) for key in self.keys]
+        return self.trunk(torch.cat(parts, -1))
 
     def _numbers(self, key: str, value: Tensor) -> Tensor:
         if key in self.classes:
@@ -201,9 +194,8 @@ class DenseConv2d(nn.Conv2d):
 
     def matrix(self) -> Tensor:
         """Return the product's weights [outputs, inputs]."""
-        return _Spread.apply(self.weight.flatten(), self._index, self._table).view(
-            -1, self.in_channels * self.image[0] * self.image[1]
-        )
+        pixels = self.in_channels * self.image[0] * self.image[1]
+        return _Spread.apply(self.weight.flatten(), self._index, self._table).view(-1, pixels)
 
     def spread_bias(self) -> Tensor:
         """Return the product's bias [outputs]."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import shorten
 
 import torch
 from torch import Tensor
@@ -45,9 +46,7 @@ def load_navrl(state: Mapping[str, Tensor]) -> ActorCritic:
                     renamed[name] = _shaped(key, torch.as_tensor(value).detach(), own[name].shape)
     missing = sorted(set(own) - set(renamed))
     if missing:
-        raise ValueError(
-            f"this file misses weights of NavRL's network: {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}"
-        )
+        raise ValueError(f"this file misses weights of NavRL's network: {shorten(', '.join(missing), 200)}")
     policy.load_state_dict(renamed)
     return policy
 

@@ -76,11 +76,8 @@ class QPolicy(ExploringPolicy):
     ):
         super().__init__(config or ModelConfig())
         if not isinstance(action_spec, Discrete):
-            other = (
-                "algo=sac or algo=td3 (some tasks can do both: env.actions=discrete)"
-                if isinstance(action_spec, Box)
-                else "algo=ppo"
-            )
+            both = "algo=sac or algo=td3 (some tasks can do both: env.actions=discrete)"
+            other = both if isinstance(action_spec, Box) else "algo=ppo"
             raise ValueError(f"algo=dqn needs discrete actions, and this env's are not: use {other}")
         self.n, self.dueling = action_spec.n, dueling
         self.encoder = build_encoder(observation_spec, self.config)
@@ -113,11 +110,8 @@ class BoxPolicy(ExploringPolicy):
     ) -> None:
         super().__init__(config)
         if not isinstance(action_spec, Box):
-            other = (
-                "algo=dqn (some tasks can do both: env.actions=continuous)"
-                if isinstance(action_spec, Discrete)
-                else "algo=ppo"
-            )
+            both = "algo=dqn (some tasks can do both: env.actions=continuous)"
+            other = both if isinstance(action_spec, Discrete) else "algo=ppo"
             raise ValueError(f"algo={algo} needs continuous actions, and this env has others: use {other}")
         if len(action_spec.shape) != 1 or not math.isfinite(action_spec.high - action_spec.low):
             raise ValueError(f"algo={algo} needs a bounded vector of actions, not {action_spec}: bound them in the env")
@@ -247,11 +241,8 @@ class EnsembleMLP(nn.Module):
         self.count = count
         layers: list[nn.Module] = []
         for width in widths:
-            layers += [
-                EnsembleLinear(count, inputs, width),
-                nn.LeakyReLU(),
-                *([EnsembleNorm(count, width)] if layer_norm else []),
-            ]
+            norm = [EnsembleNorm(count, width)] if layer_norm else []
+            layers += [EnsembleLinear(count, inputs, width), nn.LeakyReLU(), *norm]
             inputs = width
         self.layers = nn.Sequential(*layers, EnsembleLinear(count, inputs, 1))
 

@@ -119,11 +119,8 @@ class ActorCritic(nn.Module):
             action = self.actor.sample(parameters)
         else:
             action = self.actor.mean(parameters) if kind is ExplorationType.MEAN else self.actor.mode(parameters)
-        return {
-            "action": action,
-            "log_prob": self.actor.log_prob(parameters, action),
-            "value": self.critic(features)[:, 0],
-        }
+        log_prob = self.actor.log_prob(parameters, action)
+        return {"action": action, "log_prob": log_prob, "value": self.critic(features)[:, 0]}
 
     def stamps(self) -> dict[str, Tensor]:
         """Return mean and deviation [] of the returns that the present values are normalised with."""

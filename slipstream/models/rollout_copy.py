@@ -40,9 +40,8 @@ class RolloutCopy(nn.Module):
             elif policy.bf16 and name.startswith("encoder.") and isinstance(module, nn.Linear):
                 module.to(torch.bfloat16)  # autocast would cast these layers, and no others, in every step
         mine = dict(self.copy.named_parameters()) | dict(self.copy.named_buffers())
-        self._pairs = [
-            (mine[name], x) for name, x in (*policy.named_parameters(), *policy.named_buffers()) if name in mine
-        ]
+        originals = (*policy.named_parameters(), *policy.named_buffers())
+        self._pairs = [(mine[name], x) for name, x in originals if name in mine]
 
     @torch.no_grad()
     def refresh(self) -> None:

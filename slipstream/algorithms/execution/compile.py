@@ -86,9 +86,7 @@ class _Holder(nn.Module):
 def compile_step(step: Step, env: TensorEnv, log: Callable[[str], None]) -> Step:
     """Compile a step of `env` if it can be verified: the env must name all tensors that a step changes."""
     if not env.supports_state_restore:
-        log(
-            "the env's step is not compiled: state_names does not name all of its state, so the result could not be verified"
-        )
+        log("the env's step is not compiled: state_names does not name all of its state, so it could not be verified")
         return step
     programs = (torch.compile(step, dynamic=False, options=options) for options in COMPILE_OPTIONS)
     return VerifiedStep(step, programs, env, log)

@@ -30,9 +30,8 @@ _FEW = 0.02  # share of an environment's numbers, or of environments, that may d
 _MAX_ROOT_DIFFERENCE = 3.0  # between the roots of two counts, whose standard error is a half
 _MAX_STANDARD_ERRORS = 6.0  # between two means
 _MIN_ENVS_FOR_MEAN = 16
-_MAX_GRADIENT_ERROR = (
-    0.3  # of a gradient's length plus 1 % of the length of all; bf16 and float32 differ by up to two thirds of it
-)
+# Of a gradient's length plus 1 % of the length of all; bf16 and float32 differ by up to two thirds of it.
+_MAX_GRADIENT_ERROR = 0.3
 _MAX_DIAGNOSTIC_ERROR, _DIAGNOSTIC_NEAR_ZERO = 0.2, 0.003  # relative, absolute
 
 
@@ -186,9 +185,8 @@ def compare_gradients(compiled: Sequence[Tensor | None], eager: Sequence[Tensor 
     for i, (mine, expected, length) in enumerate(zip(compiled, eager, lengths, strict=True)):
         if mine is None or expected is None:
             if mine is not expected:
-                raise MiscompiledError(
-                    f"compiled, there is {'no ' if mine is None else 'a '}gradient {i} of {len(lengths)}"
-                )
+                some = "no" if mine is None else "a"
+                raise MiscompiledError(f"compiled, there is {some} gradient {i} of {len(lengths)}")
             continue
         error = float(torch.linalg.vector_norm((mine - expected).float()))
         if math.isfinite(length) and not error <= _MAX_GRADIENT_ERROR * (length + 0.01 * total):

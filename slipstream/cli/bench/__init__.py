@@ -15,9 +15,7 @@ def run(args: argparse.Namespace) -> int:
     subjects, given = _subjects(), [*args.words, ""][0]
     if given not in subjects:
         hint = nearest(given, subjects)
-        raise ConfigError(
-            f"slipstream bench measures {' or '.join(subjects)}, not '{given}'{hint} (see slipstream bench --help)"
-        )
+        raise ConfigError(f"slipstream bench measures {' or '.join(subjects)}, not '{given}'{hint} (see its --help)")
     return int(subjects[given].run(args.words[1:]))
 
 

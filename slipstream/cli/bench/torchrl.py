@@ -68,9 +68,8 @@ class TorchRLTraining:
         self.policy, self.optimizer = policy, torch.optim.Adam(policy.parameters(), lr=algo.learning_rate, fused=True)
         self.frames_per_batch = cfg.env.num_envs * algo.rollout_steps
         settings = {"return_same_td": True, "trust_policy": True, "no_cuda_sync": True}
-        self.collector = Collector(
-            TorchRLEnv(env), act, frames_per_batch=self.frames_per_batch, total_frames=-1, **settings
-        )
+        frames = {"frames_per_batch": self.frames_per_batch, "total_frames": -1}
+        self.collector = Collector(TorchRLEnv(env), act, **frames, **settings)
         self._batches: Iterator[TensorDictBase] = iter(self.collector)
 
     def collect(self) -> TensorDictBase:

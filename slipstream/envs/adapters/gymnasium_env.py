@@ -39,9 +39,7 @@ class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
 
     def __init__(self, env: TensorEnv) -> None:
         if env.num_envs != 1:
-            raise ValueError(
-                f"GymnasiumEnv needs one environment, not {env.num_envs}: use GymnasiumVectorEnv, or build it with num_envs=1"
-            )
+            raise ValueError(f"GymnasiumEnv needs num_envs=1, not {env.num_envs}: use GymnasiumVectorEnv for several")
         self.env = one_sided(env, "GymnasiumEnv")
         self.observation_space: gymnasium.Space[Any] = observation_space(env)
         self.action_space = to_space(env.action_spec)
@@ -150,9 +148,8 @@ def register_tasks() -> None:
     here = "slipstream.envs.adapters.gymnasium_env"
     for name, env in names("gymnasium").items():
         if name not in gymnasium.registry:
-            gymnasium.register(
-                name, f"{here}:make_env", kwargs={"env": env}, vector_entry_point=f"{here}:make_vector_env"
-            )
+            vector = f"{here}:make_vector_env"
+            gymnasium.register(name, f"{here}:make_env", kwargs={"env": env}, vector_entry_point=vector)
 
 
 def make_env(

@@ -90,12 +90,10 @@ class SB3VecEnv(VecEnv):
         self._require_all(indices)
         setattr(self.env, attr_name, value)
 
-    def env_method(
-        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
-    ) -> list[Any]:
+    def env_method(self, method_name: str, *args: Any, indices: Indices = None, **kwargs: Any) -> list[Any]:
         """Call a method of the TensorEnv once. Returns its result, once per environment."""
         self._require_all(indices)
-        result = getattr(self.env, method_name)(*method_args, **method_kwargs)
+        result = getattr(self.env, method_name)(*args, **kwargs)
         return [result] * self.num_envs
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: Indices = None) -> list[bool]:
@@ -108,5 +106,5 @@ class SB3VecEnv(VecEnv):
     def _require_all(self, indices: Indices) -> None:
         if len(set(self._indices(indices))) != self.num_envs:
             raise ValueError(
-                f"indices={indices}: the {self.num_envs} environments are one TensorEnv; leave indices out"
+                f"indices={indices}: all {self.num_envs} environments are one TensorEnv; leave indices out"
             )

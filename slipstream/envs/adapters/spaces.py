@@ -62,9 +62,7 @@ def to_array(tensor: Tensor, copy: bool = False) -> np.ndarray:
 def one_sided(env: TensorEnv, adapter: str) -> TensorEnv:
     """Return `env`. Raises ValueError if both of its sides act."""
     if env.sides != 1:
-        raise ValueError(
-            f"{adapter} flies one side: build the env with sides=1 and an opponent, or use PettingZooEnv for both sides"
-        )
+        raise ValueError(f"{adapter} flies one side: build the env with sides=1, or use PettingZooEnv for both sides")
     return env
 
 
@@ -121,9 +119,7 @@ def reseeded(env: TensorEnv, seed: int) -> TensorEnv:
     kept = [name for name in inspect.signature(type(env)).parameters if name not in given]
     missing = [name for name in kept if not hasattr(env, name)]
     if missing:
-        raise TypeError(
-            f"{type(env).__name__} cannot be rebuilt with another seed: store its argument {missing[0]} as self.{missing[0]}"
-        )
+        raise TypeError(f"{type(env).__name__} cannot be rebuilt: store its argument {missing[0]} as self.{missing[0]}")
     return type(env)(**given, **{name: getattr(env, name) for name in kept})
 
 

@@ -40,9 +40,8 @@ class TorchRLEnv(EnvBase):
         self.observation_spec = observation
         self.action_spec = self._to_spec(env.action_spec)
         self.reward_spec = Unbounded((n, 1), device=env.device)
-        flags = {
-            name: Binary(1, (n, 1), dtype=torch.bool, device=env.device) for name in ("done", "terminated", "truncated")
-        }
+        flag = Binary(1, (n, 1), dtype=torch.bool, device=env.device)
+        flags = {name: flag.clone() for name in ("done", "terminated", "truncated")}
         self.done_spec = Composite(flags, shape=shape)
 
     def _to_spec(self, spec: Spec) -> TensorSpec:

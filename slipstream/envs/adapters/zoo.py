@@ -65,9 +65,8 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
             return {}, {}, {}, {}, {}
         record = self.env.step(self._batched(actions))
         rows = {agent: self.possible_agents.index(agent) for agent in flying}
-        reward, terminated, truncated = (
-            to_array(x).reshape(-1) for x in (record.reward, record.terminated, record.truncated)
-        )
+        ends = record.reward, record.terminated, record.truncated
+        reward, terminated, truncated = (to_array(x).reshape(-1) for x in ends)
         facts = {name: to_array(value.expand(self.env.batch_shape)).reshape(-1) for name, value in record.info.items()}
         self.agents = [agent for agent, i in rows.items() if not (terminated[i] or truncated[i])]
         return (
