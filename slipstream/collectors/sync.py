@@ -324,7 +324,7 @@ class SyncDataCollector:
             if not isinstance(x, Tensor) or x.shape[:1] != (n,):
                 raise ValueError(f"{name!r} must be a tensor of shape [{n}, ...], not {_describe(x)}")
             if key in {("log_prob",), ("value",), ("reward",)} and x.shape != (n,):
-                raise ValueError(f"{name!r} must have shape [{n}], not {list(x.shape)}: squeeze or sum its last one")
+                raise ValueError(f"{name!r} must have shape [{n}], not {list(x.shape)}: squeeze or sum the rest")
         names = {key[1] for key in frame if key[0] == "observation"}
         if names != set(self._observation):
             raise ValueError(
