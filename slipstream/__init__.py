@@ -24,6 +24,8 @@ __all__ = sorted(_MODULE_OF)
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: torch must be loaded after the command line has set up OpenMP, and
     `slipstream --help` does not need it."""
+    if name == "train":  # slipstream.train.run(cfg)
+        return import_module("slipstream.train")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'slipstream' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)

@@ -170,3 +170,13 @@ def test_an_opponent_beside_two_acting_sides_is_refused():
 def test_an_action_by_names_must_have_all_three():
     with pytest.raises(ValueError, match="there is no fire"):
         as_action({"rudder": torch.zeros(2), "throttle": torch.zeros(2)})
+
+
+def test_an_agents_mapping_is_an_action():
+    one, two = make(4), make(4)
+    one.reset()
+    two.reset()
+    action = torch.tensor([[0.5, 1.0, 0.0]] * 4)
+    named = dict(zip(("rudder", "throttle", "fire"), action.unbind(-1), strict=True))
+    for _ in range(3):
+        assert torch.equal(one.step(action).observation["own"], two.step(named).observation["own"])

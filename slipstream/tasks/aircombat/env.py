@@ -5,6 +5,7 @@ midrangeRL's task in plain tensors. One side learns against an opponent that the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
 from slipstream.envs.specs import Box, Hybrid, Observation
-from slipstream.tasks.aircombat.agents import BaseAgent, action_of, agent_class, create_agent
+from slipstream.tasks.aircombat.agents import BaseAgent, action_of, agent_class, as_action, create_agent
 from slipstream.tasks.aircombat.observation import GROUPS, REACH_NAMES, SideView
 from slipstream.tasks.aircombat.physics.duel import StartConfig, describe_duel
 from slipstream.tasks.aircombat.physics.engine import FACTS, DuelConfig, make_engine
@@ -191,7 +192,8 @@ class AirCombatEnv(TensorEnv):
         self._resetting = resetting
 
     def _safe_action(self, action: Tensor) -> Tensor:
-        """Check shape and dtype only: the engine replaces bad values in its own pass."""
+        """Check shape and dtype only: the engine replaces bad values in its own pass. An agent's mapping is taken too."""
+        action = as_action(action) if isinstance(action, Mapping) else action
         self._check_shape(action)
         if not action.is_floating_point():
             raise ValueError(f"actions must be {self.action_spec.dtype}, not {action.dtype}")
