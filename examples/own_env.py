@@ -64,7 +64,7 @@ def main() -> None:
     tuned = ["env.num_envs=64", "algo.learning_rate=3e-3", "algo.minibatches=4", "model.trunk=[32,32]"]
     run = slipstream.train.run(load_train([*words, *tuned])).path
     slipstream.evaluate(f"checkpoint={run}", task, "eval.num_drones=256")
-    command(["export", f"checkpoint={run}", task, "--to", "onnx", f"out={run / 'policy.onnx'}"])
+    command(["export", f"checkpoint={run}", task, f"out={run / 'policy.onnx'}"])
 
     import onnxruntime
 

@@ -4,7 +4,7 @@
     slipstream export checkpoint=navrl_checkpoint.pt --to pt2 out=policy.pt2    # a torch.export program, for torch
 
   checkpoint=   a checkpoint, a run folder or a NavRL checkpoint; default: the shipped policy
-  --to          onnx or pt2
+  --to          onnx or pt2; default: the suffix of out=
   out=          the file to write; default: policy.onnx in the run's folder (ckpt_000100.onnx for that checkpoint),
                 or else in the current folder
   task=, env.*  the task and env of the training, if the checkpoint does not hold them
@@ -85,7 +85,8 @@ def run(args: argparse.Namespace) -> int:
     for word in words:
         if word.key not in ("checkpoint", "task") and not word.key.startswith("env."):
             raise UnknownKeyError(word.key, ["checkpoint", "task"], "export", word.source)
-    if "to" not in own:
+    own.setdefault("to", Path(own.get("out", "")).suffix[1:])
+    if not own["to"]:
         raise ConfigError("name the format: slipstream export checkpoint=runs/NAME --to onnx")
     out = check_output(own.get("out"), args.force)
     cfg, trained = configure(words)

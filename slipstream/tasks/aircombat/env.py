@@ -192,7 +192,7 @@ class AirCombatEnv(TensorEnv):
         self._resetting = resetting
 
     def _safe_action(self, action: Tensor) -> Tensor:
-        """Check shape and dtype only: the engine replaces bad values in its own pass. An agent's mapping is taken too."""
+        """Check shape and dtype only: the engine replaces bad values in its own pass. A mapping is taken too."""
         action = as_action(action) if isinstance(action, Mapping) else action
         self._check_shape(action)
         if not action.is_floating_point():
