@@ -28,7 +28,7 @@ from slipstream.storage.container import ALIGN, Container, ContainerWriter, read
 from slipstream.storage.files import DISK, FileSystem, atomic_file
 from slipstream.storage.reader import MAX_DIMENSIONS, Reader
 from slipstream.storage.serializer import flatten, from_json, select, to_json, torch_dtype, unflatten, walk_leaves
-from slipstream.storage.staging import MOMENTS, Buffer, Layout, Storage, Stream, View
+from slipstream.storage.staging import MOMENTS, Buffer, Layout, Storage, Stream, View, make_tensor
 
 KIND = "ckpt"
 IS_DIFFERENCE = 1  # flag of the container
@@ -81,15 +81,9 @@ def round_moments(layout: Layout, host: np.ndarray, mantissa_bits: int) -> None:
     exact = {view.storage for view in layout.views if view.dtype != "float32"}
     for p, storage in enumerate(layout.storages):
         if storage.role in MOMENTS and p not in exact:
-            bits = storage_bytes(layout, storage, host).view(np.uint32)
+            bits = layout.storage_bytes(storage, host).view(np.uint32)
             finite = (bits & _INFINITE) != _INFINITE
             np.copyto(bits, (bits + np.uint32(1 << (dropped - 1))) >> dropped << dropped, where=finite)
-
-
-def storage_bytes(layout: Layout, storage: Storage, host: np.ndarray) -> np.ndarray:
-    """Return the bytes of a storage in the host buffer of a snapshot."""
-    start = layout.streams[storage.stream].start + storage.start
-    return host[start : start + storage.nbytes]
 
 
 class CheckpointWriter:
@@ -404,15 +398,6 @@ class CheckpointFile:
                 f"{reason}it is damaged, or another checkpoint than the one this was taken against"
             )
         self._container.reader.fail(f"{reason}it is not there")
-
-
-def make_tensor(view: View, data: Tensor) -> Any:
-    """Return the tensor or array that `view` describes; it shares the memory of `data`, uint8 [n]."""
-    if view.dtype.startswith("numpy:"):
-        return data.numpy().view(np.dtype(view.dtype.removeprefix("numpy:"))).reshape(view.shape)
-    dtype = getattr(torch, view.dtype)
-    # set_: tensors that shared a storage share it again, and one alone has a storage of its own
-    return torch.empty(0, dtype=dtype).set_(data.untyped_storage(), view.offset, view.shape, view.stride)
 
 
 def aside_name(identity: bytes) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.file import Base, CheckpointWriter, aside_name, make_tensor, round_moments, storage_bytes
+from slipstream.checkpoint.file import Base, CheckpointWriter, aside_name, round_moments
 from slipstream.checkpoint.load import number_of, write_lz4, write_pt
 from slipstream.checkpoint.retention import Entry, Retention, needed_bases
 from slipstream.checkpoint.signals import StopFlag
@@ -24,7 +24,7 @@ from slipstream.storage.container import read_header
 from slipstream.storage.files import FileSystem, prepare_folder
 from slipstream.storage.saver import SnapshotSaver
 from slipstream.storage.serializer import flatten, unflatten
-from slipstream.storage.staging import Buffer, Layout
+from slipstream.storage.staging import Buffer, Layout, make_tensor
 
 _SUFFIX = {"slip": ".slip", "lz4": ".lz4", "pt": ""}
 _MANTISSA_BITS = {"int8": 3, "bf16": 7}  # with sign and exponent about 8 and 16 bits, before they are compressed
@@ -232,7 +232,7 @@ def _state_of(tree: Any, layout: Layout, host: np.ndarray) -> Any:
     """The state of a snapshot; its tensors share the snapshot's memory, each through a storage of its own."""
     parts = []
     for storage in layout.storages:
-        data = storage_bytes(layout, storage, host)
+        data = layout.storage_bytes(storage, host)
         parts.append(torch.from_numpy(data) if storage.nbytes else torch.empty(0, dtype=torch.uint8))
     return unflatten(tree, lambda i: make_tensor(layout.views[i], parts[layout.views[i].storage]))
 

@@ -8,7 +8,7 @@ nothing to compress, of a kilobyte of numbers they do.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch
 from slipstream.storage.codec.block_coder import QUICK, BlockCoder, CodecChoice
 from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, SHUFFLE, CodecError, read_header
 from slipstream.storage.container import Container
+from slipstream.storage.staging import plain_dtype
 
 ROW_BYTES = 1 << 10  # smaller frames share a row
 GROUP_BYTES = 1 << 15  # opened at once: a slice of 32 lidar scans is one group, and 32 KiB stay in the first cache
@@ -39,8 +40,10 @@ class Geometry:
     block_rows: int
 
     @classmethod
-    def plan(cls, frames: int, frame_bytes: int, itemsize: int, steps: int) -> Geometry:
-        """Return the layout for frames of which `steps` follow one another; groups end where these do, if possible."""
+    def plan(cls, frames: int, numbers: int, dtype: str, steps: int) -> Geometry:
+        """Return the layout for frames of so many numbers, of which `steps` follow one another; groups end where these
+        do, if possible."""
+        frame_bytes, itemsize = frame_sizes(numbers, dtype)
         if not frames or not frame_bytes:
             return cls(frames, frame_bytes, itemsize, 1, 1, 1)
         span = max(1, ROW_BYTES // frame_bytes)
@@ -79,6 +82,13 @@ class Geometry:
         return BlockCoder(self.row_bytes, self.itemsize, self.group, self.block_rows)
 
 
+def frame_sizes(numbers: int, dtype: str) -> tuple[int, int]:
+    """Return (bytes of a frame of so many numbers, bytes of a word that is encoded: of a complex number one part)."""
+    plain = plain_dtype(dtype)
+    is_complex = plain.kind == "c" if isinstance(plain, np.dtype) else plain.is_complex
+    return numbers * plain.itemsize, plain.itemsize // 2 if is_complex else plain.itemsize
+
+
 def _divisor(number: int, most: int) -> int:
     """Return the largest divisor of `number` up to `most`; `most` itself if that would be less than half of it."""
     return next((d for d in range(most, most // 2, -1) if number % d == 0), most)
@@ -105,12 +115,11 @@ class ColumnCoder:
             weight=OPENING_WEIGHT, patience=1, candidates=[MASK, *(step | LZ4 for step in steps)],
         )  # fmt: skip
 
-    def encode(self, number: int, frames: Callable[[int, int], np.ndarray]) -> np.ndarray:
-        """Return a copy of block `number`; `frames(a, b)` gives frames [a, b) as contiguous uint8 [b - a,
-        frame_bytes]."""
+    def encode(self, number: int, frames: np.ndarray) -> np.ndarray:
+        """Return a copy of block `number` of the column that `frames_of` gave as `frames`."""
         g = self.geometry
         first, last = number * g.block_rows, min((number + 1) * g.block_rows, g.rows)
-        data = frames(first * g.span, min(last * g.span, g.frames)).reshape(-1)
+        data = _part(frames, first * g.span, min(last * g.span, g.frames))
         missing = (last - first) * g.row_bytes - data.size
         if missing:  # the last row is filled up with zeros
             data = np.concatenate([data, np.zeros(missing, np.uint8)])
@@ -131,23 +140,22 @@ def frames_of(data: Any, lead: tuple[int, ...]) -> np.ndarray:
     else:
         tensor = torch.view_as_real(data) if data.is_complex() else data
         bits = tensor.view(_WORDS[tensor.dtype.itemsize]).numpy()
-    if len(lead) == 2:
-        return bits
-    if len(lead) == 1:
-        return bits[None]
+    if lead:
+        return bits if len(lead) == 2 else bits[None]
     count = math.prod(data.shape)
     return bits.reshape(1, count, -1) if count else np.empty((1, 0, 1), np.uint8)
 
 
-def part_of(bits: np.ndarray, a: int, b: int) -> np.ndarray:
-    """Return frames [a, b) of [envs, steps, ...], one environment after the other, as contiguous uint8 [b - a,
-    frame_bytes]."""
-    frame_bytes = bits.dtype.itemsize * math.prod(bits.shape[2:])
-    steps = bits.shape[1]
-    low, high = (0, 1) if len(bits) == 1 else (a // steps, -(-b // steps))
-    part = bits[:, a:b] if len(bits) == 1 else bits[low:high]
-    flat = np.ascontiguousarray(part).reshape(-1).view(np.uint8).reshape(-1, frame_bytes)
-    return flat if len(bits) == 1 else flat[a - low * steps : b - low * steps]
+def _part(frames: np.ndarray, a: int, b: int) -> np.ndarray:
+    """Return frames [a, b) of [envs, steps, ...], one environment after the other, as contiguous uint8 [n]."""
+    steps, skipped = frames.shape[1], 0
+    if len(frames) == 1:
+        part = frames[0, a:b]
+    else:
+        part, skipped = frames[a // steps : -(-b // steps)], a % steps
+    frame_bytes = frames.dtype.itemsize * math.prod(frames.shape[2:])
+    flat = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+    return flat[skipped * frame_bytes : (skipped + b - a) * frame_bytes]
 
 
 class ColumnReader:
@@ -161,34 +169,23 @@ class ColumnReader:
             offsets = container.offsets[first : first + geometry.blocks]
             self._addresses = container.view(first).ctypes.data + (offsets - offsets[0])
 
-    def all(self) -> np.ndarray:
-        """Return every frame, uint8 [frames, frame_bytes]."""
+    def take(self, frames: np.ndarray | None = None) -> np.ndarray:
+        """Return those frames, uint8 [n, frame_bytes], or all; only the groups they are in are decoded."""
         g = self.geometry
-        out = np.empty((g.rows, g.row_bytes), np.uint8)
-        self._gather(np.arange(g.rows), out)
-        return out.reshape(-1)[: g.frames * g.frame_bytes].reshape(g.frames, g.frame_bytes)
-
-    def take(self, frames: np.ndarray) -> np.ndarray:
-        """Return those frames, uint8 [n, frame_bytes]; only the groups they are in are decoded."""
-        g = self.geometry
-        if not g.rows or not len(frames):
-            return np.empty((len(frames), g.frame_bytes), np.uint8)
+        if frames is None:
+            rows = self._gather(np.arange(g.rows))
+            return rows.reshape(-1)[: g.frames * g.frame_bytes].reshape(g.frames, g.frame_bytes)
+        if g.span == 1 or not g.rows:
+            return self._gather(frames)
         rows = frames // g.span
-        if g.span == 1:
-            out = np.empty((len(rows), g.row_bytes), np.uint8)
-            self._gather(rows, out)
-            return out
         begins = np.ones(len(rows), bool)  # consecutive frames of one row share it
         np.not_equal(rows[1:], rows[:-1], out=begins[1:])
-        out = np.empty((np.count_nonzero(begins), g.row_bytes), np.uint8)
-        self._gather(rows[begins], out)
-        return out.reshape(-1, g.frame_bytes)[(begins.cumsum() - 1) * g.span + frames % g.span]
+        return self._gather(rows[begins]).reshape(-1, g.frame_bytes)[(begins.cumsum() - 1) * g.span + frames % g.span]
 
     def damaged(self) -> Iterator[tuple[int, int, str]]:
         """Yield (first frame, frame after the last, reason) of every group that cannot be decoded; decodes all of
         them."""
         g = self.geometry
-        out = np.empty((g.group, g.row_bytes), np.uint8)
         for block in range(g.blocks):
             first, last = block * g.block_rows, min((block + 1) * g.block_rows, g.rows)
             step = g.group
@@ -199,18 +196,21 @@ class ColumnReader:
             for a in range(first, last, step):
                 b = min(a + step, last)
                 try:
-                    self._gather(np.arange(a, b), out[: b - a])
+                    self._gather(np.arange(a, b))
                 except CodecError as error:
                     yield a * g.span, min(b * g.span, g.frames), str(error)
 
-    def _gather(self, rows: np.ndarray, out: np.ndarray) -> None:
-        if not rows.size:
-            return
-        blocks = rows // self.geometry.block_rows
-        if not self._checked[blocks].all():
-            for block in np.unique(blocks[~self._checked[blocks]]).tolist():
-                self._check_block(block)
-        self._coder.gather(self._addresses, 0, 0, self.geometry.rows, np.ascontiguousarray(rows, np.int64), out, True)
+    def _gather(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows of the column, uint8 [n, row_bytes]."""
+        g = self.geometry
+        out = np.empty((len(rows), g.row_bytes), np.uint8)
+        if out.size:
+            blocks = rows // g.block_rows
+            if not self._checked[blocks].all():
+                for block in np.unique(blocks[~self._checked[blocks]]).tolist():
+                    self._check_block(block)
+            self._coder.gather(self._addresses, 0, 0, g.rows, np.ascontiguousarray(rows, np.int64), out, True)
+        return out
 
     def _check_block(self, block: int) -> None:
         """Check that header and table are those of this place: after this the kernels may follow them."""

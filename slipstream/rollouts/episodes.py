@@ -86,7 +86,7 @@ def read_episode(
     for piece in episode.pieces:
         file = storage.file(piece.iteration)
         frames = piece.env * file.steps + np.arange(piece.start, piece.stop)
-        parts.append({file.keys[i]: file.steps_of(i, frames) for i in _numeric(file, keys)})
+        parts.append({file.keys[i]: file.tensor(i, file.take(i, frames), (len(frames),)) for i in _numeric(file, keys)})
     return {key: torch.cat([torch.as_tensor(part[key]) for part in parts]) for key in parts[0]}
 
 
@@ -114,7 +114,7 @@ def _flags(file: RolloutFile, envs: np.ndarray) -> dict[str, np.ndarray]:
         if key is None or not file.columns[file.keys.index(key)].steps:
             return None
         i = file.keys.index(key)
-        values = np.asarray(file.steps_of(i, frames))
+        values = np.asarray(file.tensor(i, file.take(i, frames), (len(frames),)))
         return np.asarray(values.reshape(len(envs), file.steps, -1).astype(bool).any(-1))
 
     nothing = np.zeros((len(envs), file.steps), bool)

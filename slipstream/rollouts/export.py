@@ -95,7 +95,7 @@ def _renamed_at_end(out: Path) -> Iterator[Path]:
 def _arrays(file: RolloutFile, keys: Iterable[Any] | None) -> Iterator[tuple[Key, np.ndarray, bool]]:
     """Yield (key, array, whether it has [envs, steps]) of the tensors of a batch."""
     for i in sorted(find_keys(file.keys, keys)):
-        yield file.keys[i], plain_array(file.read_column(i)), file.columns[i].steps
+        yield file.keys[i], plain_array(file.tensor(i, file.take(i))), file.columns[i].steps
 
 
 def _to_hdf5(h5py: Any, storage: RolloutStorage, out: Path, iterations: list[int], keys: Any) -> str:
@@ -149,7 +149,7 @@ def _table(pyarrow: Any, file: RolloutFile, picked: list[int], envs: np.ndarray)
     names, columns = list(index), [pyarrow.array(values.astype(np.int64)) for values in index.values()]
     fields = [pyarrow.field(name, pyarrow.int64()) for name in names]
     for i in picked:
-        array = plain_array(file.steps_of(i, frames))
+        array = plain_array(file.tensor(i, file.take(i, frames), (n,)))
         array = np.stack((array.real, array.imag), -1) if array.dtype.kind == "c" else array
         shape = array.shape[1:]
         values = pyarrow.array(array.reshape(-1))

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from slipstream.rollouts.columns import ColumnReader, Geometry
-from slipstream.rollouts.writer import KIND, Column, Key, envs_and_steps, itemsize_of, show, word_size
+from slipstream.rollouts.columns import ColumnReader, Geometry, frame_sizes
+from slipstream.rollouts.writer import KIND, Column, Key, envs_and_steps, show
 from slipstream.storage.codec.registry import CodecError
 from slipstream.storage.container import Container
 from slipstream.storage.errors import DamagedFileError, TooLargeError
 from slipstream.storage.reader import Reader
 from slipstream.storage.serializer import MISSING, from_json, unflatten, walk_leaves
+from slipstream.storage.staging import View, make_tensor
 
 BROKEN = (DamagedFileError, TooLargeError)  # the errors of a file that cannot be read
 _YEAR_3000 = 32_503_680_000  # seconds
@@ -66,12 +67,10 @@ class RolloutFile:
         reader, what = self.container.reader, show(key)
         if not key or not all(type(name) in (str, int) for name in key):
             reader.fail(f"{what} is not a key")
-        dtype, shape = (
-            reader.text(data["dtype"], f"the dtype of {what}", 64),
-            reader.shape(data["shape"], f"the shape of {what}"),
-        )
+        dtype = reader.text(data["dtype"], f"the dtype of {what}", 64)
         if dtype.startswith("numpy:"):
             reader.dtype(dtype.removeprefix("numpy:"), f"the dtype of {what}")
+        shape = reader.shape(data["shape"], f"the shape of {what}")
         is_steps = data["steps"] is True
         if is_steps and shape[: len(self.lead)] != self.lead or is_steps and not self.lead:
             reader.fail(f"{what} has not the steps of the batch")
@@ -79,7 +78,7 @@ class RolloutFile:
         numbers = math.prod(shape[len(self.lead) :]) if is_steps else 1
         stored = reader.integer(data["frames"], f"the frames of {what}", 0, frames)
         layout = reader.integers(data["layout"], f"the layout of {what}", 1, (1 << 31) - 1, max_count=3)
-        geometry = Geometry(stored, numbers * itemsize_of(dtype), word_size(dtype), *layout)
+        geometry = Geometry(stored, *frame_sizes(numbers, dtype), *layout)
         first = reader.integer(data["first"], f"the first block of {what}", 0, len(self.container))
         if not geometry.is_sound() or first + geometry.blocks > len(self.container):
             reader.fail(f"the layout of {what} is impossible")
@@ -115,11 +114,10 @@ class RolloutFile:
         """Return the batch as it was saved; `keys` leaves out all other tensors."""
         picked = find_keys(self.keys, keys)
         self.claim(sum(self.columns[i].nbytes for i in picked))
-        frames = {i: self._all(i) for i in sorted(picked) if self.columns[i].follows is None}
-        for i in sorted(picked - set(frames)):
-            frames[i] = self._following(i, frames.get(self.columns[i].follows))  # type: ignore[arg-type]
-        tensors = {i: _to(self.tensor(i, data, self.columns[i].shape), device) for i, data in frames.items()}
-        return self.assemble(tensors, keys is None)
+        frames: dict[int, np.ndarray] = {}
+        for i in sorted(picked, key=lambda i: self.columns[i].follows is not None):
+            frames[i] = self._read_frames(i, None, frames)
+        return self.assemble({i: self.tensor(i, data, device=device) for i, data in frames.items()}, keys is None)
 
     def read_slice(
         self, envs: Any = None, steps: Any = None, keys: Iterable[Any] | None = None, device: Any = None
@@ -136,17 +134,11 @@ class RolloutFile:
         take = (e, s) if len(self.lead) == 2 else (s,)
         tensors = {}
         for i in find_keys(self.keys, keys):
-            steps_here = self.columns[i].steps
-            tensors[i] = self.steps_of(i, frames, *map(len, take)) if steps_here else self.read_column(i)
-            tensors[i] = _to(tensors[i], device)
+            if self.columns[i].steps:
+                tensors[i] = self.tensor(i, self.take(i, frames), tuple(map(len, take)), device)
+            else:
+                tensors[i] = self.tensor(i, self.take(i), device=device)
         return self.assemble(tensors, keys is None, take)
-
-    def read_column(self, i: int) -> Any:
-        """Return the tensor or array of column i."""
-        column = self.columns[i]
-        self.claim(column.nbytes)
-        frames = self._all(i) if column.follows is None else self._following(i, None)
-        return self.tensor(i, frames, column.shape)
 
     def assemble(self, tensors: dict[int, Any], values: bool, take: tuple[np.ndarray, ...] | None = None) -> Any:
         """Return the batch of these tensors, of which `take` was taken; `values`: with everything that is no tensor."""
@@ -163,49 +155,40 @@ class RolloutFile:
                 self.tree, lambda i: tensors.get(i, MISSING), values=values, batch_size=batch_size, stack=part
             )
 
-    def take(self, i: int, frames: np.ndarray) -> np.ndarray:
-        """Return frames (env x steps + step) of column i, uint8 [n, frame_bytes]; only the groups they are in are
-        decoded."""
+    def take(self, i: int, frames: np.ndarray | None = None) -> np.ndarray:
+        """Return frames (env x steps + step) of column i, or all, as uint8 [n, frame_bytes]; only the groups they are
+        in are decoded."""
         column = self.columns[i]
-        self.claim(len(frames) * column.geometry.frame_bytes)
+        self.claim(column.nbytes if frames is None else len(frames) * column.geometry.frame_bytes)
+        return self._read_frames(i, frames, {})
+
+    def tensor(self, i: int, frames: np.ndarray, lead: tuple[int, ...] | None = None, device: Any = None) -> Any:
+        """Return frames of column i, uint8 [n, frame_bytes], as a tensor or array [*lead, ...] that shares their
+        memory, unless it goes to a device. Without `lead` they are all frames of the column."""
+        column = self.columns[i]
+        shape = column.shape if lead is None else (*lead, *column.shape[len(self.lead) :])
+        made = make_tensor(View(0, column.dtype, shape, (), 0, "cpu"), torch.from_numpy(frames.reshape(-1)))
+        return made if device is None or isinstance(made, np.ndarray) else made.to(device)
+
+    def _read_frames(self, i: int, frames: np.ndarray | None, known: dict[int, np.ndarray]) -> np.ndarray:
+        """Return frames of column i, or all; `known` has all frames of columns that were read before."""
+        column = self.columns[i]
         if column.follows is None:
             with self._naming(i):
                 return self._reader(i).take(frames)
         stored, rank = self._rank(i)
-        own = stored[frames]
-        # a step that is stored itself has none behind it, or another: any row will do until it is written over
-        out = self.take(column.follows, np.where(own, frames, frames + 1))
+        if frames is None and column.follows in known:
+            base = known[column.follows]
+            out, own = np.empty_like(base), stored
+            out[:-1] = base[1:]
+        else:
+            frames = np.arange(self.envs * self.steps) if frames is None else frames
+            own = stored[frames]
+            # a step that is stored itself has none behind it, or another: any row will do until it is written over
+            out = self._read_frames(column.follows, np.where(own, frames, frames + 1), known)
         if own.any():
             with self._naming(i):
-                out[own] = self._reader(i).take(rank[frames[own]])
-        return out
-
-    def steps_of(self, i: int, frames: np.ndarray, *lead: int) -> Any:
-        """Return frames of column i as a tensor [*lead, ...], by default [n, ...]."""
-        return self.tensor(
-            i, self.take(i, frames), (*(lead or (len(frames),)), *self.columns[i].shape[len(self.lead) :])
-        )
-
-    def tensor(self, i: int, frames: np.ndarray, shape: tuple[int, ...]) -> Any:
-        """Return frames of column i, uint8 [n, frame_bytes], as a tensor or array that shares their memory."""
-        dtype, flat = self.columns[i].dtype, frames.reshape(-1)
-        if dtype.startswith("numpy:"):
-            return flat.view(np.dtype(dtype.removeprefix("numpy:"))).reshape(shape)
-        kind = getattr(torch, dtype)
-        return (torch.from_numpy(flat).view(kind) if flat.size else torch.empty(0, dtype=kind)).reshape(shape)
-
-    def _all(self, i: int) -> np.ndarray:
-        """Return every frame that column i holds itself, uint8 [n, frame_bytes]."""
-        with self._naming(i):
-            return self._reader(i).all()
-
-    def _following(self, i: int, base: np.ndarray | None) -> np.ndarray:
-        """Return all frames of a successor, from those of the column it follows, if these were read."""
-        if base is None:
-            return self.take(i, np.arange(self.envs * self.steps))
-        out = np.empty_like(base)
-        out[:-1] = base[1:]
-        out[self._rank(i)[0]] = self._all(i)
+                out[own] = self._reader(i).take(None if frames is None else rank[frames[own]])
         return out
 
     def claim(self, nbytes: int) -> None:
@@ -298,6 +281,7 @@ class SliceSampler:
             raise ValueError(f"length={length} must be at least 1")
         self.length = length
         self._paths, self._open, self._on_broken = paths, open_file, on_broken
+        self._reading = 0  # the number of the file that is being read
         self._rng = np.random.default_rng(seed)
         self._runs = np.array([self._count(open_file(path)) for path in paths], np.int64)
         self._ends = np.cumsum(self._runs)
@@ -320,9 +304,9 @@ class SliceSampler:
         while True:
             try:
                 return self.take(self._rng.integers(len(self), size=number), device)
-            except _BrokenBatchError as error:
-                self._on_broken(self._paths[error.which], error)  # raises, unless the storage skips broken files
-                self._runs[error.which] = 0  # all runs are drawn again, or those of good files would be rarer
+            except BROKEN as error:
+                self._on_broken(self._paths[self._reading], error)  # raises, unless the storage skips broken files
+                self._runs[self._reading] = 0  # all runs are drawn again, or those of good files would be rarer
                 self._ends = np.cumsum(self._runs)
                 if not len(self):
                     raise
@@ -335,51 +319,33 @@ class SliceSampler:
         first.claim(number * length * sum(first.columns[i].geometry.frame_bytes for i in self._picked))
         out = {i: np.empty((number * length, first.columns[i].geometry.frame_bytes), np.uint8) for i in self._picked}
         for which in np.unique(chosen).tolist():
-            try:
-                file = self._open(self._paths[which])
-                if self._count(file) != self._runs[which]:
-                    raise ValueError(f"{file.path} was replaced by a batch of another size: make a new sampler")
-                mine = np.flatnonzero(chosen == which)
-                env, step = np.divmod(at[mine], file.steps - length + 1)
-                frames = ((env * file.steps + step)[:, None] + np.arange(length)).reshape(-1)
-                target = (mine[:, None] * length + np.arange(length)).reshape(-1)
-                for i in self._picked:
-                    out[i][target] = file.take(_same_column(first, i, file), frames)
-            except BROKEN as error:
-                raise _BrokenBatchError(which, error) from error
+            self._reading = which
+            file = self._open(self._paths[which])
+            if self._count(file) != self._runs[which]:
+                raise ValueError(f"{file.path} was replaced by a batch of another size: make a new sampler")
+            mine = np.flatnonzero(chosen == which)
+            env, step = np.divmod(at[mine], file.steps - length + 1)
+            frames = ((env * file.steps + step)[:, None] + np.arange(length)).reshape(-1)
+            target = (mine[:, None] * length + np.arange(length)).reshape(-1)
+            for i in self._picked:
+                out[i][target] = file.take(_same_column(first, i, file), frames)
         lead = (number, length)
-        shapes = {i: (*lead, *first.columns[i].shape[len(first.lead) :]) for i in self._picked}
-        tensors = {i: _to(first.tensor(i, out[i], shapes[i]), device) for i in self._picked}
+        tensors = {i: first.tensor(i, out[i], lead, device) for i in self._picked}
         return first.assemble(tensors, False, tuple(np.arange(n) for n in lead))
 
     def _count(self, file: RolloutFile) -> int:
         return file.envs * max(0, file.steps - self.length + 1) if file.lead else 0
 
 
-class _BrokenBatchError(DamagedFileError):
-    """A batch could not be read; `which` is its place among the sampler's files."""
-
-    def __init__(self, which: int, error: Exception) -> None:
-        super().__init__(str(error))
-        self.which = which
-
-
-def _to(tensor: Any, device: Any) -> Any:
-    """Move a tensor to `device`, if one is given; arrays stay."""
-    return tensor if device is None or isinstance(tensor, np.ndarray) else tensor.to(device)
-
-
 def _same_column(first: RolloutFile, i: int, file: RolloutFile) -> int:
     """Return the column of `file` with the key, dtype and shape of column i of `first`."""
     own = first.columns[i]
-    j = i if file.keys[i : i + 1] == [own.key] else file.keys.index(own.key) if own.key in file.keys else -1
-    other = file.columns[j] if j >= 0 else None
-    same = other is not None and other.steps and own.dtype == other.dtype
-    if not same or other is None or own.shape[len(first.lead) :] != other.shape[len(file.lead) :]:
-        raise ValueError(
-            f"{first.path} and {file.path} differ in {own.key}: name keys that are the same in all batches"
-        )
-    return j
+    for j in (i, *range(len(file.columns))):  # mostly it is at the same place
+        if j < len(file.columns) and (other := file.columns[j]).key == own.key and other.steps:
+            shapes = own.shape[len(first.lead) :], other.shape[len(file.lead) :]
+            if own.dtype == other.dtype and shapes[0] == shapes[1]:
+                return j
+    raise ValueError(f"{first.path} and {file.path} differ in {own.key}: name keys that are the same in all batches")
 
 
 def find_keys(keys: list[Key], asked: Iterable[Any] | None) -> set[int]:
@@ -409,16 +375,12 @@ def _missing_key(name: str, keys: list[str]) -> str:
 
 def _indices(index: Any, size: int, name: str) -> np.ndarray:
     """Return int64 [n] of None (all), a number, a slice, numbers or a mask; negative ones count from the end."""
-    if index is None or isinstance(index, slice):
-        return np.arange(size)[index or slice(None)]
-    chosen = np.atleast_1d(np.asarray(index.cpu() if isinstance(index, torch.Tensor) else index))
-    if chosen.dtype == bool:
-        if chosen.shape != (size,):
-            raise IndexError(f"{name} is a mask of {list(chosen.shape)}, there are {size}")
-        return np.flatnonzero(chosen)
-    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-        raise TypeError(f"{name} must be a number, a slice, a list of numbers or a mask, not {index!r}")
-    chosen = chosen.astype(np.int64)
-    if chosen.size and not (-size <= chosen.min() and chosen.max() < size):
-        raise IndexError(f"{name} {index} reach past the {size} there are")
-    return np.where(chosen < 0, chosen + size, chosen)
+    if isinstance(index, torch.Tensor):
+        index = index.cpu().numpy()
+    try:
+        chosen = np.atleast_1d(np.arange(size)[slice(None) if index is None else index])
+    except IndexError as error:
+        raise IndexError(f"{name}={index!r} does not fit the {size} there are: {error}") from error
+    if chosen.ndim != 1:
+        raise TypeError(f"{name}={index!r} must be a number, a slice, a list of numbers or a mask")
+    return chosen

@@ -17,12 +17,13 @@ import torch
 
 from slipstream.rollouts.columns import effort
 from slipstream.rollouts.reader import BROKEN, RolloutFile, SliceSampler
-from slipstream.rollouts.writer import Batch, RolloutWriter, leading_dimensions, split
+from slipstream.rollouts.writer import Key, RolloutWriter, leading_dimensions, split
 from slipstream.storage.background import SAVER_NICE, BackgroundWorker
 from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.files import FileSystem, WriterLock, prepare_folder
 from slipstream.storage.saver import SnapshotSaver
-from slipstream.storage.serializer import flatten
+from slipstream.storage.serializer import flatten, to_json
+from slipstream.storage.staging import Buffer
 
 OPEN_FILES = 256  # maps kept for the next read; each holds a file handle
 _NAME = re.compile(r"rollout_(\d{6,18})\.slip")
@@ -120,9 +121,9 @@ class RolloutStorage(SnapshotSaver):
         tree, leaves, keys = split(data)
         lead = leading_dimensions(data, keys, leaves, batch_dims)
         notes, _ = flatten(dict(note or {}))
+        head = {"iteration": operator.index(iteration), "note": notes, "tree": tree}
         buffer = self._staging.snapshot(leaves)
-        batch = Batch(operator.index(iteration), tree, keys, lead, notes, buffer)
-        self._queue(start, path, buffer, self._write, path, batch)
+        self._queue(start, path, buffer, self._write, path, buffer, keys, lead, head)
         if not self.asynchronous:
             self.wait()
         return path
@@ -281,8 +282,9 @@ class RolloutStorage(SnapshotSaver):
                 raise RolloutError(str(error)) from error
             self._lock = lock
 
-    def _write(self, path: Path, batch: Batch) -> None:
-        self._count(path, batch.buffer.layout.nbytes, self._writer.write(path, batch))
+    def _write(self, path: Path, buffer: Buffer, keys: list[Key], lead: tuple[int, ...], head: dict[str, Any]) -> None:
+        head = {**head, "note": to_json(head["note"]), "tree": to_json(head["tree"])}
+        self._count(path, buffer.layout.nbytes, self._writer.write(path, buffer, keys, lead, head))
 
     def _open(self, path: Path) -> RolloutFile:
         """Open the file, or return the open one if it is still the same."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 from tensordict import is_tensor_collection
-from torch import Tensor
 
-from slipstream.rollouts.columns import ColumnCoder, Geometry, frames_of, part_of
+from slipstream.rollouts.columns import ColumnCoder, Geometry, frames_of
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.container import ContainerWriter, section_checksum
 from slipstream.storage.files import FileSystem, atomic_file
-from slipstream.storage.serializer import Leaves, Node, flatten, to_json, walk_leaves
-from slipstream.storage.staging import Buffer, Layout, View
+from slipstream.storage.serializer import Leaves, Node, flatten, walk_leaves
+from slipstream.storage.staging import Buffer, View, make_tensor, plain_dtype
 
 KIND = "roll"
 Key = tuple[Any, ...]  # names, and numbers where a dict has them
@@ -49,7 +48,7 @@ class Column:
     @property
     def nbytes(self) -> int:
         """Bytes of the tensor."""
-        return math.prod(self.shape) * itemsize_of(self.dtype)
+        return math.prod(self.shape) * plain_dtype(self.dtype).itemsize
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the head. The key is in the tree."""
@@ -60,18 +59,6 @@ class Column:
         }  # fmt: skip
 
 
-@dataclass
-class Batch:
-    """A batch to be written: its structure, and a snapshot of its tensors."""
-
-    iteration: int
-    tree: Any
-    keys: list[Key]
-    lead: tuple[int, ...]  # [envs, steps], [steps] or []
-    note: Any  # a tree without tensors
-    buffer: Buffer
-
-
 def split(data: Any) -> tuple[Any, Leaves, list[Key]]:
     """Return (tree, tensors and arrays, their keys) of a TensorDict or a nested dict; nothing is copied.
 
@@ -80,33 +67,21 @@ def split(data: Any) -> tuple[Any, Leaves, list[Key]]:
     """
     if not (is_tensor_collection(data) or isinstance(data, Mapping)):
         raise TypeError(f"a rollout is a TensorDict or a dict of tensors, not a {type(data).__name__}")
-    tree, leaves = flatten(data, detach=True)
-    keys: list[Key] = []
-    numbers: list[int] = []
+    tree, leaves = flatten(data, detach=True, share=False)
+    _check_keys(tree, ())
+    keys = [key for key, _ in walk_leaves(tree)]
+    return tree, leaves._replace(names=[".".join(map(str, key)) for key in keys]), keys
 
-    def walk(node: Any, key: Key) -> Any:
-        """Number the leaves by their keys: a tensor that is there twice gets two columns."""
-        if type(node) is not Node:
-            return node
-        tag, value = node
-        if tag in ("tensor", "ndarray"):
-            keys.append(key)
-            numbers.append(value)
-            return Node(tag, len(keys) - 1)
-        if tag in ("dict", "odict", "tensordict"):
-            pairs = [(name, walk(child, (*key, name))) for name, child in (value if tag == "dict" else value[0])]
-            if any(type(name) not in (str, int) for name, _ in pairs):
+
+def _check_keys(node: Any, key: Key) -> None:
+    """Refuse tensors in lists, and keys that a reader could not name."""
+    if type(node) is Node and node.tag in ("dict", "odict", "tensordict"):
+        for name, child in node.value if node.tag == "dict" else node.value[0]:
+            if type(name) not in (str, int):
                 raise TypeError(f"{show(key)} has keys that are neither names nor numbers: rename them")
-            return Node(tag, pairs if tag == "dict" else [pairs, value[1]])
-        if next(walk_leaves(node), None) is not None:
-            raise TypeError(f"{show(key)} is a {tag} of tensors: stack its tensors")
-        return node
-
-    tree = walk(tree, ())
-    arrays = set(leaves.arrays)
-    named = [".".join(map(str, key)) for key in keys]
-    columns = Leaves([leaves.data[n] for n in numbers], named, [i for i, n in enumerate(numbers) if n in arrays])
-    return tree, columns, keys
+            _check_keys(child, (*key, name))
+    elif type(node) is Node and any(path for path, _ in walk_leaves(node)):
+        raise TypeError(f"{show(key)} is a {node.tag} of tensors: stack its tensors")
 
 
 def leading_dimensions(data: Any, keys: list[Key], leaves: Leaves, batch_dims: int | None) -> tuple[int, ...]:
@@ -145,44 +120,49 @@ class RolloutWriter:
         self._level, self._worker, self._fs = level, worker, fs
         self._coders: dict[tuple[Key, Geometry], ColumnCoder] = {}
 
-    def write(self, path: Path, batch: Batch) -> int:
-        """Write the batch as a file that appears complete or not at all; return its bytes."""
-        host = batch.buffer.fetch()
-        columns, bits, masks = self._plan(batch, host)
+    def write(self, path: Path, buffer: Buffer, keys: list[Key], lead: tuple[int, ...], head: dict[str, Any]) -> int:
+        """Write a snapshot of tensors as a file that appears complete or not at all; return its bytes.
+
+        Args:
+            buffer: the snapshot.
+            keys: of its tensors.
+            lead: [envs, steps], [steps] or [].
+            head: what the file says besides: iteration, tree and note.
+        """
+        columns, frames = self._plan(buffer, keys, lead)
+        masks = self._find_successors(columns, frames, buffer.layout.views, len(lead) - 1)
         with atomic_file(path, self._fs) as file:
             writer = ContainerWriter(file, KIND)
-            for i, number, block, checksum in self._encode(columns, bits):
+            for i, number, block, checksum in self._encode(columns, frames):
                 section = writer.add(block, checksum=checksum)
                 columns[i].first = section if number == 0 else columns[i].first
             for i, mask in masks.items():
                 columns[i].stored = writer.add_array(np.packbits(mask))
-            head = {
-                "iteration": batch.iteration, "saved": time.time(), "lead": list(batch.lead), "note": to_json(batch.note),
-                "tree": to_json(batch.tree), "columns": [column.to_json() for column in columns],
-            }  # fmt: skip
-            return writer.finish(head)
+            described = [column.to_json() for column in columns]
+            return writer.finish({**head, "saved": time.time(), "lead": list(lead), "columns": described})
 
-    def _plan(self, batch: Batch, host: np.ndarray) -> tuple[list[Column], list[np.ndarray], dict[int, np.ndarray]]:
-        """Return (columns, the bits they are filled from, the stored steps of each successor)."""
-        lead, layout = batch.lead, batch.buffer.layout
+    def _plan(self, buffer: Buffer, keys: list[Key], lead: tuple[int, ...]) -> tuple[list[Column], list[np.ndarray]]:
+        """Return the columns, and the frames that each is filled with: see `frames_of`."""
+        host, layout = buffer.fetch(), buffer.layout
         envs, steps = envs_and_steps(lead)
         columns: list[Column] = []
-        bits: list[np.ndarray] = []
-        for key, view in zip(batch.keys, layout.views, strict=True):
-            tensor, shape, itemsize = _tensor(layout, view, host), tuple(view.shape), itemsize_of(view.dtype)
-            is_steps = bool(lead) and shape[: len(lead)] == lead
-            frames = envs * steps if is_steps else math.prod(shape)
-            frame_bytes = math.prod(shape[len(lead) :]) * itemsize if is_steps else itemsize
-            geometry = Geometry.plan(frames, frame_bytes, word_size(view.dtype), steps if is_steps else 1)
-            columns.append(Column(key, view.dtype, shape, is_steps, geometry))
-            bits.append(frames_of(tensor, lead if is_steps else ()))
-        return columns, bits, self._find_successors(batch, columns, bits)
+        frames: list[np.ndarray] = []
+        for key, view in zip(keys, layout.views, strict=True):
+            is_steps = bool(lead) and view.shape[: len(lead)] == lead
+            count = envs * steps if is_steps else math.prod(view.shape)
+            numbers = math.prod(view.shape[len(lead) :]) if is_steps else 1
+            geometry = Geometry.plan(count, numbers, view.dtype, steps if is_steps else 1)
+            columns.append(Column(key, view.dtype, view.shape, is_steps, geometry))
+            data = layout.storage_bytes(layout.storages[view.storage], host)
+            frames.append(frames_of(make_tensor(view, torch.from_numpy(data)), lead if is_steps else ()))
+        return columns, frames
 
-    def _find_successors(self, batch: Batch, columns: list[Column], bits: list[np.ndarray]) -> dict[int, np.ndarray]:
+    def _find_successors(
+        self, columns: list[Column], frames: list[np.ndarray], views: Sequence[View], axis: int
+    ) -> dict[int, np.ndarray]:
         """Reduce each ("next", key) to the steps that are not the key's one step later; return which, bool [envs,
-        steps]."""
-        place = {key: i for i, key in enumerate(batch.keys)}
-        views = batch.buffer.layout.views
+        steps]. `axis` is the step dimension."""
+        place = {column.key: i for i, column in enumerate(columns)}
         masks = {}
         for i, column in enumerate(columns):
             base = place.get(column.key[1:]) if len(column.key) > 1 and column.key[0] == "next" else None
@@ -190,19 +170,20 @@ class RolloutWriter:
                 continue
             if (columns[base].shape, columns[base].dtype) != (column.shape, column.dtype):
                 continue
-            mask = _differing(bits[base], bits[i], views[base], views[i], len(batch.lead) - 1)
+            mask = _differing(frames[base], frames[i], views[base], views[i], axis)
             if mask.mean() <= _MOST_STORED:
-                bits[i], g = bits[i][mask][None], column.geometry
-                column.geometry = Geometry.plan(bits[i].shape[1], g.frame_bytes, g.itemsize, 1)
+                frames[i] = frames[i][mask][None]
+                numbers = math.prod(column.shape[axis + 1 :])
+                column.geometry = Geometry.plan(frames[i].shape[1], numbers, column.dtype, 1)
                 column.follows, masks[i] = base, mask
         return masks
 
-    def _encode(self, columns: list[Column], bits: list[np.ndarray]) -> Iterator[tuple[int, int, np.ndarray, int]]:
+    def _encode(self, columns: list[Column], frames: list[np.ndarray]) -> Iterator[tuple[int, int, np.ndarray, int]]:
         """Yield (column, number, bytes, checksum) of every block, encoded by all threads, in order."""
 
         def encode(task: tuple[int, int]) -> tuple[int, int, np.ndarray, int]:
             i, number = task
-            block = self._coder(columns[i]).encode(number, lambda a, b: part_of(bits[i], a, b))
+            block = self._coder(columns[i]).encode(number, frames[i])
             return i, number, block, section_checksum(block)
 
         return self._worker.map(encode, ((i, n) for i, c in enumerate(columns) for n in range(c.geometry.blocks)))
@@ -224,38 +205,6 @@ def show(key: Key) -> str:
 def envs_and_steps(lead: tuple[int, ...]) -> tuple[int, int]:
     """Return (envs, steps); a batch [steps] has one environment."""
     return (1, *lead)[-2:] if lead else (1, 1)  # type: ignore[return-value]
-
-
-def _plain_dtype(dtype: str) -> Any:
-    plain = np.dtype(dtype.removeprefix("numpy:")) if dtype.startswith("numpy:") else getattr(torch, dtype, None)
-    if isinstance(plain, torch.dtype) or (isinstance(plain, np.dtype) and not plain.hasobject):
-        return plain
-    raise ValueError(f"{dtype!r} is not a dtype of plain numbers")
-
-
-def itemsize_of(dtype: str) -> int:
-    """Return the bytes of a number of that dtype. Raises ValueError if it is none."""
-    return int(_plain_dtype(dtype).itemsize)
-
-
-def word_size(dtype: str) -> int:
-    """Return the bytes of the words that are encoded: of a complex number one part."""
-    plain = _plain_dtype(dtype)
-    return int(plain.itemsize) // (2 if isinstance(plain, torch.dtype) and plain.is_complex else 1)
-
-
-def _tensor(layout: Layout, view: View, host: np.ndarray) -> Any:
-    """Return the tensor or array of a snapshot, in its memory."""
-    storage = layout.storages[view.storage]
-    start = layout.streams[storage.stream].start + storage.start if layout.streams else 0
-    data = host[start : start + storage.nbytes]
-    if view.dtype.startswith("numpy:"):
-        return data.view(np.dtype(view.dtype.removeprefix("numpy:"))).reshape(view.shape)
-    dtype = getattr(torch, view.dtype)
-    if not data.nbytes:
-        return torch.empty(view.shape, dtype=dtype)
-    memory: Tensor = torch.from_numpy(data)
-    return torch.empty(0, dtype=dtype).set_(memory.untyped_storage(), view.offset, view.shape, view.stride)
 
 
 def _differing(base: np.ndarray, words: np.ndarray, base_view: View, view: View, axis: int) -> np.ndarray:

@@ -55,11 +55,14 @@ class _Refused(Exception):
         self.node, self.reason = node, reason
 
 
-def flatten(state: Any, *, detach: bool = False, error: type[SaveError] = SaveError) -> tuple[Any, Leaves]:
-    """Return the tree of `state` and its tensors, which are not copied. The same tensor object twice is one leaf.
+def flatten(
+    state: Any, *, detach: bool = False, share: bool = True, error: type[SaveError] = SaveError
+) -> tuple[Any, Leaves]:
+    """Return the tree of `state` and its tensors, which are not copied.
 
     Args:
         detach: keep the numbers only: no gradients, no parameters, and tensors of any subclass as plain ones.
+        share: the same tensor object twice is one leaf; False makes it two.
 
     Raises:
         TypeError: if something cannot be kept as data; the message names its place.
@@ -69,7 +72,8 @@ def flatten(state: Any, *, detach: bool = False, error: type[SaveError] = SaveEr
     names: list[Any] = []
     arrays: list[int] = []
     seen: dict[int, int] = {}
-    plain, tensor, known, new = _PLAIN, torch.Tensor, seen.setdefault, tuple.__new__
+    plain, tensor, new = _PLAIN, torch.Tensor, tuple.__new__
+    known = seen.setdefault if share else lambda _, index: index
 
     def leaf(value: Any, name: Any) -> int:
         index = known(id(value), len(data))

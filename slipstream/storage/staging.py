@@ -45,7 +45,7 @@ class View(NamedTuple):
     storage: int
     dtype: str
     shape: tuple[int, ...]
-    stride: tuple[int, ...]
+    stride: tuple[int, ...]  # () for a contiguous one
     offset: int  # elements
     device: str
 
@@ -69,6 +69,28 @@ class Layout:
     sources: tuple[tuple[int, int], ...]  # per storage: the leaf to copy from, and the first byte to copy or _COMPLETE
     regions: tuple[tuple[str, int, int], ...]  # (device, start, end) in the host buffer
     nbytes: int
+
+    def storage_bytes(self, storage: Storage, host: np.ndarray) -> np.ndarray:
+        """Return the bytes of a storage in the host buffer of a snapshot."""
+        start = self.streams[storage.stream].start + storage.start if self.streams else 0
+        return host[start : start + storage.nbytes]
+
+
+def plain_dtype(name: str) -> Any:
+    """Return the dtype that a `View` names. Raises ValueError or TypeError if it is not one of plain numbers."""
+    dtype = np.dtype(name.removeprefix("numpy:")) if name.startswith("numpy:") else getattr(torch, name, None)
+    if isinstance(dtype, torch.dtype) or (isinstance(dtype, np.dtype) and not dtype.hasobject):
+        return dtype
+    raise ValueError(f"{name!r} is not a dtype of plain numbers")
+
+
+def make_tensor(view: View, data: Tensor) -> Any:
+    """Return the tensor or array that `view` describes; it shares the memory of `data`, uint8 [n]."""
+    dtype = plain_dtype(view.dtype)
+    if isinstance(dtype, np.dtype):
+        return data.numpy().view(dtype).reshape(view.shape)
+    # set_: tensors that shared a storage share it again, and one alone has a storage of its own
+    return torch.empty(0, dtype=dtype).set_(data.untyped_storage(), view.offset, view.shape, view.stride)
 
 
 def describe(leaves: Leaves) -> tuple[Any, ...]:
