@@ -2,15 +2,23 @@
 
 import ast
 import os
+import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 # Threads that wait by spinning (libgomp's default: for milliseconds) make a training beside one other busy process 25
 # times slower; threads that sleep at once lose a third of the speed on a quiet machine. A spin of some microseconds
-# loses neither. This must be set before torch is imported. The user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT is kept.
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+# loses neither. libgomp reads this when torch is imported. The user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT is kept.
+if sys.platform == "linux" and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
+    os.environ["GOMP_SPINCOUNT"] = "1000"
+    if "torch" in sys.modules and sys.modules["torch"].get_num_threads() > 1:
+        warnings.warn(
+            "torch was imported before slipstream, so its threads wait by spinning: beside other work on this machine "
+            "training is up to 25 times slower. Import slipstream first, or set GOMP_SPINCOUNT=1000",
+            stacklevel=2,
+        )
 
 _MODULE_OF = {
     alias.name: str(line.module)
