@@ -32,14 +32,6 @@ class SACConfig(OffPolicyConfig):
             raise ValueError(f"algo.entropy must be positive, not {self.entropy}")
 
 
-class EntropyPrice(nn.Module):
-    """The temperature (the reward of one nat of entropy), as its logarithm."""
-
-    def __init__(self, price: float) -> None:
-        super().__init__()
-        self.log = nn.Parameter(torch.tensor(math.log(price)))
-
-
 class SAC(OffPolicy):
     """Updates a `SquashedGaussianPolicy` and its critics from transitions."""
 
@@ -53,7 +45,8 @@ class SAC(OffPolicy):
         config = self.config
         self.critics = critics.to(self.device)
         self.target = deepcopy(self.critics)
-        self.price = EntropyPrice(config.entropy).to(self.device)
+        # The temperature (the reward of one nat of entropy), as its logarithm.
+        self.price = nn.ParameterDict({"log": torch.tensor(math.log(config.entropy))}).to(self.device)
         self.networks |= {"critics": self.critics, "target": self.target, "entropy_price": self.price}
         self._target_updater = TargetUpdater(self.target, self.critics, config.tau)
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
@@ -76,7 +69,7 @@ class SAC(OffPolicy):
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """Take one gradient step of the critics, and one of the policy and the temperature."""
-        price = self.price.log.detach().exp()
+        price = self.price["log"].detach().exp()
         goal = self.goal(rows, price)
         values = self.critics(rows.observation, self.policy.to_unit(rows.action))
         errors = values - goal
@@ -88,7 +81,7 @@ class SAC(OffPolicy):
         actor_loss = (price * log_prob - worth).mean()
         loss = actor_loss
         if self.config.learn_entropy:  # too little entropy raises its price
-            loss = loss - self.price.log * (log_prob.detach().mean() + self.target_entropy)
+            loss = loss - self.price["log"] * (log_prob.detach().mean() + self.target_entropy)
         self.optimizer_step(self._actor_optimizer, loss)
         self._target_updater.follow()
         metrics = (critic_loss.detach(), actor_loss.detach(), values.detach().mean(), -log_prob.detach().mean(), price)

@@ -17,6 +17,7 @@ from slipstream.collectors.episodes import DeliveredEpisodes
 from slipstream.collectors.lanes import UNLIMITED, StreamLane, ThreadLane
 from slipstream.collectors.producer import Item, IterableSource, Producer, RolloutSource, WeightVersions, version_of
 from slipstream.collectors.sync import SyncDataCollector
+from slipstream.config.validation import check_range
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Step
 from slipstream.sim import devices
@@ -77,7 +78,10 @@ class PipelinedDataCollector:
         if sync:
             acting, device = (device, None) if callable(device) else (policy, device)
             base_collector, policy = SyncDataCollector(base_collector, acting, **sync), None
-        _check_numbers(prefetch_count, max_staleness, lane, threads)
+        self.prefetch_count, self.max_staleness, self.threads = prefetch_count, max_staleness, threads
+        check_range(self, "prefetch_count", minimum=1)
+        check_range(self, "max_staleness", minimum=1, hint="; for fresh data use on_policy=True")
+        check_range(self, "threads", minimum=0)
         self.base = base_collector
         self.on_policy = on_policy
         self.device = None if device is None else torch.empty(0, device=device).device
@@ -378,6 +382,8 @@ def _choose_weights(base: Any, policy: nn.Module | None, on_policy: bool) -> Wei
 
 def choose_lane(lane: str, sync: SyncDataCollector | None, staleness: int) -> str:
     """Return `lane`; for "auto" the one that fits the env's device."""
+    if lane not in LANES:
+        raise ValueError(f"unknown lane {lane!r}: use one of {', '.join(LANES)}")
     on_gpu = sync is not None and torch.device(sync.env.device).type == "cuda"
     lane = ("stream" if on_gpu else "thread") if lane == "auto" else lane
     if lane == "stream" and not on_gpu:
@@ -398,14 +404,3 @@ def _check_ring(base: Any, ahead: int, lane: str) -> None:
             f"return_same_td=True with ring_size={base.ring_size}: batches would be overwritten while the learner reads them. "
             f"Use ring_size={ahead + 1} or more, or return_same_td=False"
         )
-
-
-def _check_numbers(prefetch_count: int, max_staleness: int, lane: str, threads: int) -> None:
-    if prefetch_count < 1:
-        raise ValueError(f"prefetch_count ({prefetch_count}) must be at least 1")
-    if max_staleness < 1:
-        raise ValueError(f"max_staleness ({max_staleness}) must be at least 1; for fresh data use on_policy=True")
-    if lane not in LANES:
-        raise ValueError(f"unknown lane {lane!r}: use one of {', '.join(LANES)}")
-    if threads < 0:
-        raise ValueError(f"threads ({threads}) must not be negative; 0 leaves them as they are")

@@ -142,7 +142,7 @@ def named_class(name: str, known: Mapping[str, Any], base: type[Any], what: str,
     return found
 
 
-def built(kind: type[Any], **given: Any) -> Any:
+def construct(kind: type[Any], **given: Any) -> Any:
     """Construct a class that the user named; raise ValueError if its constructor does not take these arguments."""
     try:
         inspect.signature(kind).bind(**given)

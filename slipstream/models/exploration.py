@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+import torch
+from torch import Generator, Tensor
 
 
 class ExplorationType(Enum):
@@ -35,16 +35,21 @@ def chosen_exploration_type() -> ExplorationType | None:
 
 
 @contextmanager
-def set_exploration_type(type: ExplorationType) -> Iterator[None]:
-    """Set how policies that this thread calls in the block explore. Blocks nest."""
-    if not isinstance(type, ExplorationType):
-        raise TypeError(f"exploration type must be one of {', '.join(map(str, ExplorationType))}, not {type!r}")
-    outer = chosen_exploration_type()
-    _current.type = type
+def _set(name: str, value: Any) -> Iterator[None]:
+    """Set a value of this thread in the block."""
+    outer = getattr(_current, name, None)
+    setattr(_current, name, value)
     try:
         yield
     finally:
-        _current.type = outer
+        setattr(_current, name, outer)
+
+
+def set_exploration_type(type: ExplorationType) -> AbstractContextManager[None]:
+    """Set how policies that this thread calls in the block explore. Blocks nest."""
+    if not isinstance(type, ExplorationType):
+        raise TypeError(f"exploration type must be one of {', '.join(map(str, ExplorationType))}, not {type!r}")
+    return _set("type", type)
 
 
 # -- random numbers: two threads that draw from torch's global generator would disturb each other
@@ -56,21 +61,13 @@ def sampling_generator() -> Generator | None:
     return getattr(_current, "generator", None)
 
 
-@contextmanager
-def sample_from(generator: Generator | None) -> Iterator[None]:
+def sample_from(generator: Generator | None) -> AbstractContextManager[None]:
     """Let policies that this thread calls in the block draw from `generator`."""
-    outer = sampling_generator()
-    _current.generator = generator
-    try:
-        yield
-    finally:
-        _current.generator = outer
+    return _set("generator", generator)
 
 
 def uniform_like(x: Tensor) -> Tensor:
     """Draw numbers in [0, 1) of the shape of `x` from `sampling_generator()`."""
-    import torch
-
     generator = sampling_generator()
     # Both calls draw the same numbers from the same state; torch.compile supports the first one better.
     return torch.rand_like(x) if generator is None else torch.empty_like(x).uniform_(generator=generator)
@@ -78,7 +75,5 @@ def uniform_like(x: Tensor) -> Tensor:
 
 def normal_like(x: Tensor) -> Tensor:
     """Draw standard normal numbers of the shape of `x` from `sampling_generator()`."""
-    import torch
-
     generator = sampling_generator()
     return torch.randn_like(x) if generator is None else torch.empty_like(x).normal_(generator=generator)

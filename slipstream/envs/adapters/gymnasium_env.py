@@ -16,6 +16,7 @@ from gymnasium.vector.utils import batch_space
 from slipstream.config.help import nearest
 from slipstream.config.registry import names
 from slipstream.envs.adapters.spaces import (
+    Arrays,
     observation_space,
     one_sided,
     reseeded,
@@ -29,7 +30,7 @@ from slipstream.envs.base import StepRecord, TensorEnv
 from slipstream.envs.specs import Observation
 
 
-class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
+class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
     """A TensorEnv with num_envs=1 as `gymnasium.Env`. Observations are a Dict, by name; infos are floats, by name.
 
     `reset(seed=s)` rebuilds the env with seed s (worlds included); `reset()` starts the next episode.
@@ -45,9 +46,7 @@ class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
         self.action_space = to_space(env.action_spec)
         self._flying = False
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
         """Start a new episode. Returns its first observation and an empty info."""
         super().reset(seed=seed)
         if seed is not None:
@@ -55,7 +54,7 @@ class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
         self._flying = True
         return self._of_one(self.env.reset()), {}
 
-    def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
         """Take one step. Returns observation, reward, terminated, truncated, info."""
         if not self._flying:
             raise ResetNeeded("no episode is running: call reset() before step()")
@@ -66,12 +65,9 @@ class GymnasiumEnv(gymnasium.Env[dict[str, np.ndarray], Any]):
         return self._of_one(record.observation), float(record.reward), terminated, truncated, info
 
     @staticmethod
-    def _of_one(observation: Observation) -> dict[str, np.ndarray]:
+    def _of_one(observation: Observation) -> Arrays:
         """Return a copy of the observation without its batch dimension."""
         return {name: to_array(tensor, copy=True)[0, ...] for name, tensor in observation.items()}
-
-
-Arrays = dict[str, np.ndarray]
 
 
 class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
@@ -114,12 +110,12 @@ class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
         if self.autoreset_mode is AutoresetMode.NEXT_STEP:
             record = self.env.step(action)
             return self._result(record, to_arrays(record.observation, self.copy), self._infos(record))
-        step = step_and_reset(self.env, action)
-        infos = self._infos(step.record)
-        done = to_array(step.done)
+        record, observation, ended = step_and_reset(self.env, action)
+        infos = self._infos(record)
+        done = to_array(ended)
         if done.any():
-            infos |= self._final(to_arrays(step.record.observation, copy=False), infos, done)
-        return self._result(step.record, to_arrays(step.observation, self.copy), infos)
+            infos |= self._final(to_arrays(record.observation, copy=False), infos, done)
+        return self._result(record, to_arrays(observation, self.copy), infos)
 
     def _result(
         self, record: StepRecord, observation: Arrays, infos: dict[str, Any]

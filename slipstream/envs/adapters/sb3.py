@@ -10,6 +10,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
 from slipstream.envs.adapters.spaces import (
+    Arrays,
     observation_space,
     one_sided,
     reseeded,
@@ -21,7 +22,6 @@ from slipstream.envs.adapters.spaces import (
 )
 from slipstream.envs.base import TensorEnv
 
-Arrays = dict[str, np.ndarray]
 Indices = None | int | Iterable[int]
 
 
@@ -54,12 +54,12 @@ class SB3VecEnv(VecEnv):
     def step_wait(self) -> tuple[Arrays, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Take the step. Returns observations, rewards, dones, infos as copies: SB3 keeps the last ones while it
         steps."""
-        step = step_and_reset(self.env, self._action)
-        done = to_array(step.done, copy=True)
+        record, observation, ended = step_and_reset(self.env, self._action)
+        done = to_array(ended, copy=True)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if done.any():
-            self._fill_final_infos(step.record, np.flatnonzero(done), infos)
-        return to_arrays(step.observation, copy=True), to_array(step.record.reward, copy=True), done, infos
+            self._fill_final_infos(record, np.flatnonzero(done), infos)
+        return to_arrays(observation, copy=True), to_array(record.reward, copy=True), done, infos
 
     @staticmethod
     def _fill_final_infos(record: Any, ended: np.ndarray, infos: list[dict[str, Any]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor
 from slipstream.envs.base import BadActionError, StepRecord, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Hybrid, Observation, Spec
 
+Arrays = dict[str, np.ndarray]  # observations by name
 ROUNDING = 1e-3  # share of the span by which an action may exceed its bounds (rounding), as in TensorEnv
 
 
@@ -48,7 +48,7 @@ def numpy_dtype(dtype: torch.dtype) -> Any:
     return torch.empty(0, dtype=dtype).numpy().dtype.type
 
 
-def to_arrays(observation: Observation, copy: bool) -> dict[str, np.ndarray]:
+def to_arrays(observation: Observation, copy: bool) -> Arrays:
     """Return the observation as arrays: on a CPU and without `copy`, views of the env's tensors."""
     return {name: to_array(tensor, copy) for name, tensor in observation.items()}
 
@@ -123,27 +123,22 @@ def reseeded(env: TensorEnv, seed: int) -> TensorEnv:
     return type(env)(**given, **{name: getattr(env, name) for name in kept})
 
 
-@dataclass
-class SameStep:
-    """The result of a step after which ended environments are already reset."""
+def step_and_reset(env: TensorEnv, action: Tensor) -> tuple[StepRecord, Observation, Tensor]:
+    """Step, and reset ended environments at once. A step that ends an episode costs a second observation of all.
 
-    record: StepRecord  # with the final observations of ended environments
-    observation: Observation  # the next input of the policy
-    done: Tensor  # [N] bool
-
-
-def step_and_reset(env: TensorEnv, action: Tensor) -> SameStep:
-    """Step, and reset ended environments at once. A step that ends an episode costs a second observation of all."""
+    Returns:
+        The record with the final observations of ended environments, the next input of the policy, and `done` [N] bool.
+    """
     record = env.step(action)
     done = record.terminated | record.truncated
     if not bool(done.any()):
-        return SameStep(record, record.observation, done)
+        return record, record.observation, done
     record.info = {name: fact.clone() for name, fact in record.info.items()}  # the reset may overwrite them
     final = {name: tensor.clone() for name, tensor in record.observation.items()}
     fresh = env.reset(done)
     observation = {name: torch.where(_like(done, tensor), tensor, final[name]) for name, tensor in fresh.items()}
     record.observation = final
-    return SameStep(record, observation, done)
+    return record, observation, done
 
 
 def _like(mask: Tensor, tensor: Tensor) -> Tensor:

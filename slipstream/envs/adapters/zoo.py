@@ -8,11 +8,18 @@ import gymnasium
 import numpy as np
 from pettingzoo import ParallelEnv
 
-from slipstream.envs.adapters.spaces import bounds_of, observation_space, reseeded, to_action, to_array, to_space
+from slipstream.envs.adapters.spaces import (
+    Arrays,
+    bounds_of,
+    observation_space,
+    reseeded,
+    to_action,
+    to_array,
+    to_space,
+)
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Discrete, Observation
 
-Arrays = dict[str, np.ndarray]
 SIDES = ("red", "blue")
 
 
