@@ -3,14 +3,20 @@ its frames."""
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from tensordict.tensorclass import NonTensorData
 from torch import Tensor, nn
+
+from slipstream.storage.blocks import BlockColumn
+from slipstream.storage.container import Container, ContainerWriter, MemoryFile
+from slipstream.storage.schema import KeySpec, as_array
+from slipstream.storage.serializer import torch_dtype
 
 CHOOSE_AGAIN = 64  # batches after which the codecs are chosen again
 SMALL_FRAME = 64  # bytes: below, the table of places takes what compressing saves
@@ -37,22 +43,11 @@ class CompressedFrames:
 
     def __init__(self, like: Tensor, level: int = 1, codec: str = "auto", group: int = 1) -> None:
         _check_level(level)
-        from slipstream.storage.blocks import BlockColumn  # its native code is loaded when it is needed
-        from slipstream.storage.schema import KeySpec, as_array
-
-        self._as_array = as_array
         array, dtype = as_array(("frames",), like[:0])
-        self.device = like.device
-        self.level, self.group = level, group
+        self.device, self.level, self.group = like.device, level, group
         self._spec = KeySpec(("frames",), tuple(like.shape[1:]), array.dtype, dtype)
-        self._column = BlockColumn(
-            self._spec.shape,
-            self._spec.dtype,
-            codec="raw" if level == 0 else codec,
-            group=group,
-            seal=level > 1,
-            level=min(max(level, 2), HIGHEST_LEVEL),
-        )
+        codec, slow = "raw" if level == 0 else codec, min(max(level, 2), HIGHEST_LEVEL)
+        self._column = BlockColumn(self._spec.shape, array.dtype, codec, group, seal=level > 1, level=slow)
 
     @classmethod
     def of(cls, frames: Tensor, level: int = 1, codec: str = "auto", group: int = 1) -> CompressedFrames:
@@ -64,7 +59,7 @@ class CompressedFrames:
 
     def append(self, frames: Tensor) -> None:
         """Add frames [n, *shape]."""
-        self._column.append(self._as_array(self._spec.key, frames)[0])
+        self._column.append(as_array(self._spec.key, frames)[0])
 
     def finish(self) -> None:
         """Compress the frames that still wait for it."""
@@ -75,7 +70,7 @@ class CompressedFrames:
         rows = torch.arange(len(self)).numpy() if index is None else index.cpu().numpy()
         on_gpu = self.device.type == "cuda"
         host = torch.empty((len(rows), *self._spec.shape), dtype=self._spec.torch_dtype, pin_memory=on_gpu)
-        self._column.gather(rows, self._as_array(self._spec.key, host)[0])
+        self._column.gather(rows, as_array(self._spec.key, host)[0])
         return host.to(self.device, non_blocking=True) if on_gpu else host
 
     @property
@@ -109,8 +104,6 @@ class CompressedFrames:
     def to_bytes(self) -> bytes:
         """Return everything as bytes for another process or machine: a container with the blocks as they are in
         memory."""
-        from slipstream.storage.container import ContainerWriter, MemoryFile
-
         file = MemoryFile()
         writer = ContainerWriter(file, KIND)
         for _, block in self._column.blocks():
@@ -126,9 +119,6 @@ class CompressedFrames:
         Raises:
             DamagedFileError: (a ValueError) if the bytes are something else, or damaged.
         """
-        from slipstream.storage.container import Container
-        from slipstream.storage.serializer import torch_dtype
-
         container = Container.from_bytes(data, KIND, "compressed frames")
         reader, head = container.reader, container.head
         with reader.parsing("the head"):
@@ -143,8 +133,7 @@ class CompressedFrames:
 
     def to(self, device: torch.device | str) -> CompressedFrames:
         """Return the same frames, to be decoded to `device`."""
-        twin = object.__new__(CompressedFrames)
-        twin.__dict__.update(self.__dict__)
+        twin = copy.copy(self)
         twin.device = torch.empty(0, device=device).device
         return twin
 
@@ -234,8 +223,7 @@ class CompressedBatch:
 
     def keys(self, *args: Any) -> Iterator[Any]:
         """Yield all keys, the compressed observations as one."""
-        yield from self.plain.keys(*args)
-        yield "observation"
+        return itertools.chain(self.plain.keys(*args), ("observation",))
 
     def numel(self) -> int:
         """The number of frames."""
@@ -299,19 +287,21 @@ class Compressor:
         plain: list[TensorDictBase] = []
         last: dict[str, Tensor] = {}
         for batch in batches:
-            seen = {name: x.transpose(0, 1) for name, x in _observations(batch).items()}  # [T, N, ...]
-            for name, x in seen.items():
-                if self._stays_plain(name, x):
-                    raw.setdefault(name, []).append(x.flatten(0, 1).clone())
+            seen = {name: x.transpose(0, 1).flatten(0, 1) for name, x in _observations(batch).items()}  # [T * N, ...]
+            for name, frames in seen.items():
+                if self._stays_plain(name, frames):
+                    raw.setdefault(name, []).append(frames.clone())
                     continue
                 if name not in columns:
-                    columns[name] = CompressedFrames(x.flatten(0, 1), self.level, self._codecs.get(name, "auto"))
-                columns[name].append(x.flatten(0, 1))
+                    columns[name] = CompressedFrames(frames, self.level, self._codecs.get(name, "auto"))
+                columns[name].append(frames)
             last = {name: batch["next", "observation", name][:, -1].clone() for name in seen}
             plain.append(batch.exclude("observation", ("next", "observation")).clone())
         if not plain:
             raise ValueError("there was no batch to compress")
-        self._check_keys(last)
+        if missing := sorted(set(self.keys or ()) - set(last)):
+            names = ", ".join(sorted(last))
+            raise ValueError(f"there is no observation {missing[0]!r} to compress: the batch has {names}")
         for name, column in columns.items():
             column.append(last[name])
             column.finish()
@@ -323,17 +313,10 @@ class Compressor:
         return CompressedBatch(joined, CompressedObservations({**columns, **kept}, *joined.batch_size))
 
     def _stays_plain(self, name: str, frames: Tensor) -> bool:
-        """Return whether an observation [T, N, ...] is not compressed."""
+        """Return whether an observation [n, ...] is not compressed."""
         if self.keys is not None:
             return name not in self.keys
-        return name in self._hopeless or frames[0, 0].nbytes < SMALL_FRAME
-
-    def _check_keys(self, found: Mapping[str, Tensor]) -> None:
-        missing = sorted(set(self.keys or ()) - set(found))
-        if missing:
-            raise ValueError(
-                f"there is no observation {missing[0]!r} to compress: the batch has {', '.join(sorted(found))}"
-            )
+        return name in self._hopeless or frames[0].nbytes < SMALL_FRAME
 
 
 class CompressedDataCollector:
@@ -476,7 +459,6 @@ class CompressedLidarInput(nn.Module):
 def _frames(held: Any) -> CompressedFrames:
     found = held.data if isinstance(held, NonTensorData) else held
     if not isinstance(found, CompressedFrames):
-        raise TypeError(
-            f"these are no compressed frames but {type(found).__name__}: apply CompressedLidarTransform first"
-        )
+        kind = type(found).__name__
+        raise TypeError(f"these are no compressed frames but {kind}: apply CompressedLidarTransform first")
     return found

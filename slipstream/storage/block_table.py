@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -117,8 +116,8 @@ class Readers:
     ended. Methods must be called with `lock` held, `reading` without it.
     """
 
-    def __init__(self, lock: threading.Lock) -> None:
-        self.lock = lock
+    def __init__(self, lock: threading.Lock, on_end: Callable[[], None] = lambda: None) -> None:
+        self.lock, self._on_end = lock, on_end  # called when a reader has ended
         self.changed = threading.Condition(lock)  # notified when a reader has ended for whom somebody waits
         self._waiting = 0
         self.serial = 0  # number of the newest reader
@@ -135,6 +134,7 @@ class Readers:
         del self._present[reader]
         if self._waiting:
             self.changed.notify_all()
+        self._on_end()
 
     def reading(self) -> _Reading:
         """Return a `with` block during which a reader is present. It takes the lock itself."""
@@ -173,51 +173,31 @@ class _Reading:  # a generator would take twice as long
 
 
 class BlockTable:
-    """Blocks [first, first + count). All methods but `reading` want `lock` held.
+    """Blocks [first, first + count). All methods must be called with `lock` held.
 
-    A reader takes the index as it is and reads without the lock. What it may still lead to is retired, and freed by
-    `reap`.
+    Within `readers.reading()` a reader takes `addresses` as it is, and reads without the lock. Blocks that it may still
+    lead to are retired, and freed by `reap`.
     """
 
     def __init__(self, block_rows: int, frame_bytes: int) -> None:
         self.block_rows, self.frame_bytes = block_rows, frame_bytes
         self.lock = threading.Lock()
-        self.readers = Readers(self.lock)
+        self.readers = Readers(self.lock, self.reap)
         self.changed = self.readers.changed  # also notified when a block was sealed
         self.first = self.count = 0
         self.raw: dict[int, np.ndarray] = {}  # blocks being filled or waiting to be coded: header and frames
         self.elsewhere: dict[int, np.ndarray] = {}
         self.stored_bytes = 0  # of coded blocks
-        self.index = np.empty((3, 16), np.int64)  # address, segment, bytes
-        self._index_first = 0  # the block of the index's first entry
-        self._arenas = {
-            True: Arena(),
-            False: Arena(),
-        }  # sealed blocks stay, quickly coded ones soon go: apart, each empties in order
+        self._use_index(np.empty((3, 16), np.int64), 0)
+        # sealed blocks stay, quickly coded ones soon go: apart, each empties in order
+        self._arenas = {True: Arena(), False: Arena()}
         self._spare: list[np.ndarray] = []
         self._retired: deque[tuple[int, int, Any]] = deque()  # (serial, segment, bytes or memory)
 
-    def begin_reading(self) -> tuple[int, np.ndarray, int]:
-        """(a ticket, addresses, number of the first block) as they are now; what they lead to stays until
-        `end_reading(ticket)`."""
-        with self.lock:
-            return self.readers.begin(), self.index[0], self._index_first
-
-    def end_reading(self, ticket: int) -> None:
-        """What was read may go."""
-        with self.lock:
-            self.readers.end(ticket)
-            if self._retired:
-                self.reap()
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[tuple[np.ndarray, int]]:
-        """(addresses, number of the first block): the two above, as a `with` block."""
-        ticket, addresses, first = self.begin_reading()
-        try:
-            yield addresses, first
-        finally:
-            self.end_reading(ticket)
+    def _use_index(self, index: np.ndarray, first: int) -> None:
+        """Look blocks up in `index`, int64 [3, n]: address, segment and bytes of the blocks from `first` on."""
+        self.index, self._index_first = index, first
+        self.addresses = index[0], first
 
     @property
     def raw_bytes(self) -> int:
@@ -241,7 +221,8 @@ class BlockTable:
 
     def start(self, number: int) -> None:
         """Let an empty table begin at this block."""
-        self.first = self._index_first = number
+        self.first = number
+        self._use_index(self.index, number)
 
     def take_raw(self) -> np.ndarray:
         """A raw block to fill, not yet in the table."""
@@ -313,9 +294,9 @@ class BlockTable:
         at = number - self._index_first
         if at == self.index.shape[1]:  # readers keep the array they began with
             old, skip = self.index, self.first - self._index_first
-            self.index = np.empty((3, max(16, 2 * self.count)), np.int64)
-            self.index[:, : self.count] = old[:, skip : skip + self.count]
-            self._index_first = self.first
+            index = np.empty((3, max(16, 2 * self.count)), np.int64)
+            index[:, : self.count] = old[:, skip : skip + self.count]
+            self._use_index(index, self.first)
             at = number - self.first
         self.index[1:, at] = segment, nbytes
         self.index[0, at] = address  # one word: a reader sees the old block or the new one
@@ -327,6 +308,5 @@ class BlockTable:
             self._retired.append((self.readers.serial, RAW, self.raw.pop(number)))
             return
         self.stored_bytes -= nbytes
-        self._retired.append(
-            (self.readers.serial, segment, self.elsewhere.pop(number) if segment == ELSEWHERE else nbytes)
-        )
+        held = self.elsewhere.pop(number) if segment == ELSEWHERE else nbytes
+        self._retired.append((self.readers.serial, segment, held))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import threading
@@ -28,9 +27,7 @@ from slipstream.storage.codec.registry import (
     read_header,
 )
 
-BLOCK_BYTES = (
-    1 << 20
-)  # raw; large enough that a block's overhead is nothing, small enough that an unfinished one is little
+BLOCK_BYTES = 1 << 20  # raw; a block's overhead is nothing then, and an unfinished one is little
 MOST_ROWS = 1024
 BACKLOG_BYTES = 1 << 25  # raw blocks that may wait for sealing; past it they are coded quickly by whoever appends
 
@@ -153,25 +150,15 @@ class BlockColumn:
             )
         if rows.size == 0:
             return
-        high = self.tail  # as in `_reading`, whose `with` block would take longer than small frames
-        ticket, table, first = self._table.begin_reading()
-        try:
-            self._check_open()
-            self.coder.gather(
-                table, first, self.head, high, rows, out.reshape(-1).view(np.uint8).reshape(rows.size, -1), verify
-            )
-        finally:
-            self._table.end_reading(ticket)
+        with self._table.readers.reading():
+            self.coder.gather(*self._look(), rows, out.reshape(-1).view(np.uint8).reshape(rows.size, -1), verify)
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[tuple[np.ndarray, int, int, int]]:
-        """(addresses, first block, first row, row behind the last), all of which can be read until the end."""
-        high = (
-            self.tail
-        )  # before the snapshot, which then leads to all these rows; the head after it: what left earlier is not in it
-        with self._table.reading() as (addresses, first):
-            self._check_open()
-            yield addresses, first, self.head, high
+    def _look(self) -> tuple[np.ndarray, int, int, int]:
+        """Return (addresses, first block, first row, row after the last), for use within `readers.reading()`."""
+        self._check_open()
+        high = self.tail  # before the addresses, which then lead to all these rows; the head after them
+        addresses, first = self._table.addresses
+        return addresses, first, self.head, high
 
     def _check_open(self) -> None:
         if self._closed:
@@ -184,7 +171,8 @@ class BlockColumn:
         have all rows."""
         number = max(first_row, self.head) // self.block_rows
         while True:
-            with self._reading() as (table, first, low, high):
+            with self._table.readers.reading():
+                table, first, low, high = self._look()
                 number = max(number, low // self.block_rows)
                 if number * self.block_rows >= high:
                     return
@@ -313,7 +301,8 @@ class BlockColumn:
             raw = self._table.take_raw()
         if inside:
             rows = np.arange(number * self.block_rows, number * self.block_rows + inside)
-            with self._reading() as (table, first, _, high):
+            with self._table.readers.reading():
+                table, first, _, high = self._look()
                 self.coder.gather(table, first, 0, high, rows, self._table.frames(raw)[:inside], True)
         with self._lock:
             self._table.put_raw(number, raw)
@@ -350,7 +339,7 @@ class BlockColumn:
         return True
 
     def _seal(self, number: int) -> None:
-        with self._table.reading() as (table, first):
+        with self._table.readers.reading():
             with self._lock:  # from here on the block stays; it may have gone since it was taken from the queue
                 if number < self._table.first:
                     return
@@ -360,7 +349,7 @@ class BlockColumn:
             else:
                 rows = np.arange(number * self.block_rows, (number + 1) * self.block_rows)
                 frames = np.empty((self.block_rows, self.coder.frame_bytes), np.uint8)
-                self.coder.gather(table, first, 0, self.tail, rows, frames, True)
+                self.coder.gather(*self._table.addresses, 0, self.tail, rows, frames, True)
             begin = time.perf_counter()
             self._code(number, frames, slow=True)
         with self._lock:

@@ -210,14 +210,14 @@ def test_a_block_that_leaves_while_it_waits_to_be_sealed_is_let_go(monkeypatch):
     held = column((500,), "uint8", codec="lz4", block_rows=8)
     held.append(np.zeros((96, 500), np.uint8))
     assert held.stats()["quick_rows"] == 80
-    reading = held._table.reading
+    reading = held._table.readers.reading
 
     def evicted_first():  # between taking block 0 from the queue and reading it
-        monkeypatch.setattr(held._table, "reading", reading)
+        monkeypatch.setattr(held._table.readers, "reading", reading)
         held.evict(90)
         return reading()
 
-    monkeypatch.setattr(held._table, "reading", evicted_first)
+    monkeypatch.setattr(held._table.readers, "reading", evicted_first)
     assert held.seal_next()
     held.flush()
     assert same(read(held, np.arange(90, 96)), np.zeros((6, 500), np.uint8))
