@@ -160,6 +160,8 @@ class Readers:
 
 
 class _Reading:  # a generator would take twice as long
+    __slots__ = ("_number", "_readers")
+
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
 
@@ -260,6 +262,8 @@ class BlockTable:
 
     def reap(self) -> None:
         """Free what was retired before the oldest present reader began."""
+        if not self._retired:
+            return
         oldest = self.readers.oldest
         while self._retired and self._retired[0][0] < oldest:
             _, segment, what = self._retired.popleft()

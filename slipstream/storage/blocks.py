@@ -155,14 +155,11 @@ class BlockColumn:
 
     def _look(self) -> tuple[np.ndarray, int, int, int]:
         """Return (addresses, first block, first row, row after the last), for use within `readers.reading()`."""
-        self._check_open()
+        if self._closed:
+            raise RuntimeError("the column is closed")
         high = self.tail  # before the addresses, which then lead to all these rows; the head after them
         addresses, first = self._table.addresses
         return addresses, first, self.head, high
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise RuntimeError("the column is closed")
 
     # --- blocks as bytes
 
