@@ -31,7 +31,7 @@ from compare_trees import HERE, SERVE, Worker, WorkerError, base_tree, command, 
 # Names of the base that are others in the new tree on purpose; None: no longer there.
 RENAMED_KEYS: dict[str, str] = {}  # configuration
 RENAMED_METRICS: dict[str, str | None] = {}  # metrics.jsonl, and the JSON of `slipstream eval`
-RENAMED_STATE: dict[str, str | None] = {}  # entries of checkpoints, by prefix
+RENAMED_STATE: dict[str, str | None] = {"league": "controller"}  # entries of checkpoints, by prefix
 IGNORED_METRICS = ("time_s", "fps", "perf/", "memory", "gpu/")  # measured, not computed; by prefix
 IGNORED_STATE = (
     "config",

@@ -22,7 +22,7 @@ import torch
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
 from slipstream.checkpoint.file import CheckpointFile
 from slipstream.storage.container import MAGIC
-from slipstream.storage.files import AtomicFile, FileSystem, atomic_file, refuse_outside_links
+from slipstream.storage.files import FileSystem, atomic_file, refuse_outside_links
 from slipstream.storage.pickle_check import check_old_torch_file, check_pickle
 from slipstream.storage.reader import Reader
 from slipstream.storage.serializer import flatten, select, unflatten
@@ -30,7 +30,6 @@ from slipstream.storage.serializer import flatten, select, unflatten
 FORMS = (".slip", ".lz4", "")
 _NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d{1,18})(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_BLOCK = 1 << 20
 _MAX_VALUES = 10_000_000  # in a state that torch loaded
 
 
@@ -188,36 +187,13 @@ def write_pt(path: Path, state: Any, fs: FileSystem) -> int:
     return file.position
 
 
-class _Lz4Stream:
-    """What `torch.save` writes to: compresses a megabyte at a time."""
-
-    def __init__(self, file: AtomicFile, level: int) -> None:
-        import lz4.frame
-
-        size = lz4.frame.BLOCKSIZE_MAX4MB
-        self._file = file
-        self._frame = lz4.frame.LZ4FrameCompressor(compression_level=level, content_checksum=True, block_size=size)
-        file.write(self._frame.begin())
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")
-        for start in range(0, len(view), _BLOCK):
-            self._file.write(self._frame.compress(view[start : start + _BLOCK]))
-        return len(view)
-
-    def flush(self) -> None:
-        pass
-
-    def finish(self) -> None:
-        self._file.write(self._frame.flush())
-
-
 def write_lz4(path: Path, state: Any, level: int, fs: FileSystem) -> int:
     """Write a `.pt.lz4`, an LZ4 frame around a torch file; return the bytes written."""
-    with atomic_file(path, fs) as file:
-        stream = _Lz4Stream(file, level)
-        torch.save(state, cast(IO[bytes], stream))
-        stream.finish()
+    import lz4.frame
+
+    options = {"compression_level": level, "content_checksum": True, "block_size": lz4.frame.BLOCKSIZE_MAX4MB}
+    with atomic_file(path, fs) as file, lz4.frame.open(file, "wb", **options) as frame:
+        torch.save(state, frame)
     return file.position
 
 

@@ -6,7 +6,6 @@ import functools
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,16 +27,6 @@ from slipstream.storage.staging import Buffer, Layout, make_tensor
 
 _SUFFIX = {"slip": ".slip", "lz4": ".lz4", "pt": ""}
 _MANTISSA_BITS = {"int8": 3, "bf16": 7}  # with sign and exponent about 8 and 16 bits, before they are compressed
-
-
-@dataclass
-class _Snapshot:
-    tree: Any
-    buffer: Buffer
-    path: Path
-    form: str
-    metrics: dict[str, float]
-    step: int | None
 
 
 class AsyncCheckpointSaver(SnapshotSaver):
@@ -134,8 +123,8 @@ class AsyncCheckpointSaver(SnapshotSaver):
         self._worker.make_room()
         tree, leaves = flatten(checkpoint, error=CheckpointError)
         buffer = self._staging.snapshot(leaves)
-        snapshot = _Snapshot(tree, buffer, target, form, {k: float(v) for k, v in (metrics or {}).items()}, step)
-        self._queue(start, target, buffer, self._write, snapshot)
+        numbers = {name: float(value) for name, value in (metrics or {}).items()}
+        self._queue(start, target, buffer, self._write, target, form, tree, buffer, numbers, step)
         return target
 
     def shutdown(self, timeout: float | None = 60) -> None:
@@ -164,55 +153,46 @@ class AsyncCheckpointSaver(SnapshotSaver):
         if self._base is None or buffer is not self._base.buffer:
             super()._release(buffer)
 
-    def _write(self, snapshot: _Snapshot) -> None:
-        path, layout, host = snapshot.path, snapshot.buffer.layout, snapshot.buffer.fetch()
+    def _write(
+        self, path: Path, form: str, tree: Any, buffer: Buffer, metrics: dict[str, float], step: int | None
+    ) -> None:
+        """Write one snapshot, in the background."""
         self._keep_base(path)
-        identity = base = b""
-        if snapshot.form == "slip":
-            written, identity, base = self._write_slip(snapshot, host)
-        elif snapshot.form == "lz4":
-            written = write_lz4(path, _state_of(snapshot.tree, layout, host), self.compression_level, self._fs)
+        layout, host, base, identity = buffer.layout, buffer.fetch(), None, b""
+        if form == "slip":
+            if self.moments is not None:
+                round_moments(layout, host, _MANTISSA_BITS[self.moments])
+            base, level = self._base_of(path, buffer), _zstd_level(self.compression_level)
+            identity, written = self._writer.write(
+                path, tree, layout, host, level=level, base=base, metrics=metrics, step=step
+            )
+            self._counts["differences" if base else "full"] += 1
+            self._since_full += 1
+            if base is None and self.full_every > 1:
+                self._forget_base()
+                self._base, self._since_full = Base(path, identity, buffer), 0
         else:
-            written = write_pt(path, _state_of(snapshot.tree, layout, host), self._fs)
-        self._count(path, layout.nbytes, written, packed=snapshot.form != "pt")
-        step = snapshot.step if snapshot.step is not None else number_of(path) or 0
-        self._known[path] = Entry(path, step, identity, base, snapshot.metrics)
+            state = _state_of(tree, layout, host)
+            written = (
+                write_lz4(path, state, self.compression_level, self._fs)
+                if form == "lz4"
+                else write_pt(path, state, self._fs)
+            )
+        self._count(path, layout.nbytes, written, packed=form != "pt")
+        step = step if step is not None else number_of(path) or 0
+        self._known[path] = Entry(path, step, identity, base.identity if base else b"", metrics)
         removed = self.retention.apply(path, self._known, self._fs)
         if self._base is not None and self._base.path in removed:
             self._forget_base()
 
-    def _write_slip(self, snapshot: _Snapshot, host: np.ndarray) -> tuple[int, bytes, bytes]:
-        layout = snapshot.buffer.layout
-        if self.moments is not None:
-            round_moments(layout, host, _MANTISSA_BITS[self.moments])
-        base = self._base if self._can_differ(snapshot) else None
-        identity, written = self._writer.write(
-            snapshot.path,
-            snapshot.tree,
-            layout,
-            host,
-            level=_zstd_level(self.compression_level),
-            base=base,
-            metrics=snapshot.metrics,
-            step=snapshot.step,
-        )
-        self._counts["differences" if base else "full"] += 1
-        if base is not None:
-            self._since_full += 1
-        elif self.full_every > 1:
-            self._forget_base()
-            self._base, self._since_full = Base(snapshot.path, identity, snapshot.buffer), 0
-        return written, identity, base.identity if base else b""
-
-    def _can_differ(self, snapshot: _Snapshot) -> bool:
-        """Whether a difference is possible: its base is on disk, beside it, unchanged, with the same tensors."""
+    def _base_of(self, path: Path, buffer: Buffer) -> Base | None:
+        """Return the base for a difference: a file beside it, unchanged, with the same tensors; None if there is
+        none."""
         base = self._base
-        if base is None or self._since_full + 1 >= self.full_every or base.buffer.layout != snapshot.buffer.layout:
-            return False
-        if base.path.parent != snapshot.path.parent or base.path == snapshot.path:
-            return False
-        header = read_header(base.path)
-        return header is not None and header[2] == base.identity
+        if base is None or self._since_full + 1 >= self.full_every or base.buffer.layout != buffer.layout:
+            return None
+        header = read_header(base.path) if base.path.parent == path.parent and base.path != path else None
+        return base if header is not None and header[2] == base.identity else None
 
     def _forget_base(self) -> None:
         if self._base is not None:
