@@ -71,9 +71,7 @@ class LiveView:
         self._start_s = self._drawn_s = clock()
         self._done = (0, 0)  # iterations and frames finished
         self._share = 0.0  # of the run that is finished
-        self._first: tuple[float, float] | None = (
-            None  # time and share at the first update: resumed runs start beyond 0
-        )
+        self._first: tuple[float, float] | None = None  # time and share at the first update of this start
         self._metrics: dict[str, float] = {}  # the last value of each, since some come only now and then
         self._stats: Stats = {}
         self._line_due = False
@@ -146,30 +144,21 @@ class LiveView:
         inner = max(width - 4, 1)  # less the panel's border and padding
         bar = Table.grid(expand=True, padding=(0, 1))
         bar.add_column(ratio=1)
-        bar.add_row(
-            ProgressBar(total=1.0, completed=self._share, complete_style="cyan"),
-            Text(f"{100 * self._share:.1f} %", no_wrap=True),
-        )
+        percent = Text(f"{100 * self._share:.1f} %", no_wrap=True)
+        bar.add_row(ProgressBar(total=1.0, completed=self._share, complete_style="cyan"), percent)
         shown = [_cell(label, _value(key, self._metrics[key])) for key, label in SHOWN if key in self._metrics]
         phases, legend = _draw_phases(self._stats, inner)
-        parts: list[RenderableType] = [
-            bar,
-            _grid(self._progress_cells(), inner),
-            "",
-            _grid(shown, inner),
-            "",
-            phases,
-            _grid(legend, inner),
-        ]
+        progress = self._progress_cells()
+        parts = (bar, _grid(progress, inner), "", _grid(shown, inner), "", phases, _grid(legend, inner))
         return Panel(Group(*parts), title=Text(self.title), border_style="dim", padding=(0, 1), width=width)
 
     def _progress_cells(self) -> list[Text]:
         iterations, frames = self._done
+        of_iterations = f" / {self.total_iterations:,}" if self.total_iterations else ""
+        of_frames = f" / {format_count(self.total_frames)}" if self.total_frames else ""
         return [
-            _cell("iteration", f"{iterations:,}" + (f" / {self.total_iterations:,}" if self.total_iterations else "")),
-            _cell(
-                "frames", format_count(frames) + (f" / {format_count(self.total_frames)}" if self.total_frames else "")
-            ),
+            _cell("iteration", f"{iterations:,}{of_iterations}"),
+            _cell("frames", f"{format_count(frames)}{of_frames}"),
             _cell("elapsed", format_time(self._clock() - self._start_s)),
             _cell("left", format_time(self._left_s())),
         ]
