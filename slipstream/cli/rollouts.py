@@ -42,18 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("ls", _ls, "list the batches of a folder")
     show = add("show", _show, "show the keys, sizes, codecs and episodes of a batch; with --picture, draw its episodes")
     show.add_argument("iteration", type=int, nargs="?", help="which batch (default: the last readable one)")
-    show.add_argument(
-        "--picture", type=Path, metavar="PNG", help="draw episodes: by their task if it can, else as curves"
-    )
-    show.add_argument(
-        "--episodes",
-        help="which of them, as numbers and ranges: 0,3,10-20 (default: 96, or 6 as curves, evenly spread)",
-    )
-    show.add_argument(
-        "--all",
-        action="store_true",
-        help="count and draw the episodes of all batches, joined where one batch continues another",
-    )
+    show.add_argument("--picture", type=Path, metavar="PNG", help="draw episodes: as their task does, or as curves")
+    show.add_argument("--episodes", help="which ones: 0,3,10-20 (default: 96, or 6 as curves, evenly spread)")
+    show.add_argument("--all", action="store_true", help="use the episodes of all batches, joined across batches")
     show.add_argument("--keys", help="keys to draw as curves, by commas: reward,observation.state")
     show.add_argument("--curves", action="store_true", help="curves, even if the task can draw the episodes")
     add("verify", _verify, "check every byte of a file or folder; print each broken file, the key and the place")
@@ -107,11 +98,8 @@ def _numbers(text: str | None, among: list[int], what: str) -> list[int]:
             raise ValueError(f"--{what} {text}: write numbers and ranges, as 0,3,10-20")
         inside = [n for n in among if int(low) <= n <= int(high or low)]
         if not inside:
-            raise ValueError(
-                f"--{what} {part}: there is none; there are {among[0]} to {among[-1]}"
-                if among
-                else f"there are no {what}"
-            )
+            there = f"there are {among[0]} to {among[-1]}" if among else f"there are no {what}"
+            raise ValueError(f"--{what} {part}: there is none; {there}")
         found += inside
     return found
 
@@ -234,9 +222,7 @@ def _drawing(args: argparse.Namespace, file: RolloutFile) -> EpisodeDrawing | No
 def _episode_numbers(args: argparse.Namespace, drawing: EpisodeDrawing | None, count: int) -> list[int]:
     """Return which of `count` episodes are drawn."""
     if args.picture is not None and not count:
-        raise ValueError(
-            "there are no episodes to draw: the batch has no [envs, steps], or the keys that mark their ends are broken"
-        )
+        raise ValueError("there are no episodes to draw: the batch has no [envs, steps], or their ends are broken")
     if args.episodes is not None:
         return _numbers(args.episodes, list(range(count)), "episodes")
     return evenly_spread(count, drawing.most if drawing else MOST_CURVES)
@@ -259,12 +245,10 @@ def _picture(
     reward = outcome_key(file.keys, "reward")
     if drawing:
         keys: list[Any] = [key for key in drawing.keys if key in file.keys]
+    elif args.keys:
+        keys = args.keys.split(",")
     else:
-        keys = (
-            args.keys.split(",")
-            if args.keys
-            else [*([reward] if reward else []), *(k for k in file.keys if k[0] == "observation")]
-        )
+        keys = [key for key in file.keys if key == reward or key[0] == "observation"]
     read: dict[int, dict[Any, Any]] = {}
     for n in numbers:
         try:
@@ -274,9 +258,8 @@ def _picture(
     if not read:
         raise ValueError("none of these episodes can be read: choose others with --episodes, or other --keys")
     spread = ", evenly spread" if args.episodes is None and len(numbers) < len(episodes) else ""
-    title = (
-        f"{storage.save_dir.parent.name}/{storage.save_dir.name}, episodes: {len(read):,} of {len(episodes):,}{spread}"
-    )
+    folder = storage.save_dir
+    title = f"{folder.parent.name}/{folder.name}, episodes: {len(read):,} of {len(episodes):,}{spread}"
     if drawing:
         return drawing.draw(args.picture, [(episodes[n].terminated, data) for n, data in read.items()], title)
     curves = [_drawn(data, reward) for data in read.values()]

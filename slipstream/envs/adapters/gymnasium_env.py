@@ -15,17 +15,8 @@ from gymnasium.vector.utils import batch_space
 
 from slipstream.config.help import nearest
 from slipstream.config.registry import names
-from slipstream.envs.adapters.spaces import (
-    Arrays,
-    observation_space,
-    one_sided,
-    reseeded,
-    step_and_reset,
-    to_action,
-    to_array,
-    to_arrays,
-    to_space,
-)
+from slipstream.envs.adapters import spaces
+from slipstream.envs.adapters.spaces import Arrays
 from slipstream.envs.base import StepRecord, TensorEnv
 from slipstream.envs.specs import Observation
 
@@ -41,16 +32,16 @@ class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
     def __init__(self, env: TensorEnv) -> None:
         if env.num_envs != 1:
             raise ValueError(f"GymnasiumEnv needs num_envs=1, not {env.num_envs}: use GymnasiumVectorEnv for several")
-        self.env = one_sided(env, "GymnasiumEnv")
-        self.observation_space: gymnasium.Space[Any] = observation_space(env)
-        self.action_space = to_space(env.action_spec)
+        self.env = spaces.one_sided(env, "GymnasiumEnv")
+        self.observation_space: gymnasium.Space[Any] = spaces.observation_space(env)
+        self.action_space = spaces.to_space(env.action_spec)
         self._flying = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
         """Start a new episode. Returns its first observation and an empty info."""
         super().reset(seed=seed)
         if seed is not None:
-            self.env = reseeded(self.env, seed)
+            self.env = spaces.reseeded(self.env, seed)
         self._flying = True
         return self._of_one(self.env.reset()), {}
 
@@ -58,7 +49,7 @@ class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
         """Take one step. Returns observation, reward, terminated, truncated, info."""
         if not self._flying:
             raise ResetNeeded("no episode is running: call reset() before step()")
-        record = self.env.step(to_action(self.env, np.asarray(action)[None]))
+        record = self.env.step(spaces.to_action(self.env, np.asarray(action)[None]))
         terminated, truncated = bool(record.terminated), bool(record.truncated)
         self._flying = not (terminated or truncated)
         info = {name: float(value) for name, value in record.info.items()}
@@ -67,7 +58,7 @@ class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
     @staticmethod
     def _of_one(observation: Observation) -> Arrays:
         """Return a copy of the observation without its batch dimension."""
-        return {name: to_array(tensor, copy=True)[0, ...] for name, tensor in observation.items()}
+        return {name: spaces.to_array(tensor, copy=True)[0, ...] for name, tensor in observation.items()}
 
 
 class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
@@ -81,15 +72,15 @@ class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
     def __init__(
         self, env: TensorEnv, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, copy: bool = True
     ) -> None:
-        self.env = one_sided(env, "GymnasiumVectorEnv")
+        self.env = spaces.one_sided(env, "GymnasiumVectorEnv")
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         if self.autoreset_mode is AutoresetMode.DISABLED:
             raise ValueError("a TensorEnv always resets ended environments: use AutoresetMode.NEXT_STEP or SAME_STEP")
         self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
         self.copy = copy
         self.num_envs = env.num_envs
-        self.single_observation_space = observation_space(env)
-        self.single_action_space = to_space(env.action_spec)
+        self.single_observation_space = spaces.observation_space(env)
+        self.single_action_space = spaces.to_space(env.action_spec)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
@@ -99,34 +90,34 @@ class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
             raise ValueError(f"a TensorEnv takes one seed for all environments: give an integer, not {seed!r}")
         super().reset(seed=seed)
         if seed is not None:
-            self.env = reseeded(self.env, seed)
+            self.env = spaces.reseeded(self.env, seed)
         mask = (options or {}).get("reset_mask")
         chosen = None if mask is None else torch.as_tensor(np.asarray(mask), device=self.env.device)
-        return to_arrays(self.env.reset(chosen), self.copy), {}
+        return spaces.to_arrays(self.env.reset(chosen), self.copy), {}
 
     def step(self, actions: Any) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Take one step. Returns observations, rewards, terminations, truncations, infos."""
-        action = to_action(self.env, actions)
+        action = spaces.to_action(self.env, actions)
         if self.autoreset_mode is AutoresetMode.NEXT_STEP:
             record = self.env.step(action)
-            return self._result(record, to_arrays(record.observation, self.copy), self._infos(record))
-        record, observation, ended = step_and_reset(self.env, action)
+            return self._result(record, spaces.to_arrays(record.observation, self.copy), self._infos(record))
+        record, observation, ended = spaces.step_and_reset(self.env, action)
         infos = self._infos(record)
-        done = to_array(ended)
+        done = spaces.to_array(ended)
         if done.any():
-            infos |= self._final(to_arrays(record.observation, copy=False), infos, done)
-        return self._result(record, to_arrays(observation, self.copy), infos)
+            infos |= self._final(spaces.to_arrays(record.observation, copy=False), infos, done)
+        return self._result(record, spaces.to_arrays(observation, self.copy), infos)
 
     def _result(
         self, record: StepRecord, observation: Arrays, infos: dict[str, Any]
     ) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        ends = to_array(record.terminated, self.copy), to_array(record.truncated, self.copy)
-        return observation, to_array(record.reward, self.copy), *ends, infos
+        ends = spaces.to_array(record.terminated, self.copy), spaces.to_array(record.truncated, self.copy)
+        return observation, spaces.to_array(record.reward, self.copy), *ends, infos
 
     def _infos(self, record: StepRecord) -> dict[str, Any]:
         """Return the infos in Gymnasium's form: one array per name, and its validity under `_name`."""
-        valid = to_array(record.valid, self.copy)
-        facts = {name: to_array(value, self.copy) for name, value in record.info.items()}
+        valid = spaces.to_array(record.valid, self.copy)
+        facts = {name: spaces.to_array(value, self.copy) for name, value in record.info.items()}
         return facts | {f"_{name}": valid for name in facts}
 
     def _final(self, observation: Arrays, infos: dict[str, Any], done: np.ndarray) -> dict[str, Any]:

@@ -9,17 +9,8 @@ import gymnasium
 import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
-from slipstream.envs.adapters.spaces import (
-    Arrays,
-    observation_space,
-    one_sided,
-    reseeded,
-    step_and_reset,
-    to_action,
-    to_array,
-    to_arrays,
-    to_space,
-)
+from slipstream.envs.adapters import spaces
+from slipstream.envs.adapters.spaces import Arrays
 from slipstream.envs.base import TensorEnv
 
 Indices = None | int | Iterable[int]
@@ -34,38 +25,38 @@ class SB3VecEnv(VecEnv):
     """
 
     def __init__(self, env: TensorEnv) -> None:
-        self.env = one_sided(env, "SB3VecEnv")
+        self.env = spaces.one_sided(env, "SB3VecEnv")
         self._action: Any = None
-        super().__init__(env.num_envs, observation_space(env), to_space(env.action_spec))
+        super().__init__(env.num_envs, spaces.observation_space(env), spaces.to_space(env.action_spec))
 
     def reset(self) -> Arrays:
         """Start new episodes, with the seed given to `seed()`. Returns the first observations."""
         seed = self._seeds[0]
         if seed is not None:
-            self.env = reseeded(self.env, int(seed))
+            self.env = spaces.reseeded(self.env, int(seed))
         self._reset_seeds()
         self._reset_options()
-        return to_arrays(self.env.reset(), copy=True)
+        return spaces.to_arrays(self.env.reset(), copy=True)
 
     def step_async(self, actions: np.ndarray) -> None:
         """Store the actions [N, ...] for `step_wait`."""
-        self._action = to_action(self.env, actions)
+        self._action = spaces.to_action(self.env, actions)
 
     def step_wait(self) -> tuple[Arrays, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Take the step. Returns observations, rewards, dones, infos as copies: SB3 keeps the last ones while it
         steps."""
-        record, observation, ended = step_and_reset(self.env, self._action)
-        done = to_array(ended, copy=True)
+        record, observation, ended = spaces.step_and_reset(self.env, self._action)
+        done = spaces.to_array(ended, copy=True)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if done.any():
             self._fill_final_infos(record, np.flatnonzero(done), infos)
-        return to_arrays(observation, copy=True), to_array(record.reward, copy=True), done, infos
+        return spaces.to_arrays(observation, copy=True), spaces.to_array(record.reward, copy=True), done, infos
 
     @staticmethod
     def _fill_final_infos(record: Any, ended: np.ndarray, infos: list[dict[str, Any]]) -> None:
-        final = to_arrays(record.observation, copy=False)
-        truncated = to_array(record.truncated)
-        facts = to_arrays(record.info, copy=False)
+        final = spaces.to_arrays(record.observation, copy=False)
+        truncated = spaces.to_array(record.truncated)
+        facts = spaces.to_arrays(record.info, copy=False)
         for i in ended.tolist():
             info: dict[str, Any] = {name: float(value[i]) for name, value in facts.items()}
             if "success" in info:
