@@ -96,15 +96,13 @@ def flatten(
             pairs = []
             for key, value in node.items():  # training waits for this loop: the common case is handled without a call
                 child = type(value)
-                if child is tensor:
+                if child is tensor and not value.requires_grad:
                     count = len(data)
                     index = known(id(value), count)
                     if index == count:
                         data.append(value)
                         names.append(key)
-                    value = (
-                        _FIRST_TENSORS[index] if index < 1024 and not value.requires_grad else walk(value, key, depth)
-                    )
+                    value = _FIRST_TENSORS[index] if index < 1024 else new(Node, ("tensor", index))
                 elif child not in plain:
                     value = walk(value, key, depth + 1)
                 pairs.append((key if type(key) in plain else _flat_key(key), value))
@@ -129,7 +127,7 @@ def flatten(
         return walk(state, None, 0), Leaves(data, names, arrays)
     except (
         _Refused
-    ) as refused:  # the place is searched only now: carrying it along would double the time of a good walk
+    ) as refused:  # its place is searched only now: carrying it along would double the time of a good walk
         raise TypeError(f"state{_place(state, refused.node)} {refused.reason}") from None
 
 
