@@ -239,17 +239,14 @@ class Advisor:
         if isinstance(answer, Finding):
             return answer
         now = self._value(question.key)
-        finding = Finding(question.text, question.key, now, now, KEEP, "")
         if isinstance(answer, str):
-            finding.why = answer
-            return finding
+            return Finding(question.text, question.key, now, now, KEEP, answer)
         taken = ", ".join(f"{key}={value}" for key, value in self._changes.items())
-        finding.why = f"{answer.why} (with {taken})" if taken else answer.why  # shares are those of the present state
-        finding.predicted = answer.gain
+        why = f"{answer.why} (with {taken})" if taken else answer.why  # shares are those of the present state
         if not _is_worth(answer):
-            finding.why += f"; could gain a factor of {answer.gain:.3f} at most"
-            return finding
-        finding.value, finding.also, finding.verdict = answer.value, answer.also, verdict
+            why += f"; could gain a factor of {answer.gain:.3f} at most"
+            return Finding(question.text, question.key, now, now, KEEP, why, answer.gain)
+        finding = Finding(question.text, question.key, now, answer.value, verdict, why, answer.gain, also=answer.also)
         finding.learning, finding.batches = question.learning, question.stage == "batches"
         if verdict == NOT_TRIED:
             set_up_s, pairs_s = max(question.set_up_s, self._set_up_s), 2 * PAIRS * max(self._mean_run_s, RUN_S)
@@ -404,10 +401,9 @@ def gain_of(ratios: Sequence[float]) -> Gain:
 
 def _outside(n: int) -> int:
     """Return how many of `n` ratios lie outside the interval at each end: as many as CONFIDENCE allows."""
+    tail = (1 - CONFIDENCE) / 2 * 2**n  # sequences of n wins and losses that may be beyond each end
     outside = 0
-    while (
-        outside + 1 < n - outside - 1 and 1 - 2 * sum(math.comb(n, k) for k in range(outside + 2)) / 2**n >= CONFIDENCE
-    ):
+    while outside + 1 < n - outside - 1 and sum(math.comb(n, k) for k in range(outside + 2)) <= tail:
         outside += 1
     return outside
 

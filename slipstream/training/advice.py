@@ -76,9 +76,8 @@ def _pipeline_as(s: Situation, value: str, bound: float, why: str) -> Answer:
         return f"it is on ({now})"
     if controller is not None:
         return f"the {controller.name} changes the env between iterations: collecting cannot run ahead"
-    if (
-        s.facts["device"] == "cuda"
-    ):  # an H200 gains 1.16 of 1.37 as graphs and loses 2 % compiled (benchmarks/pipeline.py)
+    if s.facts["device"] == "cuda":
+        # an H200 gains 1.16 of 1.37 as graphs and loses 2 % compiled (benchmarks/pipeline.py)
         why += "; env and learner share one GPU, where each slows the other down"
     return Proposal(value, bound, why)
 
@@ -105,9 +104,7 @@ def _replay(s: Situation) -> Answer:
 
 
 def _num_envs(s: Situation) -> Answer:
-    return Proposal(
-        2 * s.settings("env.num_envs"), 2.0, "costs that do not grow with the number of environments are shared"
-    )
+    return Proposal(2 * s.settings("env.num_envs"), 2.0, "costs that do not grow with their number are shared")
 
 
 def _minibatches(s: Situation) -> Answer:
@@ -124,10 +121,10 @@ def _threads(s: Situation) -> Answer:
     if s.facts["device"] == "cuda":
         return "the work is on the GPU"
     now, cores = s.settings("threads") or s.facts["threads"], s.facts["cores"]
+    if now == cores == 1:
+        return "one core, one thread"
     if now == cores:
-        return (
-            Proposal(now // 2, None, "small work can be faster on fewer threads") if now > 1 else "one core, one thread"
-        )
+        return Proposal(now // 2, None, "small work can be faster on fewer threads")
     return Proposal(cores, cores / now if now < cores else None, f"{now} threads on {cores} cores")
 
 
@@ -151,9 +148,7 @@ def _compile(s: Situation) -> Answer:
         return Proposal("on", amdahl_gain(learning, 1 / 3), why)
     least, most = MEASURED_BY_COMPILING[mode]
     measured = f"{least} to {most} × {mode} as measured on an H200, not by Amdahl's law"
-    return Proposal(
-        "on", most, f"kernels fused; {measured}; worth a minute of start-up in runs of four minutes or more"
-    )
+    return Proposal("on", most, f"kernels fused; {measured}; pays in runs of four minutes or more")
 
 
 def _save_interval(s: Situation) -> Finding | str:

@@ -16,9 +16,7 @@ def provenance(folder: Path) -> dict[str, Any]:
     """Return the git state of `folder` and of this package (if it is a checkout), versions, and the name of the
     device."""
     here = Path(__file__).parent
-    tracked = (
-        _git(here, "ls-files", "--error-unmatch", Path(__file__).name) is not None
-    )  # not just installed within someone's checkout
+    tracked = _git(here, "ls-files", "--error-unmatch", Path(__file__).name)  # None if only installed in a checkout
     package = git_state(here) if tracked else {}
     return {
         **git_state(folder),

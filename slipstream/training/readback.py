@@ -28,9 +28,7 @@ class ReadBack:
         if not self._cuda:
             self._sent.append((label, sizes, numbers.detach(), None))
             return
-        fits = [
-            i for i, memory in enumerate(self._free) if memory.shape == numbers.shape and memory.dtype == numbers.dtype
-        ]
+        fits = [i for i, memory in enumerate(self._free) if memory.shape == numbers.shape]
         host = self._free.pop(fits[0]) if fits else torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
         host.copy_(numbers.detach(), non_blocking=True)
         arrived = torch.cuda.Event()

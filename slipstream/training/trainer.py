@@ -201,11 +201,9 @@ class Trainer:
 
     def update_best(self, metrics: dict[str, float]) -> bool:
         """Keep the best score of all evaluations; return whether this one is better than all before."""
-        score = next(
-            (metrics[key] for key in ("eval/score", "eval/success", "eval/return") if key in metrics), -math.inf
-        )
-        better = score > self.best
-        self.best = max(self.best, score)
+        scores = [metrics[key] for key in ("eval/score", "eval/success", "eval/return") if key in metrics]
+        better = bool(scores) and scores[0] > self.best
+        self.best = scores[0] if better else self.best
         return better
 
     # -- state ---------------------------------------------------------------------------------------------------------
