@@ -145,10 +145,8 @@ def _cut(
         if stops[at] and env in running:
             episode = running.pop(env)
             if valid[at]:
-                episode.terminated, episode.truncated = (
-                    bool(flags["terminated"][row, at]),
-                    bool(flags["truncated"][row, at]),
-                )
+                episode.terminated = bool(flags["terminated"][row, at])
+                episode.truncated = bool(flags["truncated"][row, at])
             done.append(episode)
         start = at + 1
 

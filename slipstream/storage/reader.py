@@ -243,9 +243,5 @@ def _cgroup_room() -> int:
 
 def _short(value: Any) -> str:
     """A value from a file, shortened and with escape characters shown as text."""
-    text = (
-        ascii(value)
-        if not isinstance(value, (list, tuple, dict))
-        else ascii(value[:8] if isinstance(value, (list, tuple)) else "a mapping")
-    )
+    text = "a mapping" if isinstance(value, dict) else ascii(value[:8] if isinstance(value, (list, tuple)) else value)
     return text if len(text) <= 60 else text[:57] + "..."
