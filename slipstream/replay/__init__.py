@@ -1,8 +1,7 @@
 """Replay memory of compressed blocks, its index and its samplers."""
 
 from slipstream.replay.buffer import ReplayBuffer
-from slipstream.replay.dict_buffer import DictReplayBuffer, sample_batch
-from slipstream.replay.index import PrefixSum
+from slipstream.replay.dict_buffer import DictReplayBuffer, PrefixSum, sample_batch
 from slipstream.replay.samplers import (
     HindsightSampler,
     PrioritizedSampler,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Any, Self
 
@@ -18,73 +18,51 @@ from torch import Tensor
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.schema import Key
 
-Form = Mapping[Key, tuple[tuple[int, ...], np.dtype[Any]]]
-
-
-class Slot:
-    """The arrays of one batch; with `pinned`, in page-locked memory."""
-
-    def __init__(self, form: Form, pinned: bool) -> None:
-        self.copied: Any = None  # the event after which a copy to the device has read the arrays
-        self.pooled = False  # a pool keeps it; otherwise the memory is freed with its last holder
-        self.arrays: dict[Key, np.ndarray] = {}
-        self._roots: list[np.ndarray] = []
-        for key, (shape, dtype) in form.items():
-            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            root = torch.empty(size, dtype=torch.uint8, pin_memory=pinned).numpy()
-            self._roots.append(root)
-            self.arrays[key] = root.view(dtype).reshape(shape)
-            del root  # its reference would be counted below
-        # A tensor made by torch.from_numpy holds its array; a view of an array holds the root. So the reference counts
-        # show whether anything made of this memory is alive, also a single tensor of a batch that is gone.
-        self._unused = self._references()
-
-    def is_free(self) -> bool:
-        """Return whether nobody else holds anything of it."""
-        if self._references() != self._unused:
-            return False
-        return self.copied is None or self.copied.query()
-
-    def _references(self) -> list[int]:
-        return [sys.getrefcount(array) for array in (*self._roots, *self.arrays.values())]
+_MAX_KEPT = 16  # of one size
+_alone = [np.empty(0)]
+_UNUSED = sys.getrefcount(_alone[0])  # references to an object that only a list holds
 
 
 class BatchPool:
-    """Slots by batch shape. A batch belongs to its holder while any tensor of it lives; then its memory is used
-    again."""
+    """The memory of batches. A batch belongs to its holder while any tensor of it lives; then its memory is used again.
 
-    def __init__(self, pinned: bool = False, max_slots: int = 16) -> None:
+    A tensor made by torch.from_numpy holds its array, and an array holds the memory it shows. So the reference count of
+    the memory shows whether anything made of it is alive. Pinned memory comes from torch, which reuses it in the same
+    way, once the copies to the GPU have read it.
+    """
+
+    def __init__(self, pinned: bool) -> None:
         self._pinned = pinned
-        self._max_slots = max_slots  # kept for one shape
-        self._slots: dict[Hashable, list[Slot]] = {}
-        self._taken: set[int] = set()
+        self._kept: dict[int, list[np.ndarray]] = {}  # by size
         self._lock = threading.Lock()
 
-    def take(self, name: Hashable, form: Callable[[], Form]) -> Slot:
-        """Return a free slot for batches called `name`, of `form()`; nobody else gets it until `give_back`."""
+    def take(self, nbytes: int) -> np.ndarray:
+        """Return uint8 of at least `nbytes` that nobody else holds."""
+        if self._pinned:
+            return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
+        size = 1 << (nbytes - 1).bit_length()  # few sizes; the system gives only the pages that are written
         with self._lock:
-            slots = self._slots.setdefault(name, [])
-            for slot in slots:
-                if id(slot) not in self._taken and slot.is_free():
-                    self._taken.add(id(slot))
-                    return slot
-            slot = Slot(form(), self._pinned)
-            if len(slots) < self._max_slots:
-                slot.pooled = True
-                slots.append(slot)
-                self._taken.add(id(slot))
-            return slot
+            kept = self._kept.setdefault(size, [])
+            for i in range(len(kept)):
+                if sys.getrefcount(kept[i]) == _UNUSED:
+                    return kept[i]
+            memory = np.empty(size, np.uint8)
+            if len(kept) < _MAX_KEPT:
+                kept.append(memory)
+            return memory
 
-    def give_back(self, slot: Slot) -> None:
-        """Say that the tensors were made: from now on their references count."""
-        with self._lock:
-            self._taken.discard(id(slot))
 
-    def clear(self) -> None:
-        """Forget all slots; batches that are held stay valid."""
-        with self._lock:
-            self._slots.clear()
-            self._taken.clear()
+def copy_to_gpu(tensors: Mapping[Key, Tensor], memory: np.ndarray, device: torch.device) -> dict[Key, Tensor]:
+    """Copy a batch to a GPU: the tensors that show pinned `memory` with one copy of it, the others one by one."""
+    source = torch.from_numpy(memory)
+    copied, moved = source.to(device, non_blocking=True), {}
+    for key, tensor in tensors.items():
+        at = tensor.data_ptr() - source.data_ptr()
+        if 0 <= at < source.nbytes:
+            moved[key] = copied[at : at + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
+        else:
+            moved[key] = tensor.to(device, non_blocking=True)
+    return moved
 
 
 # The checks of TensorDict's constructor take longer than sampling 256 small steps, and the shapes here are known.

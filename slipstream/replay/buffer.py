@@ -89,7 +89,7 @@ class ReplayBuffer:
                     f"{name} is for storage='cpu': storage={storage!r} is a raw ring that stays on its device"
                 )
             self.device = torch.device(device if storage == "ring" else storage)
-            self._storage = DeviceStorage(self.device, self.device, self.sampler, capacity, capacity_bytes, kept, seed)
+            self._storage = DeviceStorage(self.device, self.sampler, capacity, capacity_bytes, kept, seed)
         self._prefetchers: list[Prefetcher] = []
         self._closed = False
 

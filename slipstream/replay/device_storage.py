@@ -1,11 +1,18 @@
-"""The storage of a replay buffer on a device: a raw ring beside the environments; the host does not wait for the
-device."""
+"""The storage of a replay buffer on a device: a raw ring beside the environments; the host does not wait for it.
+
+Frames are [slots, N, ...], time-major. Frame t of an environment is in slot t % slots, its successor in the next slot.
+The slot after the newest frame holds the pending observation. A list gives steps their numbers: step s is the frame in
+place s % places, for head <= s < tail, and head and tail are counters on the device. So sampling is one look-up,
+whatever was invalid or evicted.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +22,9 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.replay.batches import make_batch
-from slipstream.replay.device_ring import BITS, FrameRing, Frames, StreamLock
+from slipstream.replay.index import TERMINATED
 from slipstream.replay.persistence import KIND
-from slipstream.replay.rows import DONE, END_KEYS, TERMINATED, end_bits, is_shifted_view, read_episode, split_batch
+from slipstream.replay.rows import END_KEYS, end_bits, is_shifted_view, split_batch
 from slipstream.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
 from slipstream.storage.container import Container, ContainerWriter
 from slipstream.storage.files import atomic_file, prepare_folder
@@ -25,22 +32,323 @@ from slipstream.storage.reader import Reader
 from slipstream.storage.schema import Key, Schema, show
 from slipstream.storage.serializer import load_state, store_state
 
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # dtypes in which NaN equals itself
 _FILE = "ring.slip"
 _STATE_BYTES = (16, 5056)  # of torch's generators on CUDA and on a CPU
 
 
-class DeviceStorage:
-    """A ring of frames on `place`, for uniform and prioritised sampling; episodes cannot be sampled complete.
+class FrameRing:
+    """The tensors. Calls must not overlap: see `StreamLock`."""
 
-    It takes the batches of one collector (N fixed), whose `next` is a view one step later, or complete episodes (N =
-    1), not both. `len()` and `stats()` wait for the device. A draw waits only if no step is known to be there: at the
-    first one, and if the device is most of a ring behind the host. Threads may add and sample at once, each on its
-    stream.
+    def __init__(
+        self, kept: Mapping[Key, Tensor], number: int, slots: int, device: torch.device, prioritized: bool
+    ) -> None:
+        self.number, self.slots = number, slots
+        self.time = 0  # frames ever written of each environment
+        self._device = device
+        self._places = slots * number
+        self.columns = {
+            k: torch.zeros(slots, number, *v.shape[2:], dtype=v.dtype, device=device) for k, v in kept.items()
+        }
+        self.flags = torch.zeros(3, slots, number, dtype=torch.bool, device=device)
+        # not valid: a final observation only; terminated: no value follows this step
+        self.valid, self.done, self.terminated = self.flags
+        self.step = torch.full((slots, number), -1, device=device)  # number of each frame's step; -1: it is not listed
+        # t * N + n of each step; one place more, for the unlisted
+        self._frames = torch.zeros(self._places + 1, dtype=torch.int64, device=device)
+        self.head, self.tail = (torch.zeros((), dtype=torch.int64, device=device) for _ in range(2))
+        self._largest = torch.ones((), dtype=torch.float64, device=device)  # priority, not yet to the power of alpha
+        self._priority = torch.zeros(self._places + 1, dtype=torch.float64, device=device) if prioritized else None
+        self._count = StepCount(device)
+
+    @staticmethod
+    def slots_for(
+        kept: Mapping[Key, Tensor], number: int, steps: int | None, nbytes: int | None, prioritized: bool
+    ) -> int:
+        """Return slots for at most `steps` steps, or `nbytes` of memory: two more than are drawn, the newest frame and
+        the pending one."""
+        if steps is not None:
+            if steps < number:
+                raise ValueError(
+                    f"a capacity of {steps} is less than a step of each of {number} environments: give at least {number}"
+                )
+            return steps // number + 2
+        row = sum(v.element_size() * v[:1, :1].numel() for v in kept.values()) + 3 + 8 + 8 + 8 * prioritized
+        fixed = 8 * (3 + 1 + prioritized)  # counters, and the places more
+        slots = ((nbytes or 0) - fixed) // (row * number)
+        if slots < 3:
+            needed = 3 * row * number + fixed
+            raise ValueError(f"capacity_bytes={nbytes} holds no step of {number} environments: give at least {needed}")
+        return slots
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all tensors by name."""
+        tensors = {"ring/" + "/".join(key): column for key, column in self.columns.items()}
+        tensors |= {"flags": self.flags, "step": self.step, "frames": self._frames}
+        tensors |= {"head": self.head, "tail": self.tail, "largest": self._largest}
+        return tensors if self._priority is None else tensors | {"priority": self._priority}
+
+    def fill(self, tensors: Mapping[str, Tensor], time: int) -> None:
+        """Load what `tensors` returned at `time`."""
+        for name, tensor in self.tensors().items():
+            saved = tensors.get(name)
+            if saved is None or (tensor.shape, tensor.dtype) != (saved.shape, saved.dtype):
+                shapes = f"{list(tensors['step'].shape)}, this one {list(self.step.shape)}"
+                raise ValueError(f"the saved ring is {shapes}: give it the same capacity, keys and sampler")
+            tensor.copy_(saved)
+        if not 0 <= int(self.head) <= int(self.tail) <= int(self.head) + self._places or not 0 < time < 2**62:
+            raise ValueError(f"the saved ring has steps {int(self.head)} to {int(self.tail)}: it is damaged")
+        for values in (self._largest, *([] if self._priority is None else [self._priority])):
+            if not bool(((values >= 0) & (values < torch.inf)).all()):  # NaN too: a draw by it would end a CUDA process
+                raise ValueError("the saved ring has a priority that is negative, NaN or infinite: it is damaged")
+        self.time = time
+        self._count.request(self.tail - self.head)
+
+    # writing
+
+    def write(self, kept: Mapping[Key, Tensor], last: Mapping[Key, Tensor], flags: Tensor, alpha: float) -> None:
+        """Add frames [N, T, ...]; the newest one of each environment is listed with the next batch, if it continues.
+
+        Args:
+            kept: the frames.
+            last: [N, ...] observations after the last frame.
+            flags: bool [3, N, T]: valid, done, terminated.
+            alpha: exponent of the priorities.
+        """
+        number, length = flags.shape[1:]
+        if number != self.number or length >= self.slots:
+            fits = f"[{self.number}, {self.slots - 1}]"
+            raise ValueError(
+                f"a batch of [{number}, {length}] does not fit a ring of {fits}: take shorter ones, or raise the capacity"
+            )
+        continued = self._continues(kept, last, flags)
+        self._evict(length)
+        for key, value in kept.items():
+            self._copy(self.columns[key], value)
+        for column, value in zip(self.flags, flags, strict=True):
+            self._copy(column, value)
+        for key, value in last.items():
+            self.columns[key][(self.time + length) % self.slots].copy_(value)
+        self._list(length, continued, alpha)
+        self.time += length
+        self._count.request(self.tail - self.head)
+
+    def _copy(self, column: Tensor, rows: Tensor) -> None:
+        """Write rows [N, T, ...] from the present slot on."""
+        rows = rows.transpose(0, 1)
+        at = self.time % self.slots
+        fits = min(len(rows), self.slots - at)
+        column[at : at + fits].copy_(rows[:fits])
+        if fits < len(rows):
+            column[: len(rows) - fits].copy_(rows[fits:])
+
+    def _continues(self, kept: Mapping[Key, Tensor], last: Mapping[Key, Tensor], flags: Tensor) -> Tensor:
+        """Return bool [N]: the first frame is the one after the newest step."""
+        at, before = self.time % self.slots, (self.time - 1) % self.slots
+        same = ~(self.done[before] & flags[0, :, 0])
+        for key in last:
+            pending, first = self.columns[key][at], kept[key][:, 0].to(self._device)
+            bits = _BITS[pending.element_size()]
+            same &= (pending.contiguous().view(bits) == first.contiguous().view(bits)).reshape(self.number, -1).all(1)
+        return same
+
+    def _oldest(self, time: int) -> int:
+        """Return the oldest frame that is held when `time` have been written."""
+        return max(0, time - self.slots + 1)
+
+    def _evict(self, length: int) -> None:
+        """Remove the frames whose slots are needed from the list."""
+        start, stop = self._oldest(self.time), self._oldest(self.time + length)
+        self._count.evicted((stop - start) * self.number)
+        while start < stop:
+            at = start % self.slots
+            run = slice(at, min(at + stop - start, self.slots))
+            self.head += (self.step[run] >= 0).sum()
+            self.step[run] = -1
+            start += run.stop - run.start
+
+    def _list(self, length: int, continued: Tensor, alpha: float) -> None:
+        """Add to the list the newest frame of the batches before, if it is still held, and all but the newest of this
+        one."""
+        newest = self.time - 1
+        first = max(newest, self._oldest(self.time + length))
+        times = torch.arange(first, self.time + length - 1, device=self._device)
+        slots = times % self.slots
+        listed = self.valid[slots]
+        if first == newest:
+            listed[0] &= continued
+        frames = times.unsqueeze(1) * self.number + torch.arange(self.number, device=self._device)
+        count = listed.flatten().cumsum(0)
+        if not len(count):
+            return
+        steps = torch.where(listed.flatten(), self.tail + count - 1, -1)
+        self.step[slots] = steps.view_as(listed)
+        place = torch.where(listed.flatten(), steps % self._places, self._places)
+        self._frames[place] = frames.flatten()
+        if self._priority is not None:
+            self._priority[place] = self._largest**alpha
+        self.tail += count[-1]
+
+    # drawing
+
+    def has_steps(self) -> bool:
+        """Return whether any step is listed. Waits for the device only if none is known yet, as at the first draw."""
+        return self._count.is_positive(self.tail - self.head)
+
+    def draw(self, number: int, rng: torch.Generator, beta: float) -> tuple[Tensor, Tensor | None]:
+        """Return (steps int64 [number], weights float32 [number] or None); some must be listed."""
+        chance = torch.rand(number, generator=rng, device=self._device, dtype=torch.float64)
+        count = self.tail - self.head
+        if self._priority is None:
+            return self.head + torch.minimum((chance * count).long(), count - 1), None
+        # One pass over all priorities per draw: 1e6 of them take a GPU some tens of microseconds, and nothing waits.
+        place = torch.arange(self._places, device=self._device)
+        live = (place - self.head) % self._places < count
+        value = torch.where(live, self._priority[:-1], 0)
+        running = value.cumsum(0)
+        found = torch.searchsorted(running, chance * running[-1], right=True).clamp_max(self._places - 1)
+        # a GPU's running sums are not quite monotone: between two of them a place without a priority may be found
+        found = torch.where(value[found] > 0, found, value.argmax())
+        least = torch.where(live, value, torch.inf).min()
+        weight = (value[found] / least) ** -beta
+        return self.head + (found - self.head) % self._places, weight.to(torch.float32)
+
+    def prioritize(self, steps: Tensor, priority: Tensor, alpha: float) -> None:
+        """Set priorities > 0; steps that have left, and priorities that are not finite, are ignored."""
+        assert self._priority is not None
+        there = (steps >= self.head) & (steps < self.tail) & priority.isfinite()
+        priority = torch.where(there, priority, 0)
+        self._priority[torch.where(there, steps % self._places, self._places)] = priority**alpha
+        self._largest.copy_(torch.maximum(self._largest, priority.max()))  # in place: other streams know this memory
+
+    def locate(self, steps: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (times, environments) of steps."""
+        frame = self._frames[steps % self._places]
+        return frame // self.number, frame % self.number
+
+    def read(self, key: Key, time: Tensor, env: Tensor) -> Tensor:
+        """Return rows of one key."""
+        return self.columns[key][time % self.slots, env]
+
+    def number_at(self, time: Tensor, env: Tensor) -> Tensor:
+        """Return step numbers; -1 where no step is listed."""
+        there = (time >= self._oldest(self.time)) & (time < self.time)
+        return torch.where(there, self.step[time % self.slots, env], -1)
+
+    def follows(self, time: Tensor, env: Tensor) -> Tensor:
+        """Return whether the step after `time` belongs to the same episode and may be sampled."""
+        return ~self.done[time % self.slots, env] & (self.number_at(time + 1, env) >= 0)
+
+
+class StepCount:
+    """A lower bound of the number of steps that the host knows.
+
+    On a GPU the count is sent after a write; until it arrives, all steps that may have been evicted are subtracted from
+    the last one.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._least = 0
+        self._lost = 0  # at most, since the count under way was sent
+        self._under_way = False
+        self._on_gpu = device.type == "cuda"
+        self._count = torch.zeros((), dtype=torch.int64, pin_memory=self._on_gpu)
+        self._sent = torch.cuda.Event() if self._on_gpu else None
+
+    def evicted(self, most: int) -> None:
+        """Note that at most so many steps left."""
+        self._least = max(0, self._least - most)
+        self._lost += most
+
+    def request(self, count: Tensor) -> None:
+        """Ask the device for the count as it is now."""
+        if self._sent is None:
+            self._least = int(count)
+            return
+        self._receive(wait=False)
+        if not self._under_way:
+            self._count.copy_(count, non_blocking=True)
+            self._sent.record(torch.cuda.current_stream(count.device))
+            self._under_way, self._lost = True, 0
+
+    def is_positive(self, count: Tensor) -> bool:
+        """Return whether the count is above 0; waits if that is not known."""
+        for wait in (False, True):
+            if not self._least:
+                self._receive(wait)
+        if not self._least:
+            self._least = int(count)
+        return self._least > 0
+
+    def _receive(self, wait: bool) -> None:
+        if self._sent is None or not self._under_way:
+            return
+        if wait:
+            self._sent.synchronize()
+        if wait or self._sent.query():
+            self._least = max(self._least, int(self._count) - self._lost)
+            self._under_way = False
+
+
+class StreamLock:
+    """One call at a time, of threads and of CUDA streams: a draw sees complete writes. Streams wait for each other, the
+    host does not."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._lock = threading.Lock()
+        self._device = device
+        self._written: dict[int, torch.cuda.Event] = {}  # by stream; the last write's only
+        self._drawn: dict[int, torch.cuda.Event] = {}  # by stream; draws since that write
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Run after the last write and the draws since."""
+        with self._lock:
+            self._wait(self._written, self._drawn)
+            try:
+                yield
+            finally:  # also after an error: some of it may have been enqueued
+                self._written.clear()
+                self._drawn.clear()
+                self._record(self._written)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Run after the last write."""
+        with self._lock:
+            self._wait(self._written)
+            try:
+                yield
+            finally:
+                self._record(self._drawn)
+
+    def _wait(self, *events: dict[int, torch.cuda.Event]) -> None:
+        if self._device.type != "cuda":
+            return
+        stream = torch.cuda.current_stream(self._device)
+        for of_streams in events:
+            for other, event in of_streams.items():
+                if other != stream.cuda_stream:
+                    stream.wait_event(event)
+
+    def _record(self, events: dict[int, torch.cuda.Event]) -> None:
+        if self._device.type != "cuda":
+            return
+        stream = torch.cuda.current_stream(self._device)
+        event = events.setdefault(stream.cuda_stream, torch.cuda.Event())
+        event.record(stream)
+
+
+class DeviceStorage:
+    """A ring of frames on `device`, for uniform and prioritised sampling; episodes cannot be sampled complete.
+
+    It takes the batches of one collector (N fixed), whose `next` is a view one step later. `len()` and `stats()` wait
+    for the device. A draw waits only if no step is known to be there: at the first one, and if the device is most of a
+    ring behind the host. Threads may add and sample at once, each on its stream.
     """
 
     def __init__(
         self,
-        place: torch.device,
         device: torch.device,
         sampler: Sampler,
         capacity: int | None,
@@ -52,13 +360,13 @@ class DeviceStorage:
             raise ValueError(
                 f"storage on a device samples uniformly or by priority: use storage='cpu' for {type(sampler).__name__}"
             )
-        self.place, self.device, self.sampler = place, device, sampler
+        self.device, self.sampler = device, sampler
         self.capacity, self.capacity_bytes = capacity, capacity_bytes
         self.ring: FrameRing | None = None  # made for the first data
         self._keys = keys
-        self._rng = torch.Generator(place).manual_seed(seed)
+        self._rng = torch.Generator(device).manual_seed(seed)
         self._schema = Schema()
-        self._lock = StreamLock(place)
+        self._lock = StreamLock(device)
 
     # adding
 
@@ -71,41 +379,24 @@ class DeviceStorage:
             schema = self._schema if self.ring is not None else Schema()
             flat, kept, nexts = split_batch(batch, schema, self._keys)
             shape = next(iter(kept.values())).shape[:2]
-            valid = flat["valid",] if ("valid",) in flat else torch.ones(shape, dtype=torch.bool, device=self.place)
+            valid = flat["valid",] if ("valid",) in flat else torch.ones(shape, dtype=torch.bool, device=self.device)
             for key, after in nexts.items():
                 _check_view(key, kept[key], after, valid)
-            ends = torch.zeros(shape, dtype=torch.uint8, device=self.place)
+            flags = torch.zeros(3, *shape, dtype=torch.bool, device=self.device)
+            flags[0] = valid
             for key, bits in end_bits(flat):
-                ends |= (flat[key].to(self.place).reshape(shape) != 0).to(torch.uint8) * bits
+                ended = (flat[key].to(self.device).reshape(shape) != 0) & flags[0]
+                flags[1] |= ended
+                if bits & TERMINATED:
+                    flags[2] |= ended
             last = {key: after[:, -1] for key, after in nexts.items()}
-            self._write(schema, kept, last, valid.to(self.place), ends)
+            ring = self.ring if self.ring is not None else self._new_ring(kept, shape[0])
+            ring.write(kept, last, flags, self._alpha)
+            self.ring, self._schema = ring, schema
 
     def add(self, episode: Mapping[Any, Any]) -> None:
-        """See `ReplayBuffer.add`."""
-        with self._lock.writing():
-            schema = self._schema if self.ring is not None else Schema()
-            rows = read_episode(episode, schema, self._keys)
-            total = int(rows.rows.sum())
-            if self.capacity is not None and total > self.capacity:
-                raise ValueError(f"an episode of {total} frames does not fit capacity={self.capacity}: raise it")
-            valid = np.ones(total, bool)
-            valid[np.cumsum(rows.rows)[rows.rows > rows.steps] - 1] = False  # final observations
-            kept = {}
-            for key, parts in rows.parts.items():
-                kept[key] = self._one(np.concatenate(parts)).view(schema.specs[key].torch_dtype)
-            last = {key: kept[key][:, -1] for key, spec in schema.specs.items() if spec.next_key is not None}
-            self._write(schema, kept, last, self._one(valid), self._one(rows.ends))
-
-    def _one(self, rows: np.ndarray) -> Tensor:
-        """Return the rows of a single environment, [1, T, ...]."""
-        return torch.from_numpy(rows).to(self.place).unsqueeze(0)
-
-    def _write(
-        self, schema: Schema, kept: dict[Key, Tensor], last: dict[Key, Tensor], valid: Tensor, ends: Tensor
-    ) -> None:
-        ring = self.ring if self.ring is not None else self._new_ring(kept, len(valid))
-        ring.write(Frames(kept, last, valid, ends & DONE != 0, ends & TERMINATED != 0), self._alpha)
-        self.ring, self._schema = ring, schema
+        """Refuse: episodes come from the host."""
+        raise NotImplementedError("complete episodes need storage='cpu'; storage on a device takes batches: extend")
 
     def _new_ring(self, kept: Mapping[Key, Tensor], number: int, saved: int | None = None) -> FrameRing:
         """Make a ring for [number, ...] frames; `saved` is the number of slots it must have."""
@@ -115,7 +406,7 @@ class DeviceStorage:
             raise ValueError(
                 f"the saved ring is {[saved, number]}, this one {[slots, number]}: give it the same capacity, keys and sampler"
             )
-        return FrameRing(kept, number, slots, self.place, prioritized)
+        return FrameRing(kept, number, slots, self.device, prioritized)
 
     @property
     def _alpha(self) -> float:
@@ -133,7 +424,7 @@ class DeviceStorage:
     def get(self, index: Tensor | np.ndarray, n_step: int, gamma: float) -> TensorDict:
         """See `ReplayBuffer.get`; numbers that have left are not noticed."""
         with self._lock.reading():
-            steps = torch.as_tensor(index).to(self.place)
+            steps = torch.as_tensor(index).to(self.device)
             tensors = self._transitions(self._filled(), steps, n_step, gamma)
         return self._make_batch(tensors, steps.shape, None)
 
@@ -157,7 +448,7 @@ class DeviceStorage:
         with self._lock.reading():
             ring, steps, weight = self._draw(number)
             time, env = ring.locate(steps)
-            times = time.unsqueeze(1) + torch.arange(-burn_in, length, device=self.place)
+            times = time.unsqueeze(1) + torch.arange(-burn_in, length, device=self.device)
             envs = env.unsqueeze(1).expand_as(times)
             numbers, follows = ring.number_at(times, envs), ring.follows(times, envs)
             mask = torch.ones_like(follows)
@@ -186,7 +477,7 @@ class DeviceStorage:
         if not isinstance(self.sampler, PrioritizedSampler):
             raise TypeError("this buffer has no priorities: build it with sampler='prioritized'")
         with self._lock.writing():
-            steps, values = (torch.as_tensor(x).detach().to(self.place).flatten() for x in (index, priority))
+            steps, values = (torch.as_tensor(x).detach().to(self.device).flatten() for x in (index, priority))
             if steps.shape != values.shape:
                 raise ValueError(f"{list(steps.shape)} steps and {list(values.shape)} priorities: give one for each")
             if len(steps):
@@ -205,8 +496,7 @@ class DeviceStorage:
     def _make_batch(self, tensors: dict[Key, Tensor], batch_size: torch.Size, weight: Tensor | None) -> TensorDict:
         if weight is not None:
             tensors["weight",] = weight
-        batch = make_batch(tensors, batch_size, self.place)
-        return batch if self.device == self.place else batch.to(self.device)
+        return make_batch(tensors, batch_size, self.device)
 
     # facts
 
@@ -251,7 +541,7 @@ class DeviceStorage:
         with reader.parsing("the state dict"):
             saved = dict(state["sampler"])
             kind_saved = saved.pop("kind")
-            time, valid = reader.integer(state["time"], "the time"), state.get("valid")
+            time, step = reader.integer(state["time"], "the time"), state.get("step")
             schema.restore(state["schema"], reader)
             if not all(type(x) in (int, float) and 0 <= x < 1e30 for x in saved.values()):
                 reader.fail(f"the state of the sampler is {saved}")
@@ -259,15 +549,15 @@ class DeviceStorage:
             raise ValueError(f"the state is of a {kind_saved}, this buffer has a {kind}: build it with that sampler")
         with self._lock.writing():
             if time:
-                if not isinstance(valid, Tensor) or valid.ndim != 2:
+                if not isinstance(step, Tensor) or step.ndim != 2:
                     reader.fail("the ring has no frames")
-                number = valid.shape[1]
+                number = step.shape[1]
                 rows = {k: torch.empty(number, 0, *s.shape, dtype=s.torch_dtype) for k, s in schema.specs.items()}
                 with reader.parsing("the ring"):  # before memory is taken: as much as the state itself has
                     for key, spec in schema.specs.items():
-                        if state["ring/" + "/".join(key)].shape != (len(valid), number, *spec.shape):
+                        if state["ring/" + "/".join(key)].shape != (len(step), number, *spec.shape):
                             reader.fail(f"the frames of {show(key)} have another shape than its steps")
-                ring = self._new_ring(rows, number, len(valid))
+                ring = self._new_ring(rows, number, len(step))
                 ring.fill(state, time)
             rng = state["rng"].cpu()
             if rng.numel() == self._rng.get_state().numel() or rng.numel() not in _STATE_BYTES:
@@ -301,9 +591,9 @@ class DeviceStorage:
     def _free(self) -> None:
         """Drop the ring, as a writer: this stream has waited for all others, so memory that is free after it is free
         for all."""
-        if self.ring is not None and self.place.type == "cuda":
+        if self.ring is not None and self.device.type == "cuda":
             for tensor in self.ring.tensors().values():
-                tensor.record_stream(torch.cuda.current_stream(self.place))
+                tensor.record_stream(torch.cuda.current_stream(self.device))
         self.ring = None
 
 
@@ -328,7 +618,7 @@ def _check_view(key: Key, now: Tensor, after: Tensor, valid: Tensor) -> None:
     for that."""
     if now.shape[1] == 1 or is_shifted_view(now, after):
         return
-    bits = BITS[now.element_size()]
+    bits = _BITS[now.element_size()]
     other = after[:, :-1].contiguous().view(bits) != now[:, 1:].contiguous().view(bits)
     if bool((other.reshape(*other.shape[:2], -1).any(2) & valid[:, :-1].to(other.device)).any()):
         raise ValueError(

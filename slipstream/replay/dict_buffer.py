@@ -5,13 +5,68 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from slipstream.replay.buffer import ReplayBuffer
-from slipstream.replay.index import PrefixSum
+from slipstream.replay.index import STARTS, StepIndex, make_pieces
 
 _EPISODE_GROUP = 16  # frames that are compressed together, in the mode that trades speed for memory
+
+
+class PrefixSum:
+    """The lengths of episodes and their running sum: 64-bit, and exact after any eviction.
+
+    Episode numbers and frame numbers count from the oldest episode kept.
+
+    Args:
+        max_len: frames that are kept; the oldest episodes leave when more are added.
+    """
+
+    def __init__(self, max_len: int) -> None:
+        if max_len < 1:
+            raise ValueError(f"max_len={max_len}: keep at least one frame")
+        self.max_len = max_len
+        self._index = StepIndex()
+
+    def add(self, val: int) -> None:
+        """Add an episode of `val` frames; the oldest leave until it fits."""
+        if not 0 < val <= self.max_len:
+            raise ValueError(
+                f"an episode of {val} frames does not fit into max_len={self.max_len}: give 1 to {self.max_len}"
+            )
+        index = self._index
+        index.evict(index.head_for(self.max_len - int(val)))
+        index.append(make_pieces([val], [val], flags=STARTS))
+
+    @property
+    def prefix_sum(self) -> np.ndarray:
+        """int64 [episodes + 1], from 0: the first frame of each episode, and the number of frames."""
+        index = self._index
+        return index.first_steps(np.arange(index.head, index.tail + 1)) - index.head_step
+
+    @property
+    def ar(self) -> np.ndarray:
+        """int64 [episodes]: their lengths."""
+        return np.diff(self.prefix_sum)
+
+    def get_range_idx(self, idx: Any) -> Any:
+        """Return the episode of frame `idx`, a number or an array."""
+        frames = np.atleast_1d(np.asarray(idx, np.int64))
+        if len(frames) and (frames.min() < 0 or frames.max() >= len(self._index)):
+            raise IndexError(f"frame {idx} of {len(self._index)}")
+        episodes = self._index.pieces_of(frames + self._index.head_step) - self._index.head
+        return episodes if np.ndim(idx) else int(episodes[0])
+
+    def get_range_relative_idx(self, idx: Any, range_idx: Any) -> Any:
+        """Return frame `idx` counted from the start of episode `range_idx`."""
+        index = self._index
+        relative = np.asarray(idx) - (index.first_steps(np.asarray(range_idx) + index.head) - index.head_step)
+        return relative if np.ndim(idx) else int(relative)
+
+    def __len__(self) -> int:
+        return self._index.tail - self._index.head
 
 
 class DictReplayBuffer:

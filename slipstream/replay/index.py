@@ -2,8 +2,9 @@
 
 A *piece* is a run of consecutive rows of one episode; an episode is one piece or several linked ones (a collector's
 batch gives one piece per environment). Rows and steps are counted by 64-bit numbers that never decrease. A piece holds
-its steps and, if the final observation of an ended or cut episode is known, one more row, which is not a step. So
-`row0` and `step0`, both sorted, say where every step is; `link` says in which piece the episode continues.
+its steps and, if the final observation of an ended or cut episode is known, one more row, which is not a step. So the
+first step and the first row of every piece, both sorted, say where every step is; the link says in which piece the
+episode continues.
 
 Two environments, streams 0 and 1, give two batches of 3 frames each. The episode of stream 1 ends with its third step;
 the frame after it only resets:
@@ -20,23 +21,32 @@ The next observation of a step is the row after it in its piece, the first row o
 of its stream, which is stored outside of the rows until the next batch arrives.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from slipstream.replay import index_kernels
-from slipstream.replay.index_kernels import BUCKET, FINAL, STARTS, WITH_PREVIOUS
+from slipstream.storage.jit import native
 from slipstream.storage.reader import Reader
 
-__all__ = ["FINAL", "NO_LINK", "STARTS", "WITH_PREVIOUS", "CompleteEpisodes", "PrefixSum", "StepIndex"]
-
-kernels: Any = index_kernels  # a type checker cannot see through numba
-
+STEP, ROW, LINK, BACK, FLAGS = range(5)  # columns of the table of pieces
 NO_LINK = -1  # the episode ends here; -2 - s: it continues in stream s, whose next piece has not come yet
-_MOST = 2**62  # numbers of steps, rows and pieces stay below it
+FINAL = 1  # flag: the piece's last row is a final observation, not a step
+STARTS = 2  # flag: an episode begins with this piece
+WITH_PREVIOUS = 4  # flag: leaves together with the piece before it
+DONE, TERMINATED = 1, 2  # bits of a row's end flags
+_BUCKET = 64  # steps per bucket: a search starts two reads away from its piece, whatever the size of the buffer
+_LARGEST = 2**62  # numbers of steps, rows and pieces stay below it
+
+
+def make_pieces(steps: Any, rows: Any, link: Any = NO_LINK, back: Any = NO_LINK, flags: Any = 0) -> np.ndarray:
+    """Return a table for `StepIndex.append`, int64 [n, 5]: how many steps and rows each piece has, and the rest."""
+    table = np.empty((len(steps), 5), np.int64)
+    for column, values in enumerate((steps, rows, link, back, flags)):
+        table[:, column] = values
+    return table
 
 
 class StepIndex:
@@ -49,38 +59,35 @@ class StepIndex:
         self.head = 0  # oldest piece
         self.tail = 0  # one past the newest
         self._base = 0  # piece p is at p - base
-        # Steps and rows before the piece, side by side, so that a search finds both with one cache miss. One entry past
-        # the newest piece holds the totals.
-        self._starts = np.zeros((17, 2), np.int64)
-        self._step0, self._row0 = self._starts[:, 0], self._starts[:, 1]
-        self._link = np.empty(16, np.int64)  # the piece in which the episode continues
-        self._back = np.empty(16, np.int64)  # the piece it came from
-        self._flags = np.empty(16, np.uint8)
-        self._buckets = np.empty(16, np.int64)  # the piece that holds step BUCKET * k
+        # Per piece: the steps and rows before it, the piece in which its episode continues, the piece it came from,
+        # flags. One entry past the newest piece holds the total steps and rows.
+        self._pieces = np.zeros((17, 5), np.int64)
+        self._buckets = np.empty(16, np.int64)  # the piece that holds step _BUCKET * k
         self._bucket_base = 0
         self._bucket_tail = 0
+        self._complete: tuple[tuple[int, int], np.ndarray] = ((0, 0), np.empty(0, np.int64))
 
     # counts
 
     @property
     def head_step(self) -> int:
         """The number of the oldest step."""
-        return int(self._step0[self.head - self._base])
+        return int(self._pieces[self.head - self._base, STEP])
 
     @property
     def tail_step(self) -> int:
         """The number the next step will get."""
-        return int(self._step0[self.tail - self._base])
+        return int(self._pieces[self.tail - self._base, STEP])
 
     @property
     def head_row(self) -> int:
         """The oldest row."""
-        return int(self._row0[self.head - self._base])
+        return int(self._pieces[self.head - self._base, ROW])
 
     @property
     def tail_row(self) -> int:
         """The number the next row will get."""
-        return int(self._row0[self.tail - self._base])
+        return int(self._pieces[self.tail - self._base, ROW])
 
     def __len__(self) -> int:
         return self.tail_step - self.head_step
@@ -88,35 +95,30 @@ class StepIndex:
     @property
     def nbytes(self) -> int:
         """Memory of the arrays."""
-        return sum(a.nbytes for a in (self._starts, self._link, self._back, self._flags, self._buckets))
+        return self._pieces.nbytes + self._buckets.nbytes
 
     # adding and removing
 
-    def append(self, steps: np.ndarray, rows: np.ndarray, back: np.ndarray, link: np.ndarray, flags: np.ndarray) -> int:
-        """Add pieces with so many steps and rows; return the number of the first. `back` >= 0 links that piece to this
+    def append(self, pieces: np.ndarray) -> int:
+        """Add pieces, as `make_pieces` returns them; return the number of the first. BACK >= 0 links that piece to this
         one."""
-        n, first = len(steps), self.tail
-        self._make_room(n)
-        at = self.tail - self._base
-        self._step0[at + 1 : at + n + 1] = self._step0[at] + np.cumsum(steps)
-        self._row0[at + 1 : at + n + 1] = self._row0[at] + np.cumsum(rows)
-        self._link[at : at + n], self._back[at : at + n], self._flags[at : at + n] = link, back, flags
+        n, first = len(pieces), self.tail
+        if self.tail - self._base + n >= len(
+            self._pieces
+        ):  # O(1) per piece: what is live moves to arrays twice its size
+            live = self._pieces[self.head - self._base : self.tail - self._base + 1]
+            self._pieces, self._base = _moved(live, 2 * (len(live) + n)), self.head
+        at, table = self.tail - self._base, self._pieces
+        table[at + 1 : at + n + 1, :LINK] = table[at, :LINK] + np.cumsum(pieces[:, :LINK], 0)
+        table[at : at + n, LINK:] = pieces[:, LINK:]
+        back = pieces[:, BACK]
         joined = np.flatnonzero(back >= self.head)
-        self._link[back[joined] - self._base] = first + joined
+        table[back[joined] - self._base, LINK] = first + joined
         self.tail += n
         self._fill_buckets(first)
         return first
 
-    def lengthen(self, steps: int, rows: int, flags: int, link: int) -> None:
-        """Extend the newest piece, whose stream is the only one that writes."""
-        at = self.tail - self._base
-        self._step0[at] += steps
-        self._row0[at] += rows
-        self._flags[at - 1] |= flags
-        self._link[at - 1] = link
-        self._fill_buckets(self.tail - 1)
-
-    def piece_for(self, steps: int) -> int:
+    def head_for(self, steps: int) -> int:
         """Return the head that would leave at most `steps`; complete units leave, all of them if there is no room for
         one."""
         wanted = self.tail_step - steps
@@ -124,28 +126,24 @@ class StepIndex:
             return self.head
         if wanted >= self.tail_step:
             return self.tail
-        pieces, offsets = self.locate(np.array([wanted]))
-        return self.unit_from(int(pieces[0]) + (offsets[0] > 0))
+        at, offsets = self._locate(np.array([wanted]))
+        return self.next_unit(self._base + int(at[0]) + (offsets[0] > 0))
 
-    def piece_keeping(self, steps: int) -> int:
+    def head_keeping(self, steps: int) -> int:
         """Return the latest head that keeps the newest `steps` steps."""
         wanted = self.tail_step - steps
         if wanted <= self.head_step:  # also if there is none
             return self.head
-        piece = int(self.locate(np.array([min(wanted, self.tail_step - 1)]))[0][0])
-        while piece > self.head and self._flags[piece - self._base] & WITH_PREVIOUS:
+        piece = self._base + int(self._locate(np.array([min(wanted, self.tail_step - 1)]))[0][0])
+        while piece > self.head and self._pieces[piece - self._base, FLAGS] & WITH_PREVIOUS:
             piece -= 1
         return piece
 
-    def unit_from(self, piece: int) -> int:
+    def next_unit(self, piece: int) -> int:
         """Return the first piece from `piece` on that may leave without the one before it."""
-        while piece < self.tail and self._flags[piece - self._base] & WITH_PREVIOUS:
+        while piece < self.tail and self._pieces[piece - self._base, FLAGS] & WITH_PREVIOUS:
             piece += 1
         return piece
-
-    def piece_steps(self, piece: int) -> int:
-        """Return how many steps a piece holds."""
-        return int(self._step0[piece + 1 - self._base] - self._step0[piece - self._base])
 
     def evict(self, piece: int) -> None:
         """Forget everything before `piece`."""
@@ -153,280 +151,321 @@ class StepIndex:
 
     # searching
 
-    def tables(self) -> tuple[Any, ...]:
-        """Return the arrays that the native loops read."""
-        return self._base, self.head, self.tail, self._step0, self._row0, self._link, self._back, self._flags
-
-    def locate(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (pieces, offsets within them) of `steps`, int64 [B], which must be in [head_step, tail_step)."""
-        pieces, offsets = np.empty(len(steps), np.int64), np.empty(len(steps), np.int64)
-        buckets = (self._buckets, self._bucket_base, self._bucket_tail)
-        kernels.locate(steps, self._base, self.head, self.tail, self._step0, *buckets, pieces, offsets)
-        return pieces, offsets
+    def pieces_of(self, steps: np.ndarray) -> np.ndarray:
+        """Return the piece of each of `steps`, int64 [B], which must be in [head_step, tail_step)."""
+        return self._base + self._locate(steps)[0]
 
     def rows_of(self, steps: np.ndarray) -> np.ndarray:
         """Return the row of each step."""
-        pieces, offsets = self.locate(steps)
-        return self._row0[pieces - self._base] + offsets
-
-    def follow(
-        self,
-        steps: np.ndarray,
-        limits: np.ndarray,
-        columns: np.ndarray,
-        width: int,
-        ends: np.ndarray,
-        through: bool = False,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (step numbers, rows, following rows), each [B, width]: up to `limits` steps of the episode of each
-        step.
-
-        They are written from column `columns` on and are -1 where there is no step. `limits` becomes the number of
-        steps. `ends` is the ring of end flags. A following row below 0 is the pending observation of stream -1 - row.
-        """
-        pieces, offsets = self.locate(steps)
-        numbers, rows, following = (np.full((len(steps), width), -1, np.int64) for _ in range(3))
-        kernels.follow(pieces, offsets, limits, columns, ends, through, *self.tables(), numbers, rows, following)
-        return numbers, rows, following
-
-    def single(
-        self, steps: np.ndarray, ends: np.ndarray, gamma: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return (rows of the steps and then of their next observations [2 B], discounts [B], waiting, streams).
-
-        The next observations of the steps `waiting` are the pending ones of `streams`; their own row stands in for it.
-        """
-        pieces, offsets = self.locate(steps)
-        number = len(steps)
-        both, discount = np.empty(2 * number, np.int64), np.empty(number, np.float32)
-        waiting, streams = np.empty(number, np.int64), np.empty(number, np.int64)
-        missing = kernels.single(pieces, offsets, ends, gamma, *self.tables(), both, waiting, streams, discount)
-        return both, discount, waiting[:missing], streams[:missing]
-
-    def behind(self, steps: np.ndarray, length: int, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (steps, counts): up to `length` steps back in the same episode, and how many that were."""
-        pieces, offsets = self.locate(steps)
-        starts, counts = np.empty(len(steps), np.int64), np.full(len(steps), length)
-        kernels.behind(pieces, offsets, ends, *self.tables(), starts, counts)
-        return starts, counts
-
-    def before(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (the first step of the same episode that is held, how many are between)."""
-        return self.behind(steps, _MOST, np.zeros(1, np.uint8))
-
-    def remaining(self, steps: np.ndarray) -> np.ndarray:
-        """Return how many steps the episode has from each step on, including it, as far as is known."""
-        pieces, offsets = self.locate(steps)
-        counts = np.empty(len(steps), np.int64)
-        kernels.remaining(pieces, offsets, *self.tables(), counts)
-        return counts
-
-    def ahead(self, steps: np.ndarray, distances: np.ndarray) -> np.ndarray:
-        """Return the rows of the next observations of the steps `distances` later, which must exist; below 0 as in
-        `follow`."""
-        pieces, offsets = self.locate(steps)
-        following = np.empty(len(steps), np.int64)
-        kernels.ahead(pieces, offsets, distances, *self.tables(), following)
-        return following
+        at, offsets = self._locate(steps)
+        return self._pieces[at, ROW] + offsets
 
     def first_steps(self, pieces: np.ndarray) -> np.ndarray:
         """Return the number of each piece's first step."""
-        return self._step0[pieces - self._base]
+        return self._pieces[pieces - self._base, STEP]
+
+    def transitions(self, steps: np.ndarray, n_step: int, gamma: float, ends: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the rows of `n_step` steps from each step on, fewer at the end of its episode.
+
+        Args:
+            ends: the ring of end flags.
+
+        Returns:
+            rows [B, n_step], -1 after the last step; the first rows and then the rows of the next observations [2 B];
+            discounts [B]; `waiting` and `streams`: the next observations of the steps `waiting` are the pending ones of
+            `streams`, and their own row stands in for it.
+        """
+        number = len(steps)
+        rows = np.empty((number, 1), np.int64) if n_step == 1 else np.full((number, n_step), -1)
+        both, discounts = np.empty(2 * number, np.int64), np.empty(number, np.float32)
+        waiting, streams = np.empty(number, np.int64), np.empty(number, np.int64)
+        out = (rows, both, discounts, waiting, streams)
+        missing = _transitions(self._pieces, self._base, *self._locate(steps), ends, gamma, *out)
+        return rows, both, discounts, waiting[:missing], streams[:missing]
+
+    def windows(
+        self, steps: np.ndarray, counts: np.ndarray, columns: np.ndarray, width: int, ends: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return (step numbers, rows, rows of next observations), each [B, width]: up to `counts` steps of the episode
+        of each step.
+
+        They are written from column `columns` on and are -1 where there is no step. With the ring of end flags `ends`,
+        a step with an end is the last one. A row below 0 is the pending observation of stream -1 - row.
+        """
+        numbers, rows, following = (np.full((len(steps), width), -1, np.int64) for _ in range(3))
+        ring = _NO_ENDS if ends is None else ends
+        _windows(self._pieces, self._base, *self._locate(steps), counts, columns, ring, numbers, rows, following)
+        return numbers, rows, following
+
+    def walk_back(self, steps: np.ndarray, length: int, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return (steps, counts): up to `length` steps back in the same episode, and how many that were."""
+        starts, counts = np.empty(len(steps), np.int64), np.full(len(steps), length)
+        ring = _NO_ENDS if ends is None else ends
+        _walk_back(self._pieces, self._base, self.head, *self._locate(steps), ring, starts, counts)
+        return starts, counts
+
+    def first_of_episode(self, steps: np.ndarray) -> np.ndarray:
+        """Return the first step of the same episode that is held."""
+        return self.walk_back(steps, _LARGEST, None)[0]
+
+    def steps_left(self, steps: np.ndarray) -> np.ndarray:
+        """Return how many steps the episode has from each step on, including it, as far as is known."""
+        counts = np.empty(len(steps), np.int64)
+        _steps_left(self._pieces, self._base, *self._locate(steps), counts)
+        return counts
+
+    def next_rows(self, steps: np.ndarray, distances: np.ndarray) -> np.ndarray:
+        """Return the rows of the next observations of the steps `distances` later, which must exist; below 0 as in
+        `windows`."""
+        rows = np.empty(len(steps), np.int64)
+        _next_rows(self._pieces, self._base, *self._locate(steps), distances, rows)
+        return rows
+
+    def complete_episodes(self, ends: np.ndarray) -> np.ndarray:
+        """Return the first steps of the episodes that have their beginning and are known to be over."""
+        held = (self.head, self.tail)
+        if self._complete[0] != held:
+            table = self._pieces[self.head - self._base : self.tail - self._base + 1]
+            begins = np.empty(len(table) - 1, bool)
+            _complete_episodes(table, self.head, ends, np.empty(len(begins), bool), begins)
+            self._complete = held, table[:-1][begins, STEP]
+        return self._complete[1]
+
+    def _locate(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (places in the table, offsets within the pieces) of `steps`."""
+        at, offsets = np.empty(len(steps), np.int64), np.empty(len(steps), np.int64)
+        buckets = (self._buckets, self._bucket_base, self._bucket_tail)
+        _locate(steps, self._pieces, self._base, self.head, self.tail, *buckets, at, offsets)
+        return at, offsets
 
     # saving and loading
 
-    def export(self, first: int) -> dict[str, np.ndarray]:
-        """Return copies of the arrays of the pieces from `first` on."""
-        lo, hi = first - self._base, self.tail - self._base
-        arrays: dict[str, np.ndarray] = {"step0": self._step0[lo : hi + 1], "row0": self._row0[lo : hi + 1]}
-        arrays |= {"link": self._link[lo:hi], "back": self._back[lo:hi], "flags": self._flags[lo:hi]}
-        return {name: array.copy() for name, array in arrays.items()}
+    def export(self, first: int) -> np.ndarray:
+        """Return a copy of the table from piece `first` on, int64 [n + 1, 5]; the last entry has the totals."""
+        table = self._pieces[first - self._base : self.tail - self._base + 1].copy()
+        table[-1, LINK:] = 0
+        return table
 
-    def restore(self, first: int, pieces: dict[str, np.ndarray], rows: int, reader: Reader) -> None:
+    def restore(self, first: int, table: np.ndarray, rows: int, reader: Reader) -> None:
         """Add what `export(first)` returned to an empty index, or after the newest piece.
 
-        The native loops follow these arrays without any check, so everything is checked here.
+        The native loops follow the table without any check, so everything is checked here.
 
         Args:
             rows: how many rows the file holds.
         """
-        step0, row0, link, back, flags = (pieces[name] for name in ("step0", "row0", "link", "back", "flags"))
-        n = flags.size
-        for name, array in pieces.items():
-            expected = (np.uint8 if name == "flags" else np.int64, (n + (name in ("step0", "row0")),))
-            if (array.dtype, array.shape) != expected:
-                reader.fail(f"the array {name!r} of the index is {array.dtype} {list(array.shape)}")
-        if n < 1 or not 0 <= first < _MOST or min(step0[0], row0[0]) < 0 or max(step0[-1], row0[-1]) >= _MOST:
+        if table.dtype != np.int64 or table.ndim != 2 or table.shape[1] != 5 or len(table) < 2:
+            reader.fail(f"the index is {table.dtype} {list(table.shape)}, which is not a table of pieces")
+        starts, n = table[:, :LINK], len(table) - 1
+        if not 0 <= first < _LARGEST or starts.min() < 0 or starts.max() >= _LARGEST:
             reader.fail(f"the index has {n} pieces from {first} on, which is not possible")
-        steps, own_rows, own = np.diff(step0), np.diff(row0), first + np.arange(n)
+        pieces, own = table[:-1].copy(), first + np.arange(n)
+        pieces[:, :LINK] = np.diff(starts, axis=0)
+        steps, own_rows, link, back, flags = pieces.T
         if (steps < 0).any() or (own_rows < 1).any() or (own_rows - steps != (flags & FINAL != 0)).any():
             reader.fail("the steps and rows of a piece do not agree")
-        if row0[-1] - row0[0] != rows or (flags >= 8).any():
-            reader.fail(f"the index has {row0[-1] - row0[0]} rows, the file {rows}")
+        if starts[-1, ROW] - starts[0, ROW] != rows or ((flags < 0) | (flags >= 8)).any():
+            reader.fail(f"the index has {starts[-1, ROW] - starts[0, ROW]} rows, the file {rows}")
         if (back < NO_LINK).any() or (back >= own).any() or (link >= first + n).any():
             reader.fail("a piece is linked to one that is not before or after it")
         if self.head == self.tail:
             self.head = self.tail = self._base = first
-            self._step0[0], self._row0[0] = step0[0], row0[0]
-            self._bucket_base = self._bucket_tail = -(-int(step0[0]) // BUCKET)
-        if (first, step0[0], row0[0]) != (self.tail, self.tail_step, self.tail_row):
+            self._pieces[0, :LINK] = starts[0]
+            self._bucket_base = self._bucket_tail = -(-int(starts[0, STEP]) // _BUCKET)
+        if (first, *starts[0]) != (self.tail, self.tail_step, self.tail_row):
             reader.fail(f"the pieces from {first} on do not follow the ones before, up to {self.tail}")
-        self.append(steps, own_rows, back, link, flags)
+        self.append(pieces)
 
-    def check_links(self, streams: int, reader: Reader) -> None:
-        """Check, after loading, that every link leads to a later piece that leads back, or to one of `streams`
-        streams."""
+    def check_links(self, last_pieces: np.ndarray, reader: Reader) -> None:
+        """Check, after loading, that every link leads to a later piece that leads back, or to a stream whose last piece
+        this is."""
         count = self.tail - self._base
-        link, back = self._link[:count], self._back[:count]
+        link, back = self._pieces[:count, LINK], self._pieces[:count, BACK]
         joined = np.flatnonzero(link >= 0)
         later = link[joined] - self._base
         if (later <= joined).any() or (later >= count).any() or (back[later] - self._base != joined).any():
             reader.fail("the pieces of an episode are not linked in order")
-        if (link < -1 - streams).any():
-            reader.fail("a piece continues in a stream that does not exist")
-
-    def have_steps(self, pieces: np.ndarray) -> np.ndarray:
-        """Return bool [n]: which of these pieces, all in [head, tail), have any step."""
-        return self._step0[pieces + 1 - self._base] > self._step0[pieces - self._base]
+        streams = np.flatnonzero(last_pieces >= self._base)
+        if ((last_pieces < -1) | (last_pieces >= self.tail)).any():
+            reader.fail("a stream continues a piece that does not exist")
+        if (link[last_pieces[streams] - self._base] != -2 - streams).any() or (link < -1 - len(last_pieces)).any():
+            reader.fail("a piece and the stream in which it continues do not agree")
 
     # memory
 
-    def _make_room(self, n: int) -> None:
-        live, size = self.tail - self.head, len(self._flags)
-        if self.tail - self._base + n <= size:
-            return
-        # What is live moves to the front of arrays at least twice its size: each piece pays O(1) for it.
-        size = max(16, 2 * (live + n))
-        lo, hi, self._base = self.head - self._base, self.tail - self._base, self.head
-        for name in ("_starts", "_link", "_back", "_flags"):
-            old, extra = getattr(self, name), name == "_starts"
-            new = np.empty((size + extra, *old.shape[1:]), old.dtype)
-            new[: live + extra] = old[lo : hi + extra]
-            setattr(self, name, new)
-        self._step0, self._row0 = self._starts[:, 0], self._starts[:, 1]
-
     def _fill_buckets(self, first: int) -> None:
-        """Write down the piece of every BUCKET-th step that has come since."""
-        end = -(-self.tail_step // BUCKET)  # buckets whose first step exists
+        """Write down the piece of every _BUCKET-th step that has come since piece `first`."""
+        end = -(-self.tail_step // _BUCKET)  # buckets whose first step exists
         if end <= self._bucket_tail:
             return
-        oldest = max(self._bucket_base, self.head_step // BUCKET)
-        live = self._bucket_tail - oldest
         if end - self._bucket_base > len(self._buckets):
-            new = np.empty(max(16, 2 * (end - oldest)), np.int64)
-            new[:live] = self._buckets[oldest - self._bucket_base : self._bucket_tail - self._bucket_base]
-            self._buckets, self._bucket_base = new, oldest
-        wanted = np.arange(self._bucket_tail, end) * BUCKET
-        lo, hi = first - self._base, self.tail - self._base
-        found = np.searchsorted(self._step0[lo:hi], wanted, side="right") - 1 + first
+            oldest = max(self._bucket_base, self.head_step // _BUCKET)
+            live = self._buckets[oldest - self._bucket_base : self._bucket_tail - self._bucket_base]
+            self._buckets, self._bucket_base = _moved(live, 2 * (end - oldest)), oldest
+        wanted = np.arange(self._bucket_tail, end) * _BUCKET
+        starts = self._pieces[first - self._base : self.tail - self._base, STEP]
+        found = np.searchsorted(starts, wanted, side="right") - 1 + first
         self._buckets[self._bucket_tail - self._bucket_base : end - self._bucket_base] = found
         self._bucket_tail = end
 
 
-class CompleteEpisodes:
-    """First pieces of the episodes that ended, in the order in which they ended. Evicted ones are dropped when they are
-    met."""
-
-    def __init__(self) -> None:
-        self._first = np.empty(16, np.int64)
-        self._size = 0
-
-    def add(self, pieces: Sequence[int] | np.ndarray, head: int) -> None:
-        """Add episodes by their first pieces; pieces before `head` are evicted."""
-        if self._size + len(pieces) > len(self._first):
-            self._sweep(head)
-        if 2 * (self._size + len(pieces)) > len(self._first):
-            larger = np.empty(2 * (self._size + len(pieces)), np.int64)
-            larger[: self._size] = self._first[: self._size]
-            self._first = larger
-        self._first[self._size : self._size + len(pieces)] = pieces
-        self._size += len(pieces)
-
-    def draw(self, number: int, head: int, rng: np.random.Generator) -> np.ndarray:
-        """Return the first pieces of `number` episodes, each drawn with the same probability."""
-        chosen = np.empty(number, np.int64)
-        filled = 0
-        while filled < number:
-            if self._size == 0:
-                raise ValueError("there is no complete episode in the buffer yet")
-            drawn = self._first[rng.integers(0, self._size, number - filled)]
-            there = drawn[drawn >= head]
-            chosen[filled : filled + len(there)] = there
-            filled += len(there)
-            if 2 * len(there) < len(drawn):  # many are evicted: drop them
-                self._sweep(head)
-        return chosen
-
-    def export(self, head: int) -> np.ndarray:
-        """Return the first pieces."""
-        self._sweep(head)
-        return self._first[: self._size].copy()
-
-    def restore(self, first: np.ndarray, index: StepIndex, reader: Reader) -> None:
-        """Take what `export` returned: pieces of `index` that have steps."""
-        if first.dtype != np.int64 or first.ndim != 1 or ((first < index.head) | (first >= index.tail)).any():
-            reader.fail("the list of complete episodes names a piece that does not exist")
-        if not index.have_steps(first).all():
-            reader.fail("the list of complete episodes names a piece without steps")
-        self._first, self._size = np.array(first, np.int64), len(first)
-
-    def _sweep(self, head: int) -> None:
-        kept = self._first[: self._size]
-        kept = kept[kept >= head]
-        self._first[: len(kept)] = kept
-        self._size = len(kept)
+def _moved(live: np.ndarray, size: int) -> np.ndarray:
+    """Return an array of at least `size` entries that begins with `live`."""
+    larger = np.empty((max(16, size), *live.shape[1:]), live.dtype)
+    larger[: len(live)] = live
+    return larger
 
 
-class PrefixSum:
-    """The lengths of episodes and their running sum: 64-bit, and exact after any eviction.
+_NO_ENDS = np.zeros(1, np.uint8)
 
-    Episode numbers and frame numbers count from the oldest episode kept.
+# --- native loops. `at` is a place in the table of pieces: a piece less `base`.
 
-    Args:
-        max_len: frames that are kept; the oldest episodes leave when more are added.
+
+@native
+def _locate(steps, pieces, base, head, tail, buckets, bucket_base, bucket_tail, found, offsets):  # pragma: no cover
+    """Find the last piece that starts at or before each step, and the offset of the step in it."""
+    # Three passes, each of reads that do not wait for one another: the first finds where to look, the last where it
+    # begins.
+    number = steps.shape[0]
+    for i in range(number):
+        bucket = steps[i] // _BUCKET
+        low, high = head, tail - 1
+        if bucket >= bucket_base and bucket < bucket_tail:
+            low = max(low, buckets[bucket - bucket_base])
+        if bucket + 1 >= bucket_base and bucket + 1 < bucket_tail:
+            high = min(high, buckets[bucket + 1 - bucket_base])
+        found[i], offsets[i] = low - base, high - base
+    for i in range(number):
+        low, high, step = found[i], offsets[i], steps[i]
+        while low < high:  # pieces without a step share their start with the next: the last one holds it
+            middle = (low + high + 1) // 2
+            if pieces[middle, STEP] <= step:
+                low = middle
+            else:
+                high = middle - 1
+        found[i] = low
+    for i in range(number):
+        offsets[i] = steps[i] - pieces[found[i], STEP]
+
+
+@native
+def _advance(pieces, base, at, offset):  # pragma: no cover
+    """Return (row of the next observation, place and offset of the next step of the episode).
+
+    The row is -1 - stream if it is pending; the place is -1 if there is no next step.
     """
+    row = pieces[at, ROW] + offset
+    if offset + 1 < pieces[at + 1, STEP] - pieces[at, STEP]:
+        return row + 1, at, offset + 1
+    link = pieces[at, LINK]
+    following = link - base if link >= 0 else -1
+    if pieces[at, FLAGS] & FINAL:
+        row += 1
+    elif link >= 0:
+        row = pieces[following, ROW]
+    elif link < NO_LINK:
+        row = link + 1  # otherwise an episode without observations: there is nothing to follow
+    if link >= 0 and pieces[following + 1, STEP] == pieces[following, STEP]:
+        following = -1
+    return row, following, 0
 
-    def __init__(self, max_len: int) -> None:
-        if max_len < 1:
-            raise ValueError(f"max_len={max_len}: keep at least one frame")
-        self.max_len = max_len
-        self._index = StepIndex()
 
-    def add(self, val: int) -> None:
-        """Add an episode of `val` frames; the oldest leave until it fits."""
-        if not 0 < val <= self.max_len:
-            raise ValueError(
-                f"an episode of {val} frames does not fit into max_len={self.max_len}: give 1 to {self.max_len}"
-            )
-        index = self._index
-        index.evict(index.piece_for(self.max_len - int(val)))
-        length, nothing = np.array([val], np.int64), np.array([NO_LINK])
-        index.append(length, length, nothing, nothing, np.array([STARTS], np.uint8))
+@native
+def _transitions(
+    pieces, base, found, offsets, ends, gamma, rows, both, discounts, waiting, streams
+):  # pragma: no cover
+    """See `StepIndex.transitions`; return how many steps wait."""
+    number, n_step = rows.shape
+    size, missing = ends.shape[0], 0
+    for i in range(number):
+        at, offset, discount = found[i], offsets[i], 1.0
+        for k in range(n_step):
+            row = pieces[at, ROW] + offset
+            rows[i, k] = row
+            discount *= gamma
+            end = ends[row % size]
+            after, at, offset = _advance(pieces, base, at, offset)
+            if at < 0 or end & DONE:
+                break
+        if after < 0:
+            waiting[missing], streams[missing] = i, -1 - after
+            missing += 1
+            after = rows[i, 0]
+        both[i], both[number + i] = rows[i, 0], after
+        discounts[i] = 0.0 if end & TERMINATED else discount
+    return missing
 
-    @property
-    def prefix_sum(self) -> np.ndarray:
-        """int64 [episodes + 1], from 0: the first frame of each episode, and the number of frames."""
-        index = self._index
-        return index.first_steps(np.arange(index.head, index.tail + 1)) - index.head_step
 
-    @property
-    def ar(self) -> np.ndarray:
-        """int64 [episodes]: their lengths."""
-        return np.diff(self.prefix_sum)
+@native
+def _windows(pieces, base, found, offsets, counts, columns, ends, numbers, rows, following):  # pragma: no cover
+    """See `StepIndex.windows`."""
+    size = ends.shape[0]
+    for i in range(found.shape[0]):
+        at, offset = found[i], offsets[i]
+        for column in range(columns[i], columns[i] + counts[i]):
+            row = pieces[at, ROW] + offset
+            numbers[i, column] = pieces[at, STEP] + offset
+            rows[i, column] = row
+            following[i, column], at, offset = _advance(pieces, base, at, offset)
+            if at < 0 or ends[row % size] & DONE:
+                break
 
-    def get_range_idx(self, idx: Any) -> Any:
-        """Return the episode of frame `idx`, a number or an array."""
-        frames = np.atleast_1d(np.asarray(idx, np.int64))
-        if len(frames) and (frames.min() < 0 or frames.max() >= len(self._index)):
-            raise IndexError(f"frame {idx} of {len(self._index)}")
-        pieces, _ = self._index.locate(frames + self._index.head_step)
-        return pieces - self._index.head if np.ndim(idx) else int(pieces[0]) - self._index.head
 
-    def get_range_relative_idx(self, idx: Any, range_idx: Any) -> Any:
-        """Return frame `idx` counted from the start of episode `range_idx`."""
-        index = self._index
-        relative = np.asarray(idx) - (index.first_steps(np.asarray(range_idx) + index.head) - index.head_step)
-        return relative if np.ndim(idx) else int(relative)
+@native
+def _walk_back(pieces, base, head, found, offsets, ends, starts, counts):  # pragma: no cover
+    """Go back in each episode for up to counts[i] steps; write where that leads and how many steps it was."""
+    size = ends.shape[0]
+    for i in range(found.shape[0]):
+        at, offset = found[i], offsets[i]
+        starts[i] = pieces[at, STEP] + offset
+        n = 0
+        while n < counts[i]:
+            if offset == 0:
+                if pieces[at, BACK] < head:  # also -1: the episode began here
+                    break
+                at = pieces[at, BACK] - base
+                offset = pieces[at + 1, STEP] - pieces[at, STEP]
+                if offset == 0:
+                    break
+            offset -= 1
+            if ends[(pieces[at, ROW] + offset) % size] & DONE:
+                break
+            n += 1
+            starts[i] = pieces[at, STEP] + offset
+        counts[i] = n
 
-    def __len__(self) -> int:
-        return self._index.tail - self._index.head
+
+@native
+def _steps_left(pieces, base, found, offsets, counts):  # pragma: no cover
+    """Count the steps of each episode from this one on, including it."""
+    for i in range(found.shape[0]):
+        at = found[i]
+        n = pieces[at + 1, STEP] - pieces[at, STEP] - offsets[i]
+        while pieces[at, LINK] >= 0:
+            at = pieces[at, LINK] - base
+            n += pieces[at + 1, STEP] - pieces[at, STEP]
+        counts[i] = n
+
+
+@native
+def _next_rows(pieces, base, found, offsets, distances, rows):  # pragma: no cover
+    """Find the row of the next observation of the step distances[i] later, which must exist."""
+    for i in range(found.shape[0]):
+        at, offset = found[i], offsets[i] + distances[i]
+        while offset >= pieces[at + 1, STEP] - pieces[at, STEP]:
+            offset -= pieces[at + 1, STEP] - pieces[at, STEP]
+            at = pieces[at, LINK] - base
+        rows[i], _, _ = _advance(pieces, base, at, offset)
+
+
+@native
+def _complete_episodes(pieces, base, ends, over, begins):  # pragma: no cover
+    """Write which pieces begin complete episodes: their last step is an end, or has a final row, or nothing follows."""
+    for at in range(over.shape[0] - 1, -1, -1):  # links lead to later pieces
+        link, steps = pieces[at, LINK], pieces[at + 1, STEP] - pieces[at, STEP]
+        if link >= 0:
+            over[at] = over[link - base]
+        else:
+            done = ends[(pieces[at, ROW] + steps - 1) % ends.shape[0]] & DONE  # without steps it is a final row
+            over[at] = link == NO_LINK or pieces[at, FLAGS] & FINAL != 0 or done != 0
+        begins[at] = over[at] and steps > 0 and pieces[at, FLAGS] & STARTS != 0

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from slipstream.replay.batches import Slot
-from slipstream.replay.index import CompleteEpisodes, StepIndex
-from slipstream.replay.rows import END_KEYS, TERMINATED, Streams
+from slipstream.replay.batches import BatchPool
+from slipstream.replay.index import StepIndex
+from slipstream.replay.rows import END_KEYS, Rows, Streams
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.columns import RawColumn, take
 from slipstream.storage.schema import Key, KeySpec, Schema, as_key, as_tensor, mask_key, mask_of, sizes_key
 
 _SMALL_ROW = 64  # bytes: below it the bookkeeping of a row costs more than compression could save
+_MAX_LAYOUTS = 100
+
+Arrays = dict[Key, np.ndarray]
 
 
 @dataclass
@@ -58,26 +61,78 @@ class Memory:
     """The contents of a buffer: rows of all keys with one numbering. A load replaces all of it at once."""
 
     schema: Schema
+    settings: ColumnSettings
     columns: dict[Key, BlockColumn | RawColumn] = field(default_factory=dict)
     ends: RawColumn = field(default_factory=lambda: RawColumn((), np.uint8))  # end flags by row
     index: StepIndex = field(default_factory=StepIndex)
-    complete: CompleteEpisodes = field(default_factory=CompleteEpisodes)
     writers: dict[Any, Streams] = field(default_factory=dict)
     pending: dict[Key, np.ndarray] = field(default_factory=dict)  # [streams, ...]; replaced, never written to
+    _layouts: dict[tuple[int, ...], tuple[int, list[Any]]] = field(default_factory=dict)
 
     def all_columns(self) -> list[Any]:
         """Return the columns of the keys and of the end flags."""
         return [*self.columns.values(), self.ends]
 
-    def gather(
-        self, slot: Slot, both: np.ndarray, waiting: np.ndarray, streams: np.ndarray, pending: dict[Key, np.ndarray]
-    ) -> None:
-        """Fill the slot: rows both[:B], of observations also both[B:], and for `waiting` of those the pending ones of
+    # writing
+
+    def append(self, rows: Rows) -> None:
+        """Append rows to all columns; nobody sees them before the index counts them."""
+        if any(column.tail != self.index.tail_row for column in self.all_columns()):
+            raise RuntimeError("an earlier add failed: the buffer can be sampled and saved, but nothing can be added")
+        for key, runs in rows.parts.items():
+            column = self.columns.get(key)
+            if column is None:
+                column = self.columns[key] = self.settings.new(self.schema.specs[key])
+            for run in runs:
+                if len(run):
+                    column.append(run)
+        self.ends.append(rows.ends)
+
+    def streams(self, writer: Any, number: int) -> Streams:
+        """Return the streams of a writer; those of a new one are kept once it has written."""
+        known = self.writers.get(writer)
+        if known is None:
+            return Streams.begin(sum(len(s.done) for s in self.writers.values()), number)
+        if len(known.done) != number:
+            raise ValueError(
+                f"stream {writer!r} had {len(known.done)} environments and now has {number}: use another stream"
+            )
+        return known
+
+    def replace_pending(self, streams: Streams, last: Mapping[Key, np.ndarray]) -> dict[Key, np.ndarray]:
+        """Return the pending observations after a batch of `streams`, whose last observations are `last`."""
+        pending = {}
+        for key, rows in last.items():
+            old = self.pending.get(key, rows[:0])
+            end = streams.first + len(rows)
+            pending[key] = np.concatenate([old[: streams.first], rows, old[end:]])
+        return pending
+
+    # reading
+
+    def allocate(self, pool: BatchPool, shape: tuple[int, ...]) -> tuple[np.ndarray, Arrays]:
+        """Return (memory, arrays in it) for a batch of this shape: [2, ...] for an observation and the next one."""
+        if shape not in self._layouts:
+            nbytes, layout = 0, []
+            for key, spec in self.schema.specs.items():
+                full_shape = (*((2,) if spec.next_key else ()), *shape, *spec.shape)
+                layout.append((key, full_shape, spec.dtype, nbytes))
+                size = int(np.prod(full_shape, dtype=np.int64)) * spec.dtype.itemsize
+                nbytes += -(-size // 64) * 64
+            if len(self._layouts) >= _MAX_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[shape] = (max(nbytes, 64), layout)
+        nbytes, layout = self._layouts[shape]
+        memory = pool.take(nbytes)
+        return memory, {key: np.ndarray(shape, dtype, memory, at) for key, shape, dtype, at in layout}
+
+    def gather(self, arrays: Arrays, both: np.ndarray, waiting: np.ndarray, streams: np.ndarray, pending: Any) -> None:
+        """Fill the arrays: rows both[:B], of observations also both[B:], and for `waiting` of those the pending ones of
         `streams`."""
         number = len(both) // 2
         places: dict[int, np.ndarray] = {}  # by the size of a ring: plain columns mostly have the same
         for key, spec in self.schema.specs.items():
-            column, out = self.columns[key], slot.arrays[key]
+            column, out = self.columns[key], arrays[key]
             wanted = number if spec.next_key is None else 2 * number
             if out.ndim != 1 + len(spec.shape):
                 out = out.reshape(wanted, *spec.shape)
@@ -92,15 +147,15 @@ class Memory:
             if wanted > number and len(waiting):
                 out[number + waiting] = pending[key][streams]
 
-    def sum_rewards(self, slot: Slot, rows: np.ndarray, gamma: float) -> np.ndarray | None:
+    def sum_rewards(self, arrays: Arrays, rows: np.ndarray, gamma: float) -> np.ndarray | None:
         """Sum the rewards of n steps and copy the end of the last one; return the sums if the key holds integers."""
         columns = self.columns
         inside = rows >= 0
         last = rows[np.arange(len(rows)), inside.sum(1) - 1]
         for key in END_KEYS:
             if key in columns:
-                columns[key].gather(last, slot.arrays[key])
-        reward = slot.arrays.get(("reward",))
+                columns[key].gather(last, arrays[key])
+        reward = arrays.get(("reward",))
         if reward is None:
             raise KeyError("n_step > 1 sums the key 'reward', which this buffer does not have")
         each = np.empty((rows.size, *reward.shape[1:]), reward.dtype)
@@ -114,48 +169,30 @@ class Memory:
         reward[...] = summed
         return None
 
-    def observations(self, key: Key, rows: np.ndarray, pending: dict[Key, np.ndarray]) -> np.ndarray:
+    def observations(self, key: Key, rows: np.ndarray, pending: Mapping[Key, np.ndarray]) -> np.ndarray:
         """Return rows of one observation; below 0 the pending one of stream -1 - row."""
         spec = self.schema.specs[key]
         out = np.empty((len(rows), *spec.shape), spec.dtype)
-        there, waiting = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
-        part = np.empty((len(there), *spec.shape), spec.dtype)
-        self.columns[key].gather(rows[there], part)
-        out[there] = part
+        held, waiting = rows >= 0, np.flatnonzero(rows < 0)
+        stored = np.empty((len(rows) - len(waiting), *spec.shape), spec.dtype)
+        self.columns[key].gather(rows[held], stored)
+        out[held] = stored
         if len(waiting):
             out[waiting] = pending[key][-1 - rows[waiting]]
         return out
 
-    def tensors(self, slot: Slot) -> dict[Key, Tensor]:
-        """Return the tensors of a slot by their keys, with masks for ragged ones."""
-        schema = self.schema
+    def tensors(self, arrays: Arrays) -> dict[Key, Tensor]:
+        """Return the tensors of a batch by their keys, with masks for ragged ones."""
         tensors: dict[Key, Tensor] = {}
-        for key, spec in schema.specs.items():
-            array = slot.arrays[key]
+        for key, spec in self.schema.specs.items():
+            array = arrays[key]
             if spec.next_key is None:
                 tensors[key] = as_tensor(array, spec)
             else:
                 tensors[key], tensors[spec.next_key] = as_tensor(array[0], spec), as_tensor(array[1], spec)
-        for ragged, largest in schema.ragged.items():
-            sizes = schema.specs.get(sizes_key(ragged))
+        for ragged, largest in self.schema.ragged.items():
+            sizes = self.schema.specs.get(sizes_key(ragged))
             for name in () if sizes is None else (sizes.key, sizes.next_key):
                 if name is not None:
                     tensors[mask_key(name)] = mask_of(tensors.pop(name), largest)
         return tensors
-
-
-def follow_n_steps(
-    index: StepIndex, steps: np.ndarray, n_step: int, gamma: float, ends: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    """Return rows [B, n], -1 after an end; then as `StepIndex.single`, of the first and the last of them."""
-    number = len(steps)
-    counts = np.full(number, n_step)
-    _, rows, following = index.follow(steps, counts, np.zeros(number, np.int64), n_step, ends)
-    last = (np.arange(number), counts - 1)
-    after = following[last]
-    waiting = np.flatnonzero(after < 0)
-    streams = -1 - after[waiting]
-    after[waiting] = rows[waiting, 0]
-    terminated = (ends[rows[last] % len(ends)] & TERMINATED) != 0
-    discount = np.where(terminated, 0.0, gamma**counts).astype(np.float32)
-    return rows, np.concatenate([rows[:, 0], after]), discount, waiting, streams

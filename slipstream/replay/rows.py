@@ -20,11 +20,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.replay.index import FINAL, NO_LINK, STARTS
+from slipstream.replay.index import (
+    BACK,
+    DONE,
+    FINAL,
+    FLAGS,
+    LINK,
+    NO_LINK,
+    STARTS,
+    STEP,
+    TERMINATED,
+    WITH_PREVIOUS,
+    make_pieces,
+)
 from slipstream.storage.jit import native
 from slipstream.storage.schema import Form, Key, Schema, as_array, flatten, pad, show, sizes_key
 
-DONE, TERMINATED = 1, 2  # bits of a row's end flags
 # Keys of a collector's batch that are not kept unless `keys` names them: on-policy learners need them, or they are
 # derived.
 NOT_KEPT = frozenset({"valid", "done", "info", "value", "log_prob", "mask"})
@@ -88,36 +99,33 @@ def _insert_finals(array: np.ndarray, cut: np.ndarray, finals: np.ndarray | None
     return out
 
 
-# --- complete episodes
-
-
 @dataclass
-class EpisodeRows:
-    """The rows of an episode, and the pieces they form in the index."""
+class Rows:
+    """Rows of all columns, and the pieces they form in the index."""
 
     parts: dict[Key, list[np.ndarray]]  # the rows of each key, in runs
     ends: np.ndarray  # uint8 [rows]: DONE, TERMINATED
-    steps: np.ndarray  # int64 [pieces]: steps per piece
-    rows: np.ndarray  # int64 [pieces]: rows per piece
+    pieces: np.ndarray  # as of `make_pieces`
 
-    def keep_last(self, steps: int) -> EpisodeRows:
-        """Return the end of the episode, with so many steps."""
-        drop = int(self.steps.sum()) - steps
-        ends_at = np.cumsum(self.steps)
-        piece = int(np.searchsorted(ends_at, drop, side="right"))
-        within = drop - (int(ends_at[piece - 1]) if piece else 0)
-        skip = int(self.rows[:piece].sum()) + within
-        parts = {key: [np.concatenate(runs)[skip:]] for key, runs in self.parts.items()}
-        kept_steps, kept_rows = self.steps[piece:].copy(), self.rows[piece:].copy()
-        kept_steps[0] -= within
-        kept_rows[0] -= within
-        return EpisodeRows(parts, self.ends[skip:], kept_steps, kept_rows)
+    @property
+    def steps(self) -> int:
+        """How many of the rows are steps."""
+        return int(self.pieces[:, STEP].sum())
 
 
-def read_episode(episode: Mapping[Any, Any], schema: Schema, keys: set[str] | None) -> EpisodeRows:
+# --- complete episodes
+
+
+def read_episode(
+    episode: Mapping[Any, Any], schema: Schema, keys: set[str] | None, capacity: int | None, piece: int
+) -> Rows:
     """Check an episode of L steps and lay out its rows; the first one fixes `schema`.
 
     Every array has L rows. The next observations come as `next_K`, or ("next", K), or as row L + 1 of K itself.
+
+    Args:
+        capacity: steps; an episode that is longer loses its beginning.
+        piece: the number that its first piece will have.
     """
     if not hasattr(episode, "items"):
         raise TypeError(f"an episode is a mapping of arrays by key, not a {type(episode).__name__}")
@@ -139,23 +147,29 @@ def read_episode(episode: Mapping[Any, Any], schema: Schema, keys: set[str] | No
         came = any(name == flat_name or sizes_key(name) == flat_name for name in given)
         names[key] = flat_name if came else ("next", *key)
     schema.accept({key: (array.shape[1:], dtypes[key]) for key, array in arrays.items()}, names)
-    cut = np.zeros(length, bool)  # steps after which there is a final row
+    kept = length if capacity is None else min(length, capacity)
+    arrays = {key: array[-kept:] for key, array in arrays.items()}
+    nexts = {key: array[-kept:] for key, array in nexts.items()}
+    cut = np.zeros(kept, bool)  # steps after which there is a final row
     for key, following in nexts.items():
         cut[:-1] |= rows_differ(following[:-1], arrays[key][1:])
     cut[-1] = bool(nexts)
-    ends = end_flags(arrays, (length,))
+    ends = end_flags(arrays, (kept,))
+    begins = STARTS if kept == length else 0
     if cut[:-1].any():
+        steps = np.diff(np.flatnonzero(cut), prepend=-1)
+        pieces = make_pieces(steps, steps + 1, flags=FINAL | WITH_PREVIOUS)
+        pieces[1:, BACK] = piece + np.arange(len(pieces) - 1)
+        pieces[0, FLAGS] = FINAL | begins
         parts = {k: [_insert_finals(a, cut, nexts[k][cut] if k in nexts else None)] for k, a in arrays.items()}
-        piece = np.concatenate([[0], np.cumsum(cut)[:-1]])  # of each step
-        steps = np.bincount(piece).astype(np.int64)
-        rows = steps + np.bincount(piece, weights=cut).astype(np.int64)
-        return EpisodeRows(parts, _insert_finals(ends, cut, None), steps, rows)
+        return Rows(parts, _insert_finals(ends, cut, None), pieces)
     parts = {key: [array] for key, array in arrays.items()}
-    if cut[-1]:
+    if nexts:
         for key, runs in parts.items():
             runs.append(nexts[key][-1:] if key in nexts else np.zeros_like(runs[0][:1]))
         ends = np.append(ends, np.uint8(0))
-    return EpisodeRows(parts, ends, np.array([length]), np.array([length + int(cut[-1])]))
+    final = int(bool(nexts))
+    return Rows(parts, ends, make_pieces([kept], [kept + final], flags=begins | final * FINAL))
 
 
 def _count_steps(arrays: Mapping[Key, np.ndarray]) -> int:
@@ -230,13 +244,12 @@ class Streams:
 
     first: int
     last_piece: np.ndarray  # int64 [N]: the piece that continues; -1: none
-    first_piece: np.ndarray  # int64 [N]: the first piece of its episode
     done: np.ndarray  # bool [N]: the last step ended its episode
 
     @classmethod
     def begin(cls, first: int, number: int) -> Streams:
         """Return `number` new environments."""
-        return cls(first, np.full(number, -1), np.full(number, -1), np.zeros(number, bool))
+        return cls(first, np.full(number, -1), np.zeros(number, bool))
 
 
 def split_batch(
@@ -307,7 +320,40 @@ class StreamBatch:
                 cut[:, :-1] |= differ & valid[:, :-1]
         return cut
 
-    def continues(self, streams: Streams, pending: dict[Key, np.ndarray]) -> np.ndarray:
+    @property
+    def steps(self) -> int:
+        """How many of the frames are steps."""
+        return int(np.count_nonzero(self.valid))
+
+    def rows(self, streams: Streams, pending: Mapping[Key, np.ndarray], head: int) -> Rows:
+        """Return the rows of each key, environment by environment, with the final ones in their places.
+
+        The pending observation of a stream that does not continue was its final one: these rows come first.
+
+        Args:
+            pending: {key: [streams, ...]} of the buffer.
+            head: the oldest piece of the buffer.
+        """
+        continued = self._continued(streams, pending)
+        pieces = self._pieces(streams, continued)
+        cut, ends = self.cut.ravel(), self.ends.ravel()
+        flat = {key: array.reshape(len(ends), *array.shape[2:]) for key, array in self.arrays.items()}
+        if cut.any():
+            flat = {key: _insert_finals(array, cut, self.finals.get(key)) for key, array in flat.items()}
+            ends = _insert_finals(ends, cut, None)
+        parts = {key: [array] for key, array in flat.items()}
+        stopped = np.flatnonzero(~continued & (streams.last_piece >= head))
+        if len(stopped):
+            for key, runs in parts.items():
+                final = np.zeros((len(stopped), *runs[0].shape[1:]), runs[0].dtype)
+                runs.insert(0, pending[key][streams.first + stopped] if key in pending else final)
+            ends = np.concatenate([np.zeros(len(stopped), np.uint8), ends])
+            nothing = np.zeros(len(stopped), np.int64)
+            finals = make_pieces(nothing, nothing + 1, back=streams.last_piece[stopped], flags=FINAL)
+            pieces = np.concatenate([finals, pieces])
+        return Rows(parts, ends, pieces)
+
+    def _continued(self, streams: Streams, pending: Mapping[Key, np.ndarray]) -> np.ndarray:
         """Return bool [N]: streams whose first observation is the pending one, so that the same episode continues."""
         slots = slice(streams.first, streams.first + len(streams.done))
         continued = (streams.last_piece >= 0) & ~(streams.done & self.valid[:, 0])
@@ -316,59 +362,28 @@ class StreamBatch:
                 continued &= ~rows_differ(pending[key][slots], self.arrays[key][:, 0])
         return continued
 
-    def rows(self) -> tuple[dict[Key, np.ndarray], np.ndarray]:
-        """Return the rows of each key, environment by environment, with the final ones in their places; and their end
-        flags."""
+    def _pieces(self, streams: Streams, continued: np.ndarray) -> np.ndarray:
+        """Return the pieces of the batch: one per environment, and a new one after each final observation."""
         number, length = self.valid.shape
-        flat = {key: array.reshape(number * length, *array.shape[2:]) for key, array in self.arrays.items()}
-        if not self.cut.any():
-            return flat, self.ends.ravel()
-        cut = self.cut.ravel()
-        rows = {key: _insert_finals(array, cut, self.finals.get(key)) for key, array in flat.items()}
-        return rows, _insert_finals(self.ends.ravel(), cut, None)
+        if self.valid.all() and not self.cut.any():  # single steps mostly do
+            links, back = -2 - streams.first - np.arange(number), np.where(continued, streams.last_piece, NO_LINK)
+            lengths = np.full(number, length)
+            return make_pieces(lengths, lengths, links, back, np.where(continued, 0, STARTS))
+        begins = np.ones((number, length), bool)
+        begins[:, 1:] = self.cut[:, :-1] | ~self.valid[:, :-1]
+        frames = np.flatnonzero(begins)  # the first frame of each piece
+        steps = np.add.reduceat(self.valid.ravel(), frames, dtype=np.int64)
+        rows = np.add.reduceat(1 + self.cut.ravel(), frames, dtype=np.int64)
+        env, first, final = frames // length, frames % length == 0, rows > steps
+        last = np.append(first[1:], True)
+        again = first & continued[env]
+        links = np.where(last & ~final, -2 - streams.first - env, NO_LINK)
+        flags = np.where(final, FINAL, 0) | np.where(again, 0, STARTS)
+        return make_pieces(steps, rows, links, np.where(again, streams.last_piece[env], NO_LINK), flags)
 
-
-@dataclass
-class Plan:
-    """The pieces of a batch for the index, numbered from 0, and the episodes that ended."""
-
-    steps: np.ndarray
-    rows: np.ndarray
-    back: np.ndarray  # numbers of older pieces, or -1
-    link: np.ndarray
-    flags: np.ndarray
-    complete: list[tuple[int, int]]  # (first piece if it is an older one, else -1; piece of this batch)
-
-
-def plan_pieces(batch: StreamBatch, streams: Streams, continued: np.ndarray) -> Plan:
-    """Cut a batch into pieces: one per environment, and a new one after each final observation."""
-    number, length = batch.valid.shape
-    if batch.valid.all() and not batch.cut.any():  # one piece per environment; single steps mostly do
-        flags = np.where(continued, 0, STARTS).astype(np.uint8)
-        over = np.flatnonzero(batch.ends[:, -1] & DONE)
-        complete = [(int(streams.first_piece[n]) if continued[n] else -1, int(n)) for n in over]
-        steps, link = np.full(number, length), -2 - streams.first - np.arange(number)
-        return Plan(steps, steps, np.where(continued, streams.last_piece, -1), link, flags, complete)
-    starts = np.ones((number, length), bool)
-    starts[:, 1:] = batch.cut[:, :-1] | ~batch.valid[:, :-1]
-    piece = np.cumsum(starts.ravel()) - 1
-    pieces = int(piece[-1]) + 1
-    steps = np.bincount(piece, weights=batch.valid.ravel(), minlength=pieces).astype(np.int64)
-    rows = np.bincount(piece, weights=1 + batch.cut.ravel(), minlength=pieces).astype(np.int64)
-    final = rows > steps
-    firsts = piece[np.arange(number) * length]  # the first piece of each environment
-    lasts = np.append(firsts[1:], pieces) - 1
-    back = np.full(pieces, -1)
-    back[firsts] = np.where(continued, streams.last_piece, -1)
-    begins = np.ones(pieces, bool)
-    begins[firsts] = ~continued
-    flags = (np.where(final, FINAL, 0) | np.where(begins, STARTS, 0)).astype(np.uint8)
-    link = np.full(pieces, NO_LINK)
-    link[lasts] = np.where(final[lasts], NO_LINK, -2 - streams.first - np.arange(number))
-    over_ = final.copy()  # pieces with which an episode is known to be over
-    over_[lasts] |= (batch.ends[:, -1] & DONE) != 0
-    env = np.repeat(np.arange(number), lasts - firsts + 1)
-    older = np.where(begins, -1, streams.first_piece[env])
-    known = ~begins & (steps == 0) & streams.done[env]  # the final frame of an episode that was over in the last batch
-    complete = [(int(older[p]), int(p)) for p in np.flatnonzero(over_ & ~known & ((steps > 0) | ~begins))]
-    return Plan(steps, rows, back, link, flags, complete)
+    def advance(self, streams: Streams, pieces: np.ndarray, first: int) -> None:
+        """Write down where each stream is after the batch, whose pieces are numbered from `first` on."""
+        unfinished = np.flatnonzero(pieces[:, LINK] < NO_LINK)
+        streams.last_piece = np.full(len(streams.done), -1)
+        streams.last_piece[-2 - pieces[unfinished, LINK] - streams.first] = first + unfinished
+        streams.done = (self.ends[:, -1] & DONE) != 0

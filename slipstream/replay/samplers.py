@@ -310,12 +310,10 @@ class HindsightSampler(Sampler):
         chosen = np.flatnonzero(self.rng.random(len(steps)) < self.k / (self.k + 1))
         steps = steps[chosen]
         if self.strategy == "episode":
-            starts, before = index.before(steps)
-            steps, reach = starts, before + index.remaining(steps)
-        else:
-            reach = index.remaining(steps)
+            steps = index.first_of_episode(steps)
+        reach = index.steps_left(steps)
         distance = reach - 1 if self.strategy == "final" else self.rng.integers(0, reach)
-        return chosen, index.ahead(steps, distance)
+        return chosen, index.next_rows(steps, distance)
 
     def relabel(
         self, arrays: dict[Any, np.ndarray], goals: Any, rows_of: Callable[[Any, np.ndarray], np.ndarray]

@@ -19,12 +19,12 @@ import torch
 from replay_worlds import Worlds
 
 from slipstream.replay import ReplayBuffer, persistence
-from slipstream.replay.index import CompleteEpisodes, StepIndex
+from slipstream.replay.index import BACK, LINK, StepIndex
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.errors import TooLargeError
 
 HUGE = 2**61
-PIECES = ("step0", "row0", "link", "back", "flags")
+COLUMNS = ("step", "row", "link", "back", "flags")
 SAMPLERS = ("uniform", "prioritized", "without_replacement")
 
 
@@ -52,7 +52,25 @@ def draw_everything(buffer: ReplayBuffer) -> None:
 
 
 def array_changes(array: np.ndarray, pieces: tuple[int, int]) -> Iterator[tuple[str, np.ndarray]]:
-    """The array with wrong values, of a wrong dtype and of wrong shapes."""
+    """The array with wrong values, and then of a wrong dtype and of wrong shapes."""
+    yield from value_changes(array, pieces)
+    yield from shape_changes(array)
+
+
+def shape_changes(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """The array of a wrong dtype and of wrong shapes."""
+    yield "float64", array.astype(np.float64)
+    yield "int32", array.astype(np.int32)
+    yield "objects of 16 bytes", array.astype(np.complex128)
+    yield "one shorter", array[:-1]
+    yield "one longer", np.append(array, array[-1:], 0)
+    yield "empty", array[:0]
+    yield "two axes", array.reshape(-1, 1)
+    yield "no axis", np.array(array.flat[0])
+
+
+def value_changes(array: np.ndarray, pieces: tuple[int, int]) -> Iterator[tuple[str, np.ndarray]]:
+    """The array with wrong values."""
     n = len(array)
     for at in sorted({0, n // 2, n - 1}):
         for value in (-1, -HUGE, HUGE, 2**63 - 1, -(2**63), pieces[0], pieces[1], array[at] + 1, array[at] - 1):
@@ -62,25 +80,14 @@ def array_changes(array: np.ndarray, pieces: tuple[int, int]) -> Iterator[tuple[
             yield f"[{at}] = {value}", changed
     yield "reversed", array[::-1].copy()
     yield "all alike", np.full_like(array, array[n // 2])
-    yield "float64", array.astype(np.float64)
-    yield "int32", array.astype(np.int32)
-    yield "objects of 16 bytes", array.astype(np.complex128)
-    yield "one shorter", array[:-1]
-    yield "one longer", np.append(array, array[-1:])
-    yield "empty", array[:0]
-    yield "two axes", array.reshape(-1, 1)
-    yield "no axis", np.array(array[0])
 
 
 def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
     """(name, sampler, change(buffer, patch)) of each case; patch(owner, method, change) changes what a method
     returns."""
 
-    def piece_change(name: str, array: np.ndarray) -> Any:
-        return lambda buffer, patch: patch(StepIndex, "export", lambda pieces: {**pieces, name: array})
-
-    def complete_change(array: np.ndarray) -> Any:
-        return lambda buffer, patch: patch(CompleteEpisodes, "export", lambda _: array)
+    def index_change(table: np.ndarray) -> Any:
+        return lambda buffer, patch: patch(StepIndex, "export", lambda _: table)
 
     def sampler_change(name: str, value: Any) -> Any:
         return lambda buffer, patch: patch(type(buffer.sampler), "state_dict", lambda state: {**state, name: value})
@@ -89,25 +96,30 @@ def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
     index = source._storage.memory.index
     held = (index.head, index.tail)
     pieces = index.export(index.head)
-    for name in PIECES:
-        for what, array in array_changes(pieces[name], held):
-            yield f"{name} {what}", "uniform", piece_change(name, array)
-    open_ = np.flatnonzero(pieces["link"] >= 0)
+    for column, name in enumerate(COLUMNS):
+        used = len(pieces) - (column >= LINK)  # the last entry only has the total steps and rows
+        for what, array in value_changes(pieces[:used, column], held):
+            table = pieces.copy()
+            table[:used, column] = array
+            yield f"{name} {what}", "uniform", index_change(table)
+        for what, keep in (("without", [c for c in range(5) if c != column]), ("twice", [*range(5), column])):
+            yield f"axes: {name} {what}", "uniform", index_change(pieces[:, keep].copy())
+    for what, array in shape_changes(pieces):
+        yield f"table {what}", "uniform", index_change(array)
+    yield "table flat axis", "uniform", index_change(pieces.ravel())
+    wrapped = pieces[:4].copy()  # differences that are not negative, since they overflow
+    wrapped[1:3, :2] = [[2**63 - 1] * 2, [-2] * 2]
+    yield "axis that wraps around", "uniform", index_change(wrapped)
+    open_ = np.flatnonzero(pieces[:-1, LINK] >= 0)
     for what, target in (("itself", open_[0]), ("a circle", open_[0]), ("back to the first", 0)):
-        link, back = pieces["link"].copy(), pieces["back"].copy()
+        table = pieces.copy()
+        link, back = table[:, LINK], table[:, BACK]
         at = open_[0] if what != "back to the first" else open_[-1]
         link[at], back[target] = held[0] + target, held[0] + at
         if what == "a circle":
-            other = pieces["link"][at] - held[0]
+            other = pieces[at, LINK] - held[0]
             link[other], back[other], link[at], back[at] = held[0] + at, held[0] + at, held[0] + other, held[0] + other
-        both = {"link": link, "back": back}
-        yield (
-            f"links: {what}",
-            "uniform",
-            lambda buffer, patch, both=both: patch(StepIndex, "export", lambda pieces: {**pieces, **both}),
-        )
-    for what, array in array_changes(source._storage.memory.complete.export(index.head), held):
-        yield f"complete {what}", "uniform", complete_change(array)
+        yield f"links: {what}", "uniform", index_change(table)
     for value in (-1, HUGE, held[0] - 1, held[1] + 1, 1.5, None, "7"):
         yield (
             f"head = {value}",
@@ -116,13 +128,12 @@ def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
                 persistence, "export_state", lambda state: {**state, "head": value}
             ),
         )
-    for name in ("last_piece", "first_piece"):
-        for value in (-2, -HUGE, HUGE, held[1]):
+    for value in (-2, -HUGE, HUGE, held[1], held[0]):
 
-            def stream_change(buffer: ReplayBuffer, patch: Any, name: str = name, value: int = value) -> None:
-                getattr(buffer._storage.memory.writers[0], name)[1] = value
+        def stream_change(buffer: ReplayBuffer, patch: Any, value: int = value) -> None:
+            buffer._storage.memory.writers[0].last_piece[1] = value
 
-            yield f"stream {name} = {value}", "uniform", stream_change
+        yield f"stream last_piece = {value}", "uniform", stream_change
     for number in (0, 1, 2, 50):
 
         def pending_change(buffer: ReplayBuffer, patch: Any, number: int = number) -> None:
@@ -140,7 +151,12 @@ def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
         ),
     )
     yield "no pending", "uniform", lambda buffer, patch: setattr(buffer._storage.memory, "pending", {})
-    yield "stream numbers", "uniform", lambda buffer, patch: setattr(buffer._storage.memory.writers[0], "first", 7)
+    for name, value in (("done", np.zeros(2, bool)), ("done", np.zeros(3)), ("last_piece", np.zeros((3, 1), np.int64))):
+        yield (
+            f"stream {name} {value.dtype} {value.shape}",
+            "uniform",
+            lambda buffer, patch, name=name, value=value: setattr(buffer._storage.memory.writers[0], name, value),
+        )
     priorities = filled("prioritized").sampler.state_dict()["priorities"]
     for what, array in array_changes(priorities, held):
         if (

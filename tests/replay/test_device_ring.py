@@ -11,8 +11,7 @@ from device_rings import bits, counting, filled, ring, torn
 from replay_worlds import Worlds
 
 from slipstream.replay import PrioritizedSampler, ReplayBuffer
-from slipstream.replay.device_ring import FrameRing, StepCount, StreamLock
-from slipstream.replay.device_storage import DeviceStorage
+from slipstream.replay.device_storage import DeviceStorage, FrameRing, StepCount, StreamLock
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -96,17 +95,8 @@ def test_a_stream_that_does_not_go_on_loses_its_last_step_only():
     assert all(bits(after) == known[bits(now)].successor for now, after in pairs)
 
 
-def test_whole_episodes_and_states_and_files(tmp_path):
-    rng = np.random.default_rng(0)
-    buffer = ring(300)
-    for _ in range(30):
-        length = int(rng.integers(1, 40))
-        x = rng.normal(size=(length + 1, 2)).astype(np.float32)
-        buffer.add(
-            {"x": x[:-1], "next_x": x[1:], "reward": x[:-1, 0] + x[1:, 0], "done": np.arange(length) == length - 1}
-        )
-    drawn = buffer.sample(100)
-    assert torch.equal(drawn["x"][:, 0] + drawn["next_x"][:, 0], drawn["reward"])
+def test_states_and_files(tmp_path):
+    buffer, _ = filled(0, capacity=300, batches=40)
     assert 200 < len(buffer) <= 300
     same, read = ring(300, seed=1), ring(300, seed=2)
     same.load_state_dict(buffer.state_dict())
@@ -118,8 +108,7 @@ def test_whole_episodes_and_states_and_files(tmp_path):
 
 def test_a_random_state_of_another_kind_of_device_is_a_new_seed(capsys):
     buffer, others = ring(300), [ring(300, seed=1), ring(300, seed=2)]
-    x = np.arange(21, dtype=np.float32)
-    buffer.add({"x": x[:-1], "next_x": x[1:], "done": np.arange(20) == 19})
+    buffer.extend(counting(0, 2, 10))
     state = buffer.state_dict() | {"rng": torch.arange(16, dtype=torch.uint8)}  # as CUDA's
     for other in others:
         other.load_state_dict(state)
@@ -132,6 +121,8 @@ def test_what_a_ring_on_a_device_cannot_do_is_said():
     buffer, _ = filled(0)
     with pytest.raises(NotImplementedError, match="storage='cpu'"):
         buffer.sample_episodes(2)
+    with pytest.raises(NotImplementedError, match="takes batches: extend"):
+        buffer.add({"x": np.zeros((4, 2))})
     with pytest.raises(ValueError, match="for storage='cpu'"):
         ring(10, spill_dir="x")
     with pytest.raises(ValueError, match="samples uniformly or by priority"):
@@ -287,7 +278,7 @@ def test_capacity_in_bytes_holds_to_the_byte(sampler, number):
     batch = counting(0, number, 1)
     row = (
         8 + 8 + 1 + 1 + 3 + 16 + 8 * (sampler == "prioritized")
-    )  # x, reward, two flags kept, three own, step and place, priority
+    )  # x, reward, two flags kept, three of the ring, step and place, priority
     fixed = 8 * (4 + (sampler == "prioritized"))
     for spare, slots in ((0, 10), (row * number - 1, 10), (-1, 9)):
         given = 10 * row * number + fixed + spare

@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstream.replay import PrefixSum
-from slipstream.replay.index import FINAL, NO_LINK, STARTS, StepIndex
+from slipstream.replay.index import FINAL, NO_LINK, STARTS, StepIndex, make_pieces
 from slipstream.storage.reader import Reader
 
 
 def append(index, lengths):
     lengths = np.asarray(lengths, np.int64)
-    nothing = np.full(len(lengths), NO_LINK)
-    return index.append(lengths, lengths + 1, nothing, nothing, np.full(len(lengths), STARTS, np.uint8))
+    return index.append(make_pieces(lengths, lengths + 1, flags=STARTS))
 
 
 def test_the_documents_example():
@@ -62,14 +61,8 @@ def test_prefix_sum_refuses_what_it_cannot_hold():
 
 def test_step_numbers_go_beyond_32_bits():
     index = StepIndex()
-    pieces = {"step0": np.array([2**40, 2**40 + 5]), "row0": np.array([2**41, 2**41 + 6])}
-    nothing = np.array([NO_LINK])
-    index.restore(
-        2**35,
-        pieces | {"link": nothing, "back": nothing, "flags": np.array([FINAL | STARTS], np.uint8)},
-        6,
-        Reader("it"),
-    )
+    pieces = np.array([[2**40, 2**41, NO_LINK, NO_LINK, FINAL | STARTS], [2**40 + 5, 2**41 + 6, 0, 0, 0]])
+    index.restore(2**35, pieces, 6, Reader("it"))
     append(index, [100] * 50)
     steps = np.array([2**40, 2**40 + 4, 2**40 + 5, 2**40 + 105])
     assert index.rows_of(steps).tolist() == [2**41, 2**41 + 4, 2**41 + 6, 2**41 + 107]
