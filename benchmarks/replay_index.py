@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from slipstream.replay import PrioritizedSampler, Sampler, UniformSampler, WithoutReplacementSampler
-from slipstream.replay.index import NO_LINK, STARTS, StepIndex
+from slipstream.replay.index import STARTS, StepIndex, make_pieces
 
 BATCH = 256
 EPISODE = 100  # mean steps an episode
@@ -24,8 +24,7 @@ def filled(steps: int, rng: np.random.Generator) -> StepIndex:
     index = StepIndex()
     while len(index) < steps:
         lengths = rng.integers(1, 2 * EPISODE, min(100_000, max(1, (steps - len(index)) // EPISODE)))
-        nothing = np.full(len(lengths), NO_LINK)
-        index.append(lengths, lengths + 1, nothing, nothing, np.full(len(lengths), STARTS, np.uint8))
+        index.append(make_pieces(lengths, lengths + 1, flags=STARTS))
     return index
 
 
@@ -49,23 +48,19 @@ def medians(turns: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def draw(index: StepIndex, sampler: Sampler, n_step: int, ends: np.ndarray) -> Callable[[], object]:
-    limits, columns = np.empty(BATCH, np.int64), np.zeros(BATCH, np.int64)
-
     def call() -> object:
         steps, _ = sampler.draw(BATCH, index.head_step, index.tail_step)
-        limits[:] = n_step
-        return index.follow(steps, limits, columns, n_step, ends)
+        return index.transitions(steps, n_step, 0.99, ends)
 
     return call
 
 
 def add_and_evict(index: StepIndex) -> Callable[[], object]:
     """One episode comes, one leaves."""
-    nothing, flags = np.array([NO_LINK]), np.array([STARTS], np.uint8)
 
     def call() -> None:
         index.evict(index.head + 1)
-        index.append(np.array([EPISODE]), np.array([EPISODE + 1]), nothing, nothing, flags)
+        index.append(make_pieces([EPISODE], [EPISODE + 1], flags=STARTS))
 
     return call
 

@@ -349,25 +349,22 @@ def _locate(steps, pieces, base, head, tail, buckets, bucket_base, bucket_tail, 
 
 
 @native
-def _advance(pieces, base, at, offset):  # pragma: no cover
-    """Return (row of the next observation, place and offset of the next step of the episode).
-
-    The row is -1 - stream if it is pending; the place is -1 if there is no next step.
-    """
+def _next_row(pieces, base, at, offset):  # pragma: no cover
+    """Return the row of the next observation of a step; -1 - stream if it is pending."""
     row = pieces[at, ROW] + offset
-    if offset + 1 < pieces[at + 1, STEP] - pieces[at, STEP]:
-        return row + 1, at, offset + 1
+    if offset + 1 < pieces[at + 1, STEP] - pieces[at, STEP] or pieces[at, FLAGS] & FINAL:
+        return row + 1
     link = pieces[at, LINK]
-    following = link - base if link >= 0 else -1
-    if pieces[at, FLAGS] & FINAL:
-        row += 1
-    elif link >= 0:
-        row = pieces[following, ROW]
-    elif link < NO_LINK:
-        row = link + 1  # otherwise an episode without observations: there is nothing to follow
-    if link >= 0 and pieces[following + 1, STEP] == pieces[following, STEP]:
-        following = -1
-    return row, following, 0
+    if link >= 0:
+        return pieces[link - base, ROW]
+    return link + 1 if link < NO_LINK else row  # in an episode without observations there is nothing to follow
+
+
+@native
+def _next_piece(pieces, base, at):  # pragma: no cover
+    """Return the place in which the episode continues with a step; -1 if there is none."""
+    link = pieces[at, LINK]
+    return link - base if link >= 0 and pieces[link - base + 1, STEP] > pieces[link - base, STEP] else -1
 
 
 @native
@@ -378,15 +375,21 @@ def _transitions(
     number, n_step = rows.shape
     size, missing = ends.shape[0], 0
     for i in range(number):
-        at, offset, discount = found[i], offsets[i], 1.0
-        for k in range(n_step):
+        at, offset, discount = found[i], offsets[i], gamma
+        row = pieces[at, ROW] + offset
+        rows[i, 0] = row
+        end = ends[row % size]
+        for k in range(1, n_step):
+            inside = offset + 1 < pieces[at + 1, STEP] - pieces[at, STEP]
+            following = at if inside else _next_piece(pieces, base, at)
+            if following < 0 or end & DONE:
+                break
+            at, offset = following, offset + 1 if inside else 0
             row = pieces[at, ROW] + offset
             rows[i, k] = row
             discount *= gamma
             end = ends[row % size]
-            after, at, offset = _advance(pieces, base, at, offset)
-            if at < 0 or end & DONE:
-                break
+        after = _next_row(pieces, base, at, offset)
         if after < 0:
             waiting[missing], streams[missing] = i, -1 - after
             missing += 1
@@ -406,7 +409,10 @@ def _windows(pieces, base, found, offsets, counts, columns, ends, numbers, rows,
             row = pieces[at, ROW] + offset
             numbers[i, column] = pieces[at, STEP] + offset
             rows[i, column] = row
-            following[i, column], at, offset = _advance(pieces, base, at, offset)
+            following[i, column] = _next_row(pieces, base, at, offset)
+            offset += 1
+            if offset == pieces[at + 1, STEP] - pieces[at, STEP]:
+                at, offset = _next_piece(pieces, base, at), 0
             if at < 0 or ends[row % size] & DONE:
                 break
 
@@ -455,7 +461,7 @@ def _next_rows(pieces, base, found, offsets, distances, rows):  # pragma: no cov
         while offset >= pieces[at + 1, STEP] - pieces[at, STEP]:
             offset -= pieces[at + 1, STEP] - pieces[at, STEP]
             at = pieces[at, LINK] - base
-        rows[i], _, _ = _advance(pieces, base, at, offset)
+        rows[i] = _next_row(pieces, base, at, offset)
 
 
 @native
