@@ -54,7 +54,7 @@ class BatchPool:
 
 def copy_to_gpu(tensors: Mapping[Key, Tensor], memory: np.ndarray, device: torch.device) -> dict[Key, Tensor]:
     """Copy a batch to a GPU: the tensors that show pinned `memory` with one copy of it, the others one by one."""
-    source = torch.from_numpy(memory)
+    source: Any = memory.base  # torch's own tensor: so it knows that the copy reads this memory
     copied, moved = source.to(device, non_blocking=True), {}
     for key, tensor in tensors.items():
         at = tensor.data_ptr() - source.data_ptr()

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,9 +36,6 @@ from slipstream.storage.files import atomic_file, prepare_folder
 from slipstream.storage.reader import Reader
 from slipstream.storage.schema import Key, KeySpec, show
 from slipstream.storage.serializer import load_state, store_state
-
-if TYPE_CHECKING:
-    from slipstream.replay.host_storage import HostStorage
 
 KIND = "rply"
 _LIST = "replay.slip"
@@ -218,7 +215,7 @@ class Saves:
     """The saves of a `HostStorage`. Spilling is a save into `spill_dir` after which full blocks are read from the
     file."""
 
-    def __init__(self, storage: HostStorage, spill_dir: str | Path | None, memory_budget: int | None) -> None:
+    def __init__(self, storage: Any, spill_dir: str | Path | None, memory_budget: int | None) -> None:
         self._storage = storage
         self._folders: dict[Path, Folder] = {}
         self._spill_dir = None if spill_dir is None else Path(spill_dir).absolute()
