@@ -48,19 +48,14 @@ class TD3(OffPolicy):
         self.critics = critics.to(self.device)
         self.target, self.target_policy = deepcopy(self.critics), deepcopy(policy)
         self.networks |= {"critics": self.critics, "target": self.target, "target_policy": self.target_policy}
-        tau = self.config.tau
-        self._target_updaters = (
-            TargetUpdater(self.target, self.critics, tau),
-            TargetUpdater(self.target_policy, policy, tau),
-        )
+        pairs = (self.target, self.critics), (self.target_policy, policy)
+        self._target_updaters = [TargetUpdater(target, online, self.config.tau) for target, online in pairs]
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
         self._actor_optimizer = self.adam("policy", list(policy.parameters()))
         self._actor_loss = torch.zeros((), device=self.device)  # the last one, reported in steps without one
 
     @classmethod
-    def build_policy(
-        cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any
-    ) -> DeterministicPolicy:
+    def build_policy(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> Any:
         """Return the policy for an env's observations and actions."""
         return DeterministicPolicy(observation_spec, action_spec, model, settings["noise"])
 

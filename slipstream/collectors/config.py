@@ -28,9 +28,7 @@ class CollectConfig:
         check_range(self, "threads", minimum=0, section="collect.")
         check_range(self, "compression_level", minimum=0, maximum=16, section="collect.")
         if self.pieces > 1 and (self.compress == "off" or self.pipeline != "off"):
-            raise ValueError(
-                "collect.pieces joins compressed batches: set collect.compress=all and collect.pipeline=off"
-            )
+            raise ValueError("collect.pieces joins compressed batches: use collect.compress=all, collect.pipeline=off")
 
     def compressed_keys(self) -> list[str] | None:
         """Return the names of the observations to compress; None for all."""

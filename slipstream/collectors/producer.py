@@ -81,9 +81,7 @@ class WeightVersions:
         """Hold the versions of `state` and no others."""
         for version, saved in state.items():
             if saved.keys() != self._learning.keys():
-                raise ValueError(
-                    f"version {version} of the saved weights is of another policy: build it as it was saved"
-                )
+                raise ValueError(f"version {version} of the saved weights is of another policy: build it as saved")
         self._versions = {}
         for version, saved in state.items():
             held = self._allocate()

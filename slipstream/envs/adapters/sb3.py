@@ -96,6 +96,4 @@ class SB3VecEnv(VecEnv):
 
     def _require_all(self, indices: Indices) -> None:
         if len(set(self._indices(indices))) != self.num_envs:
-            raise ValueError(
-                f"indices={indices}: all {self.num_envs} environments are one TensorEnv; leave indices out"
-            )
+            raise ValueError(f"indices={indices}: {self.num_envs} environments are one TensorEnv; leave indices out")

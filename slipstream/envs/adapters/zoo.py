@@ -8,15 +8,8 @@ import gymnasium
 import numpy as np
 from pettingzoo import ParallelEnv
 
-from slipstream.envs.adapters.spaces import (
-    Arrays,
-    bounds_of,
-    observation_space,
-    reseeded,
-    to_action,
-    to_array,
-    to_space,
-)
+from slipstream.envs.adapters import spaces
+from slipstream.envs.adapters.spaces import Arrays
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Discrete, Observation
 
@@ -40,8 +33,8 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         self.render_mode = None
         self.possible_agents = list(SIDES) if two_sided else [f"agent_{i}" for i in range(env.num_envs)]
         self.agents: list[str] = []
-        self.observation_spaces = {agent: observation_space(env) for agent in self.possible_agents}
-        self.action_spaces = {agent: to_space(env.action_spec) for agent in self.possible_agents}
+        self.observation_spaces = {agent: spaces.observation_space(env) for agent in self.possible_agents}
+        self.action_spaces = {agent: spaces.to_space(env.action_spec) for agent in self.possible_agents}
 
     def observation_space(self, agent: str) -> gymnasium.Space[Any]:
         """Return the observation space of `agent`; always the same object."""
@@ -56,7 +49,7 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
     ) -> tuple[dict[str, Arrays], dict[str, dict[str, Any]]]:
         """Start a new episode of all agents. A seed rebuilds the env with it, worlds included."""
         if seed is not None:
-            self.env = reseeded(self.env, seed)
+            self.env = spaces.reseeded(self.env, seed)
         self.agents = list(self.possible_agents)
         return self._rows_of(self.env.reset(), self.agents), {agent: {} for agent in self.agents}
 
@@ -73,8 +66,9 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         record = self.env.step(self._batched(actions))
         rows = {agent: self.possible_agents.index(agent) for agent in flying}
         ends = record.reward, record.terminated, record.truncated
-        reward, terminated, truncated = (to_array(x).reshape(-1) for x in ends)
-        facts = {name: to_array(value.expand(self.env.batch_shape)).reshape(-1) for name, value in record.info.items()}
+        reward, terminated, truncated = (spaces.to_array(x).reshape(-1) for x in ends)
+        batched = {name: value.expand(self.env.batch_shape) for name, value in record.info.items()}
+        facts = {name: spaces.to_array(value).reshape(-1) for name, value in batched.items()}
         self.agents = [agent for agent, i in rows.items() if not (terminated[i] or truncated[i])]
         return (
             self._rows_of(record.observation, flying),
@@ -90,18 +84,20 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
     def _rows_of(self, observation: Observation, agents: list[str]) -> dict[str, Arrays]:
         """Return a copy of each agent's row."""
         last = len(self.env.batch_shape) - 1  # [2, 1, ...] or [N, ...]: flat, one row an agent
-        flat = {name: to_array(tensor.flatten(0, last)) for name, tensor in observation.items()}
+        flat = {name: spaces.to_array(tensor.flatten(0, last)) for name, tensor in observation.items()}
         rows = {agent: self.possible_agents.index(agent) for agent in agents}
         return {agent: {name: array[i, ...].copy() for name, array in flat.items()} for agent, i in rows.items()}
 
     def _batched(self, actions: dict[str, Any]) -> Any:
         """Return the actions as one tensor, with zeros for agents that have left, which the env ignores."""
         spec = self.env.action_spec
-        rest = np.zeros(spec.shape) if isinstance(spec, Discrete) else np.clip(np.zeros(spec.shape), *bounds_of(spec))
+        rest = np.zeros(spec.shape)
+        if not isinstance(spec, Discrete):
+            rest = np.clip(rest, *spaces.bounds_of(spec))
         rows = []
         for agent in self.possible_agents:
             row = np.asarray(actions[agent] if agent in self.agents else rest.astype(self.action_spaces[agent].dtype))
             if row.shape != spec.shape:
                 raise ValueError(f"the action of {agent} must have shape {list(spec.shape)}, not {list(row.shape)}")
             rows.append(row)
-        return to_action(self.env, np.stack(rows).reshape(*self.env.batch_shape, *spec.shape))
+        return spaces.to_action(self.env, np.stack(rows).reshape(*self.env.batch_shape, *spec.shape))
