@@ -9,8 +9,8 @@ import sys
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.config.compose import load_evaluate
 from slipstream.sim.devices import resolve_device
-from slipstream.tasks.figures import success_over_time
-from slipstream.training import evaluate
+from slipstream.tasks import figures
+from slipstream.tasks.navigation import evaluation as evaluate
 from slipstream.training.metrics_log import read_metrics
 
 MAPS = list(range(201, 217))
@@ -25,11 +25,23 @@ def curve(run, picture=None):
             f"| {row['time_s']:.0f} | {row['frames'] / 1e6:.0f} M | {row['eval/static_success']:.3f} | {row['eval/success']:.3f} |"
         )
     if picture:
-        series = {
-            name: [[row["time_s"], row[key], row[key + "_low"], row[key + "_high"]] for row in rows]
-            for name, key in SERIES.items()
-        }
-        print(success_over_time(picture, series, "success on unseen maps against wall time"))
+        print(draw(rows, picture))
+
+
+def draw(rows, picture):
+    """Success with its interval over wall time."""
+    figure = figures.new_figure(8.0, 4.6)
+    axes = figure.subplots()
+    figures.style_axes(axes, ylabel="success")
+    times = figures.metric_column(rows, "time_s")
+    for (name, key), colour in zip(SERIES.items(), figures.SERIES, strict=False):
+        success, low, high = (figures.metric_column(rows, key + end) for end in ("", "_low", "_high"))
+        axes.fill_between(times, low, high, color=colour, alpha=0.16, linewidth=0)
+        axes.plot(times, success, color=colour, linewidth=2, marker="o", markersize=4.5, label=name)
+    figures.time_axis(axes, float(times.max()))
+    axes.set_ylim(-0.03, 1.03)
+    figures.style_legend(axes, loc="best")
+    return figures.finish_figure(figure, picture, "success on unseen maps against wall time")
 
 
 def judge(theirs, ours=None):

@@ -15,8 +15,7 @@ os.environ.setdefault(
 import torch  # noqa: E402
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv  # noqa: E402
-from slipstream.tasks.aircombat.reach.envelope import Geometry, envelope  # noqa: E402
-from slipstream.tasks.aircombat.reach.flights import HOLD, time_of_hit  # noqa: E402
+from slipstream.tasks.aircombat.reach.envelope import HOLD, Geometry, envelope, time_of_hit  # noqa: E402
 from slipstream.tasks.aircombat.reach.reachable import reachable  # noqa: E402
 from slipstream.tasks.aircombat.reach.scene import scene_of  # noqa: E402
 from slipstream.tasks.aircombat.reach.table import ReachTable, pseudo_angle  # noqa: E402

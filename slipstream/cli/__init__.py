@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def console() -> Console:
     """Return a console on stdout for tables; it is wide if the output goes to a file."""
-    from slipstream.tasks.tables import PipedConsole
+    from slipstream.tasks.report import PipedConsole
 
     return PipedConsole(width=None if sys.stdout.isatty() else FILE_WIDTH)
 

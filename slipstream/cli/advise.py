@@ -28,7 +28,7 @@ from slipstream.config.values import convert
 from slipstream.monitor import Advisor
 from slipstream.monitor.advisor import ADVISED, KEEP, NOT_TRIED, WITHDRAWN, Report
 from slipstream.storage.files import check_writable, write_file
-from slipstream.tasks.tables import render
+from slipstream.tasks.report import render
 from slipstream.training.advice import training_questions
 from slipstream.training.tuning import TrainingProbe, choose_sizes, format_value
 

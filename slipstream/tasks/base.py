@@ -21,9 +21,9 @@ from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvaluateConfig, TrainConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.sim.random import derive_seed
-from slipstream.tasks.bench import BenchTable
 from slipstream.tasks.evaluation import MAX_STEPS, Policy, fly_episodes
 from slipstream.tasks.figures import learning_curve
+from slipstream.tasks.report import TextTable
 
 MIN_CURVE_POINTS = 10  # fewer are not drawn
 
@@ -145,7 +145,7 @@ class Task:
 
     # -- other commands ------------------------------------------------------------------------------------------------
 
-    def bench_env(self, config: Any, device: torch.device, progress: Callable[[float], None]) -> BenchTable:
+    def bench_env(self, config: Any, device: torch.device, progress: Callable[[float], None]) -> TextTable:
         """Measure how fast the env steps, for `slipstream bench env`."""
         raise ConfigError(f"task={self.name} has no benchmark of its env")
 

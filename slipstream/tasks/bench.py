@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: a table, the time of one call, and two forms of a thing timed alternately."""
+"""Shared by the benchmarks: the time of one call, and two forms of a step timed alternately."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
-from rich.table import Table
-
-from slipstream.tasks.tables import render
 
 REPEATS = 7
 SECONDS = 0.4  # at least, of one measurement
 
 
-@dataclass
-class BenchTable:
-    """The result of a benchmark."""
+def time_forms(
+    cells: list[str],
+    frames: int,
+    forms: dict[str, Callable[[], object]],
+    device: torch.device,
+    repeats: int,
+    steps: int = 1,
+) -> list[list[str]]:
+    """Time our form of a step and, if given, the plain one. Returns one row per form.
 
-    title: str
-    header: list[str]
-    rows: list[list[str]]
+    Its further cells: the form, µs per step, frames per second, and how many times as fast as the plain form ours is.
 
-    def render(self, width: int = 120) -> str:
-        """Return the table for a terminal."""
-        table = Table(title=self.title, title_justify="left")
-        for name in self.header:
-            table.add_column(name, justify="right")
-        for row in self.rows:
-            table.add_row(*row)
-        return render(table, width)
-
-    def markdown(self) -> str:
-        """Return the table as Markdown, without its title."""
-        lines = ["| " + " | ".join(cells) + " |" for cells in (self.header, *self.rows)]
-        lines.insert(1, "|" + "---:|" * len(self.header))
-        return "\n".join(lines) + "\n"
+    Args:
+        cells: the first cells of each row.
+        frames: per step.
+        forms: by name, ours first; a call takes `steps` steps.
+        device: where they run.
+        repeats: measurements of each form.
+        steps: per call.
+    """
+    times, ratio = time_alternating(forms, device, repeats)
+    rows = []
+    for form, seconds in times.items():
+        times_plain = f"{ratio:.1f}" if form == "ours" and len(times) > 1 else ""
+        rows.append([*cells, form, f"{seconds / steps * 1e6:,.0f}", f"{frames * steps / seconds:,.0f}", times_plain])
+    return rows
 
 
 def time_alternating(
-    steps: dict[str, Callable[[], None]], device: torch.device, repeats: int
+    steps: dict[str, Callable[[], object]], device: torch.device, repeats: int
 ) -> tuple[dict[str, float], float]:
     """Time several forms of a step alternately, so that other work on the machine hits all.
 
@@ -58,7 +58,7 @@ def time_alternating(
     return {form: statistics.median(seconds) for form, seconds in times.items()}, ratio
 
 
-def seconds_per_call(step: Callable[[], None], device: torch.device) -> float:
+def seconds_per_call(step: Callable[[], object], device: torch.device) -> float:
     """Return the mean over about SECONDS, after two calls that do not count.
 
     A GPU is given twice as many calls at a time until they take that long: calls queued against the clock of the host

@@ -44,11 +44,7 @@ def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int | None = None) -
             if bool(ended.all()):
                 break
     env.check()
-    means = {
-        "return": returns.mean().item(),
-        "length": length.mean().item(),
-        **{k: v.mean().item() for k, v in info.items()},
-    }
+    means = {name: x.mean().item() for name, x in ({"return": returns, "length": length} | info).items()}
     unfinished = 1 - ended.float().mean().item()
     return means | ({"unfinished": unfinished} if unfinished else {})
 

@@ -1,24 +1,78 @@
-"""A report that can be mailed: one HTML file with its tables, figures and style inside, and nothing fetched from
-anywhere."""
+"""What a task prints and writes: progress bars, text tables, and a report as one HTML file that can be mailed."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import mimetypes
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
+from io import StringIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
 from slipstream.storage.files import write_file
 
-MEDIA_TYPES = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".svg": "image/svg+xml",
-}
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
+    """Yield a function that takes the share done; shows nothing if stderr is no terminal."""
+    name, percent = TextColumn("{task.description}"), TextColumn("{task.percentage:>3.0f} %")
+    columns = name, BarColumn(), percent, TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda share: bar.update(task, completed=share)
+
+
+def render(table: Table, width: int = 120) -> str:
+    """Return a rich table as text."""
+    text = StringIO()
+    Console(file=text, width=width, force_terminal=False).print(table)
+    return text.getvalue().rstrip("\n")
+
+
+class PipedConsole(Console):
+    """A console that raises BrokenPipeError when its reader has gone (`| head`); rich itself would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise."""
+        raise BrokenPipeError
+
+
+@dataclass
+class TextTable:
+    """A table for a terminal or a Markdown file."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int = 0  # columns that are aligned to the left, from the first
+    total: bool = False  # the last row is set apart
+
+    def render(self, width: int = 120) -> str:
+        """Return the table for a terminal."""
+        table = Table(title=self.title, title_justify="left")
+        for k, name in enumerate(self.header):
+            table.add_column(name, justify="left" if k < self.left else "right", overflow="fold")
+        for k, row in enumerate(self.rows):
+            table.add_row(*row, end_section=self.total and k == len(self.rows) - 2)
+        return render(table, width)
+
+    def markdown(self) -> str:
+        """Return the table as Markdown, without its title."""
+        lines = ["| " + " | ".join(cells) + " |" for cells in (self.header, *self.rows)]
+        lines.insert(1, "|" + "---:|" * len(self.header))
+        return "\n".join(lines) + "\n"
+
+
+# -- the report as HTML ----------------------------------------------------------------------------------------------
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -61,8 +115,8 @@ def write_report(
     figures: Mapping[str, str | PathLike[str]],
     facts: Mapping[str, Any],
 ) -> Path:
-    """Writes folder/report.html: the title, a table of `summary_rows` (keys are columns), the figures (caption: image
-    file), the facts."""
+    """Write folder/report.html: the title, a table of `summary_rows` (keys are columns), the figures (caption: image
+    file), the facts. Figures and style are inside the file; nothing is fetched from elsewhere."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     body = [f"<h1>{escape(title)}</h1>", _table(summary_rows)]
@@ -77,24 +131,21 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return ""
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    numeric = {
-        column: all(_is_number(row.get(column)) or row.get(column) is None for row in rows) for column in columns
-    }
+    numeric = {c for c in columns if all(_is_number(row.get(c)) or row.get(c) is None for row in rows)}
 
-    def cell(tag: str, column: str, text: str) -> str:
-        number = ' class="number"' if numeric[column] else ""
-        return f"<{tag}{number}>{escape(text)}</{tag}>"
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        kinds = (' class="number"' if column in numeric else "" for column in columns)
+        return "".join(f"<{tag}{kind}>{escape(text)}</{tag}>" for kind, text in zip(kinds, texts, strict=True))
 
-    head = "".join(cell("th", column, column) for column in columns)
-    lines = ["".join(cell("td", column, _text(row.get(column))) for column in columns) for row in rows]
-    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
+    head = cells("th", columns)
+    body = "\n".join(f"<tr>{cells('td', [_text(row.get(column)) for column in columns])}</tr>" for row in rows)
     return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
 
 
 def _figure(caption: str, image: Path) -> str:
-    media_type = MEDIA_TYPES.get(image.suffix.lower())
-    if media_type is None:
-        raise ValueError(f"a figure must be one of {', '.join(MEDIA_TYPES)}, not {image.name}")
+    media_type = mimetypes.guess_type(image.name)[0] or ""
+    if not media_type.startswith("image/"):
+        raise ValueError(f"a figure must be an image, like a .png, not {image.name}")
     data = base64.b64encode(image.read_bytes()).decode("ascii")
     text = escape(caption)
     return f'<figure><img alt="{text}" src="data:{media_type};base64,{data}"><figcaption>{text}</figcaption></figure>'
@@ -103,11 +154,8 @@ def _figure(caption: str, image: Path) -> str:
 def _facts(facts: Mapping[str, Any]) -> str:
     if not facts:
         return ""
-    return (
-        "<dl>\n"
-        + "\n".join(f"<dt>{escape(str(key))}</dt><dd>{escape(_text(value))}</dd>" for key, value in facts.items())
-        + "\n</dl>"
-    )
+    lines = (f"<dt>{escape(str(key))}</dt><dd>{escape(_text(value))}</dd>" for key, value in facts.items())
+    return "<dl>\n" + "\n".join(lines) + "\n</dl>"
 
 
 def _is_number(value: Any) -> bool:

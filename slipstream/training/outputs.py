@@ -17,7 +17,7 @@ from slipstream.rollouts.storage import RolloutStorage
 from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
-from slipstream.tasks.tables import PipedConsole
+from slipstream.tasks.report import PipedConsole
 from slipstream.training.clock import Clock
 from slipstream.training.live_view import LiveView
 from slipstream.training.metrics_log import RunLog, read_metrics

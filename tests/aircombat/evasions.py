@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.flight import (
+    BURN_TICKS,
     FIGHTER,
     HIT_RADIUS_M,
+    LONGEST_TICKS,
     MISSILE,
     PHYSICS_DT_S,
     SELF_DESTRUCT_MPS,
@@ -20,7 +22,6 @@ from slipstream.tasks.aircombat.physics.flight import (
     pronav,
     speed_of,
 )
-from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, LONGEST_TICKS
 
 
 class Weaving:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipstream.tasks.aircombat.figures import league_curves as duel_curves
-from slipstream.tasks.aircombat.figures.league_curves import outcome_curves
+from slipstream.tasks.aircombat.league import report
+from slipstream.tasks.aircombat.league.report import outcome_curves
 
 
 def row(frames, **won):
@@ -30,8 +30,8 @@ def drawn(monkeypatch, tmp_path):
     kept = []
 
     def draw(rows, title="while learning"):
-        save = duel_curves.save_figure
-        monkeypatch.setattr(duel_curves, "save_figure", lambda figure, path: kept.append(figure) or save(figure, path))
+        finish = report.finish_figure
+        monkeypatch.setattr(report, "finish_figure", lambda figure, *rest: kept.append(figure) or finish(figure, *rest))
         outcome_curves(rows, tmp_path / "curves.png", ["crank", "stage1", "stage2", "pool"], title)
         return kept[-1]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.tasks.aircombat.league.curriculum import Curriculum, LeagueConfig, priorities, seating
-from slipstream.tasks.aircombat.league.ratings import Score
+from slipstream.tasks.aircombat.league.league import Curriculum, LeagueConfig, priorities, seating
+from slipstream.tasks.aircombat.league.matches import Score
 
 TWO = {"mixes": [{"pursuit": 0.5, "crank": 0.5}, {"pursuit": 0.5, "pool": 0.5}], "promote": [0.5]}
 
@@ -14,25 +14,25 @@ TWO = {"mixes": [{"pursuit": 0.5, "crank": 0.5}, {"pursuit": 0.5, "pool": 0.5}],
 def test_a_stage_ends_when_the_share_won_is_beyond_doubt():
     curriculum = Curriculum(LeagueConfig(**TWO))
     lucky = {"pursuit": Score(6, 2, 2), "crank": Score(6, 2, 2)}  # 0.6 of 20: may well be less than a half
-    assert not curriculum.judge(lucky) and curriculum.stage == 0 and curriculum.evaluations == 1
+    assert not curriculum.update(lucky) and curriculum.stage == 0 and curriculum.evaluations == 1
     sure = {"pursuit": Score(60, 20, 20), "crank": Score(60, 20, 20)}
-    assert curriculum.judge(sure) and curriculum.stage == 1 and curriculum.evaluations == 0 and curriculum.is_last
+    assert curriculum.update(sure) and curriculum.stage == 1 and curriculum.evaluations == 0 and curriculum.is_last
 
 
 def test_games_against_others_than_the_stages_do_not_promote():
     curriculum = Curriculum(LeagueConfig(**TWO))
-    assert not curriculum.judge({"pursuit": Score(0, 0, 50), "crank": Score(0, 0, 50), "evade": Score(900, 0, 0)})
+    assert not curriculum.update({"pursuit": Score(0, 0, 50), "crank": Score(0, 0, 50), "evade": Score(900, 0, 0)})
 
 
 def test_the_last_stage_does_not_end():
     curriculum = Curriculum(LeagueConfig(**TWO), stage=1)
-    assert not curriculum.judge({"pursuit": Score(1000, 0, 0)}) and curriculum.stage == 1
+    assert not curriculum.update({"pursuit": Score(1000, 0, 0)}) and curriculum.stage == 1
 
 
 def test_patience_ends_a_stage_that_is_not_passed():
     curriculum = Curriculum(LeagueConfig(**TWO, patience=3))
     lost = {"pursuit": Score(0, 0, 10), "crank": Score(0, 0, 10)}
-    assert [curriculum.judge(lost) for _ in range(3)] == [False, False, True]
+    assert [curriculum.update(lost) for _ in range(3)] == [False, False, True]
 
 
 def test_seats_follow_the_shares_and_past_selves_are_drawn_by_their_weight():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.tasks.aircombat.league.ratings import Score, rate, total
+from slipstream.tasks.aircombat.league.matches import Score, rate, total
 from slipstream.tasks.evaluation import wilson
 
 

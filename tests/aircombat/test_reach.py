@@ -8,8 +8,7 @@ import evasions
 import pytest
 import torch
 
-from slipstream.tasks.aircombat.reach.envelope import Envelope, Geometry, envelope
-from slipstream.tasks.aircombat.reach.flights import HOLD, time_of_hit
+from slipstream.tasks.aircombat.reach.envelope import HOLD, Envelope, Geometry, envelope, time_of_hit
 
 SPEEDS = (200.0, 450.0)
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
-from slipstream.tasks.aircombat.reach.envelope import Geometry, envelope, make_table
-from slipstream.tasks.aircombat.reach.flights import HOLD, LONGEST_S, time_of_hit
+from slipstream.tasks.aircombat.physics.flight import LONGEST_S
+from slipstream.tasks.aircombat.reach.envelope import HOLD, Geometry, envelope, make_table, time_of_hit
 from slipstream.tasks.aircombat.reach.table import CHANNELS, SHIPPED, ReachTable, angle_of, pseudo_angle, time_between
 
 

@@ -9,11 +9,12 @@ import sys
 
 import pytest
 import torch
+from plain_flights import time_of_hit as plain_time_of_hit
+from plain_flights import turn_rudder
 
 from slipstream.tasks.aircombat.physics.duel import Rules, begin, fly
-from slipstream.tasks.aircombat.physics.flight import FIGHTER, PHYSICS_DT_S
-from slipstream.tasks.aircombat.reach.envelope import Geometry
-from slipstream.tasks.aircombat.reach.flights import HOLD, LONGEST_S, time_of_hit, turn_rudder
+from slipstream.tasks.aircombat.physics.flight import FIGHTER, LONGEST_S, PHYSICS_DT_S
+from slipstream.tasks.aircombat.reach.envelope import HOLD, Geometry, time_of_hit
 
 
 def drawn(count, seed=0):
@@ -49,8 +50,8 @@ def test_a_head_on_shot_is_timed_as_the_duel_itself_times_it():
         fly(duel, command, Rules(), 1)
         ticks += 1
     assert int(duel.winner[0]) == 1
-    for backend in ("torch", "native"):
-        assert time_of_hit(*shot, backend).item() == pytest.approx(ticks * PHYSICS_DT_S, abs=1e-3)
+    for form in (plain_time_of_hit, time_of_hit):
+        assert form(*shot).item() == pytest.approx(ticks * PHYSICS_DT_S, abs=1e-3)
 
 
 def test_a_target_that_turns_and_runs_outlives_one_that_keeps_on():
@@ -76,17 +77,17 @@ def test_a_turn_ends_on_the_heading_it_was_told():
 
 def test_native_shots_end_as_plain_ones():
     shots = drawn(333)  # no multiple of the 16 that fly abreast
-    agree(time_of_hit(*shots, "native"), time_of_hit(*shots, "torch"))
+    agree(time_of_hit(*shots), plain_time_of_hit(*shots))
 
 
 KERNEL_RUN = """
 import torch
 from test_shots import agree, head_on
 from slipstream.tasks.aircombat.physics.flight import launch
-from slipstream.tasks.aircombat.reach.flights import time_of_hit
+from slipstream.tasks.aircombat.reach.envelope import time_of_hit
 from slipstream.tasks.aircombat.reach.flights_triton import time_of_hit as kernel
 shots = [torch.cat(x) for x in zip(head_on(4_000), head_on(5_000, 1.0, 2.0), head_on(300, 1.0, -3.0))]
-agree(kernel(*launch(*shots[:2]), *shots[2:]), time_of_hit(*shots, "native"))
+agree(kernel(*launch(*shots[:2]), *shots[2:]), time_of_hit(*shots))
 print("same")
 """
 
@@ -102,4 +103,4 @@ def test_the_kernel_flies_as_the_plain_form_in_tritons_interpreter():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_kernel_flies_as_the_plain_form_on_a_gpu():
     shots = drawn(5000)
-    agree(time_of_hit(*(x.cuda() for x in shots)).cpu(), time_of_hit(*shots, "native"))
+    agree(time_of_hit(*(x.cuda() for x in shots)).cpu(), time_of_hit(*shots))

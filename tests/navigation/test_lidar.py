@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import oracle
@@ -18,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig, Movers
+from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig
 from slipstream.tasks.navigation.physics.world import WorldGrid, boxes_of, place_blocks
 
 TOLERANCE_M = 1e-3
@@ -282,17 +283,18 @@ def test_any_boxes_from_any_pose(boxes, pose):
 # -- moving things ---------------------------------------------------------------------------------------------------
 
 
-def _movers(rng: np.random.Generator, worlds: int, count: int, spread: float) -> Movers:
+def _movers(rng: np.random.Generator, worlds: int, count: int, spread: float) -> SimpleNamespace:
     rank = torch.arange(count)
     pos = torch.from_numpy(
         rng.uniform((-spread, -spread, 0), (spread, spread, 4.5), (worlds, count, 3)).astype(np.float32)
     )
     pillar = rank % 2 == 1
     pos[:, pillar, 2] = 2.5
-    return Movers(pos, torch.tensor((0.25, 0.5, 0.75, 1.0))[rank // 2 % 4], torch.where(pillar, 5.0, 1.0), pillar)
+    width, height = torch.tensor((0.25, 0.5, 0.75, 1.0))[rank // 2 % 4], torch.where(pillar, 5.0, 1.0)
+    return SimpleNamespace(pos=pos, width=width, height=height, pillar=pillar)
 
 
-def _mover_truth(movers: Movers, scene: Scene) -> tuple[np.ndarray, np.ndarray]:
+def _mover_truth(movers: SimpleNamespace, scene: Scene) -> tuple[np.ndarray, np.ndarray]:
     shape = torch.stack((movers.width, movers.height, movers.pillar.float()), -1)
     things = [oracle.MovingThings(torch.cat((pos, shape), -1).double().numpy()) for pos in movers.pos]
     return _look([things[k] for k in scene.world_of.tolist()], scene.pos, scene.yaw, scene.config)

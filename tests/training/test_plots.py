@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.tasks.figures import _column, learning_curve, smooth, success_bars, success_over_time
+from slipstream.tasks.figures import learning_curve, metric_column, smooth, success_bars
 from slipstream.tasks.navigation.figures.flight import (
     POINTS_PER_PATH,
     _round_step,
@@ -122,7 +122,7 @@ def test_learning_curve_without_a_curve_says_so(tmp_path):
 
 
 def test_null_and_absent_metrics_are_no_points():
-    column = _column([{"kl": 1.0}, {"kl": None}, {}], "kl")
+    column = metric_column([{"kl": 1.0}, {"kl": None}, {}], "kl")
     assert column[0] == 1.0
     assert np.isnan(column[1:]).all()
 
@@ -133,18 +133,12 @@ def test_smoothing_is_a_centred_mean_that_shrinks_at_the_ends():
     assert smooth(values)[:4].tolist() == pytest.approx([1.5, 1.0, 1.0, 0.0])
 
 
-def test_success_bars_and_success_over_time_write_pictures(tmp_path):
+def test_success_bars_write_a_picture(tmp_path):
     rows = [
         {"name": "flying straight", "success": 0.0},
-        {"name": "ours", "success": 0.8, "success_low": 0.7, "success_high": 0.9, "group": "80 moving"},
+        {"name": "ours", "success": 0.8, "success_low": 0.7, "success_high": 0.9},
     ]
     size_of_png(success_bars(tmp_path / "bars.png", rows))
-    size_of_png(success_over_time(tmp_path / "time.png", {"a": [(0, 0.1), (60, 0.5)], "b": [(0, 0.1, 0.0, 0.2)]}))
-
-
-def test_success_over_time_names_the_series_that_is_wrong(tmp_path):
-    with pytest.raises(ValueError, match="series 'a'"):
-        success_over_time(tmp_path / "a.png", {"a": [(0, 1, 2)]})
 
 
 def test_importing_loads_no_matplotlib_and_drawing_changes_no_global(tmp_path):

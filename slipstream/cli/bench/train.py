@@ -31,7 +31,8 @@ from slipstream.config.help import ConfigError
 from slipstream.config.overrides import split_keys
 from slipstream.config.schema import TrainConfig
 from slipstream.sim.devices import resolve_device, set_threads
-from slipstream.tasks.bench import BenchTable, describe_device, synchronise
+from slipstream.tasks.bench import describe_device, synchronise
+from slipstream.tasks.report import TextTable
 from slipstream.training.trainer import Trainer
 
 GPU_SIZES, CPU_SIZES = "256,1024,4096,16384,65536", "64,256,1024"
@@ -167,13 +168,13 @@ def _count_kernels(iteration: Callable[[], Any]) -> int:
     return sum(not event.name.startswith(("Memcpy", "Memset")) for event in kernels)
 
 
-def make_table(results: list[Result], device: torch.device, cfg: TrainConfig) -> BenchTable:
+def make_table(results: list[Result], device: torch.device, cfg: TrainConfig) -> TextTable:
     """Return the table, with the settings that matter in its title."""
     algo, world = cfg.algo, registry.find_task(cfg.task).describe_env(cfg.env)
     steps = f"{algo.rollout_steps} steps, {algo.epochs} x {algo.minibatches} minibatches"
     precision = "bf16" if algo.bf16 else "float32"
     title = f"PPO on {describe_device(device)}, frames per second: {steps}, {precision}; {world}"
-    return BenchTable(title, HEADER, [result.row() for result in results])
+    return TextTable(title, HEADER, [result.row() for result in results])
 
 
 def draw(results: list[Result], path: Path, where: str) -> Path:

@@ -23,9 +23,8 @@ from slipstream.tasks.aircombat.observation import TIME_SCALE_S, to_grouped
 
 COMMANDS = ("rudder", "throttle", "fire")  # the columns of an action
 STEERING_GAIN = 3.0  # rudder per rad: full from 19° on, and stable with decisions up to half a second apart
-NOSE_ON_COS = math.cos(
-    math.radians(30)
-)  # a missile leaves along the nose; turning right after the launch costs it speed
+# A missile leaves along the nose; turning right after the launch costs it speed.
+NOSE_ON_COS = math.cos(math.radians(30))
 
 Action = Tensor | dict[str, Tensor]
 AgentType = TypeVar("AgentType", bound="BaseAgent")
@@ -247,9 +246,8 @@ def create_agent(name: str, num_envs: int = 1, device: torch.device | str = "cpu
 
 def agent_class(name: str) -> type[BaseAgent]:
     """Return the class of an agent's name; a checkpoint's path means `learned`."""
-    return named_class(
-        "learned" if is_checkpoint(name) else name, AGENTS, BaseAgent, "agent", "the path of a run folder or checkpoint"
-    )
+    name = "learned" if is_checkpoint(name) else name
+    return named_class(name, AGENTS, BaseAgent, "agent", "the path of a run folder or checkpoint")
 
 
 def is_checkpoint(name: str) -> bool:

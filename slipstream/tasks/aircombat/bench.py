@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from itertools import cycle
 
 import torch
 
 from slipstream.algorithms.execution.graphs import GraphedFunction
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
-from slipstream.tasks.bench import REPEATS, BenchTable, describe_device, time_alternating
+from slipstream.tasks.bench import REPEATS, describe_device, time_forms
+from slipstream.tasks.report import TextTable
 
 MAIN = 1024
 SCALES = (1.0, 4.0, 8.0)  # sub-steps per decision, at 1,024 duels
@@ -21,10 +23,9 @@ GROWTH = (256, 1024, 4096, 16384, 65536, 262144)
 PLAIN_MOST = 65536  # duels; with more, a plain step on a CPU takes seconds
 ACTIONS = 8  # different actions, in turn; on a GPU one graph holds as many steps
 SETTLED_S = 6.0  # game time before measuring: most missiles are in flight then
-HEADER = ["duels", "sub-steps per decision", "form", "µs per decision", "sub-steps/s", "times the plain form"]
 
 
-def bench_env(config: AirCombatConfig, device: torch.device, progress: Callable[[float], None]) -> BenchTable:
+def bench_env(config: AirCombatConfig, device: torch.device, progress: Callable[[float], None]) -> TextTable:
     """Measure both forms at 1,024 duels for some time scales, then from 256 to 262,144 duels at the config's own."""
     runs = [(MAIN, scale, REPEATS) for scale in SCALES]
     runs += [(duels, config.time_scale, 3) for duels in GROWTH if (duels, config.time_scale, REPEATS) not in runs]
@@ -33,7 +34,8 @@ def bench_env(config: AirCombatConfig, device: torch.device, progress: Callable[
         rows += both_forms(dataclasses.replace(config, time_scale=scale), duels, device, repeats)
         progress((k + 1) / len(runs))
     title = f"AirCombatEnv.step on {describe_device(device)}: both sides random, fire and resets included"
-    return BenchTable(title, HEADER, rows)
+    header = ["duels", "sub-steps per decision", "form", "µs per decision", "sub-steps/s", "times the plain form"]
+    return TextTable(title, header, rows)
 
 
 def both_forms(config: AirCombatConfig, duels: int, device: torch.device, repeats: int) -> list[list[str]]:
@@ -45,21 +47,14 @@ def both_forms(config: AirCombatConfig, duels: int, device: torch.device, repeat
         plain = make(config, duels, device, "torch")
         plain.load_state_dict(ours.state_dict())
         steps["plain PyTorch"] = stepper(plain, device)
-    times, ratio = time_alternating(steps, device, repeats)
     ticks, per_call = ours.engine.ticks, ACTIONS if device.type == "cuda" else 1
-    rows = []
-    for form, seconds in times.items():
-        times_plain = f"{ratio:.1f}" if form == "ours" and len(times) > 1 else ""
-        rates = f"{seconds / per_call * 1e6:,.0f}", f"{duels * ticks * per_call / seconds:,.0f}"
-        rows.append([f"{duels:,}", str(ticks), form, *rates, times_plain])
-    return rows
+    return time_forms([f"{duels:,}", str(ticks)], duels * ticks, steps, device, repeats, per_call)
 
 
 def make(config: AirCombatConfig, duels: int, device: torch.device, backend: str) -> AirCombatEnv:
     """Build an env in which both sides act, from random starts."""
-    return AirCombatEnv(
-        duels, device, 0, dataclasses.replace(config, num_envs=duels, sides=2, start="random", backend=backend)
-    )
+    config = dataclasses.replace(config, num_envs=duels, sides=2, start="random", backend=backend)
+    return AirCombatEnv(duels, device, 0, config)
 
 
 def settled(config: AirCombatConfig, duels: int, device: torch.device) -> AirCombatEnv:
@@ -68,9 +63,8 @@ def settled(config: AirCombatConfig, duels: int, device: torch.device) -> AirCom
     env = make(config, duels, device, "auto")
     clock = torch.randint(env.engine.rules.limit, (duels,), generator=torch.Generator().manual_seed(0))
     env.engine.duels.clock.copy_(clock)
-    for action in random_actions(duels, device) * max(
-        1, round(SETTLED_S / env.engine.rules.dt_s / env.engine.ticks / ACTIONS)
-    ):
+    rounds = max(1, round(SETTLED_S / env.engine.rules.dt_s / env.engine.ticks / ACTIONS))
+    for action in random_actions(duels, device) * rounds:
         env.step(action)
     return env
 
@@ -83,7 +77,7 @@ def random_actions(duels: int, device: torch.device) -> list[torch.Tensor]:
     return list(actions.to(device).unbind(0))
 
 
-def stepper(env: AirCombatEnv, device: torch.device) -> Callable[[], None]:
+def stepper(env: AirCombatEnv, device: torch.device) -> Callable[[], object]:
     """Return a function that takes one step; on a GPU a captured graph of ACTIONS steps."""
     actions = random_actions(env.num_envs, device)
     if device.type == "cuda":
@@ -96,11 +90,5 @@ def stepper(env: AirCombatEnv, device: torch.device) -> Callable[[], None]:
         for _ in range(4):  # warm-up calls, then the capture
             captured()
         return captured
-    count = 0
-
-    def step() -> None:
-        nonlocal count
-        env.step(actions[count % ACTIONS])
-        count += 1
-
-    return step
+    turns = cycle(actions)
+    return lambda: env.step(next(turns))

@@ -123,10 +123,10 @@ class ClassicView:
             )
         for key in expected:
             self._check(key, actions[key])
-        rows = [
-            torch.stack([actions[f"{player}_{name}"].to(torch.float32) for name in COMMANDS], -1) for player in players
-        ]
-        return rows[0] if self.env.sides == 1 else torch.stack(rows)
+        commands = torch.stack([actions[key].to(torch.float32) for key in expected], -1).unflatten(
+            -1, (len(players), -1)
+        )
+        return commands[:, 0] if self.env.sides == 1 else commands.transpose(0, 1)
 
     def _check(self, name: str, x: Tensor) -> None:
         if not isinstance(x, Tensor) or x.shape != (self.num_envs,):

@@ -6,17 +6,18 @@ midrangeRL's task in plain tensors. One side learns against an opponent that the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from slipstream.config.validation import check_range
 from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
 from slipstream.envs.specs import Box, Hybrid, Observation
 from slipstream.tasks.aircombat.agents import BaseAgent, action_of, agent_class, as_action, create_agent
 from slipstream.tasks.aircombat.observation import GROUPS, REACH_NAMES, SideView
-from slipstream.tasks.aircombat.physics.duel import StartConfig, describe_duel
+from slipstream.tasks.aircombat.physics.duel import describe_duel
 from slipstream.tasks.aircombat.physics.engine import FACTS, DuelConfig, make_engine
 from slipstream.tasks.aircombat.rewards import BaseReward, create_reward, reward_class
 
@@ -24,33 +25,23 @@ ACTION_SPEC = Hybrid((-1.0, 0.0), (1.0, 1.0), switches=1, mask="can_fire", names
 
 
 @dataclass
-class AirCombatConfig:
+class AirCombatConfig(DuelConfig):
     """The settings of `env.*`."""
 
     num_envs: int = 256
     sides: int = 1  # 1: fly against `opponent`; 2: both sides act (self-play), and all tensors are [2, N]
     opponent: str = "placeholder"  # pursuit, crank, evade, learned; a checkpoint's path; my_package.my_module:MyAgent
     reward: str = "outcome"  # a name of REWARDS, or my_package.my_module:MyReward
-    time_scale: float = 1.0  # a decision lasts time_scale/60 s of game time, in physics steps of at most 1/60 s
-    coarse_dt: bool = False  # one physics step per decision, as in midrangeRL
-    episode_s: float = 60.0  # game time after which the duel is a draw
-    start: str = "head_on"  # where both aircraft start: head_on or random (`slipstream train` sets random)
-    starts: StartConfig = field(default_factory=StartConfig)
     reach_features: bool = False  # also observe the reach of both sides' missiles
     backend: str = "auto"  # of the physics: torch, native (CPU), triton (CUDA)
 
     def __post_init__(self) -> None:
-        if self.num_envs < 1:
-            raise ValueError(f"env.num_envs must be at least 1, not {self.num_envs}")
+        check_range(self, "num_envs", minimum=1, section="env.")
         if self.sides not in (1, 2):
             raise ValueError(f"env.sides must be 1 (against env.opponent) or 2 (both sides act), not {self.sides}")
         agent_class(self.opponent)
         reward_class(self.reward)
-        self.duel()
-
-    def duel(self) -> DuelConfig:
-        """Return the settings of the engine."""
-        return DuelConfig(self.time_scale, self.coarse_dt, self.episode_s, self.start, self.starts)
+        super().__post_init__()
 
 
 class AirCombatEnv(TensorEnv):
@@ -83,7 +74,7 @@ class AirCombatEnv(TensorEnv):
         self.sides = config.sides
         if opponent is not None and self.sides == 2:
             raise ValueError("with env.sides=2 there is no opponent: leave it out, or use env.sides=1")
-        self.engine = make_engine(n, config.duel(), seed, device, config.backend)
+        self.engine = make_engine(n, config, seed, device, config.backend)
         self.opponent = opponent or (create_agent(config.opponent, n, device) if self.sides == 1 else None)
         self.reward = reward or create_reward(config.reward, device)
         self.returns = torch.zeros(self.batch_shape, device=device)  # [N] or [2, N]: of the running duels

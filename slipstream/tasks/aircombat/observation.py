@@ -119,10 +119,5 @@ def reach_features(own: Tensor, enemy: Tensor, table: ReachTable) -> Tensor:
     found = table.lookup_all(speeds, speeds.flip(-1), angles, angles.flip(-1))
     r_max, r_min, r_ne = (found[..., CHANNELS.index(name)] for name in ("r_max", "r_min", "r_ne"))
     ratio = lambda over, under: (over / under.clamp(min=1.0)).clamp(max=RATIO_LIMIT)  # noqa: E731
-    numbers = (
-        ratio(distance, r_max),
-        ratio(r_min, distance),
-        ratio(distance, r_ne),
-        time_between(found, distance) / TIME_SCALE_S,
-    )
-    return torch.stack(numbers, -1).flatten(-2)
+    time = time_between(found, distance) / TIME_SCALE_S
+    return torch.stack((ratio(distance, r_max), ratio(r_min, distance), ratio(distance, r_ne), time), -1).flatten(-2)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import value_of
 from slipstream.config.schema import EvaluateConfig, TrainConfig
@@ -20,11 +17,9 @@ from slipstream.tasks.aircombat import bench
 from slipstream.tasks.aircombat.agents import is_checkpoint
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league import evaluation
-from slipstream.tasks.aircombat.league.curriculum import LeagueConfig
-from slipstream.tasks.aircombat.league.league import League
+from slipstream.tasks.aircombat.league.league import League, LeagueConfig
 from slipstream.tasks.aircombat.league.report import write_league_report
 from slipstream.tasks.base import Controller, Task
-from slipstream.tasks.bench import BenchTable
 
 
 @dataclass
@@ -52,6 +47,8 @@ class AirCombatTask(Task):
     set_by_evaluation = {"env.num_envs": "games", "env.opponent": "blue", "env.sides": "red and blue"}
     evaluation_settings = {"opponent": "placeholder", "reward": "zero"}  # the names of the training may not exist here
     export_settings = {"sides": 1}
+    evaluate = staticmethod(evaluation.evaluate)
+    bench_env = staticmethod(bench.bench_env)
 
     def check_training(self, cfg: Any) -> None:
         """Raise ConfigError for two acting sides, or an opponent beside a league."""
@@ -88,13 +85,3 @@ class AirCombatTask(Task):
         """Return the first red agent if it is a policy."""
         red = (value_of("red", overrides) or "").partition(",")[0]
         return red if red and is_checkpoint(red) else None
-
-    def evaluate(
-        self, cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
-    ) -> dict[str, Any]:
-        """Play every red against every blue; tables of won games, ratings, and a film of one game."""
-        return evaluation.evaluate(cfg, trained, device, log)
-
-    def bench_env(self, config: Any, device: torch.device, progress: Callable[[float], None]) -> BenchTable:
-        """Measure duels in which both sides fly random actions."""
-        return bench.bench_env(config, device, progress)

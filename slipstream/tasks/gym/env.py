@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.config.validation import check_range
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Observation, Spec
 from slipstream.sim.random import derive_seed
@@ -45,8 +46,8 @@ class GymConfig:
     kwargs: dict[str, Any] = field(default_factory=dict)  # arguments of the env: 'env.kwargs={g: 9.8}'
 
     def __post_init__(self) -> None:
-        if self.num_envs < 1 or self.max_episode_steps < 0:
-            raise ValueError("env.num_envs must be at least 1, env.max_episode_steps not negative")
+        check_range(self, "num_envs", minimum=1, section="env.")
+        check_range(self, "max_episode_steps", minimum=0, section="env.")
         if self.vectorization not in VECTORIZATIONS:
             raise ValueError(
                 f"env.vectorization must be one of {', '.join(VECTORIZATIONS)}, not '{self.vectorization}'"
@@ -135,14 +136,9 @@ class GymEnv(TensorEnv):
         state = super().state_dict()
         if self.config.vectorization == "native":
             return state | {"native_seed": self._native_seed}
-        histories = self.vector.call("history")
-        actions = [torch.as_tensor(np.array(taken)) for _, taken in histories]
-        episode = torch.tensor([episode for episode, _ in histories])
-        return state | {
-            "episode": episode,
-            "actions": actions,
-            "observation": {k: v.cpu() for k, v in self._observe().items()},
-        }
+        episodes, actions = zip(*self.vector.call("history"), strict=True)
+        state |= {"episode": torch.tensor(episodes), "actions": [torch.as_tensor(np.array(taken)) for taken in actions]}
+        return state | {"observation": {name: x.cpu() for name, x in self._observe().items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state`, bit for bit if the env is deterministic; a native vector env starts new episodes."""
@@ -181,9 +177,8 @@ class SeededEpisodes(gymnasium.Wrapper):
         """Start the next episode, with its own seed."""
         self._episode += 1
         self._taken, self._over = [], False
-        return self.env.reset(
-            seed=derive_seed(self._seed, f"episode {self._index}.{self._episode}") % 2**31, options=options
-        )
+        own_seed = derive_seed(self._seed, f"episode {self._index}.{self._episode}") % 2**31
+        return self.env.reset(seed=own_seed, options=options)
 
     def step(self, action: Any) -> Any:
         """Take one step and record the action."""
@@ -243,12 +238,8 @@ def _observation_spec(space: gymnasium.Space, name: str) -> Spec:
     if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
         return Discrete(int(space.n))
     if isinstance(space, gymnasium.spaces.Box):
-        # networks use float32
-        dtype = (
-            torch.float32
-            if space.dtype in (np.float64, np.float32, np.float16)
-            else torch.from_numpy(np.zeros(1, space.dtype)).dtype
-        )
+        kind = np.float32 if np.issubdtype(space.dtype, np.floating) else space.dtype  # networks use float32
+        dtype = torch.from_numpy(np.zeros(1, kind)).dtype
         return Box(space.shape, float(space.low.min()), float(space.high.max()), dtype)
     raise ValueError(
         f"observation '{name}' is a {space}: only Box, Discrete and a Dict of these can be used; wrap the env to flatten it"

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from slipstream.config.validation import check_range
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Observation
 from slipstream.sim.frames import heading_of, to_goal_frame, to_world
@@ -33,7 +34,7 @@ START_HEIGHTS_M = (0.5, 2.5)
 
 @dataclass
 class NavigationReward:
-    """The reward: weighted terms, NavRL's by default."""
+    """The weights of the reward's terms; the defaults are NavRL's."""
 
     speed: float = 1.0  # velocity towards the goal, m/s
     alive: float = 1.0
@@ -43,28 +44,6 @@ class NavigationReward:
     height: float = 8.0  # cost of (height beyond 0.2 m outside the band between start and goal)²
     collision: float = 0.0  # cost of ending by a collision
     goal: float = 0.0  # bonus when the goal is first reached
-
-    def __call__(
-        self,
-        *,
-        goal_speed: Tensor,  # [N] m/s
-        static_log_distance: Tensor,  # [N] mean over all beams of the logarithm of the distance in m
-        moving_distance: Tensor | None,  # [N, k] m; None without moving obstacles
-        vel_change: Tensor,  # [N] m/s
-        height_excess: Tensor,  # [N] m
-        collided: Tensor,  # [N] bool
-        reached_now: Tensor,  # [N] bool
-        range_m: float,
-    ) -> Tensor:
-        """Return the reward [N] of one step."""
-        reward = self.speed * goal_speed + self.alive
-        reward = reward + self.static_clearance * static_log_distance
-        if moving_distance is not None:
-            reward = reward + self.moving_clearance * moving_distance.clamp(1e-6, range_m).log().mean(1)
-        reward = reward - self.smoothness * vel_change - self.height * height_excess.square()
-        if self.collision or self.goal:
-            reward = reward - self.collision * collided.to(torch.float32) + self.goal * reached_now.to(torch.float32)
-        return reward
 
 
 @dataclass
@@ -97,13 +76,10 @@ class NavigationConfig:
             raise ValueError(f"unknown dynamics '{self.dynamics}': use one of {', '.join(DYNAMICS)}")
         if self.actions not in ("continuous", "discrete"):
             raise ValueError(f"unknown actions '{self.actions}': use continuous or discrete")
-        for name in ("num_envs", "num_worlds", "decision_interval", "max_episode_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"env.{name} must be at least 1, not {getattr(self, name)}")
-        if self.num_obstacles < 0:
-            raise ValueError(f"env.num_obstacles must not be negative, not {self.num_obstacles}")
-        if self.map_half_m < 2 or self.dt_s <= 0 or self.max_speed_mps <= 0:
-            raise ValueError("env.map_half_m must be at least 2, env.dt_s and env.max_speed_mps positive")
+        check_range(self, "num_envs", "num_worlds", "decision_interval", "max_episode_steps", minimum=1, section="env.")
+        check_range(self, "num_obstacles", minimum=0, section="env.")
+        check_range(self, "map_half_m", minimum=2, section="env.")
+        check_range(self, "dt_s", "max_speed_mps", above=0, section="env.")
         if self.world_seeds and len(self.world_seeds) != self.num_worlds:
             raise ValueError(
                 f"env.world_seeds has {len(self.world_seeds)} seeds, but env.num_worlds={self.num_worlds}: give one per world"
@@ -138,12 +114,9 @@ class NavigationEnv(TensorEnv):
         worlds = config.num_worlds
         self.world_seeds = config.world_seeds or [derive_seed(seed, f"world {k}") for k in range(worlds)]
         self.world_of = torch.arange(n, device=device) * worlds // n  # [N]
-        self.grid = WorldGrid.generate(
-            self.world_seeds, config.num_obstacles, config.lidar.range_m, config.map_half_m, device
-        )
-        self.movers = MovingObstacles(
-            config.dyn, self.world_seeds, config.dt_s, config.map_half_m, device, config.backend
-        )
+        seeds, half_m = self.world_seeds, config.map_half_m
+        self.grid = WorldGrid.generate(seeds, config.num_obstacles, config.lidar.range_m, half_m, device)
+        self.movers = MovingObstacles(config.dyn, seeds, config.dt_s, half_m, device, config.backend)
         self.lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
         self.sync_is_cheap &= self.lidar.backend == "native"  # the PyTorch form never branches on values, as on a GPU
         self.drone = DYNAMICS[config.dynamics](n, config.dt_s, device)
@@ -203,9 +176,8 @@ class NavigationEnv(TensorEnv):
         across = torch.where(u[:, 1] < 0.5, half, -half)
         along_x = u[:, 2] < 0.5
         low, high = START_HEIGHTS_M
-        return torch.stack(
-            (torch.where(along_x, along, across), torch.where(along_x, across, along), low + (high - low) * u[:, 3]), -1
-        )
+        x, y = torch.where(along_x, along, across), torch.where(along_x, across, along)
+        return torch.stack((x, y, low + (high - low) * u[:, 3]), -1)
 
     def _begin(self, mask: Tensor, start: Tensor, goal: Tensor) -> None:
         col = mask[:, None]
@@ -244,21 +216,15 @@ class NavigationEnv(TensorEnv):
         yaw = self.drone.yaw
         distance, self._static_nearest, self._static_log_distance = self.lidar.measure(pos, yaw)
         if self.config.lidar_sees_moving and self.movers.count:
-            distance = torch.minimum(distance, self.lidar.scan_movers(pos, yaw, self.movers.as_movers()))
+            distance = torch.minimum(distance, self.lidar.scan_movers(pos, yaw, self.movers))
         to_goal = self.goal - pos
         self._goal_distance = torch.linalg.vector_norm(to_goal, dim=-1)
         self._goal_direction = to_goal / self._goal_distance.clamp(min=1e-6)[:, None]
-        state = torch.cat(
-            (
-                to_goal_frame(self._goal_direction, self.heading),
-                torch.linalg.vector_norm(to_goal[:, :2], dim=-1, keepdim=True),
-                to_goal[:, 2:],
-                to_goal_frame(self.disturbance.velocity_reading(vel), self.heading),
-            ),
-            -1,
-        )
+        goal_direction = to_goal_frame(self._goal_direction, self.heading)
+        across = torch.linalg.vector_norm(to_goal[:, :2], dim=-1, keepdim=True)
+        seen_vel = to_goal_frame(self.disturbance.velocity_reading(vel), self.heading)
         return {
-            "state": state,
+            "state": torch.cat((goal_direction, across, to_goal[:, 2:], seen_vel), -1),
             "lidar": (range_m - self.disturbance.lidar_reading(distance, range_m))[:, None],
             "direction": self.direction[:, None].clone(),
             "dynamic_obstacle": self._observe_movers(pos)[:, None],
@@ -274,29 +240,33 @@ class NavigationEnv(TensorEnv):
         return seen.rows
 
     def _outcome(self) -> Outcome:
-        config, pos, vel = self.config, self.drone.pos, self.drone.vel
+        config, z = self.config, self.drone.pos[:, 2]
         low, high = HEIGHT_LIMITS_M
-        z = pos[:, 2]
         collided = (self._static_nearest < BODY_RADIUS_M) | self._moving_hit | (z < low) | (z > high)
         at_goal = self._goal_distance < GOAL_RADIUS_M
         reached_now = at_goal & ~self.reached & ~collided
         self.reached.logical_or_(reached_now)
         timeout = self.clock >= config.max_episode_steps
-        reward = config.reward(
-            goal_speed=(vel * self._goal_direction).sum(-1),
-            static_log_distance=self._static_log_distance,
-            moving_distance=self._moving_clearance,
-            vel_change=torch.linalg.vector_norm(vel - self.vel_before, dim=-1),
-            height_excess=torch.maximum(
-                z - self.height_band[:, 1] - HEIGHT_SLACK_M, self.height_band[:, 0] - HEIGHT_SLACK_M - z
-            ).clamp(min=0),
-            collided=collided,
-            reached_now=reached_now,
-            range_m=config.lidar.range_m,
-        )
+        reward = self._reward(collided, reached_now)
         truncated = (timeout | at_goal) if config.goal_ends_episode else timeout
         info = {"success": self.reached, "collision": collided, "timeout": timeout & ~collided, "at_goal": at_goal}
         return Outcome(reward, collided, truncated, {name: fact.float() for name, fact in info.items()})
+
+    def _reward(self, collided: Tensor, reached_now: Tensor) -> Tensor:
+        """Return the reward [N] of one step."""
+        weights, vel, z = self.config.reward, self.drone.vel, self.drone.pos[:, 2]
+        low, high = self.height_band.unbind(-1)
+        height_excess = torch.maximum(z - high - HEIGHT_SLACK_M, low - HEIGHT_SLACK_M - z).clamp(min=0)
+        reward = weights.speed * (vel * self._goal_direction).sum(-1) + weights.alive
+        reward = reward + weights.static_clearance * self._static_log_distance
+        if self._moving_clearance is not None:
+            clearance = self._moving_clearance.clamp(1e-6, self.config.lidar.range_m)
+            reward = reward + weights.moving_clearance * clearance.log().mean(1)
+        vel_change = torch.linalg.vector_norm(vel - self.vel_before, dim=-1)
+        reward = reward - weights.smoothness * vel_change - weights.height * height_excess.square()
+        if weights.collision or weights.goal:
+            reward = reward - weights.collision * collided.float() + weights.goal * reached_now.float()
+        return reward
 
     # -- state -------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.table import Table
 
 from slipstream.algorithms.execution.graphs import GraphedFunction
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
@@ -29,7 +28,7 @@ from slipstream.tasks.evaluation import Policy, action_of, bootstrap_interval, w
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.figures.flight import flight_paths
 from slipstream.tasks.navigation.recording import FlightRows, flight_recording
-from slipstream.tasks.tables import progress_bar, render
+from slipstream.tasks.report import TextTable, progress_bar
 
 CROSSING_STEPS = 2200  # default physics steps of a flight
 PATH_EVERY = 8  # physics steps between the points of a drawn path
@@ -110,9 +109,8 @@ def fly(
     config, maps = env.config, env.config.num_worlds
     decisions = -(-config.max_episode_steps // config.decision_interval)
     every = max(1, PATH_EVERY // config.decision_interval)
-    capturable = env.device.type == "cuda" and isinstance(
-        policy, ActorCritic
-    )  # other policies may synchronise with the host
+    # other policies may synchronise with the host
+    capturable = env.device.type == "cuda" and isinstance(policy, ActorCritic)
     step = GraphedFunction(crossing.step, "evaluation") if capturable else crossing.step
     rows = FlightRows(env, drones)
     decision_s = config.dt_s * config.decision_interval
@@ -170,9 +168,8 @@ def summarise(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
     for k, seed in enumerate(flights.map_seeds):
         low, high = wilson(int(flights.success[k].sum()), drones)
         rates = {name: float(getattr(flights, name)[k].mean()) for name in RATES}
-        maps.append(
-            {"map_seed": seed, **rates, "success_low": low, "success_high": high, "drones": drones, **_time(flights, k)}
-        )
+        interval = {"success_low": low, "success_high": high}
+        maps.append({"map_seed": seed, **rates, **interval, "drones": drones, **_time(flights, k)})
     low, high = maps[0]["success_low"], maps[0]["success_high"]
     if len(maps) > 1:  # one map cannot be resampled
         low, high = bootstrap_interval(flights.success.mean(1), resamples)
@@ -196,26 +193,27 @@ def _time(flights: Flights, k: int | slice) -> dict[str, float | None]:
     return {"time_to_goal_s": float(times.mean()) if times.size else None}
 
 
+def rate_cells(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of a table of rates."""
+    time_s = row["time_to_goal_s"]
+    return {
+        "success": f"{row['success']:.3f}",
+        "95 % interval": f"{row['success_low']:.3f} … {row['success_high']:.3f}",
+        "collision": f"{row['collision']:.3f}",
+        "timeout": f"{row['timeout']:.3f}",
+        "time to goal": "–" if time_s is None else f"{time_s:.1f} s",
+    }
+
+
 def percent_table(result: Mapping[str, Any], title: str) -> str:
     """Format the rates of an evaluation: one line per map, and one over all."""
-    table = Table(title=title, title_justify="left")
-    names = ("map", "drones", "success", "95 % interval", "collision", "timeout", "at goal at the end", "time to goal")
-    for name in names:
-        table.add_column(name, justify="right")
-    for row in [*result["maps"], result]:
-        time_s = row["time_to_goal_s"]
-        table.add_row(
-            str(row.get("map_seed", "all")),
-            f"{row['drones']:,}",
-            f"{row['success']:.3f}",
-            f"{row['success_low']:.3f} … {row['success_high']:.3f}",
-            f"{row['collision']:.3f}",
-            f"{row['timeout']:.3f}",
-            f"{row['success_strict']:.3f}",
-            "–" if time_s is None else f"{time_s:.1f} s",
-            end_section=row is result["maps"][-1],
-        )
-    return render(table)
+    rows = [
+        {"map": str(row.get("map_seed", "all")), "drones": f"{row['drones']:,}"}
+        | rate_cells(row)
+        | {"at goal at the end": f"{row['success_strict']:.3f}"}
+        for row in [*result["maps"], result]
+    ]
+    return TextTable(title, list(rows[0]), [list(row.values()) for row in rows], total=True).render()
 
 
 # -- the command -----------------------------------------------------------------------------------------------------
@@ -236,21 +234,23 @@ def evaluate(
         check_writable(picture)
         check_writable(flight)
     env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
-    policy = trained.build(env.observation_spec, env.action_spec, device)
-    rival = other.build(env.observation_spec, env.action_spec, device) if other else None
+    policies = [p.build(env.observation_spec, env.action_spec, device) for p in (trained, other) if p]
     with progress_bar(f"flying {env.num_envs} drones over {len(cfg.eval.map_seeds)} maps") as progress:
-        flights = fly(env, policy, cfg.eval.num_drones, progress, cfg.eval.picture)
+        flights = fly(env, policies[0], cfg.eval.num_drones, progress, cfg.eval.picture)
     result = summarise(flights, cfg.eval.bootstrap)
     result["checkpoint"] = str(trained.path)
     world = f"{cfg.env.num_obstacles} standing, {env.movers.count} moving, {_flown(cfg.env)}"
     log(percent_table(result, f"{trained.name}: {world}"))
-    if other and rival:
-        result["compare"] = _compare_with(other, rival, flights, cfg, device)
+    if other:
+        with progress_bar(f"flying {other.name}") as progress:
+            theirs = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
+            their_flights = fly(theirs, policies[1], cfg.eval.num_drones, progress, False)
+        found = {"checkpoint": str(other.path), **compare(flights, their_flights, cfg.eval.bootstrap)}
+        result["compare"] = found | {"other": summarise(their_flights, cfg.eval.bootstrap)}
         log(percent_table(result["compare"]["other"], f"{other.name}, in the same world"))
-        c = result["compare"]
-        low, high = c["difference_low"], c["difference_high"]
+        low, high = found["difference_low"], found["difference_high"]
         interval = "" if low is None else f" (95 % interval {low:+.3f} … {high:+.3f})"
-        log(f"success of {trained.name} less {other.name}, paired by map: {c['difference']:+.3f}{interval}")
+        log(f"success of {trained.name} less {other.name}, paired by map: {found['difference']:+.3f}{interval}")
     if len(cfg.eval.map_seeds) < 16:
         hint = ",".join(str(cfg.eval.map_seeds[0] + i) for i in range(16))
         log(f"({len(cfg.eval.map_seeds)} maps; take at least 16 for a claim: 'eval.map_seeds=[{hint}]')")
@@ -261,16 +261,6 @@ def evaluate(
         result["page"] = str(write_html(recording, flight.with_suffix(".html")))
         log(f"flights over map {flights.map_seeds[0]}: {result['page']} (3-D, opens in a browser), {result['picture']}")
     return result
-
-
-def _compare_with(
-    other: LoadedPolicy, rival: Policy, flights: Flights, cfg: EvaluateConfig, device: torch.device
-) -> dict[str, Any]:
-    env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
-    with progress_bar(f"flying {other.name}") as progress:
-        theirs = fly(env, rival, cfg.eval.num_drones, progress, False)
-    found = {"checkpoint": str(other.path), **compare(flights, theirs, cfg.eval.bootstrap)}
-    return found | {"other": summarise(theirs, cfg.eval.bootstrap)}
 
 
 def cross(policy: Policy, world: NavigationConfig, settings: EvalConfig, device: torch.device) -> dict[str, float]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from slipstream.algorithms.policy_file import LoadedPolicy
-from slipstream.tasks.base import Demo, EpisodeDrawing, Task
-from slipstream.tasks.bench import BenchTable
+from slipstream.tasks.base import EpisodeDrawing, Task
 from slipstream.tasks.evaluation import Policy
 from slipstream.tasks.navigation import bench, evaluation
 from slipstream.tasks.navigation.demo import NavigationDemo
@@ -32,6 +30,9 @@ class NavigationTask(Task):
     }
     export_settings = {"num_worlds": 1, "world_seeds": [], "random_clock": False}
     cpu_hint = "preset=demo is a world that a CPU learns in three minutes"
+    evaluate = staticmethod(evaluation.evaluate)
+    bench_env = staticmethod(bench.bench_env)
+    make_demo = staticmethod(NavigationDemo)
 
     def evaluate_in_training(self, cfg: Any, policy: Policy, device: torch.device) -> dict[str, float]:
         """Return the rates over maps not trained on; with eval.static_too also without moving obstacles."""
@@ -42,24 +43,10 @@ class NavigationTask(Task):
             found |= {f"static_{key}": value for key, value in static.items()}
         return found
 
-    def evaluate(
-        self, cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
-    ) -> dict[str, Any]:
-        """Fly over the maps of `eval.map_seeds`; a table of rates, and a picture of the paths."""
-        return evaluation.evaluate(cfg, trained, device, log)
-
-    def bench_env(self, config: Any, device: torch.device, progress: Callable[[float], None]) -> BenchTable:
-        """Measure steps of drones that fly through the field, LiDAR and all."""
-        return bench.bench_env(config, device, progress)
-
     def describe_env(self, config: Any) -> str:
         """Return the number of obstacles, and of physics steps per frame."""
         obstacles = f"{config.num_obstacles} + {config.dyn.num_obstacles} obstacles"
         return f"{obstacles}, {config.decision_interval} physics steps a frame"
-
-    def make_demo(self, cfg: Any) -> Demo:
-        """Return flights over unseen maps before and after training."""
-        return NavigationDemo(cfg)
 
     def episode_drawing(self, shapes: Mapping[Any, Sequence[int]]) -> EpisodeDrawing | None:
         """Return flown paths around their goals."""

@@ -63,6 +63,7 @@ def _corner_km(scene: Scene) -> NDArray[Any]:
 
 
 def _draw_box(figure: Any, scene: Scene, corner: NDArray[Any], azimuth_deg: float) -> None:
+    from matplotlib.path import Path as Outline
     from mpl_toolkits.mplot3d import Axes3D
 
     axes = Axes3D(figure, rect=(0.0, 0.06, 0.72, 0.92), computed_zorder=False)
@@ -82,7 +83,7 @@ def _draw_box(figure: Any, scene: Scene, corner: NDArray[Any], azimuth_deg: floa
             ring = _clipped(_closed(scene["contours"][name]) / 1000, corner)
             axes.plot(ring[:, 0], ring[:, 1], 0, color=THREAT, zorder=3, **style)
     times = np.asarray(scene["times"])
-    zones = [(reach["time"], _outline(reach["polygon"])) for reach in scene["reach"]]
+    zones = [(reach["time"], Outline(np.asarray(reach["polygon"]))) for reach in scene["reach"]]
     if scene["enemy"]["alive"]:
         _draw_path(axes, scene["enemy_path"], times, corner, color=THREAT, linewidth=1.4, alpha=0.8)
     for escape in scene["escapes"]:
@@ -97,12 +98,9 @@ def _draw_box(figure: Any, scene: Scene, corner: NDArray[Any], azimuth_deg: floa
     for who, colour in (("enemy", THREAT), ("own", OWN)):
         body = scene[who]
         point = _clipped(np.array([[body["x"], body["y"]]]) / 1000, corner)[0]
-        marker = (
-            {"marker": "o", "edgecolors": GROUND, "linewidths": 1}
-            if body["alive"]
-            else {"marker": "x", "linewidths": 2.4}
-        )
-        axes.scatter(*point, 0, s=70, color=colour, depthshade=False, zorder=9, **marker)
+        alive, down = {"marker": "o", "edgecolors": GROUND, "linewidths": 1}, {"marker": "x", "linewidths": 2.4}
+        style = alive if body["alive"] else down
+        axes.scatter(*point, 0, s=70, color=colour, depthshade=False, zorder=9, **style)
     for artist in axes.get_children():
         artist.set_clip_on(False)  # the box is wider than matplotlib's square
 
@@ -116,16 +114,14 @@ def _draw_planes(axes: Any, corner: NDArray[Any]) -> None:
     across = np.arange(CELL_KM, side, CELL_KM)
     lines = [((x + at, y), (x + at, y + side)) for at in across] + [((x, y + at), (x + side, y + at)) for at in across]
     for z in np.arange(0, FUTURE_S + 1e-6, PLANE_S):
-        ground = z == 0
-        face = [np.column_stack((square[:-1], np.full(4, z)))]
-        axes.add_collection3d(
-            Poly3DCollection(face, facecolors=PANEL if ground else "#9fb4cc", alpha=1.0 if ground else 0.025, zorder=0)
-        )
-        axes.plot(square[:, 0], square[:, 1], z, color="#2c3a4f" if ground else "#33415a", linewidth=0.9, zorder=1)
+        if z == 0:
+            face, frame, thick, dense = {"facecolors": PANEL, "alpha": 1.0}, "#2c3a4f", 0.7, 1.0
+        else:
+            face, frame, thick, dense = {"facecolors": "#9fb4cc", "alpha": 0.025}, "#33415a", 0.3, 0.7
+        axes.add_collection3d(Poly3DCollection([_at_height(square[:-1], z)], zorder=0, **face))
+        axes.plot(square[:, 0], square[:, 1], z, color=frame, linewidth=0.9, zorder=1)
         grid = [[(*a, z), (*b, z)] for a, b in lines]
-        axes.add_collection3d(
-            Line3DCollection(grid, colors=GRID, linewidths=0.7 if ground else 0.3, alpha=1 if ground else 0.7, zorder=1)
-        )
+        axes.add_collection3d(Line3DCollection(grid, colors=GRID, linewidths=thick, alpha=dense, zorder=1))
     for cx, cy in square[:-1]:
         axes.plot([cx, cx], [cy, cy], [0, FUTURE_S], color="#33415a", linewidth=0.8, zorder=1)
 
@@ -153,19 +149,19 @@ def _label_box(axes: Any, corner: NDArray[Any]) -> None:
 def _draw_reach(axes: Any, reach: Scene, shade: float, corner: NDArray[Any]) -> None:
     """Draw where an enemy missile launched now can be at one time; the edge fades below Mach 1."""
     from matplotlib.colors import to_rgba
+    from matplotlib.path import Path as Outline
+    from matplotlib.transforms import Bbox
     from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
     z = reach["time"]
     ring = _closed(np.asarray(reach["polygon"])) / 1000
     mach = np.append(reach["mach"], reach["mach"][0])
-    flat = _inside(ring, corner)
+    flat = np.asarray(Outline(ring).clip_to_bbox(Bbox([corner, corner + BOX_KM])).vertices)
     if len(flat) < 3:
         return
-    face = [np.column_stack((flat, np.full(len(flat), z)))]
-    axes.add_collection3d(
-        Poly3DCollection(face, facecolors=to_rgba(THREAT, shade), edgecolors="none", zorder=2 + z / 10)
-    )
-    edge = np.column_stack((ring, np.full(len(ring), z)))
+    style = {"facecolors": to_rgba(THREAT, shade), "edgecolors": "none", "zorder": 2 + z / 10}
+    axes.add_collection3d(Poly3DCollection([_at_height(flat, z)], **style))
+    edge = _at_height(ring, z)
     pieces = np.stack((edge[:-1], edge[1:]), axis=1)
     seen = ((pieces[..., :2] >= corner) & (pieces[..., :2] <= corner + BOX_KM)).all((1, 2))
     strength = np.clip((np.minimum(mach[:-1], mach[1:]) - 0.55) / 0.45, 0.08, 1.0)
@@ -185,20 +181,17 @@ def _draw_crossings(
     axes: Any, path: NDArray[Any], times: NDArray[Any], zones: list[Any], corner: NDArray[Any], size: float
 ) -> None:
     """Draw a dot where a path crosses each plane: red if the missile could be there at that time."""
+    style = {"s": size, "edgecolors": GROUND, "linewidths": 1.0, "depthshade": False, "zorder": 8}
     for time, outline in zones:
         place = np.array([np.interp(time, times, path[:, k]) for k in range(2)])
         point = _clipped(place[None] / 1000, corner)[0]
         if np.isfinite(point).all():
-            colour = THREAT if outline.contains_point(place) else SAFE
-            axes.scatter(
-                *point, time, s=size, color=colour, edgecolors=GROUND, linewidths=1.0, depthshade=False, zorder=8
-            )
+            axes.scatter(*point, time, color=THREAT if outline.contains_point(place) else SAFE, **style)
 
 
-def _outline(polygon: NDArray[Any]) -> Any:
-    from matplotlib.path import Path as Outline
-
-    return Outline(np.asarray(polygon))
+def _at_height(places: NDArray[Any], z: float) -> NDArray[Any]:
+    """Return places [K, 2] of the plane at a height [K, 3]."""
+    return np.column_stack((places, np.full(len(places), z)))
 
 
 def _closed(ring: NDArray[Any]) -> NDArray[Any]:
@@ -209,25 +202,6 @@ def _clipped(places_km: NDArray[Any], corner: NDArray[Any]) -> NDArray[Any]:
     """Replace places outside the box by NaN."""
     inside = ((places_km >= corner) & (places_km <= corner + BOX_KM)).all(-1, keepdims=True)
     return np.where(inside, places_km, np.nan)
-
-
-def _inside(ring: NDArray[Any], corner: NDArray[Any]) -> NDArray[Any]:
-    """Clip a polygon to the box, one side after the other (Sutherland-Hodgman)."""
-    for axis, limit, sign in (
-        (0, corner[0], 1),
-        (0, corner[0] + BOX_KM, -1),
-        (1, corner[1], 1),
-        (1, corner[1] + BOX_KM, -1),
-    ):
-        kept: list[NDArray[Any]] = []
-        for a, b in zip(ring, np.roll(ring, -1, 0), strict=True):
-            da, db = sign * (a[axis] - limit), sign * (b[axis] - limit)
-            if da >= 0:
-                kept.append(a)
-            if da * db < 0:
-                kept.append(a + (b - a) * (da / (da - db)))
-        ring = np.array(kept).reshape(-1, 2)
-    return ring
 
 
 # -- the map and the numbers -----------------------------------------------------------------------------------------
@@ -245,24 +219,26 @@ def _draw_map(figure: Any, scene: Scene, corner: NDArray[Any]) -> None:
     axes.set_axisbelow(True)
     for spine in axes.spines.values():
         spine.set_color(GRID)
+
+    def line(path: NDArray[Any], colour: str, **style: Any) -> None:
+        axes.plot(path[:, 0] / 1000, path[:, 1] / 1000, color=colour, **style)
+
     if scene["contours"]:
-        r_max, r_ne = (_closed(scene["contours"][name]) / 1000 for name in ("r_max", "r_ne"))
-        axes.fill(r_max[:, 0], r_max[:, 1], color=THREAT, alpha=0.07, linewidth=0)
-        axes.plot(r_max[:, 0], r_max[:, 1], color=THREAT, linewidth=1.2, linestyle=(0, (5, 3)))
-        axes.fill(r_ne[:, 0], r_ne[:, 1], color=THREAT, alpha=0.20, linewidth=0)
-        axes.plot(r_ne[:, 0], r_ne[:, 1], color=THREAT, linewidth=1.6)
-    for who, colour in (("enemy", THREAT), ("own", OWN)):
-        trail = np.asarray(scene.get("trails", {}).get(who, np.zeros((0, 2)))) / 1000
-        axes.plot(trail[:, 0], trail[:, 1], color=colour, linewidth=1.4, alpha=0.55)
+        r_max, r_ne = (_closed(scene["contours"][name]) for name in ("r_max", "r_ne"))
+        axes.fill(*(r_max.T / 1000), color=THREAT, alpha=0.07, linewidth=0)
+        line(r_max, THREAT, linewidth=1.2, linestyle=(0, (5, 3)))
+        axes.fill(*(r_ne.T / 1000), color=THREAT, alpha=0.20, linewidth=0)
+        line(r_ne, THREAT, linewidth=1.6)
+    for who, trail in scene.get("trails", {}).items():
+        line(np.asarray(trail), OWN if who == "own" else THREAT, linewidth=1.4, alpha=0.55)
     for escape in scene["escapes"]:
-        axes.plot(escape[:, 0] / 1000, escape[:, 1] / 1000, color=ESCAPE, linewidth=1.2, linestyle=(0, (4, 2)))
-    axes.plot(scene["own_path"][:, 0] / 1000, scene["own_path"][:, 1] / 1000, color=OWN, linewidth=1.8)
+        line(escape, ESCAPE, linewidth=1.2, linestyle=(0, (4, 2)))
+    line(scene["own_path"], OWN, linewidth=1.8)
     for name, colour in (("outgoing", OWN), ("incoming", MISSILE)):
         for body, path in zip(scene["missiles"][name], scene[name], strict=True):
-            axes.plot(path[:, 0] / 1000, path[:, 1] / 1000, color=colour, linewidth=1.2, linestyle=(0, (1, 1)))
-            axes.plot(
-                body["x"] / 1000, body["y"] / 1000, marker="o", markersize=4.5, color=colour, markeredgecolor=GROUND
-            )
+            line(path, colour, linewidth=1.2, linestyle=(0, (1, 1)))
+            place = np.array([[body["x"], body["y"]]])
+            line(place, colour, marker="o", markersize=4.5, markeredgecolor=GROUND)
     for who, colour in (("enemy", THREAT), ("own", OWN)):
         _draw_craft(axes, scene[who], colour)
     axes.text(0.0, 1.02, "now, from above", transform=axes.transAxes, color=MUTED, fontsize=9)
@@ -290,14 +266,12 @@ def _write_numbers(figure: Any, scene: Scene) -> None:
         figure.text(x, top - line, state, color=INK, fontsize=17, fontweight="bold", va="top")
         carried = "1 missile" if body["missiles"] == 1 else f"{body['missiles']} missiles"
         figure.text(x, top - 2.45 * line, f"{body['g_load']:+.1f} g   {carried}", color=INK, fontsize=10.5, va="top")
-    figure.text(
-        left, top - 3.75 * line, f"range {scene['threat']['range'] / 1000:.1f} km", color=INK, fontsize=11, va="top"
-    )
-    for row, (key, who, name, colour) in enumerate(
-        (("threat", "enemy", "enemy's shot", THREAT), ("shot", "own", "own shot", OWN))
-    ):
-        if not (scene["own"]["alive"] and scene["enemy"]["alive"]):
-            break  # there is no shooter or no target
+    distance = f"range {scene['threat']['range'] / 1000:.1f} km"
+    figure.text(left, top - 3.75 * line, distance, color=INK, fontsize=11, va="top")
+    if not (scene["own"]["alive"] and scene["enemy"]["alive"]):
+        return  # there is no shooter or no target
+    shots = ("threat", "enemy", "enemy's shot", THREAT), ("shot", "own", "own shot", OWN)
+    for row, (key, who, name, colour) in enumerate(shots):
         y = top - (5.0 + 4.1 * row) * line
         verdict, urgent = _verdict(scene[key], scene[who]["missiles"])
         figure.text(left, y, name, color=colour, fontsize=11, fontweight="bold", va="top")
@@ -329,10 +303,8 @@ def _draw_scale(figure: Any, ranges: Mapping[str, float], box: tuple[float, floa
     axes.set(xlim=(0, most), ylim=(0, 1))
     axes.set_axis_off()
     axes.barh(0.5, most, height=1, color=PANEL)
-    axes.barh(0.5, max(km["r_max"] - km["r_min"], 0), left=km["r_min"], height=1, color=colour, alpha=0.35)
-    axes.barh(
-        0.5, max(km["r_ne"] - km["r_min"], 0) if km["r_ne"] else 0, left=km["r_min"], height=1, color=colour, alpha=0.9
-    )
+    for name, alpha in (("r_max", 0.35), ("r_ne", 0.9)):
+        axes.barh(0.5, max(km[name] - km["r_min"], 0), left=km["r_min"], height=1, color=colour, alpha=alpha)
     axes.plot([km["range"]] * 2, [-0.5, 1.5], color=INK, linewidth=2.2, clip_on=False, solid_capstyle="butt")
     labels = [("r_min", "r_min"), ("R_ne", "r_ne"), ("R_max", "r_max")]
     text = "   ".join(f"{label} {ranges[name] / 1000:.1f}" if ranges[name] else f"{label} –" for label, name in labels)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.table import Table
 
 from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.config.help import ConfigError
@@ -17,13 +16,12 @@ from slipstream.storage.files import check_writable
 from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.figures.animation import PAGE_SUFFIX, draw_game, writable
-from slipstream.tasks.aircombat.league.matches import Games, Match, Recorder
+from slipstream.tasks.aircombat.league.matches import Games, Match, Recorder, Score, rate
 from slipstream.tasks.aircombat.league.policies import SHIPPED, LearnedAgent
-from slipstream.tasks.aircombat.league.ratings import Score, rate
 from slipstream.tasks.aircombat.recording import duel_recording
 from slipstream.tasks.evaluation import wilson
 from slipstream.tasks.recording import describe_policy
-from slipstream.tasks.tables import progress_bar, render
+from slipstream.tasks.report import TextTable, progress_bar
 
 RANGE_BANDS = 3  # results are split into bands of equal width by start range
 
@@ -55,8 +53,8 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
                 film = recorder, recorder.choose(games), short_name(red), short_name(blue)
     setup = {"games": cfg.games, "start": cfg.env.start, "time_scale": cfg.env.time_scale}
     result: dict[str, Any] = {**setup, "pairs": pairs}
-    log(render(_pairs_table(pairs)))
-    log(render(_parts_table(pairs)))
+    log(_pairs_table(pairs).render())
+    log(_parts_table(pairs).render())
     if len(reds) * len(blues) > 1:
         result["ratings"] = _ratings(pairs)
         log(_ratings_line(result["ratings"], _anchor(pairs)))
@@ -167,38 +165,27 @@ def _ratings_line(ratings: dict[str, dict[str, float]], anchor: str) -> str:
     return f"Elo, {short_name(anchor)} being 1000: {others}"
 
 
-def _pairs_table(pairs: list[dict[str, Any]]) -> Table:
-    table = Table(title=f"{pairs[0]['games']:,} games per pair, half of them with swapped sides", title_justify="left")
-    for name, justify in (("red", "left"), ("blue", "left")):
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for name in ("red won", "95 % interval", "draw", "red lost", "95 % interval", "won of decided", "mean s"):
-        table.add_column(name, justify="right")
+def _pairs_table(pairs: list[dict[str, Any]]) -> TextTable:
+    interval = "95 % interval"
+    header = ("red", "blue", "red won", interval, "draw", "red lost", interval, "won of decided", "mean s")
+    rows = []
     for p in pairs:
-        table.add_row(short_name(p["red"]), short_name(p["blue"]), *_cells(p), f"{p['seconds']:.0f}")
-    return table
+        decided = p["decided_won_share"]
+        won = f"{p['won_share']:.3f}", f"{p['won_low']:.3f} … {p['won_high']:.3f}"
+        lost = f"{p['lost_share']:.3f}", f"{p['lost_low']:.3f} … {p['lost_high']:.3f}"
+        end = "–" if decided is None else f"{decided:.3f}", f"{p['seconds']:.0f}"
+        rows.append([short_name(p["red"]), short_name(p["blue"]), *won, f"{p['draw_share']:.3f}", *lost, *end])
+    title = f"{pairs[0]['games']:,} games per pair, half of them with swapped sides"
+    return TextTable(title, header, rows, left=2)
 
 
-def _cells(p: dict[str, Any]) -> list[str]:
-    decided = p["decided_won_share"]
-    return [
-        f"{p['won_share']:.3f}",
-        f"{p['won_low']:.3f} … {p['won_high']:.3f}",
-        f"{p['draw_share']:.3f}",
-        f"{p['lost_share']:.3f}",
-        f"{p['lost_low']:.3f} … {p['lost_high']:.3f}",
-        "–" if decided is None else f"{decided:.3f}",
-    ]
-
-
-def _parts_table(pairs: list[dict[str, Any]]) -> Table:
-    table = Table(title="red's games won/drawn/lost by its side and by start range", title_justify="left")
-    parts = list(pairs[0]["parts"])
-    for name in ("red", "blue", *parts):
-        table.add_column(name, justify="left" if name in ("red", "blue") else "right", overflow="fold")
+def _parts_table(pairs: list[dict[str, Any]]) -> TextTable:
+    rows = []
     for p in pairs:
-        shown = [
-            f"{q['won_share']:.2f}/{q['draw_share']:.2f}/{q['lost_share']:.2f}" if q["games"] else "–"
-            for q in p["parts"].values()
+        shares = [
+            f"{part['won_share']:.2f}/{part['draw_share']:.2f}/{part['lost_share']:.2f}" if part["games"] else "–"
+            for part in p["parts"].values()
         ]
-        table.add_row(short_name(p["red"]), short_name(p["blue"]), *shown)
-    return table
+        rows.append([short_name(p["red"]), short_name(p["blue"]), *shares])
+    header = ("red", "blue", *pairs[0]["parts"])
+    return TextTable("red's games won/drawn/lost by its side and by start range", header, rows, left=2)

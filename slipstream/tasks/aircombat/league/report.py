@@ -1,4 +1,4 @@
-"""The report of a league training: the last evaluation as a table, and curves of all."""
+"""The report of a league training: the last evaluation as a table, and curves of all evaluations."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipstream.tasks.aircombat.figures.league_curves import outcome_curves
+import numpy as np
+from numpy.typing import NDArray
+
+from slipstream.tasks.figures import GRID, INK, MUTED, SERIES, finish_figure, metric_column, new_figure, style_axes
 from slipstream.tasks.report import write_report
+
+OUTCOMES = {"won": SERIES[3], "draw": MUTED, "lost": SERIES[4]}
 
 
 def write_league_report(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path | None:
@@ -39,3 +44,81 @@ def _line(row: Mapping[str, Any], name: str) -> dict[str, Any]:
         "won of decided": won / decided if decided else None,
         "Elo": row.get(f"league/{name}/elo"),
     }
+
+
+def outcome_curves(
+    rows: Sequence[Mapping[str, Any]], path: str | Path, opponents: Sequence[str], title: str = ""
+) -> Path:
+    """Draw one panel per opponent, with shares of games won, drawn and lost over frames, and the rating with its
+    interval.
+
+    The pool of past policies has a panel if it holds more than one that already has its own.
+
+    Args:
+        rows: of `read_metrics`; only rows of evaluations are used.
+        path: of the PNG.
+        opponents: in the order of the panels.
+        title: of the figure.
+    """
+    rows = [row for row in rows if row.get("league/elo") is not None]
+    if not rows:
+        raise ValueError("there is nothing to draw: no row is an evaluation of a league")
+    frames = np.array([row["frames"] for row in rows], dtype=np.float64) / 1e6
+    met = [name for name in opponents if any(row.get(f"league/{name}/won") is not None for row in rows)]
+    met = [name for name in met if name != "pool" or _pool_differs(rows, met)]
+    lines = -(-len(met) // 2)
+    figure = new_figure(9.6, 2.3 * lines + 3.0)
+    grid = figure.add_gridspec(lines + 1, 2, height_ratios=[1.0] * lines + [1.2])
+    for k, name in enumerate(met):
+        axes = figure.add_subplot(grid[k // 2, k % 2])
+        style_axes(axes, ylabel="share of games" if k % 2 == 0 else "")
+        _stack(axes, frames, [metric_column(rows, f"league/{name}/{what}") for what in OUTCOMES])
+        axes.set_title(f"against {name}", color=INK, fontsize=10.5, loc="left")
+        axes.set_ylim(0, 1)
+        _stages(axes, frames, rows)
+    if met:  # beside the title: the panels have no free corner
+        handles, names = figure.axes[0].get_legend_handles_labels()
+        place = {"loc": "upper right", "bbox_to_anchor": (0.99, 1.0), "ncols": len(names)}
+        figure.legend(handles, names, frameon=False, fontsize=10.5, labelcolor=INK, **place)
+    axes = figure.add_subplot(grid[lines, :])
+    style_axes(axes, ylabel="Elo (pursuit: 1000)")
+    low, high = metric_column(rows, "league/elo_low"), metric_column(rows, "league/elo_high")
+    axes.fill_between(frames, low, high, color=SERIES[0], alpha=0.2, linewidth=0)
+    axes.plot(frames, metric_column(rows, "league/elo"), color=SERIES[0], linewidth=2, marker="o", markersize=3.5)
+    _stages(axes, frames, rows)
+    axes.set_xlabel("million frames")
+    return finish_figure(figure, path, title or " ")
+
+
+def _pool_differs(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
+    """Return whether some evaluation of the pool differs from that of its only named member."""
+    selves = [name for name in names if name.startswith("stage")]
+    for row in rows:
+        pool, *members = [[row.get(f"league/{name}/{what}") for what in OUTCOMES] for name in ("pool", *selves)]
+        members = [shares for shares in members if None not in shares]
+        if None not in pool and members != [pool]:
+            return True
+    return False
+
+
+def _stack(axes: Any, frames: NDArray[Any], shares: list[NDArray[Any]]) -> None:
+    """Stack the shares: won below, drawn between, lost above."""
+    low = np.zeros_like(frames)
+    alone = np.isfinite(shares[0]).sum() == 1  # a single evaluation is drawn as a bar
+    for (name, colour), share in zip(OUTCOMES.items(), shares, strict=True):
+        style = {"color": colour, "alpha": 0.75, "linewidth": 0, "label": name}
+        if alone:
+            axes.bar(frames, share, 0.04 * float(frames.max()), low, **style)
+        else:
+            axes.fill_between(frames, low, low + share, **style)
+        low = low + share
+    axes.set_xlim(0, 1.02 * float(frames.max()))
+
+
+def _stages(axes: Any, frames: NDArray[Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Draw a line where a stage begins."""
+    stage = metric_column(rows, "league/stage")
+    for k in np.flatnonzero(np.diff(stage) > 0):
+        axes.axvline(frames[k], color=GRID, linewidth=1.5)
+        place = {"va": "top", "transform": axes.get_xaxis_transform()}
+        axes.text(frames[k], 0.98, f" stage {int(stage[k + 1])}", color=INK, fontsize=8, **place)

@@ -13,22 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.flight import (
-    BURN_S,
-    FIGHTER,
-    HIT_RADIUS_M,
-    MISSILE,
-    PHYSICS_DT_S,
-    SELF_DESTRUCT_MPS,
-    Body,
-    advance,
-    g_load,
-    launch,
-    mach,
-    miss_distance,
-    pronav,
-    speed_of,
-)
+from slipstream.tasks.aircombat.physics import flight
+from slipstream.tasks.aircombat.physics.flight import FIGHTER, MISSILE, PHYSICS_DT_S, Body, speed_of
 
 SIDES = 2
 CARRIED = 6  # missiles per side, at most
@@ -63,7 +49,7 @@ class Rules:
     @property
     def burn(self) -> int:
         """Ticks that a missile's engine runs."""
-        return self.ticks(BURN_S)
+        return self.ticks(flight.BURN_S)
 
 
 @dataclass
@@ -139,7 +125,7 @@ def guide(duels: Duels, dt_s: float) -> Tensor:
     """Return the missiles' rudders [N, 12]: proportional navigation after the first tick, 0 where the target is
     gone."""
     steers = (duels.missile_age > 0) & targets_of(duels.alive)
-    rudder = pronav(duels.missile_pos, duels.missile_vel, targets_of(duels.pos), targets_of(duels.vel), dt_s)
+    rudder = flight.pronav(duels.missile_pos, duels.missile_vel, targets_of(duels.pos), targets_of(duels.vel), dt_s)
     return torch.where(steers, rudder, 0.0)
 
 
@@ -160,7 +146,7 @@ def substep(was: Duels, rudder: Tensor, throttle: Tensor, fire: Tensor, rules: R
     now = _fire(was, fire & going[:, None], rules)
     missile_rudder = guide(now, rules.dt_s)
     now = _move(now, rudder, throttle, missile_rudder, rules)
-    now = _judge(now, rules)
+    now = _apply_events(now, rules)
     over = ~going
     for name, before in was.tensors().items():  # a duel that is over keeps its last state
         setattr(now, name, torch.where(over.view(-1, *[1] * (before.dim() - 1)), before, getattr(now, name)))
@@ -174,7 +160,7 @@ def _fire(duels: Duels, wanted: Tensor, rules: Rules) -> Duels:
     slot = (CARRIED - duels.left).clamp(max=CARRIED - 1)[..., None]
     index = torch.arange(CARRIED, dtype=torch.int32, device=slot.device)
     fresh = (fires[..., None] & (index == slot)).reshape(num, SLOTS)
-    pos, vel = (x.repeat_interleave(CARRIED, 1) for x in launch(duels.pos, duels.vel))
+    pos, vel = (x.repeat_interleave(CARRIED, 1) for x in flight.launch(duels.pos, duels.vel))
     return replace(
         duels,
         missile_pos=torch.where(fresh[..., None], pos, duels.missile_pos),
@@ -195,9 +181,11 @@ def can_fire(duels: Duels) -> Tensor:
 def _move(duels: Duels, rudder: Tensor, throttle: Tensor, missile_rudder: Tensor, rules: Rules) -> Duels:
     """Move all bodies by one tick."""
     dt_s, age = rules.dt_s, duels.missile_age
-    pos, vel = advance(FIGHTER, duels.pos, duels.vel, rudder, throttle, dt_s)
+    pos, vel = flight.advance(FIGHTER, duels.pos, duels.vel, rudder, throttle, dt_s)
     burns = (age < rules.burn).to(pos.dtype)
-    missile_pos, missile_vel = advance(MISSILE, duels.missile_pos, duels.missile_vel, missile_rudder, burns, dt_s)
+    missile_pos, missile_vel = flight.advance(
+        MISSILE, duels.missile_pos, duels.missile_vel, missile_rudder, burns, dt_s
+    )
     flies = age != GONE
     return replace(
         duels,
@@ -212,14 +200,13 @@ def _move(duels: Duels, rudder: Tensor, throttle: Tensor, missile_rudder: Tensor
     )
 
 
-def _judge(duels: Duels, rules: Rules) -> Duels:
+def _apply_events(duels: Duels, rules: Rules) -> Duels:
     """Apply hits, self-destruction, and the end of the duel."""
     flies = duels.missile_age != GONE
-    missed_by = miss_distance(
-        duels.missile_pos, duels.missile_vel, targets_of(duels.pos), targets_of(duels.vel), rules.dt_s
-    )
-    hit = flies & (missed_by <= HIT_RADIUS_M)
-    too_slow = (duels.missile_age >= rules.burn) & (speed_of(duels.missile_vel) < SELF_DESTRUCT_MPS)
+    targets = targets_of(duels.pos), targets_of(duels.vel)
+    missed_by = flight.miss_distance(duels.missile_pos, duels.missile_vel, *targets, rules.dt_s)
+    hit = flies & (missed_by <= flight.HIT_RADIUS_M)
+    too_slow = (duels.missile_age >= rules.burn) & (speed_of(duels.missile_vel) < flight.SELF_DESTRUCT_MPS)
     flies = flies & ~hit & ~too_slow
     kills = hit.reshape(-1, SIDES, CARRIED).any(-1)  # [N, 2]: this side's missiles hit the other
     alive = duels.alive & ~kills.flip(1)
@@ -307,23 +294,12 @@ def describe_duel(duels: Duels, rules: Rules, index: int) -> dict[str, Any]:
         body = _body(MISSILE, one.missile_pos[0, slot], one.missile_vel[0, slot], rudder[slot])
         flight = {"engine_on": age[slot] < rules.burn, "age_s": age[slot] * rules.dt_s}
         missiles.append(body | {"alive": True, "side": side, "target": SIDES + 1 - side} | flight)
-    return {
-        "time": int(one.clock[0]) * rules.dt_s,
-        "winner": None if winner == GOING_ON else winner,
-        "aircraft": aircraft,
-        "missiles": missiles,
-    }
+    ended = None if winner == GOING_ON else winner
+    return {"time": int(one.clock[0]) * rules.dt_s, "winner": ended, "aircraft": aircraft, "missiles": missiles}
 
 
 def _body(body: Body, pos: Tensor, vel: Tensor, rudder: Tensor) -> dict[str, Any]:
     (x, y), (vx, vy) = pos.tolist(), vel.tolist()
-    return {
-        "x": x,
-        "y": y,
-        "vx": vx,
-        "vy": vy,
-        "speed": float(speed_of(vel)),
-        "angle": float(torch.atan2(vel[1], vel[0])),  # rad, counter-clockwise from the x axis
-        "mach": float(mach(vel)),
-        "g_load": float(g_load(body, vel, rudder)),
-    }
+    angle = float(torch.atan2(vel[1], vel[0]))  # rad, counter-clockwise from the x axis
+    speeds = {"speed": float(speed_of(vel)), "angle": angle, "mach": float(flight.mach(vel))}
+    return {"x": x, "y": y, "vx": vx, "vy": vy, **speeds, "g_load": float(flight.g_load(body, vel, rudder))}

@@ -13,31 +13,10 @@ from torch import Tensor
 
 from slipstream.sim.devices import pick_backend
 from slipstream.sim.random import CounterRandom, derive_seed
-from slipstream.tasks.aircombat.observation import (
-    ABSENT,
-    CLOSING_SCALE_MPS,
-    INCOMING,
-    POSITION_SCALE_M,
-    RANGE_SCALE_M,
-    SPEED_SCALE_MPS,
-    TIME_SCALE_S,
-    WIDTH,
-)
-from slipstream.tasks.aircombat.physics.duel import (
-    CARRIED,
-    GOING_ON,
-    GONE,
-    NUMBERS,
-    SIDES,
-    Duels,
-    Rules,
-    StartConfig,
-    can_fire,
-    fly,
-    head_on,
-    random_starts,
-    targets_of,
-)
+from slipstream.tasks.aircombat import observation as obs
+from slipstream.tasks.aircombat.observation import ABSENT, INCOMING, WIDTH
+from slipstream.tasks.aircombat.physics import duel
+from slipstream.tasks.aircombat.physics.duel import CARRIED, GOING_ON, GONE, SIDES, Duels, Rules, StartConfig
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S, speed_of
 from slipstream.tasks.aircombat.reach.table import ReachTable, pseudo_angle
 
@@ -62,19 +41,18 @@ FACTS = (  # per side, of the last decision
 
 @dataclass
 class DuelConfig:
-    """The settings of an engine; see `AirCombatConfig`."""
+    """The settings of an engine."""
 
-    time_scale: float = 1.0
-    coarse_dt: bool = False
-    episode_s: float = 60.0
-    start: str = "head_on"
+    time_scale: float = 1.0  # a decision lasts time_scale/60 s of game time, in physics steps of at most 1/60 s
+    coarse_dt: bool = False  # one physics step per decision, as in midrangeRL
+    episode_s: float = 60.0  # game time after which the duel is a draw
+    start: str = "head_on"  # where both aircraft start: head_on or random (`slipstream train` sets random)
     starts: StartConfig = field(default_factory=StartConfig)
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.time_scale) and self.time_scale > 0):
-            raise ValueError(f"env.time_scale must be a positive number, not {self.time_scale}")
-        if not (math.isfinite(self.episode_s) and self.episode_s > 0):
-            raise ValueError(f"env.episode_s must be a positive number of seconds, not {self.episode_s}")
+        for name in ("time_scale", "episode_s"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"env.{name} must be a positive number, not {getattr(self, name)}")
         if self.start not in STARTS:
             raise ValueError(f"unknown start '{self.start}': use one of {', '.join(STARTS)}")
 
@@ -107,7 +85,7 @@ class DuelEngine:
         self.bad = torch.zeros(SIDES, num, dtype=torch.bool, device=self.device)  # invalid commands, sticky
         self._low, self._high = torch.tensor(COMMAND_BOUNDS, device=self.device).unbind(-1)
         self.random = CounterRandom([derive_seed(seed, "duel starts")], num, self.device)
-        self._head_on = head_on(num, self.device) if config.start == "head_on" else None
+        self._head_on = duel.head_on(num, self.device) if config.start == "head_on" else None
 
     def step(self, command: Tensor, resetting: Tensor, ticks: int | None = None) -> None:
         """Advance all duels by one decision with the commands [2, N, 3]; restart the duels of `resetting` [N] instead.
@@ -116,7 +94,7 @@ class DuelEngine:
         """
         before = self.duels.clock.clone()
         self._clip_commands(command)
-        fly(self.duels, command.transpose(0, 1), self.rules, self.ticks if ticks is None else ticks)
+        duel.fly(self.duels, command.transpose(0, 1), self.rules, self.ticks if ticks is None else ticks)
         self.begin(resetting)
         self.refresh(before)
 
@@ -128,7 +106,7 @@ class DuelEngine:
 
     def begin(self, mask: Tensor) -> None:
         """Start new duels where `mask` [N] is True."""
-        start = self._head_on or random_starts(self.random.uniform(self.episode, NUMBERS), self.config.starts)
+        start = self._head_on or duel.random_starts(self.random.uniform(self.episode, duel.NUMBERS), self.config.starts)
         self.duels.copy_(start, where=mask)
         self.episode.add_(mask)
 
@@ -180,20 +158,20 @@ def view_of_sides(duels: Duels, rules: Rules, table: ReachTable) -> Tensor:
     """Return the observation of both sides, packed [2, N, WIDTH]; `observation` names the columns."""
     heading = duels.vel / speed_of(duels.vel)[..., None]  # [N, 2, 2]
     parts = (_own(duels, rules, heading), _enemy(duels, heading, table), _incoming(duels, rules, heading))
-    return torch.cat((*parts, can_fire(duels).to(heading.dtype)[..., None]), -1).transpose(0, 1)
+    return torch.cat((*parts, duel.can_fire(duels).to(heading.dtype)[..., None]), -1).transpose(0, 1)
 
 
 def _own(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
     dtype = heading.dtype
-    place = duels.pos / POSITION_SCALE_M - 1
-    time_left = (rules.limit - duels.clock).to(dtype) * (rules.dt_s / TIME_SCALE_S)
+    place = duels.pos / obs.POSITION_SCALE_M - 1
+    time_left = (rules.limit - duels.clock).to(dtype) * (rules.dt_s / obs.TIME_SCALE_S)
     flying = (duels.missile_age != GONE).reshape(-1, SIDES, CARRIED).sum(-1)
     columns = (
         place[..., 0],
         place[..., 1],
         heading[..., 1],
         heading[..., 0],
-        speed_of(duels.vel) / SPEED_SCALE_MPS,
+        speed_of(duels.vel) / obs.SPEED_SCALE_MPS,
         duels.left.to(dtype) / CARRIED,
         flying.to(dtype) / CARRIED,
         duels.cooldown.to(dtype) / rules.cooldown,
@@ -212,12 +190,12 @@ def _enemy(duels: Duels, heading: Tensor, table: ReachTable) -> Tensor:
     closing = ((duels.vel - duels.vel.flip(1)) * line).sum(-1)
     r_max = table.lookup(speed, speed.flip(1), pseudo_angle(bearing[1], bearing[0]), pseudo_angle(aspect[1], aspect[0]))
     columns = (
-        distance / RANGE_SCALE_M,
+        distance / obs.RANGE_SCALE_M,
         *bearing,
         *aspect,
-        closing / CLOSING_SCALE_MPS,
-        speed.flip(1) / SPEED_SCALE_MPS,
-        r_max / RANGE_SCALE_M,
+        closing / obs.CLOSING_SCALE_MPS,
+        speed.flip(1) / obs.SPEED_SCALE_MPS,
+        r_max / obs.RANGE_SCALE_M,
         duels.alive.flip(1).to(heading.dtype),
     )
     return torch.stack(columns, -1)
@@ -226,16 +204,16 @@ def _enemy(duels: Duels, heading: Tensor, table: ReachTable) -> Tensor:
 def _incoming(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
     """Return the nearest missiles that target each side [N, 2, INCOMING * columns]."""
     num, dtype = len(heading), heading.dtype
-    distance, line = _towards(duels.missile_pos - targets_of(duels.pos))  # from the target to the missile [N, 12]
+    distance, line = _towards(duels.missile_pos - duel.targets_of(duels.pos))  # from the target to the missile [N, 12]
     flies = duels.missile_age != GONE
-    bearing = _off(targets_of(heading), line)
-    closing = ((targets_of(duels.vel) - duels.missile_vel) * line).sum(-1)
-    time_to_go = torch.where(closing > 0, distance / closing.clamp(min=1e-3) / TIME_SCALE_S, 1.0).clamp(max=1.0)
+    bearing = _off(duel.targets_of(heading), line)
+    closing = ((duel.targets_of(duels.vel) - duels.missile_vel) * line).sum(-1)
+    time_to_go = torch.where(closing > 0, distance / closing.clamp(min=1e-3) / obs.TIME_SCALE_S, 1.0).clamp(max=1.0)
     engine_on = (duels.missile_age < rules.burn).to(dtype)
     there = (
-        distance / RANGE_SCALE_M,
+        distance / obs.RANGE_SCALE_M,
         *bearing,
-        closing / CLOSING_SCALE_MPS,
+        closing / obs.CLOSING_SCALE_MPS,
         time_to_go,
         engine_on,
         torch.ones_like(distance),

@@ -15,26 +15,12 @@ import torch
 from torch import Tensor
 
 from slipstream.sim.random import LANE_STEP
-from slipstream.tasks.aircombat.observation import (
-    ABSENT,
-    CLOSING_SCALE_MPS,
-    INCOMING,
-    POSITION_SCALE_M,
-    RANGE_SCALE_M,
-    SPEED_SCALE_MPS,
-    TIME_SCALE_S,
-)
+from slipstream.tasks.aircombat import observation as obs
+from slipstream.tasks.aircombat.observation import INCOMING
+from slipstream.tasks.aircombat.physics import flight
 from slipstream.tasks.aircombat.physics.duel import CARRIED, FIELD_M, HEAD_ON_MPS, HEAD_ON_X_M, NUMBERS
 from slipstream.tasks.aircombat.physics.engine import COMMAND_BOUNDS, COMMAND_SLACK, DuelConfig, DuelEngine
-from slipstream.tasks.aircombat.physics.flight import (
-    FIGHTER,
-    HIT_RADIUS_M,
-    LAUNCH_AHEAD_M,
-    LEAST_SPEED_MPS,
-    MISSILE,
-    NAVIGATION_GAIN_S,
-    SELF_DESTRUCT_MPS,
-)
+from slipstream.tasks.aircombat.physics.flight import FIGHTER, LEAST_SPEED_MPS, MISSILE
 from slipstream.tasks.aircombat.reach.table import SPEED_LIMITS_MPS
 
 # No 'nnan': invalid commands must be detected. No reordering of sums: a duel must not depend on the number of sub-steps
@@ -54,15 +40,15 @@ def _floats(*numbers: float) -> np.ndarray:
 PHYSICS = _floats(
     *(FIGHTER.drag, FIGHTER.turn_drag, FIGHTER.thrust_mps2, 1 / FIGHTER.min_radius_m),
     *(MISSILE.drag, MISSILE.turn_drag, MISSILE.thrust_mps2, 1 / MISSILE.min_radius_m),
-    *(NAVIGATION_GAIN_S, LAUNCH_AHEAD_M, HIT_RADIUS_M**2, SELF_DESTRUCT_MPS**2),
+    *(flight.NAVIGATION_GAIN_S, flight.LAUNCH_AHEAD_M, flight.HIT_RADIUS_M**2, flight.SELF_DESTRUCT_MPS**2),
 )
 HEAD_ON = _floats(*HEAD_ON_X_M, HEAD_ON_MPS, FIELD_M / 2)
 BOUNDS = np.array([(low, high, COMMAND_SLACK * (high - low)) for low, high in COMMAND_BOUNDS], np.float32)
 SCALES = _floats(
-    *(1 / POSITION_SCALE_M, 1 / RANGE_SCALE_M, 1 / SPEED_SCALE_MPS),
-    *(1 / CLOSING_SCALE_MPS, 1 / TIME_SCALE_S, 1 / CARRIED),
+    *(1 / obs.POSITION_SCALE_M, 1 / obs.RANGE_SCALE_M, 1 / obs.SPEED_SCALE_MPS),
+    *(1 / obs.CLOSING_SCALE_MPS, 1 / obs.TIME_SCALE_S, 1 / CARRIED),
     *(SPEED_LIMITS_MPS[0], SPEED_LIMITS_MPS[1] - SPEED_LIMITS_MPS[0]),
-    *ABSENT,
+    *obs.ABSENT,
 )
 
 
@@ -104,10 +90,8 @@ def _fly(n, command, ticks, dt, times, physics, duels):  # pragma: no cover
     """Advance one duel through the sub-steps of a decision, or until it ends."""
     pos, vel, rudder, alive, left, cooldown, m_pos, m_vel, m_age, clock, winner, fired, shots, hits = duels
     limit, cool, burn = times
-    fighter, missile = (
-        (physics[0], physics[1], physics[2], physics[3]),
-        (physics[4], physics[5], physics[6], physics[7]),
-    )
+    fighter = (physics[0], physics[1], physics[2], physics[3])
+    missile = (physics[4], physics[5], physics[6], physics[7])
     gain, launch_ahead, hit_squared, slow_squared = physics[8] / dt, physics[9], physics[10], physics[11]
     near = np.float32(1e6)  # m²: beyond it, no sub-step of 1/60 s can come within the hit radius
     if dt > np.float32(0.02):
@@ -375,25 +359,13 @@ class NativeEngine(DuelEngine):
         super().__init__(num, config, seed, device)
         rules, starts = self.rules, config.starts
         limits = np.array((*starts.range_m, *starts.speed_mps, *starts.missiles), np.float32)
-        self._inputs = (
-            np.float32(rules.dt_s),
-            (rules.limit, rules.cooldown, rules.burn),
-            PHYSICS,
-            BOUNDS,
-            self.random.stream.numpy(),
-            self.episode.numpy(),
-            config.start == "random",
-            limits,
-            HEAD_ON,
-            self.table.values[0].numpy(),
-            SCALES,
-            tuple(x.numpy() for x in self.duels.tensors().values()),
-            self.view.numpy(),
-            self.facts.numpy(),
-        )
+        times = np.float32(rules.dt_s), (rules.limit, rules.cooldown, rules.burn)
+        draws = self.random.stream.numpy(), self.episode.numpy(), config.start == "random", limits
+        duels = tuple(x.numpy() for x in self.duels.tensors().values())
+        observation = self.table.values[0].numpy(), SCALES, duels, self.view.numpy(), self.facts.numpy()
+        self._inputs = (*times, PHYSICS, BOUNDS, *draws, HEAD_ON, *observation)
 
     def step(self, command: Tensor, resetting: Tensor, ticks: int | None = None) -> None:
         """Advance by one decision; see `DuelEngine.step`."""
-        _decide(
-            command.numpy(), resetting.numpy(), self.bad.numpy(), self.ticks if ticks is None else ticks, *self._inputs
-        )
+        ticks = self.ticks if ticks is None else ticks
+        _decide(command.numpy(), resetting.numpy(), self.bad.numpy(), ticks, *self._inputs)

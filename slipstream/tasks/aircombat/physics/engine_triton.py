@@ -14,41 +14,38 @@ import triton.language as tl
 from torch import Tensor
 
 from slipstream.sim.random import LANE_STEP
-from slipstream.tasks.aircombat.observation import (
-    ABSENT,
-    CLOSING_SCALE_MPS,
-    POSITION_SCALE_M,
-    RANGE_SCALE_M,
-    SPEED_SCALE_MPS,
-    TIME_SCALE_S,
-    WIDTH,
-)
+from slipstream.tasks.aircombat import observation as obs
+from slipstream.tasks.aircombat.physics import flight
 from slipstream.tasks.aircombat.physics.duel import CARRIED, FIELD_M, HEAD_ON_MPS, HEAD_ON_X_M
 from slipstream.tasks.aircombat.physics.engine import COMMAND_BOUNDS, COMMAND_SLACK, DuelConfig, DuelEngine
-from slipstream.tasks.aircombat.physics.flight import (
-    FIGHTER,
-    HIT_RADIUS_M,
-    LAUNCH_AHEAD_M,
-    LEAST_SPEED_MPS,
-    MISSILE,
-    NAVIGATION_GAIN_S,
-    SELF_DESTRUCT_MPS,
-)
+from slipstream.tasks.aircombat.physics.flight import FIGHTER, MISSILE
 from slipstream.tasks.aircombat.reach.table import SPEED_LIMITS_MPS
 
-LEAST = tl.constexpr(LEAST_SPEED_MPS)
-TO_POSITION, TO_RANGE = tl.constexpr(1 / POSITION_SCALE_M), tl.constexpr(1 / RANGE_SCALE_M)
-TO_SPEED, TO_CLOSING = tl.constexpr(1 / SPEED_SCALE_MPS), tl.constexpr(1 / CLOSING_SCALE_MPS)
-TO_TIME, TO_SHARE = tl.constexpr(1 / TIME_SCALE_S), tl.constexpr(1 / CARRIED)
-FAR = tl.constexpr(ABSENT[0])
+LEAST = tl.constexpr(flight.LEAST_SPEED_MPS)
+TO_POSITION, TO_RANGE = tl.constexpr(1 / obs.POSITION_SCALE_M), tl.constexpr(1 / obs.RANGE_SCALE_M)
+TO_SPEED, TO_CLOSING = tl.constexpr(1 / obs.SPEED_SCALE_MPS), tl.constexpr(1 / obs.CLOSING_SCALE_MPS)
+TO_TIME, TO_SHARE = tl.constexpr(1 / obs.TIME_SCALE_S), tl.constexpr(1 / CARRIED)
+FAR = tl.constexpr(obs.ABSENT[0])
 SPEED_LOW, PER_SPEED = tl.constexpr(SPEED_LIMITS_MPS[0]), tl.constexpr(1 / (SPEED_LIMITS_MPS[1] - SPEED_LIMITS_MPS[0]))
-WIDE = tl.constexpr(WIDTH)
+WIDE = tl.constexpr(obs.WIDTH)
 
 
 @triton.jit
 def speed_of(vx, vy):
     """Return the speed, at least LEAST."""
     return tl.maximum(tl.sqrt_rn(vx * vx + vy * vy), LEAST)
+
+
+@triton.jit
+def load_pair(at, live, first_other, other):
+    """Return the numbers at `at` and behind it; the others where not `live`."""
+    return tl.load(at, mask=live, other=first_other), tl.load(at + 1, mask=live, other=other)
+
+
+@triton.jit
+def _store_pair(at, one, two, live):
+    tl.store(at, one, mask=live)
+    tl.store(at + 1, two, mask=live)
 
 
 @triton.jit
@@ -119,26 +116,16 @@ def write_view(
     sin_b, cos_b = hx * ly - hy * lx, hx * lx + hy * ly
     sin_a, cos_a = thy * lx - thx * ly, -(thx * lx + thy * ly)
     reach = _lookup(table, speed, their_speed, _pseudo_angle(cos_b, sin_b), _pseudo_angle(cos_a, sin_a), A, B, C, D)
-    tl.store(out, x * TO_POSITION - 1.0, mask=live)
-    tl.store(out + 1, y * TO_POSITION - 1.0, mask=live)
-    tl.store(out + 2, hy, mask=live)
-    tl.store(out + 3, hx, mask=live)
-    tl.store(out + 4, speed * TO_SPEED, mask=live)
-    tl.store(out + 5, left.to(tl.float32) * TO_SHARE, mask=live)
-    tl.store(out + 6, in_flight.to(tl.float32) * TO_SHARE, mask=live)
-    tl.store(out + 7, cool.to(tl.float32) * per_cool, mask=live)
-    tl.store(out + 8, rudder, mask=live)
-    tl.store(out + 9, time_left, mask=live)
-    tl.store(out + 10, alive.to(tl.float32), mask=live)
-    tl.store(out + 11, distance * TO_RANGE, mask=live)
-    tl.store(out + 12, sin_b, mask=live)
-    tl.store(out + 13, cos_b, mask=live)
-    tl.store(out + 14, sin_a, mask=live)
-    tl.store(out + 15, cos_a, mask=live)
-    tl.store(out + 16, ((vx - tvx) * lx + (vy - tvy) * ly) * TO_CLOSING, mask=live)
-    tl.store(out + 17, their_speed * TO_SPEED, mask=live)
-    tl.store(out + 18, reach * TO_RANGE, mask=live)
-    tl.store(out + 19, enemy_alive.to(tl.float32), mask=live)
+    _store_pair(out, x * TO_POSITION - 1.0, y * TO_POSITION - 1.0, live)
+    _store_pair(out + 2, hy, hx, live)
+    _store_pair(out + 4, speed * TO_SPEED, left.to(tl.float32) * TO_SHARE, live)
+    _store_pair(out + 6, in_flight.to(tl.float32) * TO_SHARE, cool.to(tl.float32) * per_cool, live)
+    _store_pair(out + 8, rudder, time_left, live)
+    _store_pair(out + 10, alive.to(tl.float32), distance * TO_RANGE, live)
+    _store_pair(out + 12, sin_b, cos_b, live)
+    _store_pair(out + 14, sin_a, cos_a, live)
+    _store_pair(out + 16, ((vx - tvx) * lx + (vy - tvy) * ly) * TO_CLOSING, their_speed * TO_SPEED, live)
+    _store_pair(out + 18, reach * TO_RANGE, enemy_alive.to(tl.float32), live)
     ready = going & (alive != 0) & (left > 0) & (cool == 0)
     tl.store(out + 34, ready.to(tl.float32), mask=live)
     return hx, hy
@@ -157,8 +144,8 @@ BLOCK, WARPS = 2, 1  # two duels of 16 missile slots fill the 32 threads of a wa
 F_DRAG, F_TURN, F_THRUST = map(tl.constexpr, (FIGHTER.drag, FIGHTER.turn_drag, FIGHTER.thrust_mps2))
 M_DRAG, M_TURN, M_THRUST = map(tl.constexpr, (MISSILE.drag, MISSILE.turn_drag, MISSILE.thrust_mps2))
 F_RADIUS, M_RADIUS = tl.constexpr(FIGHTER.min_radius_m), tl.constexpr(MISSILE.min_radius_m)
-GAIN, AHEAD = tl.constexpr(NAVIGATION_GAIN_S), tl.constexpr(LAUNCH_AHEAD_M)
-HIT_SQUARED, SLOW_SQUARED = tl.constexpr(HIT_RADIUS_M**2), tl.constexpr(SELF_DESTRUCT_MPS**2)
+GAIN, AHEAD = tl.constexpr(flight.NAVIGATION_GAIN_S), tl.constexpr(flight.LAUNCH_AHEAD_M)
+HIT_SQUARED, SLOW_SQUARED = tl.constexpr(flight.HIT_RADIUS_M**2), tl.constexpr(flight.SELF_DESTRUCT_MPS**2)
 SLACK = tl.constexpr(COMMAND_SLACK)
 RUDDER_LOW, RUDDER_HIGH = tl.constexpr(COMMAND_BOUNDS[0][0]), tl.constexpr(COMMAND_BOUNDS[0][1])
 MOST = tl.constexpr(CARRIED)
@@ -172,14 +159,25 @@ INFINITE = tl.constexpr(1e30)
 
 
 @triton.jit
-def advance(
+def _advance(
     vx, vy, rudder, thrust, drag: tl.constexpr, turn_drag: tl.constexpr, full: tl.constexpr, radius: tl.constexpr, dt
 ):
-    """Return a body's new velocity; unchanged where `dt` is 0."""
     speed = speed_of(vx, vy)
     along = (full * thrust / speed - (drag + turn_drag * rudder * rudder) * speed) * dt
     across = speed * rudder * (dt * (1.0 / radius))
     return vx + along * vx - across * vy, vy + along * vy + across * vx
+
+
+@triton.jit
+def advance_fighter(vx, vy, rudder, throttle, dt):
+    """Return a fighter's new velocity; unchanged where `dt` is 0."""
+    return _advance(vx, vy, rudder, throttle, F_DRAG, F_TURN, F_THRUST, F_RADIUS, dt)
+
+
+@triton.jit
+def advance_missile(vx, vy, rudder, thrust, dt):
+    """Return a missile's new velocity; unchanged where `dt` is 0."""
+    return _advance(vx, vy, rudder, thrust, M_DRAG, M_TURN, M_THRUST, M_RADIUS, dt)
 
 
 @triton.jit
@@ -210,6 +208,24 @@ def _clip(x, low, high):
     bad = ~((x >= low - slack) & (x <= high + slack))
     x = tl.where(tl.abs(x) < float("inf"), x, 0.0)
     return tl.minimum(tl.maximum(x, low), high), bad
+
+
+@triton.jit
+def _take_command(at, bad, live):
+    """Return rudder, throttle and fire of one side; clips them in place and flags invalid ones in `bad`."""
+    rudder, bad_rudder = _clip(tl.load(at, mask=live, other=0.0), RUDDER_LOW, RUDDER_HIGH)
+    throttle, bad_throttle = _clip(tl.load(at + 1, mask=live, other=0.0), 0.0, 1.0)
+    fire, bad_fire = _clip(tl.load(at + 2, mask=live, other=0.0), 0.0, 1.0)
+    tl.store(bad, 1, mask=live & (bad_rudder | bad_throttle | bad_fire))
+    tl.store(at, rudder, mask=live)
+    _store_pair(at + 1, throttle, fire, live)
+    return rudder, throttle, fire
+
+
+@triton.jit
+def _by_side(first_side, one, two):
+    """Return per missile [duels, slots] the value of side 1 or side 2 [duels]."""
+    return tl.where(first_side, one[:, None], two[:, None])
 
 
 @triton.jit
@@ -247,37 +263,23 @@ def _decide(
     slot = n[:, None] * SLOT_COUNT + tl.where(first_side, k, k + MOST)
 
     resets = tl.load(resetting + n, mask=live, other=0) != 0
-    at = command + n * 3
-    r0, bad_a = _clip(tl.load(at, mask=live, other=0.0), RUDDER_LOW, RUDDER_HIGH)
-    t0, bad_b = _clip(tl.load(at + 1, mask=live, other=0.0), 0.0, 1.0)
-    f0, bad_c = _clip(tl.load(at + 2, mask=live, other=0.0), 0.0, 1.0)
-    tl.store(bad + n, 1, mask=live & (bad_a | bad_b | bad_c))
-    tl.store(at, r0, mask=live)
-    tl.store(at + 1, t0, mask=live)
-    tl.store(at + 2, f0, mask=live)
-    at = command + (num + n) * 3
-    r1, bad_a = _clip(tl.load(at, mask=live, other=0.0), RUDDER_LOW, RUDDER_HIGH)
-    t1, bad_b = _clip(tl.load(at + 1, mask=live, other=0.0), 0.0, 1.0)
-    f1, bad_c = _clip(tl.load(at + 2, mask=live, other=0.0), 0.0, 1.0)
-    tl.store(bad + num + n, 1, mask=live & (bad_a | bad_b | bad_c))
-    tl.store(at, r1, mask=live)
-    tl.store(at + 1, t1, mask=live)
-    tl.store(at + 2, f1, mask=live)
+    r0, t0, f0 = _take_command(command + n * 3, bad + n, live)
+    r1, t1, f1 = _take_command(command + (num + n) * 3, bad + num + n, live)
 
-    x0, y0 = tl.load(pos + n * 4, mask=live, other=0.0), tl.load(pos + n * 4 + 1, mask=live, other=0.0)
-    x1, y1 = tl.load(pos + n * 4 + 2, mask=live, other=1e6), tl.load(pos + n * 4 + 3, mask=live, other=0.0)
-    vx0, vy0 = tl.load(vel + n * 4, mask=live, other=1.0), tl.load(vel + n * 4 + 1, mask=live, other=0.0)
-    vx1, vy1 = tl.load(vel + n * 4 + 2, mask=live, other=1.0), tl.load(vel + n * 4 + 3, mask=live, other=0.0)
-    rud0, rud1 = tl.load(rudder + n * 2, mask=live, other=0.0), tl.load(rudder + n * 2 + 1, mask=live, other=0.0)
-    alive0 = tl.load(alive + n * 2, mask=live, other=1).to(tl.int32)
-    alive1 = tl.load(alive + n * 2 + 1, mask=live, other=1).to(tl.int32)
-    left0, left1 = tl.load(left + n * 2, mask=live, other=0), tl.load(left + n * 2 + 1, mask=live, other=0)
-    cool0, cool1 = tl.load(cooldown + n * 2, mask=live, other=0), tl.load(cooldown + n * 2 + 1, mask=live, other=0)
-    fired0, fired1 = tl.load(fired + n * 2, mask=live, other=0), tl.load(fired + n * 2 + 1, mask=live, other=0)
+    x0, y0 = load_pair(pos + n * 4, live, 0.0, 0.0)
+    x1, y1 = load_pair(pos + n * 4 + 2, live, 1e6, 0.0)
+    vx0, vy0 = load_pair(vel + n * 4, live, 1.0, 0.0)
+    vx1, vy1 = load_pair(vel + n * 4 + 2, live, 1.0, 0.0)
+    rud0, rud1 = load_pair(rudder + n * 2, live, 0.0, 0.0)
+    alive0, alive1 = load_pair(alive + n * 2, live, 1, 1)
+    alive0, alive1 = alive0.to(tl.int32), alive1.to(tl.int32)
+    left0, left1 = load_pair(left + n * 2, live, 0, 0)
+    cool0, cool1 = load_pair(cooldown + n * 2, live, 0, 0)
+    fired0, fired1 = load_pair(fired + n * 2, live, 0, 0)
     time = tl.load(clock + n, mask=live, other=0)
     won = tl.load(winner + n, mask=live, other=0)
-    mx, my = tl.load(m_pos + slot * 2, mask=used, other=0.0), tl.load(m_pos + slot * 2 + 1, mask=used, other=0.0)
-    mvx, mvy = tl.load(m_vel + slot * 2, mask=used, other=0.0), tl.load(m_vel + slot * 2 + 1, mask=used, other=0.0)
+    mx, my = load_pair(m_pos + slot * 2, used, 0.0, 0.0)
+    mvx, mvy = load_pair(m_vel + slot * 2, used, 0.0, 0.0)
     age = tl.load(m_age + slot, mask=used, other=-1)
     before = time
     shots0, shots1, hits0, hits1 = left0 * 0, left0 * 0, left0 * 0, left0 * 0
@@ -292,12 +294,9 @@ def _decide(
         fresh = tl.where(
             first_side, fires0[:, None] & (k == MOST - left0[:, None]), fires1[:, None] & (k == MOST - left1[:, None])
         )
-        own_vx, own_vy = (
-            tl.where(first_side, vx0[:, None], vx1[:, None]),
-            tl.where(first_side, vy0[:, None], vy1[:, None]),
-        )
-        launch_x = tl.where(first_side, (x0 + vx0 * ahead0)[:, None], (x1 + vx1 * ahead1)[:, None])
-        launch_y = tl.where(first_side, (y0 + vy0 * ahead0)[:, None], (y1 + vy1 * ahead1)[:, None])
+        own_vx, own_vy = _by_side(first_side, vx0, vx1), _by_side(first_side, vy0, vy1)
+        launch_x = _by_side(first_side, x0 + vx0 * ahead0, x1 + vx1 * ahead1)
+        launch_y = _by_side(first_side, y0 + vy0 * ahead0, y1 + vy1 * ahead1)
         mx, my = tl.where(fresh, launch_x, mx), tl.where(fresh, launch_y, my)
         mvx, mvy = tl.where(fresh, own_vx, mvx), tl.where(fresh, own_vy, mvy)
         age = tl.where(fresh, 0, age)
@@ -309,20 +308,20 @@ def _decide(
         shots0 += fires0.to(tl.int32)
         shots1 += fires1.to(tl.int32)
         # guide
-        tx, ty = tl.where(first_side, x1[:, None], x0[:, None]), tl.where(first_side, y1[:, None], y0[:, None])
-        tvx, tvy = tl.where(first_side, vx1[:, None], vx0[:, None]), tl.where(first_side, vy1[:, None], vy0[:, None])
+        tx, ty = _by_side(first_side, x1, x0), _by_side(first_side, y1, y0)
+        tvx, tvy = _by_side(first_side, vx1, vx0), _by_side(first_side, vy1, vy0)
         steer = pronav(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt, dt)
         steer = tl.where(age > 0, steer, 0.0)
         # move
         flies = (age >= 0) & going[:, None]
         burns = tl.where(age < burn, 1.0, 0.0)
         m_flow = tl.where(flies, dt, 0.0)
-        mvx, mvy = advance(mvx, mvy, steer, burns, M_DRAG, M_TURN, M_THRUST, M_RADIUS, m_flow)
+        mvx, mvy = advance_missile(mvx, mvy, steer, burns, m_flow)
         mx += mvx * m_flow
         my += mvy * m_flow
         age += flies.to(tl.int32)
-        vx0, vy0 = advance(vx0, vy0, r0, t0, F_DRAG, F_TURN, F_THRUST, F_RADIUS, flow)
-        vx1, vy1 = advance(vx1, vy1, r1, t1, F_DRAG, F_TURN, F_THRUST, F_RADIUS, flow)
+        vx0, vy0 = advance_fighter(vx0, vy0, r0, t0, flow)
+        vx1, vy1 = advance_fighter(vx1, vy1, r1, t1, flow)
         x0 += vx0 * flow
         y0 += vy0 * flow
         x1 += vx1 * flow
@@ -332,8 +331,8 @@ def _decide(
         cool1 = tl.where(going, tl.maximum(cool1 - 1, 0), cool1)
         time += going.to(tl.int32)
         # events
-        tx, ty = tl.where(first_side, x1[:, None], x0[:, None]), tl.where(first_side, y1[:, None], y0[:, None])
-        tvx, tvy = tl.where(first_side, vx1[:, None], vx0[:, None]), tl.where(first_side, vy1[:, None], vy0[:, None])
+        tx, ty = _by_side(first_side, x1, x0), _by_side(first_side, y1, y0)
+        tvx, tvy = _by_side(first_side, vx1, vx0), _by_side(first_side, vy1, vy0)
         hit = flies & is_hit(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt)
         too_slow = flies & (age >= burn) & (mvx * mvx + mvy * mvy < SLOW_SQUARED)
         age = tl.where(hit | too_slow, -1, age)
@@ -381,34 +380,21 @@ def _decide(
         mx, my, age = tl.where(restarted, 0.0, mx), tl.where(restarted, 0.0, my), tl.where(restarted, -1, age)
         mvx, mvy = tl.where(restarted, 0.0, mvx), tl.where(restarted, 0.0, mvy)
 
-    tl.store(pos + n * 4, x0, mask=live)
-    tl.store(pos + n * 4 + 1, y0, mask=live)
-    tl.store(pos + n * 4 + 2, x1, mask=live)
-    tl.store(pos + n * 4 + 3, y1, mask=live)
-    tl.store(vel + n * 4, vx0, mask=live)
-    tl.store(vel + n * 4 + 1, vy0, mask=live)
-    tl.store(vel + n * 4 + 2, vx1, mask=live)
-    tl.store(vel + n * 4 + 3, vy1, mask=live)
-    tl.store(rudder + n * 2, rud0, mask=live)
-    tl.store(rudder + n * 2 + 1, rud1, mask=live)
-    tl.store(alive + n * 2, alive0.to(tl.uint8), mask=live)
-    tl.store(alive + n * 2 + 1, alive1.to(tl.uint8), mask=live)
-    tl.store(left + n * 2, left0, mask=live)
-    tl.store(left + n * 2 + 1, left1, mask=live)
-    tl.store(cooldown + n * 2, cool0, mask=live)
-    tl.store(cooldown + n * 2 + 1, cool1, mask=live)
-    tl.store(fired + n * 2, fired0, mask=live)
-    tl.store(fired + n * 2 + 1, fired1, mask=live)
-    tl.store(shots + n * 2, shots0, mask=live)
-    tl.store(shots + n * 2 + 1, shots1, mask=live)
-    tl.store(hits + n * 2, hits0, mask=live)
-    tl.store(hits + n * 2 + 1, hits1, mask=live)
+    _store_pair(pos + n * 4, x0, y0, live)
+    _store_pair(pos + n * 4 + 2, x1, y1, live)
+    _store_pair(vel + n * 4, vx0, vy0, live)
+    _store_pair(vel + n * 4 + 2, vx1, vy1, live)
+    _store_pair(rudder + n * 2, rud0, rud1, live)
+    _store_pair(alive + n * 2, alive0.to(tl.uint8), alive1.to(tl.uint8), live)
+    _store_pair(left + n * 2, left0, left1, live)
+    _store_pair(cooldown + n * 2, cool0, cool1, live)
+    _store_pair(fired + n * 2, fired0, fired1, live)
+    _store_pair(shots + n * 2, shots0, shots1, live)
+    _store_pair(hits + n * 2, hits0, hits1, live)
     tl.store(clock + n, time, mask=live)
     tl.store(winner + n, won, mask=live)
-    tl.store(m_pos + slot * 2, mx, mask=used)
-    tl.store(m_pos + slot * 2 + 1, my, mask=used)
-    tl.store(m_vel + slot * 2, mvx, mask=used)
-    tl.store(m_vel + slot * 2 + 1, mvy, mask=used)
+    _store_pair(m_pos + slot * 2, mx, my, used)
+    _store_pair(m_vel + slot * 2, mvx, mvy, used)
     tl.store(m_age + slot, age, mask=used)
 
     elapsed, step_s = time.to(tl.float32) * dt, tl.maximum(time - before, 0).to(tl.float32) * dt
@@ -427,9 +413,9 @@ def _decide(
         left1, counts >> 8, cool1, rud1, time_left, alive1, alive0, going, per_cool, A, B, C, D,
     )  # fmt: skip
     # Incoming missiles: each missile computes its row; the two nearest write theirs.
-    tx, ty = tl.where(first_side, x1[:, None], x0[:, None]), tl.where(first_side, y1[:, None], y0[:, None])
-    tvx, tvy = tl.where(first_side, vx1[:, None], vx0[:, None]), tl.where(first_side, vy1[:, None], vy0[:, None])
-    hx, hy = tl.where(first_side, hx1[:, None], hx0[:, None]), tl.where(first_side, hy1[:, None], hy0[:, None])
+    tx, ty = _by_side(first_side, x1, x0), _by_side(first_side, y1, y0)
+    tvx, tvy = _by_side(first_side, vx1, vx0), _by_side(first_side, vy1, vy0)
+    hx, hy = _by_side(first_side, hx1, hx0), _by_side(first_side, hy1, hy0)
     ox, oy = mx - tx, my - ty
     square = ox * ox + oy * oy
     distance = tl.sqrt_rn(square)
@@ -445,12 +431,9 @@ def _decide(
             chosen = comes & (column == nearest) & (order < INFINITE)
             row = out[:, None] + 20 + 7 * rank + column * 0
             tl.store(row, distance * TO_RANGE, mask=chosen & used)
-            tl.store(row + 1, hx * ly - hy * lx, mask=chosen & used)
-            tl.store(row + 2, hx * lx + hy * ly, mask=chosen & used)
-            tl.store(row + 3, closing * TO_CLOSING, mask=chosen & used)
-            tl.store(row + 4, to_go, mask=chosen & used)
-            tl.store(row + 5, tl.where(age < burn, 1.0, 0.0), mask=chosen & used)
-            tl.store(row + 6, closing * 0.0 + 1.0, mask=chosen & used)
+            _store_pair(row + 1, hx * ly - hy * lx, hx * lx + hy * ly, chosen & used)
+            _store_pair(row + 3, closing * TO_CLOSING, to_go, chosen & used)
+            _store_pair(row + 5, tl.where(age < burn, 1.0, 0.0), closing * 0.0 + 1.0, chosen & used)
             write_absent(out + 20 + 7 * rank, live & (tl.min(order, 1) >= INFINITE))
             order = tl.where(chosen, INFINITE, order)
 

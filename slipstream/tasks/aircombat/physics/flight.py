@@ -84,6 +84,10 @@ HIT_RADIUS_M = 100.0
 LAUNCH_AHEAD_M = 20.0
 BURN_S = 10.0
 SELF_DESTRUCT_MPS = 200.0  # applies after burn-out only
+BURN_TICKS = math.ceil(BURN_S / PHYSICS_DT_S - 1e-6)
+# After burn-out a missile only slows down, from its top speed at most: no flight is longer.
+LONGEST_S = BURN_S + (1 / SELF_DESTRUCT_MPS - 1 / MISSILE.top_speed_mps) / MISSILE.drag
+LONGEST_TICKS = math.ceil(LONGEST_S / PHYSICS_DT_S) + 1
 
 
 def launch(pos: Tensor, vel: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,8 +126,7 @@ def miss_distance(pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tens
     offset = target_pos - pos
     drift = (target_vel - vel) * dt_s
     length = drift.square().sum(-1).clamp(min=1e-12)
-    back = ((offset * drift).sum(-1) / length).clamp(
-        0, 1
-    )  # the closest approach, as a share of the step before its end
+    # the closest approach, as a share of the step before its end
+    back = ((offset * drift).sum(-1) / length).clamp(0, 1)
     nearest = offset - back[..., None] * drift
     return nearest.square().sum(-1).sqrt()

@@ -1,6 +1,6 @@
 """The reach of a missile launched now: the ranges from which it hits, and from which no escape helps.
 
-All numbers come from simulated flights (`flights.time_of_hit`), not from formulas. For one launch geometry:
+All numbers come from simulated flights (`time_of_hit`), not from formulas. For one launch geometry:
 
 - r_max: the farthest launch that hits a target which keeps its present velocity.
 - r_min: every such launch between r_min and r_max hits. Nearer, a missile may not turn tightly enough. At least the hit
@@ -17,16 +17,18 @@ slipstream.tasks.aircombat.reach.envelope` writes the shipped table.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.flight import HIT_RADIUS_M
-from slipstream.tasks.aircombat.reach.flights import HOLD, time_of_hit
-from slipstream.tasks.aircombat.reach.table import CHANNELS, TIMED_SHARES, ReachTable
+from slipstream.sim.devices import pick_backend
+from slipstream.tasks.aircombat.physics.flight import HIT_RADIUS_M, launch
+from slipstream.tasks.aircombat.reach.table import TIMED_SHARES, ReachTable
 
+HOLD = -1.0  # throttle of a target that keeps its present velocity
 FARTHEST_M = 95_000.0  # two at 550 m/s, nose to nose, are hit from 90 km
 ESCAPES = 25  # turns off the present heading, 15 degrees apart
 COARSE = 96  # launches over all ranges, each 7.5 % farther than the last: finds gaps wider than that
@@ -41,6 +43,30 @@ MIDDLING_MPS = 800.0
 CHUNK = 4096  # pairs flown at once: 2 million missiles
 
 
+def time_of_hit(
+    pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor, turn: Tensor, throttle: Tensor
+) -> Tensor:
+    """Fly M missiles, launched now, to their ends. There is no time limit.
+
+    Args:
+        pos: of the shooters, [M, 2] m.
+        vel: of the shooters, [M, 2] m/s.
+        target_pos: [M, 2] m.
+        target_vel: [M, 2] m/s.
+        turn: [M] rad, positive left: a target turns by it at full rudder, then flies straight.
+        throttle: [M] of the targets; with HOLD a target keeps its present velocity instead.
+
+    Returns:
+        [M] s to the hit; infinite where the missile gets too slow before it hits.
+    """
+    if pick_backend(pos.device) == "triton":
+        from slipstream.tasks.aircombat.reach import flights_triton as form
+    else:
+        from slipstream.tasks.aircombat.reach import flights_native as form  # type: ignore[no-redef]
+    shots = [x.to(torch.float32).contiguous() for x in (*launch(pos, vel), target_pos, target_vel, turn, throttle)]
+    return form.time_of_hit(*shots).to(turn)
+
+
 @dataclass
 class Geometry:
     """Launch geometries in the shooter's frame, [P] each, or [1] for all: the shooter flies along x."""
@@ -51,26 +77,23 @@ class Geometry:
     aspect: Tensor  # rad, of the shooter off the target's nose, positive left; 0: it flies straight at the shooter
 
     def __post_init__(self) -> None:
-        names = [f.name for f in fields(self)]
-        given = [getattr(self, name) for name in names]
-        lengths = {len(x) for x in given if isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point()} - {1}
-        if len(lengths) > 1 or not all(isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point() for x in given):
+        names, given = vars(self).keys(), vars(self).values()
+        are_rows = all(isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point() for x in given)
+        if not are_rows or len({len(x) for x in given} - {1}) > 1:
             shapes = (f"{list(x.shape)} {x.dtype}" if isinstance(x, Tensor) else type(x).__name__ for x in given)
             raise ValueError(
                 f"{', '.join(names)} must be real tensors of one shape [P], or [1] for all, not {', '.join(shapes)}"
             )
-        for name, x in zip(names, torch.broadcast_tensors(*given), strict=True):
-            setattr(self, name, x)
+        self.own_speed, self.target_speed, self.bearing, self.aspect = torch.broadcast_tensors(*given)
 
     def at(self, distance: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return positions and velocities [P, ..., 2] of shooter and target at ranges [P, ...]."""
-        fill = lambda x: x.view(-1, *[1] * (distance.dim() - 1)).expand_as(distance)  # noqa: E731
-        heading = self.bearing + math.pi - self.aspect
+        ones = [1] * (distance.dim() - 1)
+        target_pos = _polar(distance, self.bearing.view(-1, *ones).expand_as(distance))
         vel = _polar(self.own_speed, torch.zeros_like(self.own_speed))
-        target_vel = _polar(self.target_speed, heading)
-        target_pos = _polar(distance, fill(self.bearing))
-        spread = lambda v: torch.stack((fill(v[:, 0]), fill(v[:, 1])), -1)  # noqa: E731
-        return torch.zeros_like(target_pos), spread(vel), target_pos, spread(target_vel)
+        target_vel = _polar(self.target_speed, self.bearing + math.pi - self.aspect)
+        vel, target_vel = (v.view(-1, *ones, 2).expand_as(target_pos) for v in (vel, target_vel))
+        return torch.zeros_like(target_pos), vel, target_pos, target_vel
 
     def __getitem__(self, pairs: slice) -> Geometry:
         return Geometry(self.own_speed[pairs], self.target_speed[pairs], self.bearing[pairs], self.aspect[pairs])
@@ -85,9 +108,8 @@ class Geometry:
         return cls(own_speed, target_speed, _wrap(line - heading), _wrap(line + math.pi - theirs)), distance
 
 
-@dataclass
-class Envelope:
-    """The result of `envelope`, [P] each, 0 where there is no such range."""
+class Envelope(NamedTuple):
+    """The result of `envelope`, [P] each, 0 where there is no such range; in the order of CHANNELS."""
 
     r_max: Tensor  # m
     r_min: Tensor
@@ -97,57 +119,48 @@ class Envelope:
     time_full: Tensor
 
 
-def envelope(geometry: Geometry, backend: str = "auto") -> Envelope:
+def envelope(geometry: Geometry) -> Envelope:
     """Compute the envelope of P launch geometries by simulation; NaN where a geometry is not finite."""
-    parts = [_envelope(geometry[p], backend) for p in _chunks(len(geometry.own_speed))]
-    return Envelope(*(torch.cat([getattr(part, name) for part in parts]) for name in CHANNELS))
+    starts = range(0, max(len(geometry.own_speed), 1), CHUNK)
+    parts = [_envelope(geometry[first : first + CHUNK]) for first in starts]
+    return Envelope(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def make_table(
     own_speeds: int = 9, target_speeds: int = 9, bearings: int = 13, aspects: int = 33, device: str = "cpu"
 ) -> ReachTable:
     """Compute the table of a grid: about 30 million missiles for the shipped size."""
-    points = [
-        x.flatten().to(device, torch.float32) for x in ReachTable.grid(own_speeds, target_speeds, bearings, aspects)
-    ]
-    found = envelope(Geometry(*points))
-    values = torch.stack([getattr(found, name) for name in CHANNELS])
-    return ReachTable(values.reshape(-1, own_speeds, target_speeds, bearings, aspects).cpu())
+    size = (own_speeds, target_speeds, bearings, aspects)
+    points = [x.flatten().to(device, torch.float32) for x in ReachTable.grid(*size)]
+    return ReachTable(torch.stack(envelope(Geometry(*points))).reshape(-1, *size).cpu())
 
 
-def _envelope(geometry: Geometry, backend: str) -> Envelope:
-    r_max, r_min = _straight(geometry, backend)
-    found = (r_max, r_min, _no_escape(geometry, r_max, backend), *_times(geometry, r_max, backend))
+def _envelope(geometry: Geometry) -> Envelope:
+    r_max, r_min = _straight(geometry)
+    found = (r_max, r_min, _no_escape(geometry, r_max), *_times(geometry, r_max))
     known = (geometry.own_speed + geometry.target_speed + geometry.bearing + geometry.aspect).isfinite()
     return Envelope(*(torch.where(known, x, torch.nan) for x in found))
 
 
-def _times(geometry: Geometry, r_max: Tensor, backend: str) -> tuple[Tensor, ...]:
+def _times(geometry: Geometry, r_max: Tensor) -> tuple[Tensor, ...]:
     """Return the flight times to targets that keep their velocity, from the TIMED_SHARES of r_max."""
     distance = torch.stack([share * r_max for share in TIMED_SHARES], 1)
-    zero = torch.zeros_like(distance)
-    times = _flight_times(geometry, distance, zero, zero + HOLD, backend)
+    times = _flight_times(geometry, distance)
     # Where such a launch does not hit (usually too near), use a middling closing speed.
     times = torch.where(times.isfinite(), times, distance / MIDDLING_MPS)
     return torch.where(r_max[:, None] > 0, times, 0.0).unbind(1)
 
 
-def _straight(geometry: Geometry, backend: str) -> tuple[Tensor, Tensor]:
+def _straight(geometry: Geometry) -> tuple[Tensor, Tensor]:
     """Return r_max and r_min: the last hit, and the last miss below it."""
-    like = geometry.own_speed
-
-    def times(distance: Tensor) -> Tensor:
-        zero = torch.zeros_like(distance)
-        return _flight_times(geometry, distance, zero, zero + HOLD, backend)
 
     def hits(distance: Tensor) -> Tensor:
-        return times(distance).isfinite()
+        return _flight_times(geometry, distance).isfinite()
 
-    ranges = torch.logspace(
-        math.log10(HIT_RADIUS_M), math.log10(FARTHEST_M), COARSE, dtype=like.dtype, device=like.device
-    )
-    ranges = ranges.expand(len(like), -1)
-    flight = times(ranges)
+    like: dict[str, Any] = {"dtype": geometry.own_speed.dtype, "device": geometry.own_speed.device}
+    ranges = torch.logspace(math.log10(HIT_RADIUS_M), math.log10(FARTHEST_M), COARSE, **like)
+    ranges = ranges.expand(len(geometry.own_speed), -1)
+    flight = _flight_times(geometry, ranges)
     last = _last(flight.isfinite())
     r_max, _ = _edge(hits, *_around(ranges, last))
     close = _rough_places(ranges, flight)
@@ -155,7 +168,7 @@ def _straight(geometry: Geometry, backend: str) -> tuple[Tensor, Tensor]:
     hit = torch.cat((flight.isfinite(), hits(close)), 1).gather(1, order)
     missed = _last(~hit & (ranges < SURE * r_max[:, None]))
     _, r_min = _edge(lambda x: ~hits(x), *_around(ranges, missed))
-    beyond = r_min[:, None] * torch.linspace(1, FRAYED, CLOSE + 1, dtype=like.dtype, device=like.device)
+    beyond = r_min[:, None] * torch.linspace(1, FRAYED, CLOSE + 1, **like)
     frayed = _last(~hits(beyond) & (beyond < SURE * r_max[:, None]))
     r_min = torch.where(frayed < 0, r_min, _around(beyond, frayed)[1])
     r_min = torch.where(missed < 0, HIT_RADIUS_M, r_min)
@@ -178,15 +191,16 @@ def _rough_places(ranges: Tensor, flight: Tensor) -> Tensor:
     return (low[..., None] + (high - low)[..., None] * shares).flatten(1)
 
 
-def _no_escape(geometry: Geometry, r_max: Tensor, backend: str) -> Tensor:
+def _no_escape(geometry: Geometry, r_max: Tensor) -> Tensor:
     """Return the far end of the widest interval from which every escape is hit."""
-    turns = torch.linspace(-math.pi, math.pi, ESCAPES, dtype=r_max.dtype, device=r_max.device)
+    like: dict[str, Any] = {"dtype": r_max.dtype, "device": r_max.device}
+    turns = torch.linspace(-math.pi, math.pi, ESCAPES, **like)
 
     def all_hit(distance: Tensor) -> Tensor:
         each = distance[..., None].expand(*distance.shape, ESCAPES)
-        return _fly(geometry, each, turns.expand_as(each), torch.ones_like(each), backend).all(-1)
+        return _flight_times(geometry, each, turns, throttle=1.0).isfinite().all(-1)
 
-    shares = torch.logspace(math.log10(0.05), 0, ESCAPE_COARSE, dtype=r_max.dtype, device=r_max.device)
+    shares = torch.logspace(math.log10(0.05), 0, ESCAPE_COARSE, **like)
     ranges = r_max.clamp(HIT_RADIUS_M, ESCAPE_FARTHEST_M)[:, None] * shares
     hit = all_hit(ranges)
     begins = hit & ~torch.nn.functional.pad(hit, (1, 0))[:, :-1]
@@ -198,17 +212,12 @@ def _no_escape(geometry: Geometry, r_max: Tensor, backend: str) -> Tensor:
     return torch.where((last >= 0) & deep & (r_max > 0), r_ne, 0.0)
 
 
-def _fly(geometry: Geometry, distance: Tensor, turn: Tensor, throttle: Tensor, backend: str) -> Tensor:
-    """Return which launches [P, ...] from `distance` hit."""
-    return _flight_times(geometry, distance, turn, throttle, backend).isfinite()
-
-
-def _flight_times(geometry: Geometry, distance: Tensor, turn: Tensor, throttle: Tensor, backend: str) -> Tensor:
-    """Return the flight times [P, ...] (s) of missiles launched from `distance`."""
+def _flight_times(geometry: Geometry, distance: Tensor, turns: Tensor | float = 0.0, throttle: float = HOLD) -> Tensor:
+    """Return the flight times [P, ...] (s) of missiles launched from `distance`; by default at straight targets."""
     pos, vel, target_pos, target_vel = (x.reshape(-1, 2) for x in geometry.at(distance))
-    return time_of_hit(pos, vel, target_pos, target_vel, turn.reshape(-1), throttle.reshape(-1), backend).view(
-        distance.shape
-    )
+    zero = torch.zeros_like(distance)
+    shots = pos, vel, target_pos, target_vel, (zero + turns).flatten(), (zero + throttle).flatten()
+    return time_of_hit(*shots).view(distance.shape)
 
 
 def _last(true: Tensor) -> Tensor:
@@ -233,10 +242,6 @@ def _edge(true: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, points: i
         inside = true(ranges[:, 1:-1])
         low, high = _around(ranges, _last(inside) + 1)
     return low, high
-
-
-def _chunks(count: int) -> Iterator[slice]:
-    return (slice(first, first + CHUNK) for first in range(0, max(count, 1), CHUNK))
 
 
 def _polar(size: Tensor, angle: Tensor) -> Tensor:

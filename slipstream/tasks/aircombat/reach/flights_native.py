@@ -1,4 +1,5 @@
-"""The flights of `flights` as native code (numba), with the step functions of the native engine.
+"""Flights of many bodies at once as native code (numba), with the step functions of the native engine: missiles
+launched at targets, and bodies with a steering program. tests/aircombat/plain_flights.py is the reference form.
 
 16 bodies are flown side by side, so that the compiler vectorises a sub-step. One flat array with constant offsets is
 what the vectoriser can follow: 8x faster than one body at a time (AVX-512).
@@ -7,6 +8,7 @@ what the vectoriser can follow: 8x faster than one body at a time (AVX-512).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numba as nb
@@ -14,25 +16,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.engine_native import ONE, PHYSICS, ZERO, advance, is_hit, pronav
-from slipstream.tasks.aircombat.physics.flight import FIGHTER, PHYSICS_DT_S, Body
-from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, LONGEST_TICKS, Steering
+from slipstream.tasks.aircombat.physics.engine_native import FAST, ONE, PHYSICS, ZERO, advance, is_hit, pronav
+from slipstream.tasks.aircombat.physics.flight import BURN_TICKS, FIGHTER, LONGEST_TICKS, PHYSICS_DT_S, Body
 
+HARD = math.inf  # gain of a turn at full rudder
+NEVER = 1 << 30  # ticks
 LANES = 16
 MX, MY, MVX, MVY, TX, TY, TVX, TVY = (LANES * k for k in range(8))
 S_TURN, THROTTLE, MOVES, ENDED = (LANES * k for k in range(8, 12))
 SHOT_ROWS = 12
 FLYING, MISSED = np.float32(-1), np.float32(1e9)
-SHOT_FLAGS = {"contract", "arcp", "nsz", "nnan"}
+SHOT_FLAGS = {*FAST, "nnan"}
+DT = np.float32(PHYSICS_DT_S)
 
 
 @nb.njit(inline="always", fastmath=SHOT_FLAGS, error_model="numpy")
 def _shot_tick(s, age, burn, dt, physics):  # pragma: no cover
     """Advance the shots in `s` by one sub-step. Returns how many still fly."""
-    fighter, missile = (
-        (physics[0], physics[1], physics[2], physics[3]),
-        (physics[4], physics[5], physics[6], physics[7]),
-    )
+    fighter = (physics[0], physics[1], physics[2], physics[3])
+    missile = (physics[4], physics[5], physics[6], physics[7])
     gain = physics[8] / dt if age > 0 else ZERO
     thrust = ONE if age < burn else ZERO
     slow_squared = physics[11] if age + 1 >= burn else ZERO
@@ -88,19 +90,49 @@ def _fly(pos, vel, target_pos, target_vel, turn, throttle, dt, burn, longest, ph
 def time_of_hit(
     pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor, turn: Tensor, throttle: Tensor
 ) -> Tensor:
-    """`flights.time_of_hit` for CPU tensors, of missiles that are already launched."""
-    arrays = [x.to(torch.float32).contiguous().numpy() for x in (pos, vel, target_pos, target_vel, turn, throttle)]
-    inputs: tuple[Any, ...] = (*arrays, np.float32(PHYSICS_DT_S), BURN_TICKS, LONGEST_TICKS, PHYSICS)
-    return torch.from_numpy(_fly(*inputs)).to(turn.dtype)
+    """`envelope.time_of_hit` as native code, of missiles that are already launched."""
+    inputs: list[Any] = _arrays(pos, vel, target_pos, target_vel, turn, throttle)
+    inputs += [DT, BURN_TICKS, LONGEST_TICKS, PHYSICS]
+    return torch.from_numpy(_fly(*inputs))
 
 
-FLAGS = {"contract", "arcp", "nsz"}
-DT = np.float32(PHYSICS_DT_S)
+@dataclass
+class Steering:
+    """The rudder program of M bodies: `held` (its sign changes at tick `flip`) plus the rudder of a turn."""
+
+    held: Tensor  # [M] rudder
+    turn: Tensor  # [M] rad to turn, positive left
+    gain: Tensor  # [M] rudder per rad still to turn; HARD: full rudder to the end
+    flip: Tensor  # [M] int32 tick
+
+    @classmethod
+    def hold(cls, rudder: Tensor) -> Steering:
+        """Keep a rudder [M]."""
+        zero = torch.zeros_like(rudder)
+        return cls(rudder, zero, zero, torch.full_like(rudder, NEVER, dtype=torch.int32))
+
+    @classmethod
+    def turning(cls, turn: Tensor, gain: Tensor | float = HARD) -> Steering:
+        """Turn by an angle [M], then fly straight."""
+        zero = torch.zeros_like(turn)
+        return cls(zero, turn, zero + gain, torch.full_like(turn, NEVER, dtype=torch.int32))
+
+    @classmethod
+    def weave(cls, rudder: Tensor, flip: Tensor) -> Steering:
+        """Hold a rudder [M], and the opposite from tick `flip` [M] on."""
+        return cls(rudder, torch.zeros_like(rudder), torch.zeros_like(rudder), flip.to(torch.int32))
+
+    @classmethod
+    def cat(cls, *parts: Steering) -> Steering:
+        """Concatenate several programs."""
+        return cls(*(torch.cat([getattr(part, name) for part in parts]) for name in ("held", "turn", "gain", "flip")))
+
+
 X, Y, VX, VY, HELD, TURN, GAIN, FLIP, THRUST = (LANES * k for k in range(9))
 ROWS = 9
 
 
-@nb.njit(inline="always", fastmath=FLAGS, error_model="numpy")
+@nb.njit(inline="always", fastmath=FAST, error_model="numpy")
 def _steer(held, left, gain, flip, tick, speed, dt, per_radius):  # pragma: no cover
     """Return the rudder, and the angle that is left to turn after it."""
     step = speed * (dt * per_radius)
@@ -108,7 +140,7 @@ def _steer(held, left, gain, flip, tick, speed, dt, per_radius):  # pragma: no c
     return (held if tick < flip else -held) + turning, left - turning * step
 
 
-@nb.njit(inline="always", fastmath=FLAGS, error_model="numpy")
+@nb.njit(inline="always", fastmath=FAST, error_model="numpy")
 def _tick(s, now, constants, dt):  # pragma: no cover
     """Advance the bodies in `s` by one sub-step."""
     for k in range(LANES):
@@ -121,7 +153,7 @@ def _tick(s, now, constants, dt):  # pragma: no cover
         s[Y + k] += vy * dt
 
 
-@nb.njit(parallel=True, fastmath=FLAGS, error_model="numpy", cache=True, nogil=True)
+@nb.njit(parallel=True, fastmath=FAST, error_model="numpy", cache=True, nogil=True)
 def _paths(pos, vel, held, turn, gain, flip, thrust_ticks, ticks, every, body, dt):  # pragma: no cover
     count = len(held)
     out = np.empty((count, 1 + ticks // every, 3), np.float32)
@@ -144,15 +176,13 @@ def _paths(pos, vel, held, turn, gain, flip, thrust_ticks, ticks, every, body, d
     return out
 
 
-@nb.njit(fastmath=FLAGS, error_model="numpy", cache=True, nogil=True)
+@nb.njit(fastmath=FAST, error_model="numpy", cache=True, nogil=True)
 def _chases(
     pos, vel, age, target_pos, target_vel, held, turn, gain, flip, ticks, every, burn, physics, dt
 ):  # pragma: no cover
     out = np.full((len(held), 1 + ticks // every, 3), np.nan, np.float32)
-    fighter, missile = (
-        (physics[0], physics[1], physics[2], physics[3]),
-        (physics[4], physics[5], physics[6], physics[7]),
-    )
+    fighter = (physics[0], physics[1], physics[2], physics[3])
+    missile = (physics[4], physics[5], physics[6], physics[7])
     for n in range(len(held)):
         x, y, vx, vy, left = pos[n, 0], pos[n, 1], vel[n, 0], vel[n, 1], turn[n]
         tx, ty, tvx, tvy = target_pos[n, 0], target_pos[n, 1], target_vel[n, 0], target_vel[n, 1]
@@ -221,7 +251,7 @@ def chases(
 
 
 def _arrays(*tensors: Tensor) -> list[Any]:
-    return [x.to(torch.float32).contiguous().numpy() for x in tensors]
+    return [x.to("cpu", torch.float32).contiguous().numpy() for x in tensors]
 
 
 def _program(steering: Steering) -> list[Any]:

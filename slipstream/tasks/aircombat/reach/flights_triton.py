@@ -1,4 +1,4 @@
-"""`flights.time_of_hit` as one Triton kernel: each shot flies in registers, with the step functions of the Triton
+"""`envelope.time_of_hit` as one Triton kernel: each shot flies in registers, with the step functions of the Triton
 engine."""
 
 from __future__ import annotations
@@ -9,22 +9,16 @@ import triton.language as tl
 from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.engine_triton import (
-    F_DRAG,
     F_RADIUS,
-    F_THRUST,
-    F_TURN,
-    M_DRAG,
-    M_RADIUS,
-    M_THRUST,
-    M_TURN,
     SLOW_SQUARED,
-    advance,
+    advance_fighter,
+    advance_missile,
     is_hit,
+    load_pair,
     pronav,
     speed_of,
 )
-from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
-from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, LONGEST_TICKS
+from slipstream.tasks.aircombat.physics.flight import BURN_TICKS, LONGEST_TICKS, PHYSICS_DT_S
 
 BLOCK, WARPS = 32, 1  # a warp ends with its longest shot: neighbours, launches of one geometry, fly about equally long
 BURN, LONGEST = tl.constexpr(BURN_TICKS), tl.constexpr(LONGEST_TICKS)
@@ -34,10 +28,10 @@ BURN, LONGEST = tl.constexpr(BURN_TICKS), tl.constexpr(LONGEST_TICKS)
 def _fly(pos, vel, target_pos, target_vel, turn_at, throttle_at, out, count, dt, BLOCK: tl.constexpr):
     n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     live = n < count
-    mx, my = tl.load(pos + 2 * n, mask=live, other=0.0), tl.load(pos + 2 * n + 1, mask=live, other=0.0)
-    mvx, mvy = tl.load(vel + 2 * n, mask=live, other=1.0), tl.load(vel + 2 * n + 1, mask=live, other=1.0)
-    tx, ty = tl.load(target_pos + 2 * n, mask=live, other=0.0), tl.load(target_pos + 2 * n + 1, mask=live, other=0.0)
-    tvx, tvy = tl.load(target_vel + 2 * n, mask=live, other=1.0), tl.load(target_vel + 2 * n + 1, mask=live, other=1.0)
+    mx, my = load_pair(pos + 2 * n, live, 0.0, 0.0)
+    mvx, mvy = load_pair(vel + 2 * n, live, 1.0, 1.0)
+    tx, ty = load_pair(target_pos + 2 * n, live, 0.0, 0.0)
+    tvx, tvy = load_pair(target_vel + 2 * n, live, 1.0, 1.0)
     turn, throttle = tl.load(turn_at + n, mask=live, other=0.0), tl.load(throttle_at + n, mask=live, other=0.0)
     moves = throttle >= 0
     throttle = tl.maximum(throttle, 0.0)
@@ -47,11 +41,11 @@ def _fly(pos, vel, target_pos, target_vel, turn_at, throttle_at, out, count, dt,
         rudder = pronav(tx - mx, ty - my, (tvx - mvx) * dt, (tvy - mvy) * dt, dt)
         rudder = tl.where(age > 0, rudder, 0.0)
         thrust = tl.where(age < BURN, 1.0, 0.0)
-        mvx, mvy = advance(mvx, mvy, rudder, thrust, M_DRAG, M_TURN, M_THRUST, M_RADIUS, dt)
+        mvx, mvy = advance_missile(mvx, mvy, rudder, thrust, dt)
         step = speed_of(tvx, tvy) * (dt * (1.0 / F_RADIUS))
         evasion = tl.minimum(tl.maximum(turn / step, -1.0), 1.0)
         turn -= evasion * step
-        ux, uy = advance(tvx, tvy, evasion, throttle, F_DRAG, F_TURN, F_THRUST, F_RADIUS, dt)
+        ux, uy = advance_fighter(tvx, tvy, evasion, throttle, dt)
         tvx, tvy = tl.where(moves, ux, tvx), tl.where(moves, uy, tvy)
         mx, my, tx, ty = mx + mvx * dt, my + mvy * dt, tx + tvx * dt, ty + tvy * dt
         age += 1
@@ -65,9 +59,9 @@ def _fly(pos, vel, target_pos, target_vel, turn_at, throttle_at, out, count, dt,
 def time_of_hit(
     pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor, turn: Tensor, throttle: Tensor
 ) -> Tensor:
-    """`flights.time_of_hit` for CUDA tensors, of missiles that are already launched."""
-    tensors = [x.to(torch.float32).contiguous() for x in (pos, vel, target_pos, target_vel, turn, throttle)]
-    out = torch.empty_like(tensors[4])
+    """`envelope.time_of_hit` for contiguous float32 CUDA tensors, of missiles that are already launched."""
+    out = torch.empty_like(turn)
     if len(out):
-        _fly[(triton.cdiv(len(out), BLOCK),)](*tensors, out, len(out), PHYSICS_DT_S, BLOCK=BLOCK, num_warps=WARPS)
-    return out.to(turn.dtype)
+        shots = pos, vel, target_pos, target_vel, turn, throttle
+        _fly[(triton.cdiv(len(out), BLOCK),)](*shots, out, len(out), PHYSICS_DT_S, BLOCK=BLOCK, num_warps=WARPS)
+    return out

@@ -16,35 +16,33 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.flight import LAUNCH_AHEAD_M, MISSILE, PHYSICS_DT_S, SOUND_MPS
-from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, HARD, Steering
-from slipstream.tasks.aircombat.reach.flights_native import paths
+from slipstream.tasks.aircombat.physics.flight import BURN_TICKS, LAUNCH_AHEAD_M, MISSILE, PHYSICS_DT_S, SOUND_MPS
+from slipstream.tasks.aircombat.reach.flights_native import HARD, Steering, paths
 
 TIMES_S = (5.0, 10.0, 15.0, 20.0)
 GAINS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.6, 3.0, HARD)  # rudder per rad left to turn
 TURNS = 49  # headings from straight to a full turn
 RAYS = 49  # directions of the boundary of one half
+MIRROR = torch.tensor([1.0, -1.0, 1.0])  # of x, y, speed
 
 
 @dataclass
 class Boundary:
-    """The boundary at one time in the carrier's frame: x ahead, y to the left, in m."""
+    """The boundary at one time in the carrier's frame: x ahead, y to the left (m), and the missile's Mach number."""
 
     time_s: float
-    outer: Tensor  # [2 * RAYS - 1, 2]: the far side, from the rightmost direction over straight ahead to the leftmost
+    outer: Tensor  # [2 * RAYS - 1, 3]: the far side, from the rightmost direction over straight ahead to the leftmost
     inner: Tensor  # the near side, likewise
-    outer_mach: Tensor  # [2 * RAYS - 1]
-    inner_mach: Tensor
 
     @property
     def polygon(self) -> Tensor:
-        """The set as one closed polygon, with a seam where it closes behind the carrier."""
-        return torch.cat((self.outer, self.inner.flip(0)))
+        """The set as one closed polygon [corners, 2], with a seam where it closes behind the carrier."""
+        return torch.cat((self.outer, self.inner.flip(0)))[:, :2]
 
     @property
     def mach(self) -> Tensor:
         """The missile's Mach number at each corner of the polygon."""
-        return torch.cat((self.outer_mach, self.inner_mach.flip(0)))
+        return torch.cat((self.outer, self.inner.flip(0)))[:, 2]
 
 
 def reachable(speed_mps: float, times_s: tuple[float, ...] = TIMES_S) -> list[Boundary]:
@@ -63,9 +61,7 @@ def reachable(speed_mps: float, times_s: tuple[float, ...] = TIMES_S) -> list[Bo
     for index, (time_s, tick) in enumerate(zip(times_s, ticks, strict=True)):
         now = flown[:, :, tick // every]
         weave = now[len(GAINS) + index]  # the one with switches over just this time
-        result.append(
-            _boundary(time_s, torch.stack((*now[: len(GAINS)], weave, weave * torch.tensor([1.0, -1.0, 1.0]))))
-        )
+        result.append(_boundary(time_s, torch.stack((*now[: len(GAINS)], weave, weave * MIRROR))))
     return result
 
 
@@ -83,8 +79,9 @@ def _boundary(time_s: float, curves: Tensor) -> Boundary:
     rows = torch.arange(RAYS)
     outer, inner = (torch.lerp(begin[at], end[at], part[rows, at, None]) for at in (far, near))
     outer[0, 1] = inner[0, 1] = 0
-    machs = (torch.cat((x.flip(0), x[1:])) / SOUND_MPS for x in (outer[:, 2], inner[:, 2]))
-    return Boundary(time_s, *_mirrored(outer[:, :2], inner[:, :2]), *machs)
+    for half in (outer, inner):
+        half[:, 2] /= SOUND_MPS
+    return Boundary(time_s, _mirrored(outer), _mirrored(inner))
 
 
 def _widest(begin: Tensor, end: Tensor) -> float:
@@ -95,7 +92,6 @@ def _widest(begin: Tensor, end: Tensor) -> float:
     return math.pi * (1 - 1e-5) if bool(closes.any()) else float(widest) * (1 - 1e-5)
 
 
-def _mirrored(*halves: Tensor) -> tuple[Tensor, ...]:
-    """Complete left halves [RAYS, 2], which begin straight ahead, by their mirror images."""
-    flip = torch.tensor([1.0, -1.0])
-    return tuple(torch.cat(((half * flip).flip(0), half[1:])) for half in halves)
+def _mirrored(half: Tensor) -> Tensor:
+    """Complete the left half [RAYS, 3] of a boundary, which begins straight ahead, by its mirror image."""
+    return torch.cat(((half * MIRROR).flip(0), half[1:]))

@@ -15,10 +15,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.flight import BURN_S, FIGHTER, GRAVITY_MPS2, MISSILE, PHYSICS_DT_S, SOUND_MPS
+from slipstream.tasks.aircombat.physics.flight import (
+    BURN_S,
+    BURN_TICKS,
+    FIGHTER,
+    GRAVITY_MPS2,
+    MISSILE,
+    PHYSICS_DT_S,
+    SOUND_MPS,
+)
 from slipstream.tasks.aircombat.reach.envelope import Geometry, envelope
-from slipstream.tasks.aircombat.reach.flights import BURN_TICKS, NEVER, Steering
-from slipstream.tasks.aircombat.reach.flights_native import chases, paths
+from slipstream.tasks.aircombat.reach.flights_native import NEVER, Steering, chases, paths
 from slipstream.tasks.aircombat.reach.reachable import TIMES_S, reachable
 from slipstream.tasks.aircombat.reach.table import CHANNELS, ReachTable, pseudo_angle
 

@@ -8,6 +8,7 @@ are equal, so the bearing covers 0 to 180° and the aspect -180° to 180°.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.reach.flights import LONGEST_S
+from slipstream.tasks.aircombat.physics.flight import LONGEST_S
 
 CHANNELS = ("r_max", "r_min", "r_ne", "time_quarter", "time_half", "time_full")  # of `envelope`; 0 where there is none
 TIMED_SHARES = (0.25, 0.5, 0.99)  # of r_max: the launches of the three times
@@ -66,13 +67,10 @@ class ReachTable:
     def grid(own_speeds: int, target_speeds: int, bearings: int, aspects: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return own speed, target speed (m/s), bearing and aspect (rad) of every grid point, float64."""
         low, high = SPEED_LIMITS_MPS
-        axes = (
-            torch.linspace(low, high, own_speeds, dtype=torch.float64),
-            torch.linspace(low, high, target_speeds, dtype=torch.float64),
-            angle_of(torch.linspace(0, 2, bearings, dtype=torch.float64)),
-            angle_of(torch.linspace(-2, 2, aspects, dtype=torch.float64)),
-        )
-        own, target, bearing, aspect = torch.meshgrid(*axes, indexing="ij")
+        even = partial(torch.linspace, dtype=torch.float64)
+        speeds = even(low, high, own_speeds), even(low, high, target_speeds)
+        angles = angle_of(even(0, 2, bearings)), angle_of(even(-2, 2, aspects))
+        own, target, bearing, aspect = torch.meshgrid(*speeds, *angles, indexing="ij")
         return own, target, bearing, aspect
 
     def lookup(
@@ -99,12 +97,8 @@ class ReachTable:
         low, high = SPEED_LIMITS_MPS
         mirrored = bearing < 0
         aspect = torch.where(mirrored, -aspect, aspect)
-        shares = (
-            (own_speed - low) / (high - low),
-            (target_speed - low) / (high - low),
-            bearing.abs() / 2,
-            (aspect + 2) / 4,
-        )
+        speeds = (own_speed - low) / (high - low), (target_speed - low) / (high - low)
+        shares = *speeds, bearing.abs() / 2, (aspect + 2) / 4
         table = self.values[0]
         places, weights = [], []
         for share, count, stride in zip(shares, table.shape, table.stride(), strict=True):

@@ -46,34 +46,19 @@ class FlightDrawing:
     def draw(self, path: Path, episodes: Sequence[tuple[bool, Mapping[Any, Any]]], title: str) -> Path:
         """Draw the episodes; one that has not ended counts as timed out."""
         state, direction = self.keys[:2]
-        paths = [paths_to_goal(data[state].numpy(), data[direction].numpy()) for _, data in episodes]
-        outcomes = [self._outcome(terminated, data) for terminated, data in episodes]
-        return draw_paths(path, paths, outcomes, f"{title}; their goals in the middle")
+        flown = [paths_to_goal(data[state].numpy(), data[direction].numpy()) for _, data in episodes]
+        paths = np.full((max(map(len, flown)), len(flown), 3), np.nan)
+        for i, one in enumerate(flown):
+            paths[: len(one), i] = one
+        outcomes = np.array([self._outcome(terminated, data) for terminated, data in episodes])
+        no_boxes, goals = np.empty((0, 5)), np.zeros((len(flown), 2))
+        half_m = max(1.0, 1.05 * float(np.nanmax(np.abs(paths[..., :2]))))
+        title, labels = f"{title}; their goals in the middle", {TIMEOUT: "timed out, or not ended"}
+        return flight_paths(path, no_boxes, paths, outcomes, goals, title=title, map_half_m=half_m, labels=labels)
 
     def _outcome(self, terminated: bool, data: Mapping[Any, Any]) -> int:
         success, collision = (bool(data[key].any()) if key in data else False for key in self.keys[2:])
         return COLLISION if terminated or collision else SUCCESS if success else TIMEOUT
-
-
-def draw_paths(path: str | Path, episodes: Sequence[NDArray[Any]], outcomes: Sequence[int], title: str) -> Path:
-    """Draw episodes [L, 3] of positions relative to the goal, which is in the centre; outcomes as in `flight_paths`."""
-    longest = max(len(e) for e in episodes)
-    paths = np.full((longest, len(episodes), 3), np.nan)
-    for i, episode in enumerate(episodes):
-        paths[: len(episode), i] = episode
-    reach = float(np.nanmax(np.abs(paths[..., :2])))
-    nothing = np.empty((0, 5))
-    goals, half_m = np.zeros((len(episodes), 2)), max(1.0, 1.05 * reach)
-    return flight_paths(
-        path,
-        nothing,
-        paths,
-        np.array(outcomes),
-        goals,
-        title=title,
-        map_half_m=half_m,
-        labels={TIMEOUT: "timed out, or not ended"},
-    )
 
 
 def flight_paths(
@@ -150,12 +135,10 @@ def _view_half_m(paths: NDArray[Any], goals: NDArray[Any], map_half_m: float) ->
 def _draw_field(axes: Any, map_half_m: float) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    side = 2 * map_half_m
-    rounded = f"round,pad=0,rounding_size={0.02 * side}"
-    corner = (-map_half_m, -map_half_m)
-    axes.add_patch(
-        FancyBboxPatch(corner, side, side, boxstyle=rounded, facecolor=FIELD, edgecolor=GRID, linewidth=1.2, zorder=0)
-    )
+    side, corner = 2 * map_half_m, (-map_half_m, -map_half_m)
+    style: dict[str, Any] = {"facecolor": FIELD, "edgecolor": GRID, "linewidth": 1.2, "zorder": 0}
+    style["boxstyle"] = f"round,pad=0,rounding_size={0.02 * side}"
+    axes.add_patch(FancyBboxPatch(corner, side, side, **style))
     step_m = _round_step(side / 8)
     for at in np.arange(-map_half_m + step_m, map_half_m - 1e-6, step_m):
         axes.plot([at, at], [-map_half_m, map_half_m], color=GRID, linewidth=0.5, alpha=0.55, zorder=0.5)
@@ -181,11 +164,8 @@ def _draw_boxes(axes: Any, boxes: NDArray[Any]) -> Any:
     near, far = [(west, north), (east, north)], [(far_east, far_north), (far_east, far_south), (far_west, far_south)]
     shadow = [*near, *far, (west, south)]
     axes.add_collection(PolyCollection(_polygons(shadow), facecolors="#05080d", edgecolors="none", alpha=0.6, zorder=1))
-    axes.add_collection(
-        PolyCollection(
-            _polygons(roof), facecolors=mappable.to_rgba(height), edgecolors="#0a0f16", linewidths=0.35, zorder=2
-        )
-    )
+    style: dict[str, Any] = {"facecolors": mappable.to_rgba(height), "edgecolors": "#0a0f16", "linewidths": 0.35}
+    axes.add_collection(PolyCollection(_polygons(roof), zorder=2, **style))
     return mappable
 
 
@@ -223,13 +203,10 @@ def _draw_paths(axes: Any, paths: NDArray[Any], outcome: NDArray[Any]) -> None:
         if not lines:
             continue
         layer = 5 + 0.2 * order
-        round_ends = {"capstyle": "round", "joinstyle": "round"}
-        axes.add_collection(
-            LineCollection(lines, colors=colour, linewidths=4 * width, alpha=0.07 * alpha, zorder=layer, **round_ends)
-        )
-        axes.add_collection(
-            LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, zorder=layer + 0.05, **round_ends)
-        )
+        style: dict[str, Any] = {"colors": colour, "capstyle": "round", "joinstyle": "round"}
+        glow = LineCollection(lines, linewidths=4 * width, alpha=0.07 * alpha, zorder=layer, **style)
+        axes.add_collection(glow)
+        axes.add_collection(LineCollection(lines, linewidths=width, alpha=alpha, zorder=layer + 0.05, **style))
         starts, ends = np.array([line[0] for line in lines]), np.array([line[-1] for line in lines])
         axes.scatter(*starts.T, s=5 * width, color=colour, alpha=0.9, linewidths=0, zorder=layer)
         if kind == COLLISION:
@@ -255,13 +232,12 @@ def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bo
     size = min(16.0, 16.0 * 52 / max(len(title), 1))
     figure.text(0.04, 0.967, title, color=INK, fontsize=size, fontweight="bold", va="center")
     handles, number = [], max(len(outcome), 1)
+    style: dict[str, Any] = {"linewidth": 2.4, "markersize": 6, "markeredgewidth": 1.8}
     for kind, label, colour in OUTCOMES:
         count = int((outcome == kind).sum())
         end = {SUCCESS: "", COLLISION: "x", TIMEOUT: "s"}[kind]
         text = f"{labels.get(kind, label)}  {count}  ({100 * count / number:.0f} %)"
-        handles.append(
-            Line2D([], [], color=colour, linewidth=2.4, marker=end, markersize=6, markeredgewidth=1.8, label=text)
-        )
+        handles.append(Line2D([], [], color=colour, marker=end, label=text, **style))
     if has_movers:
         handles.append(Line2D([], [], color=MOVER, linestyle="", marker="o", markersize=8, label="moving, at the end"))
     figure.legend(handles=handles, loc="center left", bbox_to_anchor=(0.04, 0.93), ncols=len(handles), frameon=False, fontsize=10.5,

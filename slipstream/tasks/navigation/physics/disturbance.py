@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from slipstream.config.validation import check_range
 from slipstream.sim.random import CounterRandom, derive_seed
 from slipstream.tasks.navigation.physics.quadrotor import Variation
 
@@ -29,13 +30,9 @@ class DisturbanceConfig:
         for name in ("lidar_dropout", "mass_range", "gain_range"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"env.disturbance.{name} must be in [0, 1), not {getattr(self, name)}")
-        if (
-            min(self.lidar_noise_m, self.velocity_noise_mps, self.latency_steps, self.wind_mps2) < 0
-            or self.wind_change_s <= 0
-        ):
-            raise ValueError(
-                f"env.disturbance.*: values must not be negative and wind_change_s must be positive: {self}"
-            )
+        noise = ("lidar_noise_m", "velocity_noise_mps", "latency_steps", "wind_mps2")
+        check_range(self, *noise, minimum=0, section="env.disturbance.")
+        check_range(self, "wind_change_s", above=0, section="env.disturbance.")
 
 
 class Disturbance:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from slipstream.sim.devices import pick_backend
 from slipstream.tasks.navigation.physics.world import WorldGrid
+
+if TYPE_CHECKING:
+    from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
 
 FAR_M = 1e4  # beyond the range of any beam
 
@@ -32,16 +35,6 @@ class LidarConfig:
             raise ValueError(f"env.lidar needs a positive range_m and at least one beam, not {self}")
         if any(abs(e) > 80 for e in self.elevations_deg):
             raise ValueError(f"env.lidar.elevations_deg must be within ±80°, not {self.elevations_deg}")
-
-
-@dataclass
-class Movers:
-    """Moving obstacles for the LiDAR: upright boxes, and round pillars of diameter `width`."""
-
-    pos: Tensor  # [K, M, 3] centres
-    width: Tensor  # [M]
-    height: Tensor  # [M]
-    pillar: Tensor  # [M] bool
 
 
 class Scan(NamedTuple):
@@ -108,7 +101,7 @@ class Lidar:
             out.append(self._capped(nearest, pos, tan, cos))
         return torch.stack(out, -1)
 
-    def scan_movers(self, pos: Tensor, yaw: Tensor, movers: Movers) -> Tensor:
+    def scan_movers(self, pos: Tensor, yaw: Tensor, movers: MovingObstacles) -> Tensor:
         """Return distances [N, azimuths, elevations] (m) to moving obstacles only, at most the range."""
         rel = (movers.pos[self.world_of] if len(movers.pos) > 1 else movers.pos) - pos[:, None]  # [N, M, 3]
         inv_x, inv_y = self._inverse_directions(yaw)

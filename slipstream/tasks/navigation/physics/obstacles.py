@@ -13,7 +13,6 @@ from torch import Tensor
 
 from slipstream.sim.devices import pick_backend
 from slipstream.sim.random import CounterRandom, derive_seed
-from slipstream.tasks.navigation.physics.lidar import Movers
 
 WIDTHS_M = (0.25, 0.5, 0.75, 1.0)  # in equal shares; the index is the width class a drone observes
 BOX_HEIGHT_M, PILLAR_HEIGHT_M = 1.0, 5.0
@@ -188,7 +187,3 @@ class MovingObstacles:
         """Return one row per obstacle [K * M, 10]: position, velocity, width, height, width class, 1 for a floating
         box."""
         return torch.cat((self.pos.view(-1, 3), self.vel.view(-1, 3), self._fixed), 1)
-
-    def as_movers(self) -> Movers:
-        """Return the obstacles for `Lidar.scan_movers`."""
-        return Movers(self.pos, self.width, self.height, self.pillar)

@@ -6,7 +6,7 @@ They compute what the PyTorch forms in `Lidar` and `MovingObstacles` compute, to
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numba as nb
 import numpy as np
@@ -92,19 +92,11 @@ class LidarScan:
     def __init__(self, lidar: Lidar) -> None:
         grid, config = lidar.grid, lidar.config
         self._shape = (config.azimuths, len(config.elevations_deg))
-        self._fixed = (
-            lidar.world_of.numpy(),
-            grid.boxes.numpy(),
-            grid.near.numpy(),
-            grid.count.numpy(),
-            np.float32(grid.half_m),
-            grid.cells,
-            lidar.cos_az.numpy(),
-            lidar.sin_az.numpy(),
-            np.array(lidar.tan_el, np.float32),
-            np.array(lidar.cos_el, np.float32),
-            np.float32(config.range_m),
-        )
+        boxes = (x.numpy() for x in (lidar.world_of, grid.boxes, grid.near, grid.count))
+        azimuths = lidar.cos_az.numpy(), lidar.sin_az.numpy()
+        elevations = (np.array(x, np.float32) for x in (lidar.tan_el, lidar.cos_el))
+        size = np.float32(grid.half_m), grid.cells
+        self._fixed = (*boxes, *size, *azimuths, *elevations, np.float32(config.range_m))
 
     def __call__(self, pos: Tensor, yaw: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return distances [N, azimuths, elevations], the minimum [N], and the mean log [N]."""
@@ -112,14 +104,9 @@ class LidarScan:
         out, nearest, mean_log = torch.empty(n, *self._shape), torch.empty(n), torch.empty(n)
         # NaN would be an invalid grid index: such a drone scans from far away, where nothing is
         pos, yaw = torch.nan_to_num(pos, 1e4, 1e4, -1e4), torch.nan_to_num(yaw)
-        _scan(
-            pos.contiguous().numpy(),
-            yaw.contiguous().numpy(),
-            *self._fixed,
-            out.numpy(),
-            nearest.numpy(),
-            mean_log.numpy(),
-        )
+        drones, results = (pos.contiguous(), yaw.contiguous()), (out, nearest, mean_log)
+        inputs: list[Any] = [*(x.numpy() for x in drones), *self._fixed, *(x.numpy() for x in results)]
+        _scan(*inputs)
         return out, nearest, mean_log
 
 
@@ -177,15 +164,7 @@ def sense(
     n = len(pos)
     rows, clearance, hit = torch.empty(n, k, table.shape[1]), torch.empty(n, k), torch.empty(n, dtype=torch.bool)
     inputs = (pos.contiguous().numpy(), heading.contiguous().numpy(), world_of.numpy(), table.numpy())
+    limits = count, np.float32(range_m), np.float32(margin_m)
     scratch = (np.empty((n, k), np.float32), np.zeros((n, k), np.int64))
-    _sense(
-        *inputs,
-        count,
-        np.float32(range_m),
-        np.float32(margin_m),
-        rows.numpy(),
-        clearance.numpy(),
-        hit.numpy(),
-        *scratch,
-    )
+    _sense(*inputs, *limits, rows.numpy(), clearance.numpy(), hit.numpy(), *scratch)
     return rows, clearance, hit

@@ -5,7 +5,7 @@ They compute what `Lidar.scan_torch` and `MovingObstacles.nearest_torch` compute
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import triton
@@ -78,16 +78,7 @@ class LidarScan:
         beams, levels = config.azimuths, len(config.elevations_deg)
         out = torch.empty(len(pos), beams, levels, device=pos.device)
         lanes = len(pos) * beams
-        fixed: tuple[Any, ...] = (
-            lidar.world_of,
-            grid.boxes,
-            grid.near,
-            grid.count,
-            lidar.cos_az,
-            lidar.sin_az,
-            self._tan,
-            self._cos,
-        )
+        fixed = lidar.world_of, grid.boxes, grid.near, grid.count, lidar.cos_az, lidar.sin_az, self._tan, self._cos
         _scan[(triton.cdiv(lanes, 128),)](
             pos.contiguous(), yaw.contiguous(), *fixed, out, lanes,
             grid.half_m, grid.cells, grid.near.shape[-1], grid.boxes.shape[1], config.range_m,

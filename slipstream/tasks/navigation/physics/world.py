@@ -39,9 +39,8 @@ def _draw_block(rng: np.random.Generator, earlier: np.ndarray, cells: int) -> np
     block = np.zeros(4, np.int64)
     for _ in range(MAX_DRAWS):
         width, length = (BLOCK_CELLS[rng.integers(0, len(BLOCK_CELLS))] for _ in range(2))
-        x, y = (
-            min(int(rng.integers(0, cells // CORNER_EVERY)) * CORNER_EVERY, cells - side) for side in (width, length)
-        )
+        corners = (int(rng.integers(0, cells // CORNER_EVERY)) * CORNER_EVERY for _ in range(2))
+        x, y = (min(corner, cells - side) for corner, side in zip(corners, (width, length), strict=True))
         block[:] = x, y, width, length
         # as in NavRL: gaps between corners, minus the new block's own sides
         gap_x = np.abs(earlier[:, 0] - x) - width
@@ -89,9 +88,8 @@ class WorldGrid:
     The outermost cells are empty: positions outside the grid are clamped to them.
     """
 
-    boxes: (
-        Tensor  # [K, M + 1, 5] float32 (x, y, half width, half length, height); the last, and any padding, is far away
-    )
+    # [K, M + 1, 5] float32 (x, y, half width, half length, height); the last, and any padding, is far away
+    boxes: Tensor
     near: Tensor  # [K, G * G, C] int32: the boxes in range of each cell, nearest first, padded with M
     count: Tensor  # [K, G * G] int32: how many of them are real
     half_m: float  # the grid covers ±half_m
@@ -99,15 +97,10 @@ class WorldGrid:
 
     @classmethod
     def generate(
-        cls,
-        seeds: list[int],
-        num_obstacles: int,
-        range_m: float,
-        map_half_m: float = 20.0,
-        device: torch.device | str = "cpu",
+        cls, seeds: list[int], count: int, range_m: float, map_half_m: float = 20.0, device: torch.device | str = "cpu"
     ):
-        """Generate one world per seed."""
-        worlds = [boxes_of(*place_blocks(seed, num_obstacles, map_half_m), map_half_m) for seed in seeds]
+        """Generate one world of `count` obstacles per seed."""
+        worlds = [boxes_of(*place_blocks(seed, count, map_half_m), map_half_m) for seed in seeds]
         return cls.from_boxes(worlds, range_m, map_half_m, device)
 
     @classmethod
@@ -140,7 +133,6 @@ class WorldGrid:
 
     def cell_of(self, pos: Tensor) -> Tensor:
         """Return the cell index [N] of positions [N, 3]."""
-        ij = (
-            torch.nan_to_num(pos[:, :2] + self.half_m).clamp(0, self.cells - 1e-3).long()
-        )  # NaN would be no valid index
+        # NaN would be no valid index
+        ij = torch.nan_to_num(pos[:, :2] + self.half_m).clamp(0, self.cells - 1e-3).long()
         return ij[:, 0] * self.cells + ij[:, 1]

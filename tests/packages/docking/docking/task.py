@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.table import Table
 
 from docking.env import DockingEnv
 from slipstream.algorithms.policy_file import LoadedPolicy
@@ -16,7 +15,7 @@ from slipstream.config.schema import EvaluateConfig
 from slipstream.tasks.base import Task
 from slipstream.tasks.evaluation import fly_episodes, wilson
 from slipstream.tasks.figures import SERIES, new_figure, save_figure, style_axes
-from slipstream.tasks.tables import render
+from slipstream.tasks.report import TextTable
 
 
 @dataclass
@@ -44,10 +43,12 @@ class DockingTask(Task):
             found = fly_episodes(env, trained.build(env.observation_spec, env.action_spec, device), cfg.eval.max_steps)
             low, high = wilson(round(found["success"] * env.num_envs), env.num_envs)
             rows.append({"wind_mps2": wind, "docked": found["success"], "low": low, "high": high})
-        table = Table("wind", "docked", "95 % interval", title=f"{trained.name}: {cfg.eval.num_drones} craft per wind")
-        for row in rows:
-            table.add_row(f"{row['wind_mps2']:g} m/s²", f"{row['docked']:.3f}", f"{row['low']:.3f} … {row['high']:.3f}")
-        log(render(table))
+        cells = [
+            [f"{row['wind_mps2']:g} m/s²", f"{row['docked']:.3f}", f"{row['low']:.3f} … {row['high']:.3f}"]
+            for row in rows
+        ]
+        title = f"{trained.name}: {cfg.eval.num_drones} craft per wind"
+        log(TextTable(title, ["wind", "docked", "95 % interval"], cells, left=1).render())
         result: dict[str, Any] = {"winds": rows, "checkpoint": str(trained.path)}
         if cfg.eval.picture:
             result["picture"] = str(draw(rows, Path(cfg.out) if cfg.out else trained.beside("docking.png")))
