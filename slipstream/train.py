@@ -13,7 +13,7 @@ from typing import Any
 from slipstream.config.compose import to_dict
 from slipstream.config.schema import TrainConfig
 from slipstream.training.outputs import RunOutputs, draw_learning, wandb_settings
-from slipstream.training.resume import load_resume_state, resume_command, sole_writer
+from slipstream.training.resume import load_resume_state, restore, resume_command, sole_writer
 from slipstream.training.run_folder import RunFolder
 from slipstream.training.trainer import Trainer
 from slipstream.training.tuning import choose_sizes
@@ -26,7 +26,7 @@ def run(cfg: TrainConfig) -> RunFolder:
         with sole_writer(folder):  # before anything is read: another training would make it out of date at once
             state = load_resume_state(cfg, folder)
             with Trainer(replace(cfg, resume=None)) as trainer:
-                return loop(trainer, folder, wandb_settings(cfg), start=trainer.load_state_dict(state))
+                return loop(trainer, folder, wandb_settings(cfg), start=restore(trainer, state, folder))
     cfg = choose_sizes(cfg) if cfg.auto else cfg
     wandb = wandb_settings(cfg)
     with Trainer(cfg) as trainer:  # a config that cannot be built leaves no run folder behind

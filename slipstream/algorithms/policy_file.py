@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from slipstream.algorithms.base import build_policy
-from slipstream.checkpoint.errors import CheckpointError
+from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, reading_state
 from slipstream.checkpoint.load import find_file, find_run, is_damage, load_checked, newest_good
 from slipstream.config import registry
+from slipstream.config.compose import build_section
 from slipstream.config.registry import DEFAULT_TASK
 from slipstream.envs.specs import Spec
 from slipstream.models import navrl
@@ -59,16 +60,18 @@ class LoadedPolicy:
             self._check_navrl(observation_spec, action_spec)
             return load_navrl(self.state).to(device).eval()
         config = self.state["config"]
-        policy = build_policy(config["algo"], observation_spec, action_spec, ModelConfig(**config["model"]))
-        weights = self.state["policy"] if "policy" in self.state else self.state["algo"]["policy"]
-        try:
-            policy.load_state_dict(weights)
-        except RuntimeError as error:
-            detail = shorten(str(error).split("\n", 2)[1], 160, placeholder=" …")
-            raise ValueError(
-                f"{self.path} was trained with other observations or actions than this env gives: {detail}. "
-                "Set task and env.* as in its training."
-            ) from error
+        with reading_state(self.path):
+            model = build_section(ModelConfig(), config["model"])
+            policy = build_policy(config["algo"], observation_spec, action_spec, model)
+            weights = self.state["policy"] if "policy" in self.state else self.state["algo"]["policy"]
+            try:
+                policy.load_state_dict(weights)
+            except RuntimeError as error:
+                detail = shorten((str(error) + "\n").split("\n", 2)[1], 160, placeholder=" …")
+                raise ValueError(
+                    f"it was trained with other observations or actions than this env gives: {detail}. "
+                    "Set task and env.* as in its training."
+                ) from error
         return policy.to(device).eval()
 
     def _check_navrl(self, observation_spec: dict[str, Spec], action_spec: Spec) -> None:
@@ -93,9 +96,21 @@ def load_policy(path: str | Path) -> LoadedPolicy:
         return LoadedPolicy(state, path, "navrl")
     if not isinstance(state, dict) or "config" not in state or not ("policy" in state or "algo" in state):
         raise ValueError(f"{path} holds neither a Slipstream checkpoint nor NavRL's weights")
-    built = {key: state["config"][key] for key in ("algo", "model") if key in state["config"]}
-    registry.refuse_unregistered(built, (), str(path))
+    config = check_config(state["config"], path)
+    registry.refuse_unregistered({key: config[key] for key in ("algo", "model")}, (), str(path))
     return LoadedPolicy(state, path, "slipstream")
+
+
+def check_config(config: Any, source: object) -> dict[str, Any]:
+    """Return the config of a file. Raise CorruptCheckpointError if a section is missing or is not one."""
+    if not isinstance(config, dict):
+        raise CorruptCheckpointError(f"{source}: its config is not a mapping of keys to values")
+    for name, kind in (("task", str), ("env", dict), ("model", dict), ("algo", dict)):
+        if not isinstance(config.get(name), kind):
+            raise CorruptCheckpointError(f"{source}: its config has no {name}, or one of the wrong kind")
+    if not isinstance(config["algo"].get("name"), str):
+        raise CorruptCheckpointError(f"{source}: its config names no algorithm")
+    return config
 
 
 def _open(path: Path) -> tuple[Path, Any]:

@@ -17,12 +17,13 @@ import os
 import select
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from slipstream.config.help import ConfigError, UnknownKeyError, nearest
+from slipstream.storage.errors import SaveError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,6 +47,10 @@ FOOTER = (
     "slipstream COMMAND --help lists the keys of a command and their defaults; --debug shows the traceback of an error."
 )
 DEBUG_HELP = "show the traceback of an error"
+TOO_LARGE = (  # in the errors of NumPy and torch
+    *("allocate", "out of memory", "Overflow when unpacking", "without overflow", "cannot be represented as a SymInt"),
+    *("overflowed", "Maximum allowed", "out of bounds for int64"),
+)
 FILE_WIDTH = 140  # characters per line if stdout is not a terminal
 
 
@@ -56,26 +61,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 a file is broken or different, 2 an error, 130 interrupted, 141 nobody reads the
         output.
     """
-    _prepare_output()
-    code = _run(list(sys.argv[1:] if argv is None else argv))
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        code = BROKEN_PIPE
-    except OSError as error:
-        _complain("slipstream", f"cannot write the output: {error}")
-        code = 2
-    if code == BROKEN_PIPE:
-        with contextlib.suppress(OSError):  # else the interpreter would flush again when it exits, and complain
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return code
+    with _safe_output():
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            code = BROKEN_PIPE
+        except OSError as error:
+            _complain("slipstream", f"cannot write the output: {error}")
+            code = 2
+        if code == BROKEN_PIPE:
+            with contextlib.suppress(OSError):  # else the interpreter would flush again when it exits, and complain
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return code
 
 
 def console() -> Console:
     """Return a console on stdout for tables; it is wide if the output goes to a file."""
     from slipstream.tasks.report import PipedConsole
 
-    return PipedConsole(width=None if sys.stdout.isatty() else FILE_WIDTH)
+    found = PipedConsole()
+    return found if found.is_terminal else PipedConsole(width=FILE_WIDTH)
 
 
 class Parser(argparse.ArgumentParser):
@@ -212,8 +218,6 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
 
 def _failed(title: str, error: Exception, own_keys: Iterable[str], debug: bool) -> int:
     """Explain an error in one sentence on stderr; with --debug after its traceback."""
-    from slipstream.storage.errors import SaveError
-
     if debug:
         traceback.print_exception(error)
     if isinstance(error, UnknownKeyError):
@@ -221,11 +225,28 @@ def _failed(title: str, error: Exception, own_keys: Iterable[str], debug: bool) 
     text = str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error)
     text = " ".join(line.strip() for line in text.splitlines() if line.strip())
     expected = isinstance(error, ValueError | FloatingPointError | OSError | ImportError | SaveError)
-    if not text or not (expected or (isinstance(error, KeyError) and " " in text)):  # our own KeyErrors are sentences
-        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if _is_too_large(error, text):
+        text = (
+            f"this takes more memory than there is, or a number is too large ({_first_part(text)}): use smaller numbers"
+        )
+    elif not text or not (expected or (isinstance(error, KeyError) and " " in text)):  # our own KeyErrors are sentences
+        text = f"{type(error).__name__}: {_first_part(text)}" if text else type(error).__name__
         text += "" if debug else " (--debug shows where)"
     _complain(title, text)
     return 2
+
+
+def _is_too_large(error: Exception, text: str) -> bool:
+    """Return whether an error is one of the many with which Python, NumPy and torch refuse a size."""
+    if isinstance(error, SaveError | ConfigError):  # they say it better
+        return False
+    return isinstance(error, MemoryError | OverflowError) or any(words in text for words in TOO_LARGE)
+
+
+def _first_part(text: str) -> str:
+    """Return the beginning of an error of torch, without its C++ stack."""
+    text = text.partition(" Exception raised from ")[0]
+    return text if len(text) <= 300 else f"{text[:300]} …"
 
 
 def _complain(title: str, text: str) -> None:
@@ -233,14 +254,42 @@ def _complain(title: str, text: str) -> None:
         print(f"{title}: {text}", file=sys.stderr)
 
 
-def _prepare_output() -> None:
-    """Let no character and no closed stream stop a command: an ASCII stdout prints ? for what it cannot print."""
+@contextlib.contextmanager
+def _safe_output() -> Iterator[None]:
+    """Let no character and no closed stream stop a command, and no text from a file control the terminal."""
+    given = sys.stdout, sys.stderr
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by whoever started us
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-        elif hasattr(stream, "reconfigure"):
+            stream = open(os.devnull, "w")  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):  # an ASCII stdout prints ? for what it cannot print
             stream.reconfigure(errors="replace" if name == "stdout" else "backslashreplace")
+        setattr(sys, name, _PrintableStream(stream))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = given
+
+
+class _PrintableStream:
+    """A text stream that shows control characters instead of sending them. It does not claim to be a terminal, so that
+    other packages print no colors; the tables of rich go to `unfiltered`."""
+
+    def __init__(self, stream: Any) -> None:
+        self.unfiltered = stream
+
+    def write(self, text: str) -> int:
+        return int(self.unfiltered.write(printable(text)))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def isatty(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unfiltered, name)
 
 
 def _reader_is_gone() -> bool:

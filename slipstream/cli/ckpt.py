@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from slipstream.checkpoint import maintenance
 from slipstream.checkpoint.errors import CheckpointError
@@ -65,7 +65,7 @@ def _info(args: argparse.Namespace, console: Console) -> int:
 
 def _describe(path: Path) -> list[str]:
     size = path.stat().st_size
-    row = [_plain(path.name), "", "", f"{size / 1e6:.2f}", "", "", ""]
+    row = [path.name, "", "", f"{size / 1e6:.2f}", "", "", ""]
     if not is_slip(path):
         row[1] = "LZ4 around torch" if path.suffix == ".lz4" else "torch"
         return row
@@ -73,19 +73,14 @@ def _describe(path: Path) -> list[str]:
         with CheckpointFile(path) as slip:
             index = slip.index
     except CheckpointError as error:
-        row[1] = f"[red]broken[/red]: {_plain(str(error))}"
+        row[1] = f"broken: {error}"
         return row
-    row[1] = _plain(f"difference to {index.base[0]}") if index.base else "complete"
+    row[1] = f"difference to {index.base[0]}" if index.base else "complete"
     row[2] = "" if index.step is None else str(index.step)
     raw = sum(storage.nbytes for storage in index.storages)
     row[4:6] = f"{raw / 1e6:.2f}", f"{100 * (1 - size / raw):.1f} %" if raw else ""
-    row[6] = _plain(", ".join(f"{k} {v:.4g}" for k, v in index.metrics.items()))
+    row[6] = ", ".join(f"{k} {v:.4g}" for k, v in index.metrics.items())
     return row
-
-
-def _plain(text: str) -> str:
-    """Text from a file, without control characters and markup."""
-    return escape("".join(c if c.isprintable() else "?" for c in text))
 
 
 def _tensor_table(path: Path) -> Table:
@@ -94,12 +89,12 @@ def _tensor_table(path: Path) -> Table:
         with CheckpointFile(path) as slip:
             for where, i in walk_leaves(slip.index.tree):
                 view = slip.index.views[i]
-                table.add_row(_plain(".".join(map(str, where))), view.dtype, str(view.shape), view.device)
+                table.add_row(".".join(map(str, where)), view.dtype, str(view.shape), view.device)
         return table
     tree, leaves = flatten(load_checkpoint(path))
     for where, i in walk_leaves(tree):
         data = leaves.data[i]
-        table.add_row(_plain(".".join(map(str, where))), str(data.dtype), str(tuple(data.shape)), "")
+        table.add_row(".".join(map(str, where)), str(data.dtype), str(tuple(data.shape)), "")
     return table
 
 
@@ -113,7 +108,7 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
         reasons = list(pool.map(maintenance.verify, [path for _, path in found]))
     table = Table("file", "state", "why")
     for (name, _), reason in zip(found, reasons, strict=True):
-        table.add_row(name, "[green]good[/green]" if reason is None else "[red]broken[/red]", _plain(reason or ""))
+        table.add_row(name, Text("good", "green") if reason is None else Text("broken", "red"), reason or "")
     broken = sum(reason is not None for reason in reasons)
     console.print(table)
     console.print(f"{len(found) - broken} good, {broken} broken")
@@ -126,12 +121,7 @@ def _diff(args: argparse.Namespace, console: Console) -> int:
     table = Table("key", "what", "largest difference", "elements that differ")
     for change in changes[: args.limit]:
         largest = "" if change.largest is None else f"{change.largest:.3g}"
-        table.add_row(
-            _plain(change.path),
-            _plain(change.what),
-            largest,
-            "" if change.share is None else f"{100 * change.share:.1f} %",
-        )
+        table.add_row(change.path, change.what, largest, "" if change.share is None else f"{100 * change.share:.1f} %")
     console.print(table)
     left = f" ({len(changes) - args.limit} not shown: --limit)" if len(changes) > args.limit else ""
     console.print(f"{len(changes)} entries differ{left}, {equal} are equal")
@@ -151,7 +141,7 @@ def _export(args: argparse.Namespace, console: Console) -> int:
     console.print(f"wrote {out} ({out.stat().st_size / 1e6:.2f} MB)")
     if left:
         console.print(
-            f"left out, since safetensors holds tensors alone: {_plain(', '.join(left[:12]))}{' ...' if len(left) > 12 else ''}"
+            f"left out, since safetensors holds tensors alone: {', '.join(left[:12])}{' ...' if len(left) > 12 else ''}"
         )
     return 0
 
@@ -159,14 +149,14 @@ def _export(args: argparse.Namespace, console: Console) -> int:
 def _repair(args: argparse.Namespace, console: Console) -> int:
     if not args.path.is_dir():
         out, lost = maintenance.salvage(args.path, check_output(args.out, args.force))
-        console.print(f"wrote {out}; {len(lost)} tensors are lost{': ' + _plain(', '.join(lost[:12])) if lost else ''}")
+        console.print(f"wrote {out}; {len(lost)} tensors are lost{': ' + ', '.join(lost[:12]) if lost else ''}")
         return 1 if lost else 0
     done = maintenance.repair_folder(args.path)
     table = Table("what", "file", "why")
     for path in done.removed:
         table.add_row("removed", path.name, "left by a process that is gone, or needed by nothing")
     for path, reason in done.quarantined:
-        table.add_row("moved aside", f"{path.name}.broken", _plain(reason))
+        table.add_row("moved aside", f"{path.name}.broken", reason)
     for link, target in done.linked:
         table.add_row("link", link.name, f"now {target.name}")
     console.print(table if table.row_count else "nothing to repair")

@@ -41,4 +41,4 @@ def show(runs: list[str], console: Any, metrics: list[str], out: Path | None) ->
     for table in comparison.tables(groups, shown):
         console.print(table)
     figure = comparison.draw(groups, shown, out or groups[0].runs[0].parent / "compare.png")
-    console.print(f"curves: {figure}", markup=False)
+    console.print(f"curves: {figure}")

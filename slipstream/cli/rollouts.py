@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from slipstream.cli import add_subcommands
 from slipstream.config import registry
@@ -117,7 +117,7 @@ def _ls(args: argparse.Namespace, console: Console) -> int:
         except BROKEN as error:
             broken += 1
             size = f"{path.stat().st_size / 1e6:.2f}"
-            table.add_row(str(iteration_of(path)), "", "", size, "", "", "", f"[red]broken[/red]: {escape(str(error))}")
+            table.add_row(str(iteration_of(path)), "", "", size, "", "", "", f"broken: {error}")
     console.print(table)
     of = f" ({broken} of them broken)" if broken else ""
     console.print(f"{len(files)} batches{of}, {sum(path.stat().st_size for path in files) / 1e6:.2f} MB")
@@ -138,7 +138,7 @@ def _row(path: Path, file: RolloutFile) -> list[str]:
         f"{raw / 1e6:.2f}",
         f"{raw / size:.1f}",
         saved,
-        escape(note),
+        note,
     ]
 
 
@@ -164,7 +164,7 @@ def _show(args: argparse.Namespace, console: Console) -> int:
 
 def _print_keys(file: RolloutFile, iteration: int, console: Console) -> None:
     lead = f", {file.envs:,} environments x {file.steps:,} steps" if file.lead else ""
-    console.print(f"{file.path}: iteration {iteration}{lead}", soft_wrap=True, markup=False)
+    console.print(f"{file.path}: iteration {iteration}{lead}", soft_wrap=True)
     table = Table()
     for title in ("key", "dtype", "per step", "MB", "stored MB", "codec", "note"):
         table.add_column(title, justify="right" if "MB" in title else "left", no_wrap=title == "key")
@@ -174,12 +174,7 @@ def _print_keys(file: RolloutFile, iteration: int, console: Console) -> None:
             what = f"{column.key[-1]} one step later, except {column.geometry.frames:,}"
         sizes = f"{column.nbytes / 1e6:.3f}", f"{sum(map(len, file.blocks(i))) / 1e6:.3f}"
         table.add_row(
-            escape(_name(column.key)),
-            column.dtype,
-            " x ".join(map(str, shape)) or "1",
-            *sizes,
-            _codecs(file, i),
-            escape(what),
+            _name(column.key), column.dtype, " x ".join(map(str, shape)) or "1", *sizes, _codecs(file, i), what
         )
     console.print(table)
 
@@ -191,7 +186,7 @@ def _codecs(file: RolloutFile, i: int) -> str:
         try:
             name = codec_name(read_header(block).codec)
         except CodecError:
-            name = "[red]damaged[/red]"
+            name = "damaged"
         names[name] = names.get(name, 0) + 1
     return ", ".join(sorted(names, key=lambda name: -names[name]))
 
@@ -286,16 +281,14 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
         broken += bool(problems)
         more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
         table.add_row(
-            path.name,
-            "[red]broken[/red]" if problems else "[green]good[/green]",
-            escape("; ".join(problems[:3]) + more),
+            path.name, Text("broken", "red") if problems else Text("good", "green"), "; ".join(problems[:3]) + more
         )
     console.print(table)
     console.print(f"{len(iterations) - broken} good, {broken} broken")
     if broken:
-        console.print(REMEDY, soft_wrap=True, markup=False)
+        console.print(REMEDY, soft_wrap=True)
     if in_places:
-        console.print(IN_PLACES, soft_wrap=True, markup=False)
+        console.print(IN_PLACES, soft_wrap=True)
     return 1 if broken else 0
 
 

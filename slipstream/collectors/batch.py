@@ -12,6 +12,7 @@ from slipstream.envs.specs import Key, Observation, Rows
 
 Frame = dict[Key, Tensor]  # one step of all N environments, each [N, ...]
 
+_MISSING = torch.empty((0, 0))  # of no key's shape
 _MAX_UNUSED = 2  # a storage more than this many times larger than the part a batch uses is not copied as a unit
 
 
@@ -75,11 +76,28 @@ def write(rows: Rows, frame: Frame) -> None:
     A compiler fuses single copies with the code that computes them; torch 2.11 fuses copies of lists incorrectly.
     """
     for keys, targets in rows:
+        values = [frame.get(key, _MISSING) for key in keys]
+        if [x.shape for x in values] != [x.shape for x in targets] or [x.dtype for x in values] != [
+            x.dtype for x in targets
+        ]:
+            _raise_changed(frame, keys, targets)
         if torch.compiler.is_compiling():
-            for key, target in zip(keys, targets, strict=True):
-                target.copy_(frame[key])
+            for x, target in zip(values, targets, strict=True):
+                target.copy_(x)
         else:
-            torch._foreach_copy_(targets, [frame[key] for key in keys])
+            torch._foreach_copy_(targets, values)
+
+
+def _raise_changed(frame: Frame, keys: list[Key], targets: list[Tensor]) -> NoReturn:
+    for key, target in zip(keys, targets, strict=True):
+        x = frame.get(key)
+        if x is None or (x.shape, x.dtype) != (target.shape, target.dtype):
+            given = "missing" if x is None else f"{x.dtype} of shape {list(x.shape)}"
+            raise ValueError(
+                f"{'.'.join(key)} was {target.dtype} of shape {list(target.shape)} at the first step, and is {given} now: env and "
+                "policy must return the same shapes and dtypes at every step"
+            )
+    raise AssertionError("nothing changed")
 
 
 def as_batch(tensors: Frame) -> TensorDict:

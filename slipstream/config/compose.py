@@ -35,7 +35,7 @@ def load_train(overrides: Iterable[str] = ()) -> TrainConfig:
         saved = registry.load("slipstream.training.resume:saved_config", f"resume={resume}")
         base = saved(resume) | {"init": None}  # its weights are its own by now
         registry.refuse_unregistered(base, words, resume)
-    return _compose("train", words, base)
+    return _compose("train", words, base, resume)
 
 
 def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | None = None) -> EvaluateConfig:
@@ -102,14 +102,18 @@ def to_dict(config: Any) -> dict[str, Any]:
 def from_dict(data: dict[str, Any]) -> TrainConfig:
     """Return the training config that `to_dict` gave; names of code in it must be trusted
     (`registry.refuse_unregistered`)."""
-    default = _default("train", data["task"], data["algo"]["name"])
+    return build_section(_default("train", data["task"], data["algo"]["name"]), data)
+
+
+def build_section(default: Any, data: Mapping[str, Any]) -> Any:
+    """Return a config of the class of `default` with the values in plain data out of a checkpoint."""
     return _build(default, _flat(default, data))
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
 
 
-def _compose(command: str, words: list[Word], base: dict[str, Any]) -> Any:
+def _compose(command: str, words: list[Word], base: dict[str, Any], source: str | None = None) -> Any:
     words = [word for word in words if word != "preset=none"]
     preset, presets = value_of("preset", words), preset_files()
     if preset is not None and preset not in presets and command == "train":
@@ -128,7 +132,7 @@ def _compose(command: str, words: list[Word], base: dict[str, Any]) -> Any:
     if algo and base and preset:
         files = [presets[preset][0]]  # a resumed run has its own tuned settings
     values = _read_words(_words_of(task.folder and task.folder / "defaults.yaml"), default, command, name)
-    values |= _flat(default, base)
+    values |= _flat(default, base, source=source)
     values |= _read_words([word for file in files for word in _words_of(file)], default, command, name)
     values |= _read_words(words, default, command, name)
     return _build(default, values | {"task": name})
@@ -213,21 +217,22 @@ def _read(word: Word, default: Any, hint: Any) -> Any:
         raise ConfigError(f"cannot read {word}: write {key}=VALUE, a list as '{key}=[1,2,3]'") from None
 
 
-def _flat(default: Any, data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(default: Any, data: Mapping[str, Any], prefix: str = "", source: str | None = None) -> dict[str, Any]:
     """Return the typed values in nested plain data, which a checkpoint holds, by their dotted keys."""
     values: dict[str, Any] = {}
     hints = type_hints(type(default))
     for name, value in data.items():
         old, key = getattr(default, str(name), None), f"{prefix}{name}"
         if name not in hints or (is_dataclass(old) and not isinstance(value, Mapping)):
-            raise ConfigError(f"the checkpoint was written with other keys than this version has ({key})")
+            raise ConfigError(f"{source or 'the checkpoint'} was written with other keys than this version has ({key})")
         if is_dataclass(old):
-            values |= _flat(old, value, f"{key}.")
+            values |= _flat(old, value, f"{key}.", source)
             continue
         try:
             values[key] = convert(value, hints[name])
         except UnfitError as error:
-            raise ConfigError(f"the checkpoint has a config that cannot be: {key} must be {error.expected}") from None
+            what = f"{source or 'the checkpoint'} has a config that cannot be"
+            raise ConfigError(f"{what}: {key} must be {error.expected}") from None
     return values
 
 

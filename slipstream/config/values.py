@@ -8,6 +8,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from slipstream.config.overrides import parse_value
 
+MAX_INTEGER, MAX_FLOAT = 2**63 - 1, 3.4e38  # what torch's int64 and float32 hold
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -108,10 +109,14 @@ def _convert_sequence(value: Any, kind: type[Any], args: tuple[Any, ...]) -> Any
 
 
 def _convert_number(value: Any, kind: type[Any]) -> Any:
+    expected = "a whole number" if kind is int else "a number"
     try:
         number: Any = value if type(value) is int else float(value)
         if not isinstance(value, bool) and (kind is float or type(number) is int or number.is_integer()):
-            return kind(number)  # 12e8 is a whole number too
+            number = kind(number)  # 12e8 is a whole number too
+            if abs(number) <= (MAX_INTEGER if kind is int else MAX_FLOAT):  # false for NaN
+                return number
+            expected = "a whole number below 2^63" if kind is int else "a finite number of at most 3.4e38"
     except (ValueError, TypeError, OverflowError):
         pass
-    raise UnfitError(value, "a whole number" if kind is int else "a number")
+    raise UnfitError(value, expected)

@@ -88,7 +88,6 @@ class TensorEnv(ABC):
         self.sync_is_cheap = self.device.type == "cpu"  # elsewhere reading a value waits for the device
         self._pending = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # ended at the last step
         self._bad_action = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # sticky until `check`
-        self._observation_checked = False  # against the spec, once, at the first reset
 
     # -- public ------------------------------------------------------------------------------------------------------
 
@@ -113,10 +112,9 @@ class TensorEnv(ABC):
             )
         self._reset(env_mask)
         self._pending.logical_and_(~env_mask)
+        self.check_specs()
         observation = self._observe()
-        if not self._observation_checked:
-            self._check_observation(observation)
-            self._observation_checked = True
+        self._check_observation(observation)
         return observation
 
     def step(self, action: Tensor) -> StepRecord:
@@ -129,7 +127,9 @@ class TensorEnv(ABC):
         resetting = self._pending.clone()
         self._transition(action, resetting)
         observation = self._observe()
+        self._check_observation(observation)
         outcome = self._outcome()
+        self._check_outcome(outcome)
         valid = ~resetting
         terminated = outcome.terminated & valid
         truncated = outcome.truncated & valid & ~terminated
@@ -151,6 +151,13 @@ class TensorEnv(ABC):
                 "they were replaced and the env is still usable. Look for NaN in the weights or observations; then continue from earlier "
                 "weights with a lower learning rate (slipstream train: init=CHECKPOINT algo.learning_rate=…), or clip your actions."
             )
+
+    def check_specs(self) -> None:
+        """Raise ValueError if a spec is empty: no network can be built for it."""
+        for name, spec in {**self.observation_spec, "action": self.action_spec}.items():
+            what = "the action" if spec is self.action_spec else f"observation {name!r}"
+            if 0 in spec.shape or (isinstance(spec, Discrete) and spec.n < 1):
+                raise ValueError(f"{what} of {type(self).__name__} is empty: {spec}. Leave it out, or give it a size")
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -245,6 +252,8 @@ class TensorEnv(ABC):
 
     def _check_observation(self, observation: Observation) -> None:
         """Raise ValueError if the observation does not match `observation_spec`, from which networks are built."""
+        if self._matches_spec(observation):
+            return
         if not isinstance(observation, Mapping):
             raise ValueError(
                 f"_observe must return a dict of tensors with the names of observation_spec, not {type(observation).__name__}"
@@ -265,6 +274,41 @@ class TensorEnv(ABC):
                 raise ValueError(f"observation {name!r}: the spec says {list(spec.shape)}, _observe gave {list(one)}")
             if given.dtype != spec.dtype:
                 raise ValueError(f"observation {name!r}: the spec says {spec.dtype}, _observe gave {given.dtype}")
+            if given.device.type != self.device.type:
+                raise ValueError(f"observation {name!r} must be on {self.device}, _observe gave it on {given.device}")
+
+    def _matches_spec(self, observation: Observation) -> bool:
+        """Compare what costs nothing to read; called at every step."""
+        if not isinstance(observation, Mapping):
+            return False
+        device = self.device.type
+        for name, (shape, dtype) in self._expected.items():
+            x = observation.get(name)
+            if not isinstance(x, Tensor) or x.shape != shape or x.dtype != dtype or x.device.type != device:
+                return False
+        return True
+
+    def _check_outcome(self, outcome: Outcome) -> None:
+        """Raise ValueError if a part of the outcome would be broadcast or converted silently."""
+        device, n = self.device.type, (self.num_envs,)
+        for name, x, shape, dtype in (
+            ("reward", outcome.reward, self.batch_shape, torch.float32),
+            ("terminated", outcome.terminated, n, torch.bool),
+            ("truncated", outcome.truncated, n, torch.bool),
+        ):
+            if not isinstance(x, Tensor):
+                raise ValueError(f"{name} must be a tensor {list(shape)}, _outcome gave a {type(x).__name__}")
+            if x.shape != shape:
+                raise ValueError(f"{name} must have shape {list(shape)}, _outcome gave {list(x.shape)}")
+            if x.dtype != dtype and (x.dtype.is_floating_point or dtype is torch.bool):
+                raise ValueError(f"{name} must be {dtype}, _outcome gave {x.dtype}")
+            if x.device.type != device:
+                raise ValueError(f"{name} must be on {self.device}, _outcome gave it on {x.device}")
+
+    @cached_property
+    def _expected(self) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+        """Shape and dtype of every observation."""
+        return {name: ((*self.batch_shape, *spec.shape), spec.dtype) for name, spec in self.observation_spec.items()}
 
     @cached_property
     def _bounds(self) -> tuple[Any, Any, Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from typing import Self
 
 import torch
 from torch import Tensor, nn
+
+MAX_THREADS = max(64, 4 * (os.cpu_count() or 1))  # tens of thousands crash OpenMP
 
 
 class Movable:
@@ -43,12 +46,19 @@ def resolve_device(name: str) -> torch.device:
     return device
 
 
+def check_threads(count: int, key: str = "threads") -> None:
+    """Raise ValueError for a number of CPU threads that is negative or would crash torch."""
+    if not 0 <= count <= MAX_THREADS:
+        raise ValueError(f"{key} must be in [0, {MAX_THREADS}] on this machine of {os.cpu_count()} cores, not {count}")
+
+
 def set_threads(count: int) -> None:
     """Set the number of CPU threads of torch and numba; 0 keeps both numbers.
 
     numba sets OpenMP's number, which is torch's too, when it starts its threads. They are started here: in the middle
     of a run another number of torch's threads would change the last bits of what it computes.
     """
+    check_threads(count)
     torchs = count or torch.get_num_threads()
     if importlib.util.find_spec("numba"):
         import numba

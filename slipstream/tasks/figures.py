@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slipstream.storage.errors import printable
 from slipstream.storage.files import write_file
 
 GROUND = "#0d1117"
@@ -51,11 +52,21 @@ def style_legend(axes: Any, **where: Any) -> None:
         axes.legend(frameon=False, fontsize=9.5, labelcolor=INK, **where)
 
 
+def show_text_as_it_is(figure: Any) -> None:
+    """Read no text of the figure as a formula, and show its control characters: names may come from a file."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+        text.set_text(printable(text.get_text()))
+
+
 def save_figure(figure: Any, path: str | Path) -> Path:
     """Write the figure as a PNG, complete or not at all."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     png = io.BytesIO()
+    show_text_as_it_is(figure)
     figure.savefig(png, format="png", facecolor=figure.get_facecolor())
     write_file(path, png.getvalue())
     return path

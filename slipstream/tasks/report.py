@@ -17,7 +17,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
+from slipstream.storage.errors import printable
 from slipstream.storage.files import write_file
 
 
@@ -26,7 +28,8 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
     """Yield a function that takes the share done; shows nothing if stderr is no terminal."""
     name, percent = TextColumn("{task.description}"), TextColumn("{task.percentage:>3.0f} %")
     columns = name, BarColumn(), percent, TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    console = PipedConsole(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=1.0)
         yield lambda share: bar.update(task, completed=share)
 
@@ -34,12 +37,29 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
 def render(table: Table, width: int = 120) -> str:
     """Return a rich table as text."""
     text = StringIO()
-    Console(file=text, width=width, force_terminal=False).print(table)
+    PipedConsole(file=text, width=width, force_terminal=False).print(table)
     return text.getvalue().rstrip("\n")
 
 
 class PipedConsole(Console):
-    """A console that raises BrokenPipeError when its reader has gone (`| head`); rich itself would end the program."""
+    """The console of all commands: text is shown as it is, without markup and control characters, since it may come
+    from a file. If its reader has gone (`| head`) it raises BrokenPipeError; rich itself would end the program."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"markup": False, "emoji": False, "highlight": False, **settings})
+
+    @property
+    def file(self) -> Any:
+        """The stream itself: what rich writes is already safe."""
+        return getattr(super().file, "unfiltered", super().file)
+
+    @file.setter
+    def file(self, stream: Any) -> None:
+        self._file = stream
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        """Return the text to show."""
+        return super().render_str(printable(text), **settings)
 
     def on_broken_pipe(self) -> None:
         """Raise."""

@@ -14,6 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from slipstream.storage.errors import printable
+
 Stats = Mapping[str, Mapping[str, float]]  # as PerformanceMonitor.get_stats() gives them, in ms
 
 REFRESH_S = 0.5  # drawing takes 3 ms of the loop's time: under 1 %
@@ -117,7 +119,7 @@ class LiveView:
 
     def print(self, text: str) -> None:
         """Print lines above the live area."""
-        self.console.print(Text(text), soft_wrap=True)
+        self.console.print(printable(text), soft_wrap=True, markup=False, highlight=False, emoji=False)
 
     # -- what is shown -----------------------------------------------------------------------------------------------
 

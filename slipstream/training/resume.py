@@ -7,8 +7,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
+from slipstream.algorithms.policy_file import check_config
+from slipstream.checkpoint.errors import reading_state
 from slipstream.checkpoint.load import load_checkpoint, newest_good, number_of
 from slipstream.config import registry
 from slipstream.config.compose import from_dict, to_dict
@@ -17,6 +20,7 @@ from slipstream.config.schema import TrainConfig
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import WriterLock
 from slipstream.training.run_folder import RunFolder
+from slipstream.training.trainer import Trainer
 
 # What a resumed run may change: how long it runs, where, and what it shows, but not what it computes.
 RESUME_OVERRIDABLE = (
@@ -30,10 +34,15 @@ def saved_config(run: str | PathLike[str]) -> dict[str, Any]:
     """Return the config in the newest checkpoint of a run that can be read."""
     folder = RunFolder.open(run)
     try:
-        return newest_good(folder.checkpoints, lambda path: load_checkpoint(path, keys=["config"])["config"])[1]
+        return newest_good(folder.checkpoints, _read_config)[1]
     except FileNotFoundError:
         with sole_writer(folder):  # if a training is running here that has not saved yet, this error says so
             raise
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    with reading_state(path):
+        return check_config(load_checkpoint(path, keys=["config"])["config"], path)
 
 
 def load_resume_state(cfg: TrainConfig, folder: RunFolder) -> dict[str, Any]:
@@ -41,16 +50,24 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder) -> dict[str, Any]:
 
     The config is the caller's and trusted, so code that it names may be named in the run folder too.
     """
-    _, state = newest_good(folder.checkpoints, log=lambda text: print(text, file=sys.stderr))
+    path, state = newest_good(folder.checkpoints, log=lambda text: print(text, file=sys.stderr))
+    check_config(state.get("config") if isinstance(state, dict) else None, path)
     given = to_dict(cfg)
     trusted = [name for names in registry.unregistered_names(given).values() for name in names]
     registry.refuse_unregistered(state["config"], trusted, str(folder.path))
-    changed = _changed_keys(given, to_dict(from_dict(state["config"])))
+    with reading_state(path):
+        changed = _changed_keys(given, to_dict(from_dict(state["config"])))
     if changed:
         raise ConfigError(
             f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with init={folder.path}"
         )
     return state
+
+
+def restore(trainer: Trainer, state: dict[str, Any], folder: RunFolder) -> int:
+    """Continue from `state`, which was read from `folder`; return the iteration that comes next."""
+    with reading_state(folder.path):
+        return trainer.load_state_dict(state)
 
 
 def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "") -> list[str]:

@@ -21,7 +21,7 @@ from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.monitor import PerformanceMonitor
-from slipstream.sim.devices import resolve_device, set_threads
+from slipstream.sim.devices import check_threads, resolve_device, set_threads
 from slipstream.sim.random import derive_seed
 from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
@@ -59,6 +59,7 @@ class Trainer:
         self.task: Task = registry.find_task(cfg.task)
         self.task.check_training(cfg)
         self.env: TensorEnv = self.task.make_env(cfg.env, device, derive_seed(cfg.seed, "env"))
+        self.env.check_specs()
         specs = self.env.observation_spec, self.env.action_spec
         self.policy = build_policy(asdict(cfg.algo), *specs, cfg.model).to(device)
         if cfg.init:
@@ -235,7 +236,10 @@ class Trainer:
         self.collector.load_state_dict(state["collector"])
         if self.controller is not None:
             self.controller.load_state_dict(state["controller"])
-        self.best, self.trained_s = state["best"], state["trained_s"]
+        self.best, self.trained_s = float(state["best"]), float(state["trained_s"])
+        counts = state["iteration"], self.collector.frames
+        if not self.trained_s >= 0 or any(type(count) is not int or not 0 <= count < 2**63 for count in counts):
+            raise ValueError("its counts of iterations, frames and seconds are not numbers of 0 or more")
         torch.set_rng_state(state["rng"]["cpu"])
         if "cuda" in state["rng"] and self.env.device.type == "cuda":
             torch.cuda.set_rng_state(state["rng"]["cuda"])
@@ -279,6 +283,7 @@ def build_collector(cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, 
     threads = 0
     if not on_gpu:
         total = torch.get_num_threads()
+        check_threads(settings.threads, "collect.threads")
         threads = settings.threads or max(1, total // 2)
         set_threads(max(1, total - threads))
     on_policy = settings.pipeline == "on_policy"

@@ -142,7 +142,7 @@ def test_an_unknown_key_of_eval_points_to_evals_own_help():
         ("compress_checkpoint=maybe", ["compress_checkpoint", "maybe", "true or false"]),
         ("algo.gamma=2", ["algo.gamma must be in (0, 1], not 2"]),
         ("algo.learning_rate=-1", ["algo.learning_rate must be positive, not -1"]),
-        ("algo.learning_rate=nan", ["algo.learning_rate must be positive, not nan"]),
+        ("algo.learning_rate=nan", ["algo.learning_rate must be a finite number of at most 3.4e38, not 'nan'"]),
         ("algo.clip=-1", ["algo.clip must be positive, not -1"]),
         ("algo.kl_limit=-1", ["algo.kl_limit must be 0 or more, not -1.0; 0 turns it off"]),
         ("algo.schedule=step", ["algo.schedule", "cosine"]),

@@ -424,3 +424,27 @@ def test_collecting_without_check_never_waits_for_the_gpu(counter_env, policy):
         collector.rollout(check=False)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        ("value", lambda x: x[:1]),
+        ("log_prob", lambda x: x.mean()),
+        ("value", lambda x: x.double()),
+        ("extra", lambda x: x[:, :1]),
+        ("extra", lambda x: None),
+    ],
+)
+def test_a_policy_output_that_changes_is_named(counter_env, policy, key, change):
+    calls = []
+
+    def act(observation):
+        calls.append(1)
+        out = policy(observation) | {"extra": torch.zeros(4, 2)}
+        return out | {key: change(out[key])} if len(calls) == 3 else out
+
+    collector = SyncDataCollector(counter_env(4), act, 16)
+    with pytest.raises(ValueError, match=f"{key} was torch.float32 of shape .* at the first step"):
+        collector.rollout()
+    assert collector.rollout()["value"].shape == (4, 4)  # and it can be used again

@@ -290,3 +290,12 @@ def test_the_collector_takes_it():
     after, now = batch["next", "observation", "place"], batch["observation", "place"]
     assert torch.allclose((after - now)[valid], torch.ones(int(valid.sum()), 1), atol=1e-5)
     assert (after[~valid] < 0.1).all()
+
+
+def test_an_empty_space_is_refused_by_name():
+    class Empty(Walk):
+        observation_space = spaces.Dict({"nothing": spaces.Box(-1, 1, (0,), np.float32)})
+
+    gymnasium.register("Empty-v0", Empty)
+    with pytest.raises(ValueError, match="observation 'nothing'.*none of them empty"):
+        GymEnv(2, config=GymConfig(id="Empty-v0"))

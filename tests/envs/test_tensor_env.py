@@ -199,11 +199,56 @@ def test_an_observation_that_is_not_its_specs_is_told_at_the_first_reset(given, 
         Mistaken(2)
 
 
-def test_observations_are_held_against_the_spec_once():
-    env = WalkEnv(2)
-    env._check_observation = None  # whoever calls it again fails
-    env.reset()
-    _step(env, 1, 1)
+@pytest.mark.parametrize(
+    ("part", "change", "told"),
+    [
+        ("place", lambda x: x[:1], r"observation 'place' must have shape \[3, 1\], not \[1, 1\]"),
+        ("place", lambda x: x[:, 0], "observation 'place'"),
+        (
+            "place",
+            lambda x: x.double(),
+            "observation 'place': the spec says torch.float32, _observe gave torch.float64",
+        ),
+        ("place", lambda x: x.tolist(), "observation 'place': the spec says a tensor"),
+        ("place", lambda x: x.to("meta"), "observation 'place' must be on cpu, _observe gave it on meta"),
+        ("reward", lambda x: x.mean(), r"reward must have shape \[3\], _outcome gave \[\]"),
+        ("reward", lambda x: x[:1], r"reward must have shape \[3\], _outcome gave \[1\]"),
+        ("reward", lambda x: x.double(), "reward must be torch.float32, _outcome gave torch.float64"),
+        ("reward", lambda x: x.to("meta"), "reward must be on cpu"),
+        ("reward", lambda x: 1.0, "reward must be a tensor"),
+        ("terminated", lambda x: x[:1], r"terminated must have shape \[3\]"),
+        ("terminated", lambda x: x.to(torch.uint8), "terminated must be torch.bool"),
+        ("truncated", lambda x: x.any(), r"truncated must have shape \[3\]"),
+    ],
+)
+def test_a_part_that_changes_after_the_first_step_is_named(part, change, told):
+    class Changing(WalkEnv):
+        def _observe(self):
+            seen = super()._observe()
+            return seen | {part: change(seen[part])} if self.steps[0] == 2 and part in seen else seen
+
+        def _outcome(self):
+            outcome = super()._outcome()
+            if self.steps[0] == 2 and hasattr(outcome, part):
+                setattr(outcome, part, change(getattr(outcome, part)))
+            return outcome
+
+    env = Changing(3)
+    _step(env, 0, 0, 0)
+    with pytest.raises(ValueError, match=told):
+        _step(env, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"), [("place", Box((0,))), ("place", Box((2, 0, 3))), ("place", Discrete(0)), ("action", Discrete(0))]
+)
+def test_an_empty_spec_is_refused_by_name(name, spec):
+    class Empty(WalkEnv):
+        observation_spec = WalkEnv.observation_spec | ({"place": spec} if name == "place" else {})
+        action_spec = spec if name == "action" else WalkEnv.action_spec
+
+    with pytest.raises(ValueError, match=f"{name}'? of Empty is empty"):
+        Empty(2)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 2.1, -1.1])

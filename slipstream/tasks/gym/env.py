@@ -237,12 +237,13 @@ def _named(space: gymnasium.Space, id: str) -> dict[str, gymnasium.Space]:
 def _observation_spec(space: gymnasium.Space, name: str) -> Spec:
     if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
         return Discrete(int(space.n))
-    if isinstance(space, gymnasium.spaces.Box):
+    if isinstance(space, gymnasium.spaces.Box) and 0 not in space.shape:
         kind = np.float32 if np.issubdtype(space.dtype, np.floating) else space.dtype  # networks use float32
         dtype = torch.from_numpy(np.zeros(1, kind)).dtype
         return Box(space.shape, float(space.low.min()), float(space.high.max()), dtype)
     raise ValueError(
-        f"observation '{name}' is a {space}: only Box, Discrete and a Dict of these can be used; wrap the env to flatten it"
+        f"observation '{name}' is a {space}: only Box, Discrete and a Dict of these, none of them empty, can be used; "
+        "wrap the env to flatten it"
     )
 
 
@@ -250,7 +251,7 @@ def _actions(space: gymnasium.Space) -> tuple[Spec, Callable[[np.ndarray], np.nd
     """Return our action spec, and a function that converts our actions [N, ...] to Gymnasium's."""
     if isinstance(space, gymnasium.spaces.Discrete):
         return Discrete(int(space.n)), lambda action: action + space.start
-    if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
+    if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1 or not space.shape[0]:
         raise ValueError(f"actions of {space} cannot be used: only Discrete and vectors (Box) can; wrap the env")
     low, high, dtype = space.low, space.high, space.dtype
     if (low == low[0]).all() and (high == high[0]).all():

@@ -23,6 +23,7 @@ from slipstream.tasks.aircombat.figures.spacetime import (
     spacetime,
 )
 from slipstream.tasks.aircombat.reach.scene import scenes_of_game
+from slipstream.tasks.figures import show_text_as_it_is
 
 FORMS = (".gif", ".mp4")
 WIDTH_IN = 12.0  # of the spacetime diagram
@@ -89,6 +90,7 @@ def _picture(figure: Any, width_px: int) -> Any:
     from PIL import Image
 
     buffer = io.BytesIO()
+    show_text_as_it_is(figure)
     figure.savefig(buffer, format="png", dpi=2 * round(width_px / WIDTH_IN / 2), facecolor=figure.get_facecolor())
     return Image.open(buffer).convert("RGB")
 

@@ -1,0 +1,195 @@
+"""Whatever a key or a file causes is one sentence and exit code 2; text from files controls no terminal and no figure."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from slipstream.checkpoint import load_checkpoint
+from slipstream.cli import main
+from slipstream.storage.errors import printable
+
+ROOT = Path(__file__).parents[2]
+TINY = shlex.split("""
+    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
+    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16] env.num_worlds=2
+    total_frames=64 save_interval=1 eval_interval=0 compress_checkpoint=false device=cpu threads=1 quiet=true wandb.mode=disabled
+""")
+ESCAPE = "\x1b]0;owned\x07\x1b[31m[bold red]x[/bold red]"
+
+
+def sentence(capsys, argv):
+    """Run a command that must fail: return its one line on stderr."""
+    assert main(argv) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "Traceback" not in error and "\x1b" not in error, error
+    return error
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("threads=100000", "threads must be in [0, "),
+        ("threads=-1", "threads must be"),
+        ("env.num_envs=1e300", "env.num_envs must be a whole number below 2^63, not '1e300'"),
+        ("env.num_envs=99999999999999999999999999", "env.num_envs must be a whole number below 2^63"),
+        ("env.num_envs=[[1]]", "env.num_envs"),
+        ("env.num_envs=9223372036854775807", "use smaller numbers"),
+        ("algo.rollout_steps=9223372036854775807", "use smaller numbers"),
+        ("env.lidar.azimuths=9223372036854775807", "use smaller numbers"),
+        ("env.lidar.range_m=100000", "use smaller numbers"),
+        ("model.trunk=[1000000000000]", "use smaller numbers"),
+        ("env.map_half_m=inf", "env.map_half_m must be a finite number"),
+        ("env.dt_s=1e300", "env.dt_s must be a finite number of at most 3.4e38"),
+        ("env.reward.goal=nan", "env.reward.goal must be a finite number"),
+        ("eval.map_seeds=[[1],[2]]", "eval.map_seeds"),
+        ("eval.map_seeds=" + "[" * 3000, "eval.map_seeds"),
+        ("env.num_envs=" + "9" * 5000, "env.num_envs"),
+        ("model.trunk=[nan]", "model.trunk"),
+        ("name=a/b", "one folder name"),
+    ],
+)
+def test_a_value_that_cannot_be_is_one_sentence(tmp_path, monkeypatch, capsys, word, named):
+    monkeypatch.chdir(tmp_path)
+    assert named in sentence(capsys, ["train", *TINY, word])
+
+
+def test_debug_shows_the_traceback(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", *TINY, "threads=100000", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: &a [x, x]\nb: [*a, *a]\n", "a: &a {b: *a}\n", "[" * 3000, "seed: " + "9" * 5000, "? [1, 2]\n: 3\n", "a: !!python/object:os.system {}\n"],
+)  # fmt: skip
+def test_a_hostile_yaml_file_is_one_sentence_without_its_content(tmp_path, capsys, text):
+    (tmp_path / "SECRET.yaml").write_text(text + "# token SECRET-CONTENT\n")
+    error = sentence(capsys, ["config", f"config={tmp_path / 'SECRET.yaml'}"])
+    assert "SECRET-CONTENT" not in error and "999" not in error and "os.system" not in error
+
+
+def run_as_program(*argv, stdout=subprocess.PIPE, **environment):
+    command = [sys.executable, "-m", "slipstream", *argv]
+    return subprocess.run(
+        command, cwd=ROOT, env=os.environ | environment, stdout=stdout, stderr=subprocess.PIPE, timeout=120
+    )
+
+
+def test_an_ascii_stdout_and_a_full_stdout_print_no_traceback():
+    done = run_as_program("config", "name=é✓", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and b"name: ??" in done.stdout and done.stderr == b""
+    with open("/dev/full", "w") as full:
+        done = run_as_program("config", stdout=full)
+    assert done.returncode == 2 and b"Traceback" not in done.stderr and b"No space left" in done.stderr
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    assert main(["train", *TINY, f"root={folder}", "name=run"]) == 0
+    return folder / "run"
+
+
+def changed(run, folder, path, value):
+    """A copy of a run whose checkpoint has another value, or none at all (`...`), at a dotted path."""
+    state = load_checkpoint(next((run / "checkpoints").glob("ckpt_*")))
+    place, *_, last = [state, *path.split(".")]
+    for name in path.split(".")[:-1]:
+        place = place[name]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    copy = folder / "copy"
+    (copy / "checkpoints").mkdir(parents=True)
+    (copy / "config.yaml").write_text((run / "config.yaml").read_text())
+    torch.save(state, copy / "checkpoints" / "ckpt_000001.pt")
+    return copy
+
+
+@pytest.mark.parametrize("value", [..., None, "x", 5, [1], {"a": 1}, float("nan"), 2**70], ids=repr)
+@pytest.mark.parametrize("path", ["config", "config.task", "config.algo", "config.model", "config.algo.name"])
+def test_a_wrong_config_in_a_checkpoint_is_one_sentence(tmp_path, capsys, run, path, value):
+    copy = changed(run, tmp_path, path, value)
+    for command in (["eval", f"checkpoint={copy}"], ["train", f"resume={copy}"]):
+        assert "copy" in sentence(capsys, command) or path in ("config.task", "config.algo.name")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *((path, ...) for path in ("algo", "collector", "rng", "best", "trained_s", "iteration", "rng.cpu", "algo.policy")),
+        *((path, "x") for path in ("algo", "collector", "rng", "best", "trained_s", "iteration", "collector.env")),
+        *((path, torch.zeros(3)) for path in ("rng.cpu", "collector.env", "algo.policy", "collector.frames")),
+        *(("iteration", value) for value in (-1, 1.5, 2**70, True)),
+        *(("trained_s", value) for value in (float("nan"), -1.0)),
+        ("collector.env._pending", torch.zeros(8, 8)),
+        ("config.env.num_envs", [[1]]),
+        ("config.model.trunk", {"a": 1}),
+    ],
+)  # fmt: skip
+def test_a_wrong_state_in_a_checkpoint_is_one_sentence(tmp_path, capsys, run, path, value):
+    copy = changed(run, tmp_path, path, value)
+    assert "copy" in sentence(capsys, ["train", f"resume={copy}", "total_frames=128"])
+
+
+@pytest.mark.parametrize("row", ["5", "null", "[]", '"x"', '{"iteration": "x"}', '{"frames": 1}', "{}", "[" * 5000])
+def test_metrics_rows_that_are_no_rows_are_one_sentence(tmp_path, capsys, run, row):
+    copy = changed(run, tmp_path, "best", 0.0)
+    (copy / "metrics.jsonl").write_text(f"{row}\n{json.dumps({'iteration': 9, 'frames': 9, 'time_s': 1})}\n")
+    assert "metrics.jsonl" in sentence(capsys, ["train", f"resume={copy}", "total_frames=128"])
+
+
+# -- text from files ---------------------------------------------------------------------------------------------------
+
+
+def test_printable_shows_control_characters_and_keeps_text():
+    assert printable("é ✓ 1\n\t2") == "é ✓ 1\n\t2"
+    assert printable("\x1b[31m\r\x00\u202e\udcff") == r"\x1b[31m\r\x00\u202e\udcff"
+
+
+def test_names_in_checkpoints_control_no_terminal(tmp_path, capsys, monkeypatch, run):
+    from slipstream.checkpoint import AsyncCheckpointSaver
+
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich colors its output, as in a terminal
+    for number in (1, 2):
+        with AsyncCheckpointSaver() as saver:
+            state = {ESCAPE: torch.full((2,), float(number)), "b": {ESCAPE: [torch.zeros(1)]}}
+            saver.save_async(state, tmp_path / f"c_{number}.pt", metrics={ESCAPE: 1.0})
+    (tmp_path / f"{ESCAPE.replace('/', '')}_1.pt.slip").write_bytes(b"no checkpoint")
+    main(["ckpt", "info", str(tmp_path)])
+    main(["ckpt", "info", "--tensors", str(tmp_path / "c_1.pt")])
+    main(["ckpt", "verify", str(tmp_path)])
+    main(["ckpt", "diff", str(tmp_path / "c_1.pt"), str(tmp_path / "c_2.pt")])
+    main(["ckpt", "repair", str(tmp_path)])
+    out, err = capsys.readouterr()
+    assert "\x1b]" not in out + err and "\x07" not in out + err
+    assert "\x1b[31m[bold" not in out and "[bold red]x" in out.replace("\n", "")
+
+
+def test_a_task_name_from_a_checkpoint_controls_no_terminal(tmp_path, capsys, run):
+    assert r"\x1b]0;owned" in sentence(capsys, ["eval", f"checkpoint={changed(run, tmp_path, 'config.task', ESCAPE)}"])
+
+
+def test_figures_show_names_as_they_are(tmp_path):
+    from slipstream.tasks.figures import draw_curves, learning_curve
+
+    rows = [{"frames": i, "episode/return": i, r"eval/$\frac": i} for i in range(12)]
+    learning_curve(rows, tmp_path / "a.png", r"$\frac{1$ \x1b")
+    draw_curves(tmp_path / "b.png", [{r"$\undefined{$": torch.ones(3).numpy()}], ["$x"], "$_$")
+    assert (tmp_path / "a.png").exists() and (tmp_path / "b.png").exists()
