@@ -16,6 +16,7 @@ import contextlib
 import os
 import select
 import sys
+import threading
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
@@ -257,7 +258,8 @@ def _complain(title: str, text: str) -> None:
 @contextlib.contextmanager
 def _safe_output() -> Iterator[None]:
     """Let no character and no closed stream stop a command, and no text from a file control the terminal."""
-    given = sys.stdout, sys.stderr
+    given = sys.stdout, sys.stderr, threading.excepthook
+    threading.excepthook = _thread_failed
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by whoever started us
@@ -268,7 +270,12 @@ def _safe_output() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = given
+        sys.stdout, sys.stderr, threading.excepthook = given
+
+
+def _thread_failed(args: threading.ExceptHookArgs) -> None:
+    """Say in a sentence that a thread of another package failed, such as TensorBoard's writer on a full disk."""
+    _complain("slipstream", f"a thread ended with {type(args.exc_value).__name__}: {args.exc_value}")
 
 
 class _PrintableStream:

@@ -76,7 +76,7 @@ def write(rows: Rows, frame: Frame) -> None:
     A compiler fuses single copies with the code that computes them; torch 2.11 fuses copies of lists incorrectly.
     """
     for keys, targets in rows:
-        values = [frame.get(key, _MISSING) for key in keys]
+        values = [x if isinstance(x := frame.get(key), Tensor) else _MISSING for key in keys]
         if [x.shape for x in values] != [x.shape for x in targets] or [x.dtype for x in values] != [
             x.dtype for x in targets
         ]:
@@ -90,9 +90,10 @@ def write(rows: Rows, frame: Frame) -> None:
 
 def _raise_changed(frame: Frame, keys: list[Key], targets: list[Tensor]) -> NoReturn:
     for key, target in zip(keys, targets, strict=True):
-        x = frame.get(key)
-        if x is None or (x.shape, x.dtype) != (target.shape, target.dtype):
-            given = "missing" if x is None else f"{x.dtype} of shape {list(x.shape)}"
+        x: Any = frame.get(key)
+        tensor = isinstance(x, Tensor)
+        if not tensor or (x.shape, x.dtype) != (target.shape, target.dtype):
+            given = f"{x.dtype} of shape {list(x.shape)}" if tensor else f"a {type(x).__name__}"
             raise ValueError(
                 f"{'.'.join(key)} was {target.dtype} of shape {list(target.shape)} at the first step, and is {given} now: env and "
                 "policy must return the same shapes and dtypes at every step"

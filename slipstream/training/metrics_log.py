@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +19,7 @@ from typing import Any
 
 from slipstream.config.schema import WANDB_MODES
 from slipstream.storage.errors import DamagedFileError
-from slipstream.storage.files import write_file
+from slipstream.storage.files import sync_folder, write_file
 from slipstream.storage.reader import Reader
 from slipstream.training.run_folder import RunFolder
 
@@ -27,8 +30,16 @@ OWN_KEYS = (
 )  # written by the log itself; time_s: wall time spent in the run, over all its resumes
 
 
+KEEP_ROWS = 4096  # the newest rows are all kept; of older ones every 2nd, 4th, ... as their number doubles
+MAX_BYTES = 32 << 20  # the file is thinned when it is larger, and twice as large as after the last time
+_ITERATION = re.compile(rb'\{"iteration": (\d+)')
+_BLOCK = 1 << 18
+
+
 class RunLog:
     """Writes one row per iteration; use it in a `with` block.
+
+    The file stays bounded: see `thin`. TensorBoard gets rows at the same rates.
 
     Rows bear the number of iterations done, as checkpoints, rollouts and the screen do: the first is 1.
     A log opened after `done` iterations first forgets the rows of later ones: a run that died after its last checkpoint
@@ -48,13 +59,16 @@ class RunLog:
         if mode not in WANDB_MODES:
             raise ValueError(f"wandb.mode must be one of {', '.join(WANDB_MODES)}, not {mode!r}")
         wandb_module = _import_wandb(mode) if mode != "disabled" else None  # before the log is touched: it may refuse
-        kept = _drop_rows_after(done, run.metrics_path)
+        last = _drop_rows_after(done, run.metrics_path)
         self._run = run
         self._clock = clock
-        self._start_s = clock() - (kept[-1]["time_s"] if kept else 0.0)
-        self._first_new_frame = kept[-1]["frames"] + 1 if kept else 0
+        self._start_s = clock() - (last["time_s"] if last else 0.0)
+        self._first_new_frame = last["frames"] + 1 if last else 0
         self._wandb = _start_wandb(wandb_module, run, mode, wandb) if wandb_module else None
-        self._file = open(run.metrics_path, "a", encoding="utf-8")  # noqa: SIM115  closed by close()
+        self._open()
+        sync_folder(run.path)
+        self._thin_at = MAX_BYTES
+        self._names: set[str] = set()  # of the row before
         self._tensorboard: Any = None
         self._tensorboard_tried = False
 
@@ -69,22 +83,51 @@ class RunLog:
         row = {"iteration": iteration, "frames": frames, "time_s": round(self._clock() - self._start_s, 3), **values}
         self._file.write(json.dumps(row, allow_nan=False) + "\n")
         self._file.flush()
+        if self._file.tell() > self._thin_at:
+            self._thin()
         numbers = {name: value for name, value in values.items() if value is not None}
+        special, self._names = not self._names.issuperset(values), set(values)  # such as the row of an evaluation
+        if special or iteration % _stride(iteration) == 0:
+            self._write_tensorboard(frames, numbers)
+        if self._wandb is not None:
+            self._wandb.log({"frames": frames, **numbers}, step=iteration)
+
+    def _open(self) -> None:
+        self._file = open(self._run.metrics_path, "a", encoding="utf-8")  # noqa: SIM115  closed by close()
+
+    def _thin(self) -> None:
+        self._file.close()
+        try:
+            write_file(self._run.metrics_path, thin(self._run.metrics_path.read_bytes()))
+        finally:
+            self._open()
+        self._thin_at = max(MAX_BYTES, 2 * self._run.metrics_path.stat().st_size)
+
+    def _write_tensorboard(self, frames: int, numbers: Mapping[str, float]) -> None:
         if not self._tensorboard_tried:
             self._tensorboard_tried = True
             self._tensorboard = _start_tensorboard(self._run, self._first_new_frame)
         if self._tensorboard is not None:
-            for name, value in numbers.items():
-                self._tensorboard.add_scalar(name, value, global_step=frames)
-        if self._wandb is not None:
-            self._wandb.log({"frames": frames, **numbers}, step=iteration)
+            with self._tensorboard_errors():
+                for name, value in numbers.items():
+                    self._tensorboard.add_scalar(name, value, global_step=frames)
+
+    @contextmanager
+    def _tensorboard_errors(self) -> Iterator[None]:
+        """Continue without TensorBoard if it cannot write: all metrics are in metrics.jsonl."""
+        try:
+            yield
+        except OSError as error:
+            print(f"TensorBoard cannot write ({error}): from here on metrics go to metrics.jsonl only", file=sys.stderr)
+            self._tensorboard = None
 
     def flush(self) -> None:
         """Make all rows durable. Call it when a checkpoint is saved, so that the log reaches at least as far."""
         self._file.flush()
         os.fsync(self._file.fileno())
         if self._tensorboard is not None:
-            self._tensorboard.flush()
+            with self._tensorboard_errors():
+                self._tensorboard.flush()
 
     def close(self) -> None:
         """Flush and close; a second call does nothing."""
@@ -95,7 +138,8 @@ class RunLog:
         finally:
             self._file.close()
             if self._tensorboard is not None:
-                self._tensorboard.close()
+                with self._tensorboard_errors():
+                    self._tensorboard.close()
             if self._wandb is not None:
                 self._wandb.finish()
 
@@ -132,20 +176,74 @@ def read_metrics(path: str | PathLike[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _drop_rows_after(iteration: int, path: Path) -> list[dict[str, Any]]:
-    """Remove the rows after `iteration`; return the others."""
+def thin(log: bytes) -> bytes:
+    """Return a log with all of its newest rows, and the fewer of the older ones the older they are.
+
+    Rows with another number of metrics than most, such as those of evaluations, are kept, unless there are more than
+    KEEP_ROWS of them.
+    """
+    lines = log.splitlines(keepends=True)
+    numbers = [int(match[1]) if (match := _ITERATION.match(line)) else 0 for line in lines]
+    sizes = [line.count(b'":') for line in lines]
+    usual = Counter(sizes).most_common(1)[0][0]
+    special = sum(size != usual for size in sizes) <= KEEP_ROWS
+    newest = numbers[-1]
+    return b"".join(
+        line
+        for line, number, size in zip(lines, numbers, sizes, strict=True)
+        if number % _stride(newest - number) == 0 or (special and size != usual)
+    )
+
+
+def _stride(age: int) -> int:
+    """Return of how many rows one is kept that are `age` iterations old: 1, then 2, 4, ... as the age doubles."""
+    return 1 << max(age // KEEP_ROWS, 0).bit_length()
+
+
+def _drop_rows_after(iteration: int, path: Path) -> dict[str, Any] | None:
+    """Remove the rows after `iteration`; return the last one left. Reads the file from its end, and no further than
+    that row."""
     if not path.exists():
-        return []
-    rows, reader = read_metrics(path), Reader(path)
-    for number, row in enumerate(rows, start=1):
-        with reader.parsing(f"line {number}"):
-            reader.integer(row["iteration"], "the iteration")
-            reader.integer(row["frames"], "the number of frames")
-            if type(row["time_s"]) not in (int, float) or not math.isfinite(row["time_s"]):
-                reader.fail(f"the time in line {number} is not a number")
-    kept = [row for row in rows if row["iteration"] <= iteration]
-    write_file(path, "".join(json.dumps(row) + "\n" for row in kept).encode())
-    return kept
+        return None
+    reader = Reader(path)
+    with open(path, "r+b") as file:
+        end, tail = file.seek(0, os.SEEK_END), b""  # the bytes [end, end + len(tail)) are not yet looked at
+        last_line = True
+        while end or tail:
+            while end and b"\n" not in tail[:-1]:
+                reader.claim(_BLOCK, "one line")
+                start = max(0, end - _BLOCK)
+                file.seek(start)
+                tail, end = file.read(end - start) + tail, start
+            cut = tail[:-1].rfind(b"\n") + 1
+            line, tail = tail[cut:], tail[:cut]
+            row = _parse_row(reader, line, allow_torn=last_line)
+            last_line = last_line and not line.strip()
+            if row is not None and row["iteration"] <= iteration:
+                file.truncate(end + cut + len(line))
+                os.fsync(file.fileno())
+                return row
+        file.truncate(0)
+        os.fsync(file.fileno())
+    return None
+
+
+def _parse_row(reader: Reader, line: bytes, allow_torn: bool) -> dict[str, Any] | None:
+    """Return the row of a line; None for an empty one, and for a torn one if that is allowed."""
+    if not line.strip():
+        return None
+    try:
+        row = reader.json(line, "a line")
+    except DamagedFileError:
+        if allow_torn:
+            return None
+        raise
+    with reader.parsing("a line"):
+        reader.integer(row["iteration"], "the iteration")
+        reader.integer(row["frames"], "the number of frames")
+        if type(row["time_s"]) not in (int, float) or not math.isfinite(row["time_s"]):
+            reader.fail("the time in a line is not a number")
+    return row
 
 
 def _finite(name: str, value: Any) -> float | None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from slipstream.training import metrics_log
 from slipstream.training.metrics_log import RunLog, read_metrics
 from slipstream.training.run_folder import RunFolder
 
@@ -161,3 +162,55 @@ def test_tensorboard_files_appear_with_the_first_row(run):
     events.Reload()
     assert events.Tags()["scalars"] == ["kl"]
     assert [(event.step, event.value) for event in events.Scalars("kl")] == [(32, 0.5), (64, 0.25)]
+
+
+@pytest.mark.usefixtures("no_tensorboard")
+class TestBounds:
+    def test_a_long_log_keeps_new_rows_evaluations_and_a_share_of_the_rest(self, run, monkeypatch):
+        monkeypatch.setattr(metrics_log, "KEEP_ROWS", 16)
+        monkeypatch.setattr(metrics_log, "MAX_BYTES", 4000)
+        with RunLog(run, clock=lambda: 0.0) as log:
+            for i in range(1, 2001):
+                log.write(i, 32 * i, {"kl": 0.5} | ({"eval/success": 0.9} if i % 400 == 0 else {}))
+        rows = read_metrics(run.path)
+        numbers = [row["iteration"] for row in rows]
+        assert numbers == sorted(numbers) and numbers[-16:] == list(range(1985, 2001))
+        assert len(rows) < 200 and numbers[0] < 600  # of 2,000
+        assert [row["iteration"] for row in rows if "eval/success" in row] == [400, 800, 1200, 1600, 2000]
+        assert run.metrics_path.stat().st_size < 2 * 4000 * 2
+
+    def test_thinning_keeps_every_second_fourth_eighth(self):
+        log = b"".join(b'{"iteration": %d, "frames": 1}\n' % i for i in range(1, 4 * 4096 + 1))
+        kept = [int(line.split(b" ")[1][:-1]) for line in metrics_log.thin(log).splitlines()]
+        newest = 4 * 4096
+        assert [i for i in kept if newest - i < 4096] == list(range(newest - 4095, newest + 1))
+        assert [i for i in kept if 4096 <= newest - i < 8192] == list(range(newest - 8190, newest - 4095, 2))
+        assert [i for i in kept if newest - i >= 8192] == list(range(4, newest - 8191, 4))
+        assert metrics_log.thin(b"".join(log.splitlines(keepends=True)[-100:])) == b"".join(log.splitlines(True)[-100:])
+
+    def test_resuming_reads_the_end_of_the_log_only(self, run, monkeypatch):
+        row = b'{"iteration": %d, "frames": %d, "time_s": 1.0, "x": "' + b" " * 1000 + b'"}\n'
+        run.metrics_path.write_bytes(b"damaged\n" + b"".join(row % (i, i) for i in range(1, 3001)) + b'{"iterat')
+        RunLog(run, done=2990).close()
+        assert run.metrics_path.read_bytes() == b"damaged\n" + b"".join(row % (i, i) for i in range(1, 2991))
+        RunLog(run, done=2990).close()
+        with pytest.raises(ValueError, match=r"metrics\.jsonl"):
+            RunLog(run, done=0)
+
+    def test_the_folder_is_synced_once_the_log_is_in_it(self, run, monkeypatch):
+        synced = []
+        monkeypatch.setattr(metrics_log, "sync_folder", lambda folder: synced.append(run.metrics_path.exists()))
+        RunLog(run).close()
+        assert synced == [True]
+
+
+def test_a_full_disk_ends_tensorboard_not_the_training(run, capsys):
+    pytest.importorskip("torch.utils.tensorboard")
+    with RunLog(run) as log:
+        log.write(1, 32, {"kl": 0.5})
+        writer = log._tensorboard.file_writer.event_writer._async_writer
+        writer._worker.exception = OSError(28, "No space left on device")
+        log.write(2, 64, {"kl": 0.25})
+        log.write(3, 96, {"kl": 0.25})
+    assert len(read_metrics(run.path)) == 3
+    assert capsys.readouterr().err.count("TensorBoard cannot write ([Errno 28] No space left on device)") == 1
