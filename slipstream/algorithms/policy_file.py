@@ -12,7 +12,7 @@ import torch
 
 from slipstream.algorithms.base import build_policy
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, reading_state
-from slipstream.checkpoint.load import find_file, find_run, is_damage, load_checked, newest_good
+from slipstream.checkpoint.load import find_file, find_run, is_damage, load_checked, newest_good, sha256_of
 from slipstream.config import registry
 from slipstream.config.compose import build_section
 from slipstream.config.registry import DEFAULT_TASK
@@ -92,6 +92,7 @@ def load_policy(path: str | Path) -> LoadedPolicy:
             this process has not been given by the user.
     """
     path, state = _open(Path(path))
+    _check_shipped(path)
     if isinstance(state, dict) and is_navrl(state):
         return LoadedPolicy(state, path, "navrl")
     if not isinstance(state, dict) or "config" not in state or not ("policy" in state or "algo" in state):
@@ -99,6 +100,15 @@ def load_policy(path: str | Path) -> LoadedPolicy:
     config = check_config(state["config"], path)
     registry.refuse_unregistered({key: config[key] for key in ("algo", "model")}, (), str(path))
     return LoadedPolicy(state, path, "slipstream")
+
+
+def _check_shipped(path: Path) -> None:
+    """Raise CorruptCheckpointError if a file beside a SHA256SUMS, as the policies of the package are, is not the listed
+    one."""
+    sums = path.parent / "SHA256SUMS"
+    listed = [line.split() for line in sums.read_text().splitlines()] if sums.is_file() else []
+    if any(line[1:] == [path.name] and line[0] != sha256_of(path) for line in listed):
+        raise CorruptCheckpointError(f"{path} is not the file that {sums} lists: install the package again")
 
 
 def check_config(config: Any, source: object) -> dict[str, Any]:

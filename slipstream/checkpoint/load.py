@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import pickle
 import re
@@ -82,6 +83,12 @@ def find_file(path: str | Path) -> Path:
     if len(found) > 1:
         warnings.warn(f"there are several forms of {path}: taking the newest, {newest.name}", stacklevel=3)
     return newest
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a checkpoint's file, as `sha256sum` prints it."""
+    with open(find_file(path), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def number_of(path: Path) -> int | None:

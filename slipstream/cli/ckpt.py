@@ -14,7 +14,7 @@ from rich.text import Text
 from slipstream.checkpoint import maintenance
 from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.file import CheckpointFile
-from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint
+from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint, sha256_of
 from slipstream.cli import add_force, add_subcommands, check_output
 from slipstream.storage.serializer import flatten, walk_leaves
 
@@ -58,6 +58,8 @@ def _info(args: argparse.Namespace, console: Console) -> int:
     for path in files:
         table.add_row(*_describe(path))
     console.print(table)
+    for path in files:
+        console.print(f"sha256 {sha256_of(path)}  {path.name}", soft_wrap=True)
     if args.tensors and len(files) == 1:
         console.print(_tensor_table(files[0]))
     return 0

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
+from slipstream.checkpoint.load import sha256_of
 from slipstream.config import registry
 from slipstream.config.compose import load_evaluate, task_of_keys
 from slipstream.config.help import ConfigError
@@ -34,6 +35,7 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, log: Callable[[str], None] =
     device = resolve_device(cfg.device)
     if cfg.threads or device.type == "cpu":
         set_threads(cfg.threads)
+    log(f"policy: {trained.path}, sha256 {sha256_of(trained.path)}")
     result = registry.find_task(cfg.task).evaluate(cfg, trained, device, log)
     if cfg.json:
         print(json.dumps(result), flush=True)

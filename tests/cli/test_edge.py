@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -193,3 +194,37 @@ def test_figures_show_names_as_they_are(tmp_path):
     learning_curve(rows, tmp_path / "a.png", r"$\frac{1$ \x1b")
     draw_curves(tmp_path / "b.png", [{r"$\undefined{$": torch.ones(3).numpy()}], ["$x"], "$_$")
     assert (tmp_path / "a.png").exists() and (tmp_path / "b.png").exists()
+
+
+# -- which file it is --------------------------------------------------------------------------------------------------
+
+
+def test_eval_and_info_print_the_hash_of_the_policy(capsys, run):
+    file = next((run / "checkpoints").glob("ckpt_*"))
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    main(["ckpt", "info", str(file)])
+    assert f"sha256 {digest}  {file.name}\n" in capsys.readouterr().out
+    words = ["eval.num_drones=2", "eval.map_seeds=[1]", "eval.max_steps=2", "eval.picture=false", "device=cpu"]
+    assert main(["eval", f"checkpoint={file}", *words]) == 0
+    assert f"sha256 {digest}\n" in capsys.readouterr().out
+
+
+def test_shipped_weights_are_the_listed_ones(tmp_path):
+    from slipstream.algorithms.policy_file import load_policy
+    from slipstream.checkpoint.errors import CorruptCheckpointError
+
+    folders = sorted((ROOT / "slipstream" / "tasks").glob("*/weights"))
+    assert len(folders) == 2
+    for folder in folders:
+        (weights,) = folder.glob("*.pt")
+        assert (
+            folder / "SHA256SUMS"
+        ).read_text() == f"{hashlib.sha256(weights.read_bytes()).hexdigest()}  {weights.name}\n"
+        load_policy(weights)
+        state = load_checkpoint(weights)
+        torch.save(state | {"note": 1}, tmp_path / weights.name)
+        load_policy(tmp_path / weights.name)
+        (tmp_path / "SHA256SUMS").write_text((folder / "SHA256SUMS").read_text())
+        with pytest.raises(CorruptCheckpointError, match="is not the file that .*SHA256SUMS lists"):
+            load_policy(tmp_path / weights.name)
+        (tmp_path / "SHA256SUMS").unlink()
