@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import mimetypes
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
