@@ -7,12 +7,14 @@ import contextlib
 import errno
 import hashlib
 import io
+import os
 import pickle
 import re
+import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, cast
@@ -23,9 +25,10 @@ import torch
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
 from slipstream.checkpoint.file import CheckpointFile
 from slipstream.storage.container import MAGIC
+from slipstream.storage.errors import SaveError
 from slipstream.storage.files import FileSystem, atomic_file, refuse_outside_links
 from slipstream.storage.pickle_check import check_old_torch_file, check_pickle
-from slipstream.storage.reader import Reader
+from slipstream.storage.reader import Reader, open_regular
 from slipstream.storage.serializer import flatten, select, unflatten
 
 FORMS = (".slip", ".lz4", "")
@@ -58,13 +61,16 @@ def load_checkpoint(
     state = read_torch(file, map_location, max_bytes)
     if keys is None:
         return state
-    tree, leaves = flatten(state)
+    try:
+        tree, leaves = flatten(state, error=CheckpointError)
+    except TypeError as error:
+        raise CheckpointError(f"{file}: {error}") from error
     return unflatten(select(tree, list(keys)), leaves.data.__getitem__)
 
 
 def is_slip(path: Path) -> bool:
     """Whether the file begins as `.slip` files do, or is called so."""
-    with open(path, "rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         return file.read(len(MAGIC)) == MAGIC or path.suffix == ".slip"
 
 
@@ -228,16 +234,9 @@ def read_torch(path: Path, map_location: Any = "cpu", max_bytes: int | None = No
                 f"{path}: holds more than tensors and plain values, and loading it would run code from the file: {_first_line(error)}"
             ) from error
         raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
-    except (
-        RuntimeError,
-        EOFError,
-        ValueError,
-        KeyError,
-        AttributeError,
-        TypeError,
-        IndexError,
-        OverflowError,
-    ) as error:
+    except OSError:  # of the disk, which is not damage
+        raise
+    except Exception as error:  # torch takes the pickle apart with plain Python: any error is possible
         raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
     _check_loaded(state, held, reader)
     return state
@@ -249,26 +248,33 @@ def check_torch(path: Path) -> None:
         if file.read(2) != b"PK":
             return
     _claim_archive(path, Reader(path, error=CorruptCheckpointError))
-    try:
-        with zipfile.ZipFile(path) as archive:
-            broken = archive.testzip()
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-        raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
+    with _reading_zip(path), zipfile.ZipFile(path) as archive:
+        broken = archive.testzip()
     if broken is not None:
         raise CorruptCheckpointError(f"{path}: the checksum of {broken!r} is wrong")
 
 
+@contextlib.contextmanager
+def _reading_zip(name: object) -> Iterator[None]:
+    """Turn the errors of a damaged archive into ours."""
+    try:
+        yield
+    except SaveError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, ValueError, struct.error, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: a place before the file's beginning
+            raise
+        raise CorruptCheckpointError(f"{name}: not a readable torch file: {_first_line(error)}") from error
+
+
 def _claim_archive(source: Path | io.BytesIO, reader: Reader) -> int:
     """Count what the entries of a torch file take once they are decompressed; return it."""
-    try:
-        with reader.parsing("the torch file"), zipfile.ZipFile(source) as archive:
-            entries = archive.infolist()
-            held = reader.claim(sum(entry.file_size for entry in entries), "the archive")
-            for entry in entries:
-                if entry.filename.endswith("data.pkl"):
-                    check_pickle(archive.read(entry), reader)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise CorruptCheckpointError(f"{reader.name}: not a readable torch file: {_first_line(error)}") from error
+    with _reading_zip(reader.name), zipfile.ZipFile(source) as archive:
+        entries = archive.infolist()
+        held = reader.claim(sum(entry.file_size for entry in entries), "the archive")
+        for entry in entries:
+            if entry.filename.endswith("data.pkl"):
+                check_pickle(archive.read(entry), reader)
     if isinstance(source, io.BytesIO):
         source.seek(0)
     return held
@@ -296,6 +302,8 @@ def _check_loaded(state: Any, held: int, reader: Reader) -> None:
             storages[storage.data_ptr()] = storage.nbytes()
             if shown > storage.nbytes():
                 reader.claim(shown - storage.nbytes(), "a tensor that repeats its numbers")
+        elif callable(node):
+            reader.fail("it holds a function or a class where a value belongs")
         values += 1
         if values + len(pending) > _MAX_VALUES:
             reader.fail(f"it holds more than {_MAX_VALUES} values, or contains itself")

@@ -92,7 +92,7 @@ class FrameRing:
         """Load what `tensors` returned at `time`."""
         for name, tensor in self.tensors().items():
             saved = tensors.get(name)
-            if saved is None or (tensor.shape, tensor.dtype) != (saved.shape, saved.dtype):
+            if not isinstance(saved, Tensor) or (tensor.shape, tensor.dtype) != (saved.shape, saved.dtype):
                 shapes = f"{list(tensors['step'].shape)}, this one {list(self.step.shape)}"
                 raise ValueError(f"the saved ring is {shapes}: give it the same capacity, keys and sampler")
             tensor.copy_(saved)
@@ -545,7 +545,7 @@ class DeviceStorage:
             schema.restore(state["schema"], reader)
             if not all(type(x) in (int, float) and 0 <= x < 1e30 for x in saved.values()):
                 reader.fail(f"the state of the sampler is {saved}")
-        if kind_saved != kind or saved.keys() > {"alpha", "beta", "eps"}:
+        if kind_saved != kind or not saved.keys() <= {"alpha", "beta", "eps"}:
             raise ValueError(f"the state is of a {kind_saved}, this buffer has a {kind}: build it with that sampler")
         with self._lock.writing():
             if time:
@@ -559,12 +559,15 @@ class DeviceStorage:
                             reader.fail(f"the frames of {show(key)} have another shape than its steps")
                 ring = self._new_ring(rows, number, len(step))
                 ring.fill(state, time)
-            rng = state["rng"].cpu()
-            if rng.numel() == self._rng.get_state().numel() or rng.numel() not in _STATE_BYTES:
-                self._rng.set_state(rng)
-            else:  # a state of another kind of device cannot continue: it is a new seed
-                self._rng.manual_seed(zlib.crc32(rng.numpy()))
-                print("draws from the replay buffer continue with a new seed: another kind of device", file=sys.stderr)
+            with reader.parsing("the state of the random generator"):
+                rng = state["rng"].cpu()
+                if rng.numel() == self._rng.get_state().numel() or rng.numel() not in _STATE_BYTES:
+                    self._rng.set_state(rng)
+                else:  # a state of another kind of device cannot continue: it is a new seed
+                    self._rng.manual_seed(zlib.crc32(rng.numpy()))
+                    print(
+                        "draws from the replay buffer continue with a new seed: another kind of device", file=sys.stderr
+                    )
             self._free()
             self._schema, self.ring = schema, ring
         for name, value in saved.items():

@@ -383,7 +383,7 @@ def _open(path: Path, recover: bool, reader: Reader) -> tuple[list[RowsFile], An
         raise FileNotFoundError(f"{path} holds no replay buffer")
     state = None
     if listed is not None and listed["files"] and files[-1].last_piece == listed["files"][-1][1]:
-        with contextlib.suppress(OSError, SaveError):
+        with contextlib.suppress(OSError, SaveError), reader.parsing("the state"):
             state = load_state(listed["container"], listed["state"])
             state = state if files[0].first_piece <= state["head"] else None
     return files, listed, state

@@ -73,7 +73,7 @@ def find_episodes(
         for row, env in enumerate(chosen.tolist()):
             if not continues[row]:
                 done.extend([running.pop(env)] if env in running else [])
-            _cut(file, row, env, ends, running, done)
+            _cut(file, iteration, row, env, ends, running, done)
         before = file
     return sorted([*done, *running.values()], key=lambda e: (e.pieces[0].iteration, e.pieces[0].env, e.pieces[0].start))
 
@@ -127,6 +127,7 @@ def _flags(file: RolloutFile, envs: np.ndarray) -> dict[str, np.ndarray]:
 
 def _cut(
     file: RolloutFile,
+    iteration: int,
     row: int,
     env: int,
     flags: dict[str, np.ndarray],
@@ -141,12 +142,14 @@ def _cut(
         stop = at + 1 if valid[at] else at
         if stop > start:
             episode = running.setdefault(env, EpisodeRef())
-            episode.pieces.append(Piece(file.iteration, env, start, stop))
+            episode.pieces.append(Piece(iteration, env, start, stop))
         if stops[at] and env in running:
             episode = running.pop(env)
             if valid[at]:
-                episode.terminated = bool(flags["terminated"][row, at])
-                episode.truncated = bool(flags["truncated"][row, at])
+                episode.terminated, episode.truncated = (
+                    bool(flags["terminated"][row, at]),
+                    bool(flags["truncated"][row, at]),
+                )
             done.append(episode)
         start = at + 1
 

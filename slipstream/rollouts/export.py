@@ -108,9 +108,9 @@ def _to_hdf5(h5py: Any, storage: RolloutStorage, out: Path, iterations: list[int
             group.attrs["iteration"], group.attrs["lead"] = iteration, file.lead
             group.attrs["note"] = json.dumps(file.note, default=str)
             for key, array, is_steps in _arrays(file, keys):
-                kind: dict[str, Any] = {}
-                if is_steps and array.size:
-                    kind = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+                kind = (
+                    {"compression": "gzip", "compression_opts": 1, "shuffle": True} if is_steps and array.size else {}
+                )
                 if array.dtype.kind == "U":
                     array, kind = array.astype(object), {"dtype": h5py.string_dtype()}
                 group.create_dataset("/".join(map(str, key)), data=array, **kind)
@@ -151,13 +151,16 @@ def _table(pyarrow: Any, file: RolloutFile, picked: list[int], envs: np.ndarray)
     for i in picked:
         array = plain_array(file.tensor(i, file.take(i, frames), (n,)))
         array = np.stack((array.real, array.imag), -1) if array.dtype.kind == "c" else array
-        shape, column = array.shape[1:], pyarrow.array(array.reshape(-1))
-        if shape:
-            size = int(np.prod(shape, dtype=np.int64))
-            column = pyarrow.FixedSizeListArray.from_arrays(column, size) if size else pyarrow.nulls(n)
+        shape = array.shape[1:]
+        values = pyarrow.array(array.reshape(-1))
+        size = int(np.prod(shape, dtype=np.int64))
+        column = (
+            values if not shape else pyarrow.FixedSizeListArray.from_arrays(values, size) if size else pyarrow.nulls(n)
+        )
         columns.append(column)
-        name, shown = ".".join(map(str, file.keys[i])), {"shape": json.dumps(shape)}
-        fields.append(pyarrow.field(name, column.type, metadata=shown))
+        fields.append(
+            pyarrow.field(".".join(map(str, file.keys[i])), column.type, metadata={"shape": json.dumps(shape)})
+        )
     return pyarrow.Table.from_arrays(columns, schema=pyarrow.schema(fields))
 
 
@@ -195,11 +198,10 @@ def _to_minari(minari: Any, storage: RolloutStorage, out: Path, iterations: list
             )
         )
     example = buffers[0]
-    seen_space: Any
-    if isinstance(example.observations, dict):
-        seen_space = spaces.Dict({name: _box(values) for name, values in example.observations.items()})
-    else:
-        seen_space = _box(example.observations)
+    several = isinstance(example.observations, dict)
+    box = (
+        {name: _box(values) for name, values in example.observations.items()} if several else _box(example.observations)
+    )
     out.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(target, ignore_errors=True)  # the dataset of an earlier export
     before = os.environ.get("MINARI_DATASETS_PATH")
@@ -210,7 +212,7 @@ def _to_minari(minari: Any, storage: RolloutStorage, out: Path, iterations: list
             minari.create_dataset_from_buffers(
                 name,
                 buffers,
-                observation_space=seen_space,
+                observation_space=spaces.Dict(box) if several else box,
                 action_space=_box(example.actions),
                 algorithm_name="slipstream",
                 description="exported by slipstream rollouts export",

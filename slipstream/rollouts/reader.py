@@ -286,7 +286,12 @@ class SliceSampler:
         self._runs = np.array([self._count(open_file(path)) for path in paths], np.int64)
         self._ends = np.cumsum(self._runs)
         if not len(self):
-            raise ValueError(f"no slices of {length} steps: none of the {len(paths)} batches has so many in a row")
+            why = (
+                f"none of the {len(paths)} batches has so many steps in a row"
+                if paths
+                else "there are no rollouts to draw from"
+            )
+            raise ValueError(f"no slices of {length} steps: {why}")
         self._first = open_file(paths[int(np.flatnonzero(self._runs)[0])])
         self._picked = [i for i in sorted(find_keys(self._first.keys, keys)) if self._first.columns[i].steps]
 

@@ -186,11 +186,14 @@ class Container:
         """Return the array that `ContainerWriter.add_array` wrote, as a view of the file."""
         if type(reference) is not list or len(reference) != 3:
             self.reader.fail(f"{what} is malformed")
-        dtype, shape = self.reader.dtype(reference[1], what), self.reader.shape(reference[2], what)
-        data = self.section(reference[0])
-        if self.reader.product([*shape, dtype.itemsize], what) != data.nbytes:
-            self.reader.fail(f"{what} of {dtype} {list(shape)} does not fit its {data.nbytes} bytes")
-        return data.view(dtype).reshape(shape) if data.nbytes else np.empty(shape, dtype)
+        number, dtype, shape = (
+            reference[0],
+            self.reader.dtype(reference[1], what),
+            self.reader.shape(reference[2], what),
+        )
+        if self.reader.product([*shape, dtype.itemsize], what) != self._place(number)[1]:
+            self.reader.fail(f"{what} of {dtype} {list(shape)} does not fit its {self._place(number)[1]} bytes")
+        return self.section(number).view(dtype).reshape(shape) if 0 not in shape else np.empty(shape, dtype)
 
     def read_into(self, number: int, out: memoryview) -> None:
         """Read a section with its padding into `out`, and test its checksum."""
@@ -233,8 +236,9 @@ class Container:
         if version != VERSION:
             reader.fail(f"format version {version}; this Slipstream reads version {VERSION}: update it")
         if kind != self.kind.encode():
-            expected = _KINDS.get(self.kind.encode(), self.kind)
-            reader.fail(f"this file holds {_KINDS.get(kind, 'something unknown')}, not {expected}")
+            reader.fail(
+                f"this file holds {_KINDS.get(kind, 'something unknown')}, not {_KINDS.get(self.kind.encode(), self.kind)}"
+            )
         if start < HEADER.size or start % ALIGN or start + length != size:
             reader.fail(
                 f"the index should end at byte {start + length}, the file at {size}: it is cut short or something was added"
@@ -276,7 +280,7 @@ def section_checksum(*parts: Any) -> int:
 
 def read_header(path: Path) -> tuple[str, int, bytes] | None:
     """(kind, flags, identity) of a file by its first 64 bytes; None if it is not a container."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:
+    with contextlib.suppress(OSError), os.fdopen(open_regular(path), "rb") as file:
         head = file.read(HEADER.size)
         if (
             len(head) == HEADER.size

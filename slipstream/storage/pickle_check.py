@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import io
 import pickletools
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from slipstream.storage.reader import Reader
 
@@ -15,7 +17,7 @@ _MAX_CHOSEN = 16_384  # values whose hash a writer can choose: as keys of one di
 _LARGE = 1 << 31
 _MAX_PICKLES = 5  # a torch file of the old form has so many, one after the other
 _INTEGERS = ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4")
-_WORDS = (b"bytearray", b"_codecs")  # functions that can take very much memory or time
+_WORDS = (b"bytearray", b"_codecs", b"numpy")  # functions that can take very much memory or time, or harm memory
 _ENCODINGS = ("latin1", "latin-1", "utf-8", "ascii")
 _CHOSEN, _OTHER, _MARK = object(), object(), object()
 _WIDTH = 16  # bytes of the widest number
@@ -55,6 +57,8 @@ def _follow(file: Any, reader: Reader) -> None:
                 stack.append(memo[argument])
             elif name == "GLOBAL" or name in ("BINUNICODE", "SHORT_BINSTRING"):
                 stack.append(argument)
+            elif name == "NONE":
+                stack.append(None)
             elif name == "BINFLOAT":
                 stack.append(_CHOSEN)
             elif name in ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"):
@@ -64,8 +68,11 @@ def _follow(file: Any, reader: Reader) -> None:
                 stack.append(tuple(items))
             elif name in ("REDUCE", "NEWOBJ"):
                 arguments, function = stack.pop(), stack.pop()
-                _check_call(function, arguments, reader)
-                stack.append(_OTHER)
+                stack.append(_check_call(function, arguments, reader))
+            elif name == "BUILD":
+                state = stack.pop()
+                if isinstance(stack[-1], _Dtype):
+                    _check_dtype_state(stack[-1], state, reader)
             elif name == "BINPERSID":
                 _claim_storage(stack.pop(), seen, reader)
                 stack.append(_OTHER)
@@ -94,13 +101,30 @@ def _is_large(value: Any) -> bool:
     return type(value) is int and not -_LARGE <= value < _LARGE
 
 
-def _check_call(function: Any, arguments: Any, reader: Reader) -> None:
+class _Dtype(NamedTuple):
+    code: str  # as in np.dtype(code)
+
+
+def _check_call(function: Any, arguments: Any, reader: Reader) -> Any:
+    """Check a call; return a stand-in for its result."""
     arguments = arguments if isinstance(arguments, tuple) else ()
     called = function if isinstance(function, str) else ""
     if called.endswith(" bytearray") and arguments and type(arguments[0]) is int:
         reader.claim(max(0, arguments[0]), "a bytearray")
     if called.startswith("_codecs ") and (len(arguments) < 2 or arguments[1] not in _ENCODINGS):
         reader.fail("it encodes a text in an unusual way")
+    if called != "numpy dtype":
+        return _OTHER
+    reader.dtype(arguments[0] if arguments else None, "a dtype")
+    return _Dtype(arguments[0])
+
+
+def _check_dtype_state(dtype: _Dtype, state: Any, reader: Reader) -> None:
+    """Check that the state of a dtype is its own, but for the byte order: NumPy believes it, and numbers that claim to
+    be objects would be followed as addresses."""
+    own = np.dtype(dtype.code).__reduce__()[2]
+    if not isinstance(state, tuple) or len(state) != len(own) or (state[0], *state[2:8]) != (own[0], *own[2:8]):
+        reader.fail("a dtype with a state that is not its own")
 
 
 def _claim_storage(identity: Any, seen: set[Any], reader: Reader) -> None:

@@ -242,6 +242,11 @@ def _cgroup_room() -> int:
 
 
 def _short(value: Any) -> str:
-    """A value from a file, shortened and with escape characters shown as text."""
-    text = "a mapping" if isinstance(value, dict) else ascii(value[:8] if isinstance(value, (list, tuple)) else value)
+    """A value from a file on one line, shortened and with escape characters shown as text."""
+    if isinstance(value, (list, tuple)):
+        text = f"[{', '.join(map(_short, value[:8]))}{', ...' if len(value) > 8 else ''}]"
+    elif type(value) in (str, float, bool, type(None)) or (type(value) is int and abs(value) < 1 << 200):
+        text = ascii(value[:60] if type(value) is str else value)
+    else:
+        text = "a very large number" if type(value) is int else f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."

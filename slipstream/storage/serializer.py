@@ -354,9 +354,9 @@ def unflatten(
                 return MISSING
             if tag == "odict" and value[1] is not None:
                 out._metadata = unflatten(value[1], _no_leaf)
-            if tag != "tensordict":
-                return out
-            return _make_tensordict(out, batch_size(value[1]) if batch_size else value[1])
+            return (
+                out if tag != "tensordict" else _make_tensordict(out, batch_size(value[1]) if batch_size else value[1])
+            )
         if not values:
             return MISSING
         if tag in _SEQUENCES:
@@ -413,9 +413,10 @@ def select(tree: Any, keys: list[str]) -> Any:
 
     found = walk(tree, "")
     if missing:
-        pairs = tree.value if type(tree) is Node and tree.tag == "dict" else []
-        first = ", ".join(str(key) for key, _ in pairs[:12])
-        raise KeyError(f"no {', '.join(sorted(missing))} in this checkpoint; its first keys are: {first}")
+        top = (
+            ", ".join(str(k) for k, _ in (tree.value if tree.tag == "dict" else [])[:12]) if type(tree) is Node else ""
+        )
+        raise KeyError(f"no {', '.join(sorted(missing))} in this checkpoint; its first keys are: {top}")
     return found
 
 
@@ -462,4 +463,5 @@ def load_state(container: Container, data: Any) -> Any:
         return torch.from_numpy(raw.copy()).view(dtype).reshape(sizes)
 
     loaded: dict[int, Any] = {}
-    return unflatten(tree, lambda i: loaded[i] if i in loaded else loaded.setdefault(i, load(i)))
+    with reader.parsing("a stored state"):
+        return unflatten(tree, lambda i: loaded[i] if i in loaded else loaded.setdefault(i, load(i)))

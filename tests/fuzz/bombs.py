@@ -86,14 +86,14 @@ def state_of(value: bytes) -> bytes:
 @case
 def lz4_frame(folder: Path) -> None:
     with lz4.frame.open(folder / "a.pt.lz4", "wb") as file:
-        for _ in range(64):
+        for _ in range(16):
             file.write(bytes(32 << 20))
     load_checkpoint(folder / "a.pt.lz4")
 
 
 @case
 def deflated_archive(folder: Path) -> None:
-    torch_file(folder / "a.pt", state_of(tensor("0", 100 << 20, (100 << 20,), (1,))), {"0": bytes(400 << 20)}, True)
+    torch_file(folder / "a.pt", state_of(tensor("0", 75 << 20, (75 << 20,), (1,))), {"0": bytes(300 << 20)}, True)
     load_checkpoint(folder / "a.pt")
 
 

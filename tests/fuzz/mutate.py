@@ -283,7 +283,9 @@ def pickled(data: bytes, rng: random.Random) -> bytes:
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
         k = rng.randrange(len(at))
-        begin, end = at[k], at[k + 1] if k + 1 < len(at) else len(data)
+        begin, end = min(at[k], len(out) - 1), at[k + 1] if k + 1 < len(at) else len(data)
+        if not out:
+            return b"."
         dice = rng.random()
         if dice < 0.3:
             out[begin] = rng.choice(b"(}].KMJGXNQR\x81\x85\x86\x87\x88\x89\x8atu0eash\x80cqr")
@@ -307,8 +309,7 @@ def torch_file(data: bytes, rng: random.Random) -> bytes:
     """Mutate a torch file of either form."""
     dice = rng.random()
     if not data.startswith(b"PK"):
-        end = data.find(b".", len(data) // 8)
-        return pickled(data, rng) if dice < 0.4 and end > 0 else change_bytes(data, rng)
+        return _old_torch_file(data, rng) if dice < 0.7 else change_bytes(data, rng)
     if dice < 0.2:
         return change_bytes(data, rng)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -331,6 +332,17 @@ def torch_file(data: bytes, rng: random.Random) -> bytes:
         for name in dict(entries):
             archive.writestr(name, dict(entries)[name])
     return out.getvalue()
+
+
+def _old_torch_file(data: bytes, rng: random.Random) -> bytes:
+    """Mutate one of the pickles of a torch file of the old form, most often that of the state."""
+    file, ends = io.BytesIO(data), [0]
+    for _ in range(5):
+        for _ in pickletools.genops(file):
+            pass
+        ends.append(file.tell())
+    which = rng.choice((0, 1, 2, 3, 3, 3, 3, 3, 4, 4))
+    return data[: ends[which]] + pickled(data[ends[which] : ends[which + 1]], rng) + data[ends[which + 1] :]
 
 
 def lz4_file(data: bytes, rng: random.Random) -> bytes:
