@@ -61,6 +61,7 @@ def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int)
             metrics = out.log_metrics(it, read, evaluation)
             if saves:
                 out.save_checkpoint(it, metrics)
+            out.record_flight(it)
             out.monitor.tick(frames=trainer.frames_per_batch)
             if last:
                 break

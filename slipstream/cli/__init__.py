@@ -4,9 +4,9 @@ A command is one module of this folder. It is imported only when it is called, s
 The module has `run(args) -> int` and, if it has flags of its own, `add_arguments(parser)`; its docstring is the help
 text. There are two kinds of commands:
 
-- `key=value` commands (train, eval, demo, bench, advise, export, config): everything that is not a common flag is in
-  `args.words`. `OWN_KEYS` names the keys that the command has besides those of a training.
-- commands with paths (compare, ckpt, rollouts, recording): `add_arguments` adds arguments or subparsers.
+- `key=value` commands (train, eval, demo, bench, advise, export, config, play): everything that is not a common flag is
+  in `args.words`. `OWN_KEYS` names the keys that the command has besides those of a training.
+- commands with paths (compare, view, ckpt, rollouts, recording): `add_arguments` adds arguments or subparsers.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ COMMANDS = {
     "export": "write a policy file:       slipstream export checkpoint=runs/NAME --to onnx",
     "config": "print the composed config: slipstream config preset=demo algo.epochs=2",
     "compare": "compare runs:              slipstream compare runs/A runs/B",
+    "play": "fly against the agents:    slipstream play opponent=crank",
+    "view": "watch runs and flights:    slipstream view [RUN | FOLDER | RECORDING]",
     "ckpt": "work with checkpoints:     slipstream ckpt info | verify | diff | squash | export | repair",
     "rollouts": "work with saved batches:   slipstream rollouts ls | show | verify | export",
     "recording": "work with recordings:      slipstream recording export flight.rec --to html | acmi | csv",
 }
-WITH_PATHS = ("compare", "ckpt", "rollouts", "recording")  # the commands with paths; the others take key=value
+WITH_PATHS = ("compare", "view", "ckpt", "rollouts", "recording")  # the commands with paths; the others take key=value
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as any program whose reader went away
 FOOTER = (
     "slipstream COMMAND --help lists the keys of a command and their defaults; --debug shows the traceback of an error."

@@ -26,5 +26,5 @@ def run(args: argparse.Namespace) -> int:
     demo.before()
     folder = train.run(cfg)
     demo.after(folder.path, read_metrics(folder.path), " ".join(["slipstream demo", *args.words]))
-    print(f"evaluate: slipstream eval checkpoint={folder.path}")
+    print(f"watch:    slipstream view {folder.path}\nevaluate: slipstream eval checkpoint={folder.path}")
     return 0

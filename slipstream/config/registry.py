@@ -21,7 +21,7 @@ from typing import Any
 
 from slipstream.config.help import ConfigError, nearest
 
-DEFAULT_TASK, DEFAULT_ALGORITHM = "navigation", "ppo"
+DEFAULT_TASK, DEFAULT_ALGORITHM, DEFAULT_GAME = "navigation", "ppo", "aircombat"
 
 BUILT_IN: dict[str, dict[str, str]] = {
     "task": {

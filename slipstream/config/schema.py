@@ -83,6 +83,9 @@ class TrainConfig:
     checkpoint_full_every: int = 1  # 10: every tenth checkpoint is complete, those between hold the changes since
     rollout_save_interval: int = 0  # iterations; 100: every hundredth batch goes to RUN/rollouts; 0 is never
     rollout_compression_level: int = 9
+    record_minutes: float = (
+        0.0  # 5: every five minutes a flight goes to RUN/recordings, for slipstream view; 0 is never
+    )
     root: str = "runs"
     name: str | None = None  # of the run folder; date, time and task by default
     resume: str | None = None  # a run folder: continue where it stopped
@@ -103,6 +106,7 @@ class TrainConfig:
         check_range(self, "save_interval", "keep_checkpoints", "total_frames", minimum=1)
         check_range(self, "async_checkpoint_queue_size", "checkpoint_full_every", minimum=1)
         check_range(self, "eval_interval", "threads", "max_time_s", "save_minutes", "rollout_save_interval", minimum=0)
+        check_range(self, "record_minutes", minimum=0)
         check_range(self, "save_compression_level", "rollout_compression_level", minimum=0, maximum=16)
         if self.resume and self.init:
             raise ValueError("resume=RUN continues with that run's own weights: leave init out, or start a new run")

@@ -147,9 +147,9 @@ def load_recording(path: str | PathLike[str], *, reader: Reader | None = None) -
     return recording
 
 
-def read_title(path: str | PathLike[str]) -> dict[str, Any]:
+def read_title(path: str | PathLike[str], *, reader: Reader | None = None) -> dict[str, Any]:
     """Return scene, title, length and outcomes of a recording without reading its arrays."""
-    reader = Reader(path)
+    reader = reader or Reader(path)
     with Container.open(Path(path), KIND, reader=reader) as container, reader.parsing("the head"):
         head = container.head
         frames = reader.shape(head["data"]["clock:"]["shape"], "the clock")[0]

@@ -12,14 +12,15 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 
 from slipstream.algorithms.policy_file import LoadedPolicy
-from slipstream.config.help import ConfigError
+from slipstream.config.help import ConfigError, nearest
 from slipstream.config.schema import EvaluateConfig, TrainConfig
 from slipstream.envs.base import TensorEnv
+from slipstream.recordings import Recording
 from slipstream.sim.random import derive_seed
 from slipstream.tasks.evaluation import MAX_STEPS, Policy, fly_episodes
 from slipstream.tasks.figures import learning_curve
@@ -54,6 +55,45 @@ class Demo(Protocol):
 
     def after(self, folder: Path, metrics: Sequence[Mapping[str, Any]], command: str) -> None:
         """Show the trained policy, and write a report into the run folder."""
+
+
+class Game(Protocol):
+    """A problem that people can play in the browser, against its agents or one another. One thread steps it."""
+
+    scene: str  # which view of the page shows it
+    step_s: float  # game time of one step
+    people: Sequence[str]  # names of the sides that people fly
+    neutral: Sequence[float]  # the controls of a person who touches nothing
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the page offers: opponents, starts, modes, controls."""
+
+    def setup(self) -> Recording:
+        """Return what the page needs once, as a recording without rows: scenery and tables."""
+
+    def start(self, options: Mapping[str, Any]) -> None:
+        """Begin a game. Raises ValueError for options that do not exist."""
+
+    def step(self, controls: Sequence[Sequence[float]]) -> None:
+        """Advance by `step_s` with the controls of each side."""
+
+    def state(self) -> bytes:
+        """Return the present state as the page reads it."""
+
+    def snapshot(self) -> Any:
+        """Return a copy of what `extras` needs."""
+
+    def extras(self, snapshot: Any) -> bytes | None:
+        """Compute what is shown beside, several times a second, in another thread."""
+
+    def result(self) -> dict[str, Any] | None:
+        """Return the end of the game, with its scores as (winner, loser, draw); None while it goes on."""
+
+    def recording(self, title: str) -> Recording | None:
+        """Return the game so far; None if there is too little of it."""
+
+    def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
+        """Rate everybody in games won, drawn and lost by pair."""
 
 
 class EpisodeDrawing(Protocol):
@@ -143,6 +183,15 @@ class Task:
                 "raise eval.max_steps")  # fmt: skip
         return result
 
+    @property
+    def can_record(self) -> bool:
+        """Whether `record` makes a recording: whether the viewer has a scene of the task."""
+        return type(self).record is not Task.record
+
+    def record(self, cfg: Any, trained: LoadedPolicy) -> Recording:
+        """Fly a policy for a short time on the CPU and return the recording, for `slipstream view`."""
+        raise ConfigError(f"task={self.name} has no scene for the viewer")
+
     # -- other commands ------------------------------------------------------------------------------------------------
 
     def bench_env(self, config: Any, device: torch.device, progress: Callable[[float], None]) -> TextTable:
@@ -157,9 +206,31 @@ class Task:
         """Return the task's part of `slipstream demo`."""
         raise ConfigError(f"task={self.name} has no demo")
 
+    def make_game(self, words: Sequence[str]) -> Game:
+        """Return the game of `slipstream play` for its key=value words."""
+        raise ConfigError(f"task={self.name} cannot be played")
+
     def episode_drawing(self, shapes: Mapping[Any, Sequence[int]]) -> EpisodeDrawing | None:
         """Return the picture for episodes with keys of these shapes; None if they are not this task's."""
         return None
+
+
+Options = TypeVar("Options")
+
+
+def read_options(kind: type[Options], words: Sequence[str]) -> Options:
+    """Return the dataclass `kind` with the values of key=value words; its fields are texts and numbers."""
+    known = {f.name: f.default for f in fields(kind)}  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
+    for word in words:
+        key, _, text = word.partition("=")
+        if key not in known:
+            raise ConfigError(f"unknown key '{key}'{nearest(key, known)} (there are: {', '.join(known)})")
+        try:
+            values[key] = type(known[key])(text)
+        except ValueError as error:
+            raise ConfigError(f"{word}: {key} must be a number") from error
+    return kind(**values)
 
 
 def as_task(found: Any, name: str) -> Task:

@@ -22,6 +22,7 @@ from slipstream.training.clock import Clock
 from slipstream.training.live_view import LiveView
 from slipstream.training.metrics_log import RunLog, read_metrics
 from slipstream.training.readback import ReadBack
+from slipstream.training.record import FlightRecorder
 from slipstream.training.resume import explain_save_errors
 from slipstream.training.run_folder import RunFolder
 from slipstream.training.trainer import StepResult, Trainer
@@ -55,6 +56,8 @@ class RunOutputs:
                 )
             )
             self.rollouts = stack.enter_context(RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level))
+            self.recorder = FlightRecorder(folder.path, cfg.record_minutes)
+            stack.callback(self.recorder.close)
             stack.push(self._wait_for_saves)
             self.log = stack.enter_context(RunLog(folder, self._wandb, self.start))
             self.view = stack.enter_context(
@@ -140,6 +143,11 @@ class RunOutputs:
     def save_policy(self, tag: str) -> None:
         """Save the policy alone as TAG.pt."""
         self.saver.save_async(self.trainer.policy_state(), self.folder.path / f"{tag}.pt", compress=False)
+
+    def record_flight(self, it: int) -> None:
+        """Start the recording of a flight with the present weights, if one is due."""
+        if self.trainer.cfg.record_minutes and self.recorder.is_due():
+            self.recorder.start(it + 1, self.saver, self.trainer.policy_state())
 
     def save_checkpoint(self, it: int, metrics: dict[str, float]) -> None:
         """Save the state after iteration `it`, and flush the log."""

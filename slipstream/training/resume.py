@@ -26,7 +26,7 @@ from slipstream.training.trainer import Trainer
 RESUME_OVERRIDABLE = (
     *("total_frames", "max_time_s", "save_minutes", "device", "compile", "quiet", "threads", "resume", "root", "name"),
     *("init", "wandb.mode", "checkpoint_full_every", "collect.prefetch_count", "collect.threads"),
-    *("rollout_save_interval", "rollout_compression_level"),
+    *("rollout_save_interval", "rollout_compression_level", "record_minutes"),
 )
 
 

@@ -58,6 +58,8 @@ class Trainer:
         self.cfg = cfg
         self.task: Task = registry.find_task(cfg.task)
         self.task.check_training(cfg)
+        if cfg.record_minutes and not self.task.can_record:
+            raise ConfigError(f"task={cfg.task} has no scene for the viewer: leave record_minutes out")
         self.env: TensorEnv = self.task.make_env(cfg.env, device, derive_seed(cfg.seed, "env"))
         self.env.check_specs()
         specs = self.env.observation_spec, self.env.action_spec

@@ -11,8 +11,8 @@ const OUTCOMES = [["timeout", "timed out", "■"], ["success", "goal reached", "
 const VIEWS = [["orbit", "Orbit", "Turn around the field (1)"], ["follow", "Follow", "Fly behind the chosen drone (2)"], ["top", "Top", "From above (3)"], ["first", "First person", "From the chosen drone (4)"]];
 
 export class FlightView {
-  constructor(host, recording, { controls = [] } = {}) {
-    this.recording = recording;
+  constructor(host, recording, { controls = [], live = false } = {}) {
+    this.recording = recording; this.live = live;
     const { arrays, meta, times } = recording;
     this.times = times;
     this.half = meta.map_half_m ?? 20;
@@ -37,7 +37,7 @@ export class FlightView {
     this.stage = new Stage(this.stageHost, { label: "flights in 3-D; drag to turn, scroll to zoom", far: 600 });
     this._home();
     this._build();
-    this._panel();
+    if (!live) this._panel();
     this.stage.onClick = (x, y) => this._pick(x, y);
     this.stage.onTurn = () => { if (this.view === "top" && this.stage.polar > 0.15) this.setView("orbit", true); };
     this._unsubscribe = theme.onChange(() => { this._paint(); this.moved = true; });
@@ -150,7 +150,7 @@ export class FlightView {
     const order = [c.timeout, c.success, c.collision];
     order.forEach((color, i) => { this.trailMaterial.uniforms.colors.value[i].set(color); this.markMaterial.uniforms.colors.value[i].set(color); });
     this.markMaterial.uniforms.colors.value[3].set(c.ink);
-    for (let k = 0; k < this.count; k++) this.drones.setColorAt(k, tint.set(k === this.chosen ? c.ink : order[this.outcome[k]]));
+    for (let k = 0; k < this.count; k++) this.drones.setColorAt(k, tint.set(this.live ? (k ? c.mover : c.success) : k === this.chosen ? c.ink : order[this.outcome[k]]));
     this.drones.instanceColor.needsUpdate = true;
   }
 
@@ -166,6 +166,7 @@ export class FlightView {
     if (view === "follow") Object.assign(s, { distance: 5, polar: 1.1, azimuth: this._heading() });
     this.moved = true;
   }
+  _ahead() { const yaw = this.recording.arrays["drone.yaw"].values[this.chosen]; return Math.atan2(-Math.cos(yaw), Math.sin(yaw)); } // along the goal frame, in which a person steers
   _heading() { const v = this._velocity(this.chosen); return Math.atan2(-v[0], v[1]); }
 
   _velocity(k) {
@@ -187,16 +188,17 @@ export class FlightView {
     this.drones.instanceMatrix.needsUpdate = true;
     if (this.movers) this._moveObstacles(row, next, part);
     const span = Math.max(1, this.trail / (this.times[1] - this.times[0] || 1)), first = this.trail ? Math.max(0, Math.floor(row - span)) : 0;
+    this.trails.visible = !this.live;
     this.trails.geometry.setDrawRange(first * n * 2, Math.max(0, (row - first)) * n * 2);
     Object.assign(this.trailMaterial.uniforms.now, { value: row + part }); this.trailMaterial.uniforms.span.value = this.trail ? span : 1e9;
     this.trailMaterial.uniforms.alpha.value = n > 300 ? 0.5 : 0.85;
-    this.markMaterial.uniforms.now.value = row + part;
+    this.markMaterial.uniforms.now.value = this.live ? -0.5 : row + part; // live: goals alone
     this.markMaterial.uniforms.scale.value = this.stage.ratio;
     this._camera();
     this.scanned = this.scan(...this.at);
     this._chosenLines(row);
     const now = performance.now();
-    if (!this.timeline.playing || now - (this._told ?? 0) > 120) { this._told = now; this._describe(row); }
+    if (!this.live && (!this.timeline.playing || now - (this._told ?? 0) > 120)) { this._told = now; this._describe(row); }
   }
 
   _moveObstacles(row, next, part) {
@@ -215,11 +217,12 @@ export class FlightView {
     const s = this.stage, [x, y, z] = this.at;
     if (this.view === "follow") {
       const ease = this.timeline.playing ? 0.35 : 1;
+      if (this.live) s.azimuth += 0.1 * Math.atan2(Math.sin(this._ahead() - s.azimuth), Math.cos(this._ahead() - s.azimuth));
       s.target.x += (x - s.target.x) * ease; s.target.y += (z - s.target.y) * ease; s.target.z += (-y - s.target.z) * ease;
       if (this.timeline.playing) s.azimuth += 0.06 * Math.atan2(Math.sin(this._heading() - s.azimuth), Math.cos(this._heading() - s.azimuth));
     }
     if (this.view === "first") {
-      const v = this._velocity(this.chosen), yaw = Math.hypot(v[0], v[1]) > 0.05 ? Math.atan2(v[1], v[0]) : this.recording.arrays["drone.yaw"].values[this.chosen];
+      const v = this._velocity(this.chosen), yaw = !this.live && Math.hypot(v[0], v[1]) > 0.05 ? Math.atan2(v[1], v[0]) : this.recording.arrays["drone.yaw"].values[this.chosen];
       this.yaw = this.yaw === undefined ? yaw : this.yaw + 0.2 * Math.atan2(Math.sin(yaw - this.yaw), Math.cos(yaw - this.yaw));
       s.camera.up.set(0, 1, 0); s.camera.position.set(x, z + 0.08, -y);
       s.camera.lookAt(x + Math.cos(this.yaw), z + 0.02, -(y + Math.sin(this.yaw)));
@@ -232,6 +235,7 @@ export class FlightView {
     const color = [c.timeout, c.success, c.collision][this.outcome[k]], from = Math.max(0, row - 500);
     for (let t = from; t < row; t++) { const a = 3 * (t * n + k), b = a + 3 * n; lines.add(p[a], p[a + 2], -p[a + 1], p[b], p[b + 2], -p[b + 1], color, 0.95, 2.2); }
     if (row < this.position.ends[k]) { const a = 3 * (row * n + k); lines.add(p[a], p[a + 2], -p[a + 1], x, z, -y, color, 0.95, 2.2); }
+    (this.traces ?? []).forEach((points, i) => { for (let q = Math.max(0, points.length - 1200); q + 5 < points.length; q += 3) lines.add(points[q], points[q + 2], -points[q + 1], points[q + 3], points[q + 5], -points[q + 4], i ? c.mover : c.success, 0.9, 2); });
     const goal = this.recording.arrays["drone.goal"].values.subarray(3 * k, 3 * k + 3);
     lines.add(x, z, -y, goal[0], goal[2], -goal[1], c.ink, 0.3, 1, 8);
     if (this.beams) {
@@ -355,6 +359,7 @@ export class FlightView {
 
   frame(dt) {
     this.timeline.advance(dt);
+    if (this.live) this.timeline.time = 0; // its one row
     if (this.view === "follow" && this.timeline.playing) this.moved = true;
     if (this.moved) { this.moved = false; this.update(); this.stage.dirty = true; }
     if (this.stage.dirty) { this.stage.draw(); this.stage.clearLabels(); return true; }

@@ -4,7 +4,7 @@ import "./style.css";
 import { openRecording } from "./data.js";
 import { DuelView } from "./duel.js";
 import { FlightView } from "./flight.js";
-import { button, el, message, theme } from "./ui.js";
+import { button, el, message, theme, typing } from "./ui.js";
 
 const SCENES = { flight: FlightView, duel: DuelView };
 const app = { view: null, frames: 0, script: [], last: 0 };
@@ -40,7 +40,7 @@ async function start() {
     if (document.querySelector("dialog[open]")) return;
     if ((e.target.tagName === "BUTTON" && (e.key === " " || e.key === "Enter")) || e.defaultPrevented) return;
     if (app.view?.key?.(e)) e.preventDefault();
-    else if (e.key === "t" && !/INPUT|SELECT|TEXTAREA/.test(e.target.tagName)) theme.set(theme.name === "dark" ? "light" : "dark");
+    else if (e.key === "t" && !typing(e)) theme.set(theme.name === "dark" ? "light" : "dark");
   });
   requestAnimationFrame(loop);
   if (data) {

@@ -19,7 +19,7 @@ from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league import evaluation
 from slipstream.tasks.aircombat.league.league import League, LeagueConfig
 from slipstream.tasks.aircombat.league.report import write_league_report
-from slipstream.tasks.base import Controller, Task
+from slipstream.tasks.base import Controller, Game, Task, read_options
 
 
 @dataclass
@@ -48,6 +48,7 @@ class AirCombatTask(Task):
     evaluation_settings = {"opponent": "placeholder", "reward": "zero"}  # the names of the training may not exist here
     export_settings = {"sides": 1}
     evaluate = staticmethod(evaluation.evaluate)
+    record = staticmethod(evaluation.record_game)
     bench_env = staticmethod(bench.bench_env)
 
     def check_training(self, cfg: Any) -> None:
@@ -85,3 +86,9 @@ class AirCombatTask(Task):
         """Return the first red agent if it is a policy."""
         red = (value_of("red", overrides) or "").partition(",")[0]
         return red if red and is_checkpoint(red) else None
+
+    def make_game(self, words: Sequence[str]) -> Game:
+        """Return a duel against `opponent=`, or between two people."""
+        from slipstream.tasks.aircombat.game import DuelGame, GameOptions
+
+        return DuelGame(read_options(GameOptions, words))

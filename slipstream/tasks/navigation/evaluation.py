@@ -31,6 +31,7 @@ from slipstream.tasks.navigation.recording import FlightRows, flight_recording
 from slipstream.tasks.report import TextTable, progress_bar
 
 CROSSING_STEPS = 2200  # default physics steps of a flight
+RECORDED_DRONES = 32  # of a flight that a training records
 PATH_EVERY = 8  # physics steps between the points of a drawn path
 RATES = ("success", "collision", "timeout", "success_strict")
 
@@ -281,6 +282,14 @@ def record(flights: Flights, env: NavigationEnv, title: str, trained: LoadedPoli
     assert flights.rows is not None
     goals = evaluation_starts(flights.success.shape[1], env.config.map_half_m)[1].numpy()
     return flight_recording(flights.rows, flights.outcome(), goals, title, flights.policy, trained)
+
+
+def record_flight(cfg: EvaluateConfig, trained: LoadedPolicy) -> Recording:
+    """Fly some drones over the first map of an evaluation."""
+    few = dataclasses.replace(cfg.eval, num_drones=RECORDED_DRONES, map_seeds=cfg.eval.map_seeds[:1])
+    env = evaluation_env(cfg.env, few, "cpu", cfg.seed)
+    policy = trained.build(env.observation_spec, env.action_spec, "cpu")
+    return record(fly(env, policy, RECORDED_DRONES), env, "", trained)
 
 
 def draw(flights: Flights, env: NavigationEnv, path: Path) -> Path:

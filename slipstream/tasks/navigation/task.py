@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from slipstream.tasks.base import EpisodeDrawing, Task
+from slipstream.tasks.base import EpisodeDrawing, Game, Task, read_options
 from slipstream.tasks.evaluation import Policy
 from slipstream.tasks.navigation import bench, evaluation
 from slipstream.tasks.navigation.demo import NavigationDemo
@@ -31,6 +31,7 @@ class NavigationTask(Task):
     export_settings = {"num_worlds": 1, "world_seeds": [], "random_clock": False}
     cpu_hint = "preset=demo is a world that a CPU learns in three minutes"
     evaluate = staticmethod(evaluation.evaluate)
+    record = staticmethod(evaluation.record_flight)
     bench_env = staticmethod(bench.bench_env)
     make_demo = staticmethod(NavigationDemo)
 
@@ -47,6 +48,12 @@ class NavigationTask(Task):
         """Return the number of obstacles, and of physics steps per frame."""
         obstacles = f"{config.num_obstacles} + {config.dyn.num_obstacles} obstacles"
         return f"{obstacles}, {config.decision_interval} physics steps a frame"
+
+    def make_game(self, words: Sequence[str]) -> Game:
+        """Return a race against the shipped policy, or `opponent=RUN`."""
+        from slipstream.tasks.navigation.game import RaceGame, RaceOptions
+
+        return RaceGame(read_options(RaceOptions, words), self.weights)
 
     def episode_drawing(self, shapes: Mapping[Any, Sequence[int]]) -> EpisodeDrawing | None:
         """Return flown paths around their goals."""

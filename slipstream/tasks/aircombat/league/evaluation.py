@@ -11,7 +11,7 @@ import torch
 
 from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.config.help import ConfigError
-from slipstream.recordings import SUFFIX, export_recording, write_html
+from slipstream.recordings import SUFFIX, Recording, export_recording, write_html
 from slipstream.storage.files import check_writable
 from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatEnv
@@ -71,6 +71,19 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
         written = [result[key] for key in ("page", "acmi", "picture", "animation") if key in result]
         log(f"{own} against {enemy}: {', '.join(written)}")
     return result
+
+
+def record_game(cfg: Any, trained: LoadedPolicy) -> Recording:
+    """Play two games against crank, with swapped sides, and return the one that says more."""
+    world = replace(cfg.env, num_envs=2, sides=2, opponent="placeholder", reward="zero")
+    env = AirCombatEnv(2, "cpu", cfg.seed, world)
+    recorder = Recorder(env, 2)
+    games = Match(env, create_agent(str(trained.path), 2).eval(), create_agent("crank", 2)).play(None, recorder)
+    index = recorder.choose(games)
+    sides = ("policy", "crank") if index == 0 else ("crank", "policy")
+    return duel_recording(
+        recorder.game(index), sides, "", describe_policy(trained, cfg.env) | {"shown_side": 1 + index}
+    )
 
 
 def tally(games: Games, cfg: Any) -> dict[str, Any]:

@@ -1,0 +1,55 @@
+"""Show runs, flights and duels in a browser.
+
+  slipstream view                     the runs below runs/
+  slipstream view runs/NAME           one run, also while it trains
+  slipstream view flight.rec          one recording
+
+The address that is printed has a token: only who knows it can open the page. `--host 0.0.0.0` lets other machines in.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from slipstream.cli import DEBUG_HELP
+
+DEFAULT = "runs"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the path and flags."""
+    parser.description = __doc__
+    parser.add_argument("path", nargs="?", metavar="RUN|FOLDER|RECORDING", help="what to show (default: runs, or here)")
+    add_server_arguments(parser)
+    parser.add_argument("--debug", action="store_true", help=DEBUG_HELP)
+    parser.set_defaults(function=view)
+
+
+def add_server_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a server."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: a free one)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address without opening a browser")
+
+
+def view(args: argparse.Namespace, console: Any) -> int:
+    """Serve the page until Ctrl-C."""
+    from slipstream.viewer.library import Library
+    from slipstream.viewer.server import Server
+
+    path = args.path or (DEFAULT if Path(DEFAULT).is_dir() else ".")
+    serve(Server(Library(path), host=args.host, port=args.port), args, f"{path}: ")
+    return 0
+
+
+def serve(server: Any, args: argparse.Namespace, what: str) -> None:
+    """Print the address, open a browser, and serve."""
+    print(f"{what}{server.url}\nCtrl-C ends it", flush=True)
+    if not args.no_browser:
+        import threading
+        import webbrowser
+
+        threading.Timer(0.3, webbrowser.open, [server.url]).start()
+    server.run()

@@ -1,0 +1,178 @@
+"""The duel as a game: people fly fighters against agents, or against one another."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from slipstream.config.help import ConfigError
+from slipstream.recordings import Recording
+from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, action_of, agent_class, create_agent
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
+from slipstream.tasks.aircombat.league.evaluation import short_name
+from slipstream.tasks.aircombat.league.ratings import Score, rate
+from slipstream.tasks.aircombat.physics.duel import GOING_ON, GONE, SLOTS, Duels
+from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
+from slipstream.tasks.aircombat.recording import ROW_S, diagram, duel_recording, reach_table
+from slipstream.tasks.recording import describe_policy
+
+OFFERED = ("pursuit", "crank", "evade", "learned", "placeholder")
+STARTS = ("head_on", "random")
+ANCHOR = "pursuit"  # rated 1000
+SPEEDS_MPS = torch.tensor([100.0, 560.0])  # of the table of reachable sets
+LEAST_S = 3.0  # a shorter game is not recorded
+# time, winner, then for both sides x, y, vx, vy, rudder, throttle, alive, missiles
+STATE = struct.Struct("<fb" + "ffffffBB" * 2)
+BODY = struct.Struct("<BHffff")  # of a missile: slot, age, x, y, vx, vy
+
+
+@dataclass
+class GameOptions:
+    """The keys of `slipstream play` for this game."""
+
+    opponent: str = "pursuit"
+    start: str = "head_on"
+    seconds: float = 180.0  # then it is a draw
+    seed: int = 0
+
+
+class DuelGame:
+    """One duel with people on one or both sides (`tasks.base.Game`)."""
+
+    scene, step_s = "duel", PHYSICS_DT_S
+    neutral = (0.0, 1.0, 0.0)
+
+    def __init__(self, options: GameOptions) -> None:
+        if options.start not in STARTS:
+            raise ConfigError(f"start={options.start} is unknown: use {' or '.join(STARTS)}")
+        if not 10 <= options.seconds <= 3600:
+            raise ConfigError(f"seconds={options.seconds:g} must be between 10 and 3600")
+        self.options = options
+        self.offered = list(dict.fromkeys((options.opponent, *OFFERED)))  # a page may choose these and nothing else
+        self._agents: dict[str, BaseAgent] = {}
+        self._games = 0
+        self.agent: BaseAgent | None = None
+        agent_class(options.opponent)  # an unknown one is an error now
+        self.start({})
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the page offers."""
+        names = {name: short_name(name) for name in self.offered}
+        return {"scene": self.scene, "title": "Air combat", "opponents": names, "starts": list(STARTS), "people": 2,
+                "opponent": self.opponent, "start": self.begun["start"], "seconds": self.options.seconds}  # fmt: skip
+
+    def setup(self) -> Recording:
+        """Return the table of reachable sets."""
+        recording = Recording("duel", "play", {"": np.zeros(0)}, {}, reach_table(SPEEDS_MPS), meta=self.describe())
+        recording.precision = {"reach.polygon": 5.0, "reach.mach": 0.02}
+        return recording
+
+    def start(self, options: Mapping[str, Any]) -> None:
+        """Begin a game: `opponent` (None for a person), `start`."""
+        opponent = options.get("opponent", self.options.opponent)
+        start = options.get("start", self.options.start)
+        if opponent is not None and opponent not in self.offered:
+            raise ValueError(f"the opponent {opponent!r} is not offered: use one of {', '.join(self.offered)}")
+        if start not in STARTS:
+            raise ValueError(f"the start {start!r} is unknown: use {' or '.join(STARTS)}")
+        self.opponent, self.begun = opponent, {"opponent": opponent, "start": start}
+        self.people = ("you",) if opponent is not None else ("you", "guest")
+        config = AirCombatConfig(num_envs=1, sides=2, start=start, episode_s=self.options.seconds)
+        self._games += 1
+        self.env = AirCombatEnv(1, "cpu", self.options.seed + self._games, config)
+        self.agent = None
+        if opponent is not None:
+            if opponent not in self._agents:
+                self._agents[opponent] = create_agent(opponent, 1).eval()
+            self.agent = self._agents[opponent]
+            self.agent.reset(None)
+        # an agent that was trained with longer decisions holds each as long here
+        self._hold = max(1, round(getattr(self.agent, "time_scale", None) or 1))
+        self._action = torch.zeros(2, 1, 3)
+        self._step = 0
+        self._states = [self.snapshot()]
+
+    @torch.no_grad()
+    def step(self, controls: Sequence[Sequence[float]]) -> None:
+        """Advance by 1/60 s; controls are rudder, throttle and fire of each side that a person flies."""
+        if self.over:
+            return
+        for side, given in enumerate(controls[: len(self.people)]):
+            self._action[side, 0] = torch.tensor(given[:3])
+        if self.agent is not None and self._step % self._hold == 0:
+            self._action[1] = action_of(self.agent, self.env.views()[1])
+        self.env.step(self._action)
+        self._step += 1
+        if self._step % round(ROW_S / PHYSICS_DT_S) == 0 or self.over:
+            self._states.append(self.snapshot())
+
+    @property
+    def over(self) -> bool:
+        """Whether the game has ended."""
+        return int(self.env.engine.duels.winner[0]) != GOING_ON
+
+    def state(self) -> bytes:
+        """Return the state: STATE, then BODY for each missile in flight."""
+        d = self.env.engine.duels
+        pos, vel = d.pos[0].tolist(), d.vel[0].tolist()
+        sides: list[Any] = []
+        for k in (0, 1):
+            command = self._action[k, 0].tolist()
+            sides += [*pos[k], *vel[k], command[0], command[1], bool(d.alive[0, k]), int(d.left[0, k])]
+        parts = [STATE.pack(int(d.clock[0]) * PHYSICS_DT_S, int(d.winner[0]), *sides)]
+        ages = d.missile_age[0].tolist()
+        if any(age != GONE for age in ages):
+            places, speeds = d.missile_pos[0].tolist(), d.missile_vel[0].tolist()
+            for slot in range(SLOTS):
+                if ages[slot] != GONE:
+                    parts.append(BODY.pack(slot, min(ages[slot], 65535), *places[slot], *speeds[slot]))
+        return b"".join(parts)
+
+    def snapshot(self) -> Duels:
+        """Return a copy of the duel."""
+        return Duels(**{name: x.clone() for name, x in self.env.engine.duels.tensors().items()})
+
+    def extras(self, snapshot: Duels) -> bytes | None:
+        """Return the spacetime diagram: its arrays as float32, in the order path, escape, missile, range, contour."""
+        found = diagram(snapshot)
+        names = ("path", "escape", "missile", "range", "contour")
+        return b"".join(np.ascontiguousarray(found[name][0], "<f4").tobytes() for name in names)
+
+    def result(self) -> dict[str, Any] | None:
+        """Return who won, for the score sheet."""
+        if not self.over:
+            return None
+        winner = int(self.env.engine.duels.winner[0])
+        names = self.names()
+        text = "draw" if winner == 0 else f"{names[winner - 1]} wins"
+        return {
+            "winner": winner,
+            "text": text,
+            "seconds": int(self.env.engine.duels.clock[0]) * PHYSICS_DT_S,
+            "pair": list(names),
+        }
+
+    def names(self) -> tuple[str, str]:
+        """Return the names of both sides."""
+        return "you", "guest" if self.opponent is None else short_name(self.opponent)
+
+    def recording(self, title: str) -> Recording | None:
+        """Return the recording of the game so far."""
+        states = [*self._states, self.snapshot()]
+        if int(states[-1].clock[0]) * PHYSICS_DT_S < LEAST_S:
+            return None
+        return duel_recording(states, self.names(), title, describe_policy(None, self.env.config) | {"shown_side": 1})
+
+    def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
+        """Return Elo ratings; pursuit, or else the first opponent, is 1000."""
+        results = {pair: Score(*counts) for pair, counts in scores.items()}
+        players = [name for pair in results for name in pair]
+        anchor = (
+            ANCHOR if ANCHOR in players else next((n for n in players if n in AGENTS), players[-1] if players else "")
+        )
+        return {name: round(r.elo) for name, r in rate(results, anchor).items()} if results else {}

@@ -1,0 +1,188 @@
+"""The field as a game: a person flies a drone and races a learned one."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from slipstream.algorithms.policy_file import load_policy
+from slipstream.config.help import ConfigError
+from slipstream.models.exploration import ExplorationType, set_exploration_type
+from slipstream.recordings import Recording
+from slipstream.tasks.evaluation import action_of
+from slipstream.tasks.navigation.env import (
+    BODY_RADIUS_M,
+    GOAL_RADIUS_M,
+    NavigationConfig,
+    NavigationEnv,
+    evaluation_starts,
+)
+from slipstream.tasks.navigation.recording import FlightRows, flight_recording
+
+FLYING, REACHED, CRASHED = 0, 1, 2
+EVERY = 4  # steps between two rows of the recording
+LEAST_ROWS = 40
+APART_M = 1.5  # between the two at the start
+STATE = struct.Struct(
+    "<fbBB"
+)  # time, winner, drones, moving obstacles; then DRONE of each, then x, y, z of each obstacle
+DRONE = struct.Struct("<ffffffB")
+
+
+@dataclass
+class RaceOptions:
+    """The keys of `slipstream play` for this game."""
+
+    opponent: str = "learned"  # the shipped policy; the path of a checkpoint or run
+    start: str = "easy"  # or navrl: 350 standing and 80 moving obstacles
+    seconds: float = 90.0
+    seed: int = 0
+
+
+STARTS = {"easy": (120, 24), "medium": (240, 48), "navrl": (350, 80)}
+
+
+class RaceGame:
+    """One person and one policy cross the same field (`tasks.base.Game`)."""
+
+    scene = "flight"
+    people = ("you",)
+    neutral = (0.0, 0.0, 0.0)
+
+    def __init__(self, options: RaceOptions, weights: Any) -> None:
+        if options.start not in STARTS:
+            raise ConfigError(f"start={options.start} is unknown: use {', '.join(STARTS)}")
+        if not 10 <= options.seconds <= 600:
+            raise ConfigError(f"seconds={options.seconds:g} must be between 10 and 600")
+        self.options, self._games = options, 0
+        self.trained = load_policy(weights if options.opponent == "learned" else options.opponent)
+        self.start({})
+
+    @property
+    def step_s(self) -> float:
+        """Game time of a step."""
+        return self.env.config.dt_s
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the page offers."""
+        return {"scene": self.scene, "title": "Race a learned drone", "opponents": {"learned": self.trained.name},
+                "starts": list(STARTS), "people": 1, "opponent": "learned", "start": self.begun,
+                "seconds": self.options.seconds}  # fmt: skip
+
+    def setup(self) -> Recording:
+        """Return the field."""
+        env = self.env
+        boxes = env.grid.boxes[0].numpy()
+        sizes = torch.stack((env.movers.width, env.movers.height), -1).numpy()
+        arrays = {"box": boxes[np.abs(boxes[:, 0]) < 1e3], "drone.goal": self._goals,
+                  "drone.yaw": self._yaw, "mover.size": sizes}  # fmt: skip
+        config = env.config
+        facts = {"map_half_m": config.map_half_m, "lidar": dataclasses.asdict(config.lidar),
+                 "body_radius_m": BODY_RADIUS_M, "goal_radius_m": GOAL_RADIUS_M, "max_speed_mps": config.max_speed_mps}  # fmt: skip
+        return Recording("flight", "play", {"": np.zeros(0)}, {}, arrays, meta=self.describe() | facts)
+
+    @torch.no_grad()
+    def start(self, options: Mapping[str, Any]) -> None:
+        """Begin a race; `start` is the density of the field."""
+        start = options.get("start", getattr(self, "begun", self.options.start))
+        if start not in STARTS or options.get("opponent", "learned") != "learned":
+            raise ValueError(f"the race {start!r} is unknown: use {', '.join(STARTS)}")
+        self.begun = start
+        standing, moving = STARTS[start]
+        world = self.options.seed + 1000  # one field per density, so that the page keeps it
+        dyn = dataclasses.replace(NavigationConfig().dyn, num_obstacles=moving)
+        config = NavigationConfig(
+            num_envs=2,
+            num_obstacles=standing,
+            world_seeds=[world],
+            random_clock=False,
+            dyn=dyn,
+            max_episode_steps=10**6,
+        )
+        self.env = env = NavigationEnv(2, "cpu", self.options.seed, config)
+        at, to = evaluation_starts(1, config.map_half_m)
+        at, to = at.repeat(2, 1), to.repeat(2, 1)
+        at[:, 0], to[:, 0] = torch.tensor([-APART_M / 2, APART_M / 2]), 0.0
+        self._goals, way = to.numpy(), (to - at).numpy()  # the env draws new ones for a drone that has collided
+        self._yaw = np.arctan2(way[:, 1], way[:, 0])
+        self.observation = env.place(at, to)
+        self.policy = self.trained.build(env.observation_spec, env.action_spec, "cpu")
+        self.status = [FLYING, FLYING]
+        self.time_s, self._step, self._winner = 0.0, 0, -1
+        self._last = env.drone.pos.clone(), env.drone.vel.clone()
+        self.rows = FlightRows(env, 2)
+
+    @torch.no_grad()
+    def step(self, controls: Sequence[Sequence[float]]) -> None:
+        """Advance by one physics step; controls are forward, left and up."""
+        if self._winner >= 0:
+            return
+        with set_exploration_type(ExplorationType.MEAN):
+            action = action_of(self.policy(self.observation)).clone()
+        action[0] = torch.tensor(controls[0][:3]) * self.env.config.max_speed_mps
+        if self._step % EVERY == 0:
+            self.rows.add_state(self.time_s, torch.tensor([s != FLYING for s in self.status]))
+            self.rows.add_decision(action, None)
+        record = self.env.step(action)
+        self.observation = record.observation
+        self._step, self.time_s = self._step + 1, self.time_s + self.step_s
+        for k in (0, 1):
+            if self.status[k] == FLYING:
+                self._last[0][k], self._last[1][k] = self.env.drone.pos[k], self.env.drone.vel[k]
+                if bool(record.terminated[k]):
+                    self.status[k] = CRASHED
+                elif float(record.info["at_goal"][k]) > 0:
+                    self.status[k] = REACHED
+        self._winner = self._judge()
+
+    def _judge(self) -> int:
+        """Return 1 or 2 for the first at the goal, 0 if nobody gets there, -1 while it goes on."""
+        if REACHED in self.status:
+            return 1 + self.status.index(REACHED)
+        if self.status[0] == CRASHED and self.status[1] == CRASHED or self.time_s >= self.options.seconds:
+            return 0
+        return -1
+
+    def state(self) -> bytes:
+        """Return the state: STATE, DRONE of each, then the places of the moving obstacles."""
+        movers = self.env.movers.pos[0]
+        parts = [STATE.pack(self.time_s, self._winner, 2, len(movers))]
+        for k in (0, 1):
+            parts.append(DRONE.pack(*self._last[0][k].tolist(), *self._last[1][k].tolist(), self.status[k]))
+        return b"".join((*parts, movers.numpy().astype("<f4").tobytes()))
+
+    def snapshot(self) -> Any:
+        """Return nothing: this game has no extras."""
+        return None
+
+    def extras(self, snapshot: Any) -> bytes | None:
+        """Return nothing."""
+        return None
+
+    def result(self) -> dict[str, Any] | None:
+        """Return who was first."""
+        if self._winner < 0:
+            return None
+        text = ("Nobody got there", "You win", "The policy wins")[self._winner]
+        return {"winner": self._winner, "text": text, "seconds": self.time_s, "pair": list(self.names())}
+
+    def names(self) -> tuple[str, str]:
+        """Return the names of both."""
+        return "you", self.trained.name
+
+    def recording(self, title: str) -> Recording | None:
+        """Return the race so far."""
+        if len(self.rows.times_s) < LEAST_ROWS:
+            return None
+        outcome = np.array(self.status)
+        return flight_recording(self.rows, outcome, self._goals, title, None, self.trained)
+
+    def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
+        """Return nothing: a race is not rated."""
+        return {}

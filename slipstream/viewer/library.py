@@ -1,0 +1,258 @@
+"""What the viewer may show: the runs and recordings below one folder. Nothing else is ever opened.
+
+A page asks by the names that `scan` found, never by a path. Links are not followed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from slipstream.recordings import SUFFIX, load_recording, read_title
+from slipstream.storage.errors import SaveError
+from slipstream.storage.files import LOCK_NAME
+from slipstream.storage.reader import Reader
+
+DEPTH = 5  # levels of folders below the root
+MOST_ENTRIES = 20_000  # files and folders looked at in one scan
+MOST_SHOWN = 2_000
+CHUNK = 4 << 20  # of a log, per answer
+CONFIG_BYTES = 1 << 20
+RECORDING_BYTES = 1 << 30  # memory that opening a recording may take
+FIGURES = (".png", ".svg", ".jpg")
+
+
+class NotHere(LookupError):
+    """Nothing of this name is below the folder, or it is gone."""
+
+
+@dataclass
+class Found:
+    """The result of a scan: paths by name."""
+
+    runs: dict[str, Path] = field(default_factory=dict)
+    recordings: dict[str, Path] = field(default_factory=dict)
+    signature: tuple[Any, ...] = ()  # changes when something is new or was written
+
+
+class Library:
+    """The runs and recordings below `root`: a folder of runs, one run, or one recording."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(os.path.realpath(root))
+        if not self.root.exists():
+            raise FileNotFoundError(f"there is no {root}: name a run, a folder of runs or a recording")
+        self.found = Found()
+        self._titles: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}
+        self.scan()
+
+    def scan(self) -> Found:
+        """Look again what is there."""
+        found, signature = Found(), []
+        for path, info in self._files():
+            if path.name == "config.yaml" and path.parent.joinpath("git.json").exists():
+                found.runs[self._name(path.parent)] = path.parent
+            elif path.suffix == SUFFIX:
+                found.recordings[self._name(path)] = path
+            elif path.name != "metrics.jsonl":
+                continue
+            signature.append((path, info.st_mtime_ns, info.st_size))
+        locked = _locked_inodes()
+        signature.append(tuple(sorted(name for name, path in found.runs.items() if _is_running(path, locked))))
+        found.signature = tuple(signature)
+        self.found = found
+        return found
+
+    def index(self) -> dict[str, Any]:
+        """Return everything that there is, newest first."""
+        locked = _locked_inodes()
+        runs = [self._describe_run(name, path, locked) for name, path in list(self.found.runs.items())[:MOST_SHOWN]]
+        shown = list(self.found.recordings.items())[:MOST_SHOWN]
+        recordings = [self._describe_recording(name, path) for name, path in shown]
+        newest = lambda entry: -entry["modified"]  # noqa: E731
+        return {"root": self.root.name, "runs": sorted(runs, key=newest), "recordings": sorted(recordings, key=newest)}
+
+    def recording(self, name: str) -> bytes:
+        """Return a recording in the form of the page.
+
+        Raises:
+            NotHere: There is none of this name.
+            SaveError: The file is damaged or too large.
+        """
+        path = self._path(self.found.recordings, name)
+        try:
+            reader = Reader(name, max_bytes=RECORDING_BYTES)
+            return load_recording(path, reader=reader).to_wire()
+        except FileNotFoundError as error:
+            raise NotHere(name) from error
+
+    def run(self, name: str, offset: int = 0) -> dict[str, Any]:
+        """Return config, files and the log of a run from byte `offset` on; `offset` of the answer is for the next
+        call. A log that became shorter is sent again from its start."""
+        folder = self._path(self.found.runs, name)
+        log = folder / "metrics.jsonl"
+        rows: list[dict[str, Any]] = []
+        size = log.stat().st_size if log.is_file() and not log.is_symlink() else 0
+        restarted = offset > size
+        offset = 0 if restarted else offset
+        if size:
+            with open(log, "rb") as file:
+                file.seek(offset)
+                data = file.read(CHUNK)
+            end = data.rfind(b"\n") + 1  # the last line may be in the writing
+            offset += end
+            rows = [row for line in data[:end].splitlines() if (row := _row(line)) is not None]
+        checkpoints = [_file(p) for p in _listed(folder / "checkpoints") if p.name.startswith("ckpt_")]
+        figures = [_file(p) for p in _listed(folder) if p.suffix in FIGURES]
+        near = [n for n in self.found.recordings if self.found.recordings[n].is_relative_to(folder)]
+        facts = {"name": name, "offset": offset, "more": offset < size and bool(rows), "restarted": restarted}
+        facts |= {"running": _is_running(folder, _locked_inodes())}
+        return facts | {"rows": rows, "config": _config(folder), "checkpoints": checkpoints, "figures": figures,
+                        "recordings": near}  # fmt: skip
+
+    def figure(self, run: str, name: str) -> Path:
+        """Return the path of a figure of a run."""
+        folder = self._path(self.found.runs, run)
+        found = {path.name: path for path in _listed(folder) if path.suffix in FIGURES}
+        return self._path(found, name)
+
+    def _path(self, known: dict[str, Path], name: str) -> Path:
+        path = known.get(name)
+        if path is None or path.is_symlink() or not path.exists():
+            raise NotHere(name)
+        real = os.path.realpath(path)
+        if real != str(path) or not (path == self.root or path.is_relative_to(self.root)):
+            raise NotHere(name)  # a folder above it became a link
+        return path
+
+    def _name(self, path: Path) -> str:
+        return path.name if path == self.root else path.relative_to(self.root).as_posix()
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        if self.root.is_file():
+            yield self.root, self.root.stat()
+            return
+        left = [MOST_ENTRIES]
+        yield from _walk(self.root, DEPTH, left)
+
+    def _describe_run(self, name: str, path: Path, locked: set[int]) -> dict[str, Any]:
+        log = path / "metrics.jsonl"
+        facts = {"name": name, "running": _is_running(path, locked), "modified": 0.0, "task": "", "last": {}}
+        try:
+            facts["modified"] = max(p.stat().st_mtime for p in (log, path / "config.yaml") if p.exists())
+            config = _config(path)
+            facts["task"] = str(config.get("task", ""))
+            facts["last"] = _last_row(log)
+        except (OSError, ValueError) as error:
+            facts["error"] = str(error)
+        return facts
+
+    def _describe_recording(self, name: str, path: Path) -> dict[str, Any]:
+        try:
+            info = path.stat()
+            key = (info.st_mtime_ns, info.st_size)
+            known = self._titles.get(path)
+            if known is None or known[0] != key:
+                known = self._titles[path] = (key, _title(path, name))
+            return {"name": name, "modified": info.st_mtime, "bytes": info.st_size, **known[1]}
+        except OSError:
+            return {"name": name, "modified": 0.0, "bytes": 0, "error": "it is gone"}
+
+
+def _title(path: Path, name: str) -> dict[str, Any]:
+    try:
+        return read_title(path, reader=Reader(name))
+    except (SaveError, OSError, ValueError) as error:
+        return {"scene": "", "title": name, "frames": 0, "summary": "", "error": str(error)}
+
+
+def _walk(folder: Path, depth: int, left: list[int]) -> Iterator[tuple[Path, os.stat_result]]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        left[0] -= 1
+        if left[0] < 0:
+            return
+        try:
+            info = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        if stat.S_ISREG(info.st_mode):
+            yield folder / entry.name, info
+        elif stat.S_ISDIR(info.st_mode) and depth > 1 and not entry.name.startswith("."):
+            yield from _walk(folder / entry.name, depth - 1, left)
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(p for p in folder.iterdir() if p.is_file() and not p.is_symlink())
+    except OSError:
+        return []
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        info = path.stat()
+    except OSError:
+        return {"name": path.name, "bytes": 0, "modified": 0.0}
+    return {"name": path.name, "bytes": info.st_size, "modified": info.st_mtime}
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """Return a run's config; an empty one if it cannot be read."""
+    path = folder / "config.yaml"
+    try:
+        if path.is_symlink() or path.stat().st_size > CONFIG_BYTES:
+            return {}
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict):
+        return None
+    return {key: value for key, value in row.items() if value is None or type(value) in (int, float)}
+
+
+def _last_row(log: Path) -> dict[str, Any]:
+    """Return the last complete row of a log."""
+    try:
+        with open(log, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - (1 << 16)))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return {}
+    return next((row for line in reversed(lines[:-1]) if (row := _row(line)) is not None), {})
+
+
+def _locked_inodes() -> set[int]:
+    """Return the inodes of files that some process holds a write lock on."""
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return set()
+    fields = (line.split() for line in lines)
+    return {int(f[5].rpartition(":")[2]) for f in fields if len(f) > 5 and f[1] == "FLOCK" and f[3] == "WRITE"}
+
+
+def _is_running(folder: Path, locked: set[int]) -> bool:
+    try:
+        return os.stat(folder / LOCK_NAME).st_ino in locked
+    except OSError:
+        return False

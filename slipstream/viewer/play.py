@@ -1,0 +1,344 @@
+"""Games in the browser: one thread steps the game at its own pace, pages send controls and get states."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+import struct
+import threading
+import time
+from collections import deque
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from slipstream.recordings import SUFFIX
+from slipstream.sim.devices import set_threads
+from slipstream.storage.errors import SaveError
+from slipstream.storage.files import write_file
+from slipstream.tasks.base import Game
+
+EXTRAS_S = 0.25  # between two diagrams
+SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
+MOST_MESSAGES = 240  # of one page per second
+MOST_PLAYERS = 16
+QUEUE = 8  # states that a slow page may be behind; older ones are dropped
+STATE, EXTRAS = 1, 2  # first byte of a message
+# kind, paused, time scale, number of the game, newest input of each side, step of the server
+PREFIX = struct.Struct("<BBfIIII")
+SCORES = "scores.json"
+
+
+class Games:
+    """Hosts one game for all pages that are open.
+
+    Args:
+        game: of a task.
+        folder: for recordings and the score sheet.
+    """
+
+    def __init__(self, game: Game, folder: Path) -> None:
+        self.game, self.folder = game, folder
+        self.pages: dict[WebSocket, Page] = {}
+        self.controls = [list(game.neutral) for _ in (0, 1)]
+        self.heard = [0, 0]  # number of the newest input of each side
+        self.paused, self.scale, self.number = True, 1.0, 0
+        self.steps = 0
+        self.late_s: deque[float] = deque(maxlen=20_000)  # how late each step began, for measurements
+        self.scores: dict[tuple[str, str], list[int]] = _read_scores(folder / SCORES)
+        self._over = False
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._ending = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._snapshot: Any = None
+        self._wanted = threading.Event()
+        self._threads = [threading.Thread(target=f, daemon=True, name=f.__name__) for f in (self._step, self._compute)]
+        for thread in self._threads:
+            thread.start()
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the page offers."""
+        return self.game.describe() | {"scales": SCALES}
+
+    def routes(self) -> list[Any]:
+        """Return the routes of the server."""
+        return [Route("/api/play/setup", self.setup), Route("/api/play/scores", self.sheet),
+                WebSocketRoute("/api/play", self.play)]  # fmt: skip
+
+    async def setup(self, request: Request) -> Response:
+        """Return what the page needs once."""
+        data = await asyncio.to_thread(lambda: self.game.setup().to_wire())
+        return Response(data, media_type="application/octet-stream")
+
+    async def sheet(self, request: Request) -> Response:
+        """Return the score sheet."""
+        return JSONResponse(self._sheet())
+
+    async def play(self, socket: WebSocket) -> None:
+        """Serve one page."""
+        if len(self.pages) >= MOST_PLAYERS:
+            await socket.close(1013)
+            return
+        await socket.accept()
+        self._loop = asyncio.get_running_loop()
+        taken = {page.side for page in self.pages.values()}
+        page = self.pages[socket] = Page(socket, next((s for s in (0, 1) if s not in taken), None))
+        await socket.send_text(json.dumps({"kind": "seat", "side": page.side, **self._status()}))
+        if self.number:
+            page.put(self._prefix(STATE) + self.game.state())  # a page that comes back to a paused game
+        self._tell({"kind": "status", **self._status()})
+        sender = asyncio.create_task(page.send())
+        try:
+            while True:
+                text = await socket.receive_text()
+                if not page.may_speak():
+                    await socket.close(1008)
+                    break
+                answer = self._hear(page, text)
+                if answer:
+                    page.put(json.dumps(answer))
+        except (WebSocketDisconnect, KeyError, RuntimeError):
+            pass
+        finally:
+            sender.cancel()
+            self.pages.pop(socket, None)
+            if page.side is not None:
+                self.controls[page.side] = list(self.game.neutral)
+            if not any(p.side is not None for p in self.pages.values()):
+                self.paused = True
+            self._tell({"kind": "status", **self._status()})
+
+    def close(self) -> None:
+        """End the threads; keep the game that runs."""
+        self._ending = True
+        self._wake.set()
+        self._wanted.set()
+        for thread in self._threads:
+            thread.join(5)
+        self._keep()
+
+    # -- what pages say ----------------------------------------------------------------------------------------------
+
+    def _hear(self, page: Page, text: str) -> dict[str, Any] | None:
+        """Act on a message; wrong ones get an answer and change nothing."""
+        try:
+            said = json.loads(text)
+            kind = said["kind"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return {"kind": "error", "text": "a message must be a JSON object with its kind"}
+        if page.side is None and kind != "sit":
+            return {"kind": "error", "text": "all seats are taken: this page watches"}
+        try:
+            return self._act(page, kind, said)
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            return {"kind": "error", "text": str(error)[:200] or "the message is malformed"}
+
+    def _act(self, page: Page, kind: str, said: dict[str, Any]) -> dict[str, Any] | None:
+        if kind == "input":
+            side, values = int(said.get("side", page.side)), [float(x) for x in said["values"]]
+            shared = len(self.pages) == 1 or page.side == side  # one page may fly both sides with two sets of keys
+            if side not in (0, 1) or not shared or len(values) != len(self.game.neutral):
+                raise ValueError("the input is not for a side of this page")
+            if not all(math.isfinite(x) and -1 <= x <= 1 for x in values):
+                raise ValueError("controls must be between -1 and 1")
+            self.controls[side] = values
+            self.heard[side] = int(said.get("number", 0)) & 0xFFFFFFFF
+            return None
+        if kind == "start":
+            with self._lock:
+                self._keep()
+                self.game.start({key: said[key] for key in ("opponent", "start") if key in said})
+                self.number += 1
+                self._over, self.paused = False, False
+            self._wake.set()
+        elif kind == "pause":
+            self.paused = bool(said["on"])
+            self._wake.set()
+        elif kind == "scale":
+            if float(said["scale"]) not in SCALES:
+                raise ValueError(f"the time scale must be one of {', '.join(map(str, SCALES))}")
+            self.scale = float(said["scale"])
+        elif kind == "clear":
+            self.scores.clear()
+            self._save_scores()
+        elif kind == "ping":
+            return {"kind": "pong", "at": float(said.get("at", 0))}
+        elif kind != "sit":
+            raise ValueError(f"unknown kind {str(kind)[:20]!r}")
+        self._tell({"kind": "status", **self._status()})
+        return None
+
+    def _status(self) -> dict[str, Any]:
+        seats = sorted(page.side for page in self.pages.values() if page.side is not None)
+        return {"paused": self.paused, "scale": self.scale, "seats": seats, "game": self.number, "begun": self.describe(),
+                "result": self.game.result() if self._over else None, **self._sheet()}  # fmt: skip
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        data = json.dumps(message)
+        for page in list(self.pages.values()):
+            page.put(data)
+
+    # -- the threads -------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        """Step the game in time: a step that is late is made up for, up to a quarter of a second."""
+        set_threads(1)
+        due = time.perf_counter()
+        looked = 0.0
+        while not self._ending:
+            if self.paused or self._over or not self.pages:
+                self._wake.wait(0.5 if self.pages else 5.0)
+                self._wake.clear()
+                due = time.perf_counter()
+                continue
+            now = time.perf_counter()
+            if now < due:
+                time.sleep(due - now)
+                now = time.perf_counter()
+            late = now - due
+            self.late_s.append(late)
+            due = due + self.game.step_s / self.scale if late < 0.25 else now + self.game.step_s / self.scale
+            try:
+                with self._lock:
+                    self.game.step(self.controls)
+                    self.steps += 1
+                    message = self._prefix(STATE) + self.game.state()
+                    result = self.game.result()
+                    if now - looked >= EXTRAS_S or result:
+                        looked, self._snapshot = now, self.game.snapshot()
+                        self._wanted.set()
+            except Exception as error:  # an agent of the user's own that fails: the server goes on
+                self.paused = True
+                text = f"the game stopped: {type(error).__name__}: {error}"
+                self._call(self._tell, {"kind": "error", "text": text[:400]})
+                continue
+            self._broadcast(message)
+            if result:
+                self._end(result)
+
+    def _compute(self) -> None:
+        """Compute diagrams beside the game."""
+        set_threads(1)
+        while not self._ending:
+            self._wanted.wait()
+            self._wanted.clear()
+            if self._snapshot is None or self._ending:
+                continue
+            try:
+                data = self.game.extras(self._snapshot)
+            except Exception as error:  # the game goes on without a diagram
+                self._call(self._tell, {"kind": "error", "text": f"no diagram: {error}"})
+                continue
+            if data is not None:
+                self._broadcast(self._prefix(EXTRAS) + data)
+
+    def _prefix(self, kind: int) -> bytes:
+        return PREFIX.pack(kind, self.paused, self.scale, self.number, *self.heard, self.steps & 0xFFFFFFFF)
+
+    def _broadcast(self, message: bytes) -> None:
+        self._call(lambda: [page.put(message) for page in list(self.pages.values())])
+
+    def _call(self, function: Any, *args: Any) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            try:
+                self._loop.call_soon_threadsafe(function, *args)
+            except RuntimeError:  # the server ends
+                self._ending = True
+
+    def _end(self, result: dict[str, Any]) -> None:
+        """Count the result, keep the recording, and tell the pages."""
+        self._over = True
+        counts = self.scores.setdefault(tuple(result["pair"]), [0, 0, 0])
+        counts[{1: 0, 0: 1, 2: 2}[result["winner"]]] += 1
+        self._save_scores()
+        self._keep()
+        self._call(lambda: self._tell({"kind": "status", **self._status()}))
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        """Write the recording of the game that is running or has just ended, once."""
+        if getattr(self, "_kept", -1) == self.number:
+            return
+        names = getattr(self.game, "names", lambda: ("play",))()
+        recording = self.game.recording(" against ".join(names))
+        if recording is None:
+            return
+        self._kept = self.number
+        stem = re.sub(r"[^\w.-]+", "-", f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{'-'.join(names)}")
+        try:
+            recording.save(self.folder / f"{stem}{SUFFIX}")
+        except (OSError, SaveError) as error:
+            self._call(self._tell, {"kind": "error", "text": f"the game was not recorded: {error}"})
+
+    def _save_scores(self) -> None:
+        data = [{"pair": list(pair), "scores": counts} for pair, counts in self.scores.items()]
+        try:
+            write_file(self.folder / SCORES, json.dumps(data, indent=1).encode())
+        except OSError as error:
+            self._call(self._tell, {"kind": "error", "text": f"the score sheet was not written: {error}"})
+
+    def _sheet(self) -> dict[str, Any]:
+        scores = [{"pair": list(pair), "scores": counts} for pair, counts in self.scores.items()]
+        return {"scores": scores, "ratings": self.game.ratings(self.scores)}
+
+
+class Page:
+    """One connection: its seat, and the messages that wait for it."""
+
+    def __init__(self, socket: WebSocket, side: int | None) -> None:
+        self.socket, self.side = socket, side
+        self._queue: deque[bytes | str] = deque()
+        self._ready = asyncio.Event()
+        self._second, self._said = 0.0, 0
+
+    def put(self, message: bytes | str) -> None:
+        """Queue a message; a page that is behind loses the oldest states."""
+        if isinstance(message, bytes) and sum(isinstance(m, bytes) for m in self._queue) >= QUEUE:
+            for i, old in enumerate(self._queue):
+                if isinstance(old, bytes):
+                    del self._queue[i]
+                    break
+        if len(self._queue) < 64:
+            self._queue.append(message)
+        self._ready.set()
+
+    async def send(self) -> None:
+        """Send what is queued, for ever."""
+        while True:
+            await self._ready.wait()
+            self._ready.clear()
+            while self._queue:
+                message = self._queue.popleft()
+                if isinstance(message, bytes):
+                    await self.socket.send_bytes(message)
+                else:
+                    await self.socket.send_text(message)
+
+    def may_speak(self) -> bool:
+        """Count a message of the page; False if there are too many in this second."""
+        now = time.monotonic()
+        if now - self._second >= 1:
+            self._second, self._said = now, 0
+        self._said += 1
+        return self._said <= MOST_MESSAGES
+
+
+def _read_scores(path: Path) -> dict[tuple[str, str], list[int]]:
+    """Return the score sheet; an empty one if there is none that can be read."""
+    try:
+        if path.stat().st_size > 1 << 20:
+            return {}
+        rows = json.loads(path.read_bytes())
+        found = {tuple(map(str, row["pair"])): [int(n) for n in row["scores"]] for row in rows}
+        return {(p[0], p[1]): s for p, s in found.items() if len(p) == 2 and len(s) == 3 and min(s) >= 0}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return {}

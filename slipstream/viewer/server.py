@@ -1,0 +1,281 @@
+"""The web server: it shows one folder's runs and recordings, and hosts games.
+
+It binds to this machine and needs the token of the printed address. Host and Origin of every request are checked, so
+that no other web page can use it. It writes nothing, except the recordings of games.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from slipstream.storage.errors import SaveError
+from slipstream.viewer.library import Library, NotHere
+
+STATIC = Path(__file__).parent / "static"
+LOOK_S = 2.0  # between two looks at the folder, while a page is open
+MESSAGE_BYTES = 4096  # of a websocket message from a page
+MOST_PAGES = 256  # connections at once
+CACHED = 4  # recordings kept in the form of the page
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+Scope = MutableMapping[str, Any]
+
+
+class Guard:
+    """ASGI middleware: the token, Host and Origin of every request and websocket."""
+
+    def __init__(self, app: Any, token: str, port: int, hosts: set[str], any_host: bool = False) -> None:
+        self.app, self.token, self.cookie = app, token, f"slipstream_{port}"
+        self.hosts, self.any_host = {f"{host}:{port}" for host in hosts} | hosts, any_host
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Refuse the request, or pass it on."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
+        why = self._refusal(headers, given)
+        if why:
+            await self._refuse(scope, receive, send, why)
+            return
+
+        async def marked(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                extra = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
+                if given:
+                    cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+                    extra.append((b"set-cookie", cookie.encode()))
+                message = message | {"headers": [*message.get("headers", []), *extra]}
+            await send(message)
+
+        await self.app(scope, receive, marked if scope["type"] == "http" else send)
+
+    def _refusal(self, headers: dict[str, str], given: str) -> str:
+        host = headers.get("host", "")
+        if not self.any_host and host not in self.hosts:
+            return "this address is not the one that was printed"
+        origin = headers.get("origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            return "another page may not use this server"
+        try:
+            cookies = SimpleCookie(headers.get("cookie", ""))
+        except CookieError:
+            cookies = SimpleCookie()
+        known = cookies[self.cookie].value if self.cookie in cookies else ""
+        if not any(hmac.compare_digest(x.encode(), self.token.encode()) for x in (given, known)):
+            return "open the address that the command printed: it has the token"
+        return ""
+
+    async def _refuse(self, scope: Scope, receive: Any, send: Any, why: str) -> None:
+        if scope["type"] == "websocket":
+            await receive()  # the connection's first message
+            await send({"type": "websocket.close", "code": 4403})
+            return
+        await PlainTextResponse(f"refused: {why}\n", 403)(scope, receive, send)
+
+
+class Site:
+    """The routes over one library."""
+
+    def __init__(self, library: Library | None, games: Any = None) -> None:
+        self.library, self.games = library, games
+        self.pages: set[WebSocket] = set()
+        self._wire: dict[tuple[Any, ...], bytes] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    def routes(self) -> list[Any]:
+        """Return the routes."""
+        page = [Route("/", self.page), *(Route(f"/{name}", self.static) for name in ("viewer.js", "viewer.css"))]
+        api = [
+            Route("/api/index", self.index),
+            Route("/api/recording", self.recording),
+            Route("/api/run", self.run),
+            Route("/api/figure", self.figure),
+            WebSocketRoute("/api/live", self.live),
+        ]
+        return page + api + ([] if self.games is None else self.games.routes())
+
+    async def page(self, request: Request) -> Response:
+        """Return the page."""
+        return FileResponse(STATIC / "index.html")
+
+    async def static(self, request: Request) -> Response:
+        """Return the script or the style."""
+        return FileResponse(STATIC / request.url.path.lstrip("/"))
+
+    async def index(self, request: Request) -> Response:
+        """Return the list of runs and recordings."""
+        found = {"root": "", "runs": [], "recordings": []}
+        if self.library is not None:
+            await asyncio.to_thread(self.library.scan)
+            found = await asyncio.to_thread(self.library.index)
+        return JSONResponse(found | {"play": None if self.games is None else self.games.describe()})
+
+    async def recording(self, request: Request) -> Response:
+        """Return a recording in the form of the page."""
+        return await self._answer(lambda library, name: self._wired(library, name), request, "application/octet-stream")
+
+    async def run(self, request: Request) -> Response:
+        """Return a run, with its log from a byte on."""
+        text = request.query_params.get("from", "0")
+        offset = int(text) if text.isdecimal() and len(text) < 16 else 0
+        return await self._answer(lambda library, name: library.run(name, offset), request)
+
+    async def figure(self, request: Request) -> Response:
+        """Return a figure of a run."""
+        try:
+            assert self.library is not None
+            query = request.query_params
+            return FileResponse(self.library.figure(query.get("name", ""), query.get("file", "")))
+        except (NotHere, AssertionError):
+            return JSONResponse({"error": "it is gone"}, 404)
+
+    async def _answer(self, ask: Callable[[Library, str], Any], request: Request, media: str = "") -> Response:
+        name = request.query_params.get("name", "")
+        try:
+            if self.library is None:
+                raise NotHere(name)
+            found = await asyncio.to_thread(ask, self.library, name)
+        except NotHere:
+            return JSONResponse({"error": f"{name} is not there: it was moved or removed"}, 404)
+        except (SaveError, OSError, ValueError) as error:
+            return JSONResponse({"error": str(error)}, 422)
+        return Response(found, media_type=media) if media else JSONResponse(found)
+
+    def _wired(self, library: Library, name: str) -> bytes:
+        path = library.found.recordings.get(name)
+        info = path.stat() if path is not None and path.exists() else None
+        key = (name, info.st_mtime_ns, info.st_size) if info else (name,)
+        if key not in self._wire:
+            data = library.recording(name)
+            while len(self._wire) >= CACHED:
+                self._wire.pop(next(iter(self._wire)))
+            self._wire[key] = data
+        return self._wire[key]
+
+    async def live(self, socket_: WebSocket) -> None:
+        """Tell a page when something was written."""
+        if len(self.pages) >= MOST_PAGES:
+            await socket_.close(1013)
+            return
+        await socket_.accept()
+        self.pages.add(socket_)
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        try:
+            while True:
+                await socket_.receive_text()  # a page has nothing to say: this waits for its end
+        except (WebSocketDisconnect, KeyError, RuntimeError):
+            pass
+        finally:
+            self.pages.discard(socket_)
+
+    async def _look(self) -> None:
+        """Look at the folder while pages are open, and tell them what changed."""
+        before = None if self.library is None else self.library.found.signature
+        while self.pages and self.library is not None:
+            await asyncio.sleep(LOOK_S)
+            now = (await asyncio.to_thread(self.library.scan)).signature
+            if now == before:
+                continue
+            before = now
+            for page in list(self.pages):
+                try:
+                    await asyncio.wait_for(page.send_text(json.dumps({"kind": "changed"})), 5)
+                except Exception:  # a connection that broke in the meantime
+                    self.pages.discard(page)
+
+
+class Server:
+    """The server with its address; `run` serves until Ctrl-C, `start` and `stop` are for tests and notebooks.
+
+    Args:
+        library: what it shows.
+        games: hosts games (`slipstream.viewer.play.Games`).
+        host: the address to bind to.
+        port: 0 takes a free one.
+        token: of the address; by default a new one.
+    """
+
+    def __init__(self, library: Library | None, games: Any = None, host: str = "127.0.0.1", port: int = 0,
+                 token: str | None = None) -> None:  # fmt: skip
+        self.token = token or secrets.token_urlsafe(18)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise OSError(f"cannot listen on {host} port {port} ({error.strerror}): use another --port") from error
+        self.host, self.port = host, self._socket.getsockname()[1]
+        self.site, self.games = Site(library, games), games
+        local = {"127.0.0.1", "localhost", "[::1]"}
+        everywhere = host in ("0.0.0.0", "::")
+        app = Starlette(routes=self.site.routes())
+        guarded = Guard(app, self.token, self.port, local | {f"[{host}]" if ":" in host else host}, everywhere)
+        config = uvicorn.Config(
+            guarded, log_level="warning", access_log=False, ws_max_size=MESSAGE_BYTES, ws_max_queue=8, ws_ping_interval=20,
+            ws_ping_timeout=20, timeout_graceful_shutdown=2, limit_concurrency=1024, server_header=False, lifespan="off",
+        )  # fmt: skip
+        self._server = uvicorn.Server(config)
+
+    @property
+    def url(self) -> str:
+        """The address with the token."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/?token={self.token}"
+
+    def run(self) -> None:
+        """Serve until Ctrl-C."""
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._close()
+
+    def start(self) -> None:
+        """Serve in a thread of its own."""
+        import threading
+        import time
+
+        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread.start()
+        while not self._server.started and self._thread.is_alive():
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """End what `start` began."""
+        self._server.should_exit = True
+        self._thread.join(10)
+        self._close()
+
+    def _close(self) -> None:
+        if self.games is not None:
+            self.games.close()
+        self._socket.close()
+
+
+Handler = Callable[[Request], Awaitable[Response]]

@@ -1,0 +1,47 @@
+"""A browser for the tests of the viewer."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from helpers.browser import FLAGS, find_browser
+
+
+@pytest.fixture(scope="session")
+def browser():
+    path = find_browser()
+    if path is None:
+        if os.environ.get("SLIPSTREAM_NEED_BROWSER"):
+            pytest.fail("no browser was found: install chromium, or run `playwright install chromium`")
+        pytest.skip("no browser: `python tests/helpers/browser.py` installs one")
+    api = pytest.importorskip("playwright.sync_api")
+    with api.sync_playwright() as playwright:
+        program = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield program
+        program.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Open an address at a size; errors of the page's script fail the test."""
+    contexts, errors = [], []
+
+    def open_(url, width=1440, height=900, theme="dark", **more):
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme, **more)
+        context.set_default_timeout(60_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on(
+            "console",
+            lambda m: errors.append(m.text) if m.type == "error" and "Failed to load resource" not in m.text else None,
+        )
+        page.goto(url)
+        page.wait_for_selector("body[data-ready]")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert errors == []

@@ -1,0 +1,171 @@
+"""The viewer's page in a real browser: flights, duels and runs, from a server and from disk."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from helpers.browser import until
+from helpers.recordings import flight, write_run
+
+from slipstream.recordings import write_html
+from slipstream.tasks.aircombat.agents import action_of, create_agent
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
+from slipstream.tasks.aircombat.physics.duel import Duels
+from slipstream.tasks.aircombat.recording import duel_recording
+from slipstream.viewer import server as server_module
+from slipstream.viewer.library import Library
+from slipstream.viewer.server import Server
+
+VIEW = "slipstream.view"
+DRAWN = "slipstream.frames > 0"
+
+
+@pytest.fixture(scope="module")
+def duel():
+    """Two agents that fly at one another for six seconds; side 1 has fired."""
+    env = AirCombatEnv(1, "cpu", 0, AirCombatConfig(num_envs=1, sides=2, time_scale=6.0))
+    agents = [create_agent(name, 1) for name in ("pursuit", "crank")]
+    states = []
+    for step in range(60):
+        states.append(Duels(**{name: x.clone() for name, x in env.engine.duels.tensors().items()}))
+        action = torch.stack([action_of(agent, view) for agent, view in zip(agents, env.views(), strict=True)])
+        action[0, 0, 2] = float(step > 10)
+        env.step(action)
+    pairs = [{"red": "pursuit", "blue": "crank", "all": [3, 2, 1], "parts": {"side 1": [2, 1, 0]}}]
+    return duel_recording(states, ("pursuit", "crank"), "pursuit against crank", {"pairs": pairs})
+
+
+@pytest.fixture
+def server(tmp_path, duel, monkeypatch):
+    monkeypatch.setattr(server_module, "LOOK_S", 0.1)
+    write_run(tmp_path / "one")
+    write_run(tmp_path / "two", rows=60, algo={"name": "ppo", "learning_rate": 1e-3})
+    flight().save(tmp_path / "one" / "flight.rec")
+    duel.save(tmp_path / "one" / "duel.rec")
+    server = Server(Library(tmp_path))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize(("width", "height", "theme"), [(1440, 900, "dark"), (390, 844, "light")])
+def test_a_flight_opens_from_disk(open_page, tmp_path, width, height, theme):
+    page = open_page(write_html(flight(), tmp_path / "flight.html").as_uri(), width, height, theme)
+    until(page, DRAWN)
+    assert page.title() == "three drones" and page.evaluate("document.documentElement.dataset.theme") == theme
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")  # nothing sticks out
+    assert page.evaluate(f"{VIEW}.stage.calls") <= 20
+    assert page.locator(".filter").count() == 3 and "collided" in page.inner_text(".panel")
+
+
+def test_keys_and_filters_change_what_a_flight_shows(open_page, tmp_path):
+    page = open_page(write_html(flight(), tmp_path / "flight.html").as_uri())
+    until(page, DRAWN)
+    page.keyboard.press("Space")  # pauses
+    assert not page.evaluate(f"{VIEW}.timeline.playing")
+    page.keyboard.press("c")  # to the collision, and its drone
+    assert page.evaluate(f"{VIEW}.timeline.time") == pytest.approx(0.128 * 20) and page.evaluate(f"{VIEW}.chosen") == 2
+    for key, view in (("2", "follow"), ("3", "top"), ("4", "first"), ("1", "orbit")):
+        page.keyboard.press(key)
+        assert page.evaluate(f"{VIEW}.view") == view
+    page.keyboard.press("n")
+    assert page.evaluate(f"{VIEW}.chosen") == 0
+    page.get_by_label("collided").click()
+    assert page.evaluate(f"{VIEW}.shown") == [True, True, False]
+    page.keyboard.press("?")
+    assert page.locator("dialog kbd").count() > 5
+    page.keyboard.press("Escape")
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_the_beams_are_those_of_the_lidar(open_page, tmp_path):
+    """A beam straight ahead ends at the box 5 m away only when it is in range; the ground stops those that look down."""
+    page = open_page(write_html(flight(), tmp_path / "flight.html").as_uri())
+    until(page, DRAWN)
+    ahead = page.evaluate(
+        f"{VIEW}.choose(1), {VIEW}.scan(0, 4.3, 1.5).find(b => Math.abs(b[0]) < .01 && b[1] < -.99)[3]"
+    )
+    assert ahead == pytest.approx(2.0, abs=0.01)  # the box's face is at y = 2.3
+    low = page.evaluate(f"{VIEW}.scan(8, 8, 0.5).filter(b => b[2] < -.1).map(b => b[3])")
+    assert low == pytest.approx([0.5 / 0.17365] * 36, abs=0.01)
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
+def test_a_duel_opens_from_disk(open_page, duel, tmp_path, width, theme):
+    page = open_page(write_html(duel, tmp_path / "duel.html").as_uri(), width, 900, theme)
+    until(page, DRAWN)
+    assert (tmp_path / "duel.html").stat().st_size < 1_500_000
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.evaluate(f"{VIEW}.timeline.setPlaying(false), {VIEW}.timeline.seek(3)")
+    until(page, f"{VIEW}.now?.missiles.length > 0 && {VIEW}.scene.skin.visible")
+    assert page.evaluate(f"{VIEW}.scene.plane.calls + {VIEW}.scene.space.calls") <= 20
+    before = page.evaluate(f"{VIEW}.scene.space.azimuth")
+    page.keyboard.press("q")
+    assert page.evaluate(f"{VIEW}.scene.space.azimuth") > before
+    page.keyboard.press("v")
+    assert page.evaluate(f"{VIEW}.scene.side") == 2
+    text = page.inner_text(".panel")
+    assert "pursuit fires" in text and "50/33/17" in text and "R_max" in text
+
+
+def test_every_page_of_a_server_opens(open_page, server, tmp_path):
+    page = open_page(server.url)
+    page.wait_for_selector(".curve canvas")
+    assert server.token not in page.url  # the address can be shared on a screen
+    assert page.locator(".run").count() == 2
+    page.get_by_label("show one").check()
+    page.get_by_label("show two").check()
+    page.wait_for_selector("text=Settings that differ")
+    assert "algo.learning_rate" in page.inner_text(".below")
+    page.get_by_label("find metrics").fill("perf/")
+    page.get_by_role("button", name="perf/collect").click()
+    page.wait_for_selector("figcaption:has-text('perf/collect')")
+    page.get_by_role("radio", name="time").click()
+    page.get_by_label("log scale").check()
+    page.get_by_role("link", name="Flights").click()
+    until(page, DRAWN)
+    page.get_by_role("link", name="Duels").click()
+    page.wait_for_selector(".split canvas")
+    page.get_by_role("link", name="Runs").click()
+    page.wait_for_selector(".curve canvas")
+
+
+def test_the_newest_flight_of_a_training_is_shown_as_it_comes(open_page, server, tmp_path):
+    page = open_page(f"{server.url}#/flights")
+    page.wait_for_selector("h1:has-text('three drones')")
+    flight(title="after more training").save(tmp_path / "two" / "later.rec")
+    page.wait_for_selector("h1:has-text('after more training')")
+
+
+def test_a_broken_recording_and_an_empty_folder_are_explained(open_page, server, tmp_path):
+    (tmp_path / "bad.rec").write_bytes(b"nothing" * 100)
+    page = open_page(f"{server.url}#/flights/bad.rec")
+    page.wait_for_selector("text=This recording cannot be opened")
+    assert "not a Slipstream file" in page.inner_text(".message")
+    (tmp_path / "empty").mkdir()
+    empty = Server(Library(tmp_path / "empty"))
+    empty.start()
+    try:
+        page = open_page(empty.url)
+        page.wait_for_selector("text=No runs here yet")
+    finally:
+        empty.stop()
+
+
+def test_the_page_comes_back_when_the_server_does(open_page, tmp_path):
+    write_run(tmp_path / "one")
+    first = Server(Library(tmp_path))
+    first.start()
+    page = open_page(first.url)
+    page.wait_for_selector(".curve canvas")
+    first.stop()
+    page.wait_for_selector("text=no connection to the server")
+    write_run(tmp_path / "two")
+    second = Server(Library(tmp_path), port=first.port, token=first.token)
+    second.start()
+    try:
+        page.wait_for_selector(".run:has-text('two')")
+        assert page.inner_text(".status") == ""
+    finally:
+        second.stop()

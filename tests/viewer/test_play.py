@@ -1,0 +1,297 @@
+"""Games: the rules of the host, and games in a real browser by keyboard, by touch, and by two people."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+import pytest
+from helpers.browser import until
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from slipstream.config.help import ConfigError
+from slipstream.config.registry import find_task
+from slipstream.recordings import load_recording
+from slipstream.viewer import play as play_module
+from slipstream.viewer.library import Library
+from slipstream.viewer.play import PREFIX, Games
+from slipstream.viewer.server import Server
+
+VIEW = "slipstream.view"
+NEUTRAL = [0.0, 1.0, 0.0]
+
+
+def duel(*words):
+    return find_task("aircombat").make_game(["opponent=placeholder", "seconds=20", *words])
+
+
+def host(game, folder):
+    server = Server(Library(folder), Games(game, folder))
+    server.start()
+    return server
+
+
+@pytest.fixture
+def server(tmp_path):
+    server = host(duel(), tmp_path)
+    yield server
+    server.stop()
+
+
+def sit(server):
+    return connect(f"ws://127.0.0.1:{server.port}/api/play?token={server.token}", open_timeout=60)
+
+
+def say(socket, **message):
+    socket.send(json.dumps(message))
+
+
+def hear(socket, wanted):
+    """The next message of a kind, or with states for which `wanted` is true."""
+    while True:
+        message = socket.recv(60)
+        if isinstance(message, str):
+            message = json.loads(message)
+            if wanted == message["kind"] or (callable(wanted) and wanted(message)):
+                return message
+        elif (
+            wanted == "state"
+            and message[0] == play_module.STATE
+            or wanted == "extras"
+            and message[0] == play_module.EXTRAS
+        ):
+            return message
+
+
+# -- the games themselves ----------------------------------------------------------------------------------------------
+
+
+def test_a_duel_is_flown_by_the_env_and_recorded(tmp_path):
+    game = duel("opponent=pursuit")
+    for step in range(300):
+        game.step([[1.0 if step < 60 else 0.0, 1.0, float(step == 100)], NEUTRAL])
+    time_s, winner, *sides = struct.unpack_from("<fb" + "ffffffBB" * 2, game.state())
+    assert time_s == pytest.approx(5.0) and winner == -1 and sides[7] == 5  # one missile is away
+    recording = load_recording(game.recording("a game").save(tmp_path / "game.rec"))
+    assert recording.seconds == pytest.approx(5.0) and recording.meta["names"] == ["you", "pursuit"]
+    assert [event["kind"] for event in recording.events][:1] == ["launch"]
+    assert game.result() is None
+    sizes = {"path": 2 * 21 * 2, "escape": 4 * 21 * 2, "missile": 12 * 21 * 2, "range": 8, "contour": 6 * 96}
+    assert len(game.extras(game.snapshot())) == 4 * sum(sizes.values())
+
+
+def test_a_game_ends_and_is_rated():
+    game = duel("seconds=10")
+    while game.result() is None:
+        game.step([NEUTRAL, NEUTRAL])
+    assert game.result() | {"seconds": 10} == {
+        "winner": 0,
+        "text": "draw",
+        "seconds": 10,
+        "pair": ["you", "placeholder"],
+    }
+    ratings = game.ratings({("you", "pursuit"): [3, 0, 0], ("you", "crank"): [0, 0, 3]})
+    assert ratings["pursuit"] == 1000 and ratings["crank"] > ratings["you"] > 1000
+    game.start({"opponent": None, "start": "random"})
+    assert game.names() == ("you", "guest") and game.result() is None
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["opponent=ace"], "unknown agent 'ace'"), (["oponent=crank"], "unknown key 'oponent'.*opponent"), (["start=low"], "start=low is unknown"),
+    (["seconds=2"], "between 10 and 3600"), (["seed=x"], "seed must be a number"),
+])  # fmt: skip
+def test_wrong_words_are_explained(words, told):
+    with pytest.raises(ValueError, match=told):
+        duel(*words)
+
+
+def test_a_page_chooses_only_what_is_offered():
+    game = duel()
+    for options in ({"opponent": "my_module:Weaver"}, {"opponent": "/etc/passwd"}, {"start": "low"}):
+        with pytest.raises(ValueError, match="is not offered|is unknown"):
+            game.start(options)
+    with pytest.raises(ConfigError, match="task=gym cannot be played"):
+        find_task("gym").make_game([])
+
+
+def test_a_race_is_flown_by_the_env(tmp_path):
+    game = find_task("navigation").make_game(["seconds=10"])
+    for _ in range(200):
+        game.step([[1.0, 0.0, 0.0]])
+    time_s, winner, drones, movers = struct.unpack_from("<fbBB", game.state())
+    x, y, z, _, vy, _, status = struct.unpack_from("<ffffffB", game.state(), 7)
+    assert time_s == pytest.approx(3.2) and winner == -1 and (drones, movers) == (2, 24)
+    assert y < 20 and vy == pytest.approx(-2, abs=0.1) and z == pytest.approx(2) and status == 0
+    recording = load_recording(game.recording("a race").save(tmp_path / "race.rec"))
+    assert recording.columns["drone.position"].shape == (50, 2, 3)
+    np.testing.assert_allclose(recording.arrays["drone.goal"], [[0, -24, 2]] * 2)
+    while game.result() is None:
+        game.step([[0.0, 0.0, 0.0]])
+    assert game.result()["winner"] == 0  # after 10 s nobody is there
+
+
+# -- the host ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_game_over_a_websocket(server, tmp_path):
+    with sit(server) as socket:
+        seat = hear(socket, "seat")
+        assert seat["side"] == 0 and seat["paused"] and seat["game"] == 0
+        say(socket, kind="start", opponent="placeholder", start="head_on")
+        assert hear(socket, lambda m: m.get("game") == 1)["begun"]["opponent"] == "placeholder"
+        say(socket, kind="input", values=[0.5, 1.0, 0.0], number=7)
+        while PREFIX.unpack_from(message := hear(socket, "state"))[4] != 7:
+            pass
+        assert hear(socket, "extras")
+        rudder = struct.unpack_from("<f", hear(socket, "state"), PREFIX.size + 5 + 16)[0]
+        assert rudder == 0.5 and len(message) >= PREFIX.size + 57
+        say(socket, kind="pause", on=True)
+        assert hear(socket, lambda m: m.get("paused") is True)
+        say(socket, kind="scale", scale=4.0)
+        say(socket, kind="pause", on=False)
+        while struct.unpack_from("<f", hear(socket, "state"), PREFIX.size)[0] < 4:
+            pass
+    server.stop()
+    assert [p.suffix for p in tmp_path.glob("*.rec")] == [".rec"]  # a game that was left is kept
+    server.start = server.stop = lambda: None
+
+
+def test_two_people_get_two_seats_and_a_third_watches(server):
+    with sit(server) as one, sit(server) as two, sit(server) as three:
+        assert [hear(socket, "seat")["side"] for socket in (one, two, three)] == [0, 1, None]
+        say(two, kind="start", opponent=None)
+        say(two, kind="input", values=[-1.0, 1.0, 0.0], number=3)
+        say(one, kind="input", values=[1.0, 1.0, 0.0], number=4)
+        while PREFIX.unpack_from(hear(one, "state"))[4:6] != (4, 3):
+            pass
+        say(one, kind="input", side=1, values=[0.0, 0.0, 0.0], number=9)  # of the other side
+        assert "not for a side of this page" in hear(one, "error")["text"]
+        say(three, kind="start", opponent="crank")
+        assert "seats are taken" in hear(three, "error")["text"]
+
+
+@pytest.mark.parametrize("message", [
+    "", "{", "[]", "7", '{"kind": 3}', '{"kind": "fly"}', '{"kind": "input"}', '{"kind": "input", "values": [1, 2]}', '{"kind": "input", "values": [2, 1, 0]}',
+    '{"kind": "input", "values": [NaN, 1, 0]}', '{"kind": "input", "side": 7, "values": [0, 1, 0]}', '{"kind": "scale", "scale": 1e9}', '{"kind": "start", "opponent": "../x"}',
+    '{"kind": "input", "values": "abc"}', "[" * 2000,
+])  # fmt: skip
+def test_a_malformed_message_gets_an_answer_and_changes_nothing(server, message):
+    with sit(server) as socket:
+        hear(socket, "seat")
+        socket.send(message)
+        assert hear(socket, "error")["text"]
+        games = server.games
+        assert games.number == 0 and games.controls == [NEUTRAL, NEUTRAL] and games.scale == 1.0
+
+
+def test_too_many_and_too_long_messages_end_the_connection(server, monkeypatch):
+    monkeypatch.setattr(play_module, "MOST_MESSAGES", 20)
+    with sit(server) as socket:
+        hear(socket, "seat")
+        with pytest.raises(ConnectionClosed):
+            for _ in range(5000):
+                say(socket, kind="ping", at=1)
+                socket.recv(60)
+    with sit(server) as socket, pytest.raises(ConnectionClosed):
+        socket.send("x" * 10_000)
+        while True:
+            socket.recv(60)
+    with sit(server) as socket:
+        assert hear(socket, "seat")["side"] == 0  # the seat is free again
+
+
+def test_the_score_sheet_is_kept_and_a_broken_one_is_no_problem(tmp_path):
+    game = duel()
+    games = Games(game, tmp_path)
+    games._end({"winner": 1, "pair": ["you", "pursuit"]})
+    games._end({"winner": 2, "pair": ["you", "pursuit"]})
+    games.close()
+    assert Games(game, tmp_path).scores == {("you", "pursuit"): [1, 0, 1]}
+    (tmp_path / "scores.json").write_text('[{"pair": 3}]')
+    assert Games(game, tmp_path).scores == {}
+
+
+# -- in a browser ------------------------------------------------------------------------------------------------------
+
+
+def test_a_game_by_keyboard(open_page, server, tmp_path):
+    page = open_page(server.url)
+    page.wait_for_selector("text=Air combat")
+    page.get_by_label("opponent").select_option("placeholder")
+    page.locator(".banner .primary").click()
+    until(page, f"{VIEW}.states.length > 2 && {VIEW}.diagram !== null")
+    page.keyboard.down("a")
+    until(page, f"{VIEW}.states.at(-1).fighters[0].rudder === 1")  # to the left
+    page.keyboard.up("a")
+    page.keyboard.down("ArrowRight")
+    until(page, f"{VIEW}.states.at(-1).fighters[0].rudder === -1")
+    page.keyboard.up("ArrowRight")
+    page.keyboard.down("s")
+    until(page, f"{VIEW}.states.at(-1).fighters[0].throttle < 0.9")
+    page.keyboard.up("s")
+    page.keyboard.press("Space", delay=200)
+    until(page, f"{VIEW}.states.at(-1).missiles.length === 1 && {VIEW}.states.at(-1).fighters[0].missiles === 5")
+    page.keyboard.press("p")
+    page.wait_for_selector("text=Paused")
+    page.keyboard.press("p")
+    page.get_by_label("time scale").select_option("4")
+    page.wait_for_selector("text=the game is recorded", timeout=120_000)  # won, or a draw after 20 s
+    page.wait_for_selector("text=you – placeholder")
+    assert len(list(tmp_path.glob("*.rec"))) == 1
+
+
+def test_a_game_by_touch_on_a_phone(open_page, server):
+    page = open_page(server.url, 390, 844, "light", has_touch=True, is_mobile=True)
+    page.locator(".banner .primary").tap()
+    until(page, f"{VIEW}.states.length > 2")
+    box = page.locator(".stick").bounding_box()
+    assert box and box["x"] >= 0 and box["y"] + box["height"] <= 844  # within reach of a thumb
+    touch = {"x": box["x"] + 10, "y": box["y"] + box["height"] / 2}
+    session = page.context.new_cdp_session(page)
+    session.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [touch]})
+    until(page, f"{VIEW}.states.at(-1).fighters[0].rudder > 0.7")
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    until(page, f"Math.abs({VIEW}.states.at(-1).fighters[0].rudder) < 0.01")
+    page.locator(".fire").dispatch_event("pointerdown", {"pointerId": 1})
+    until(page, f"{VIEW}.states.at(-1).fighters[0].missiles === 5")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_two_browsers_fly_against_one_another(open_page, server):
+    one, two = open_page(server.url), open_page(server.url, 900, 700, "light")
+    one.wait_for_selector("text=Air combat")
+    until(two, f"{VIEW}.seat === 1")
+    one.get_by_label("opponent").select_option("")
+    one.locator(".banner .primary").click()
+    until(two, f"{VIEW}.states.length > 2 && {VIEW}.scene.side === 2")
+    two.keyboard.down("a")
+    until(one, f"{VIEW}.states.at(-1).fighters[1].rudder === 1 && {VIEW}.states.at(-1).fighters[0].rudder === 0")
+    two.close()
+    until(one, f"{VIEW}.status.seats.length === 1")
+    one.wait_for_selector("text=Waiting for the other person")
+
+
+def test_a_game_goes_on_after_a_lost_connection(open_page, server):
+    page = open_page(server.url)
+    page.locator(".banner .primary").click()
+    until(page, f"{VIEW}.states.length > 2")
+    page.evaluate(f"{VIEW}.socket.close()")
+    page.wait_for_selector("text=Paused")  # nobody flies: the game waits
+    page.locator(".banner .primary").click()
+    before = page.evaluate(f"{VIEW}.received")
+    until(page, f"{VIEW}.received > {before} + 10")
+
+
+def test_a_race_in_the_browser(open_page, tmp_path):
+    server = host(find_task("navigation").make_game(["seconds=10"]), tmp_path)
+    try:
+        page = open_page(server.url)
+        page.wait_for_selector("text=Race a learned drone")
+        page.keyboard.press("Enter")
+        page.keyboard.down("w")
+        until(page, f"{VIEW}.states.at(-1)?.drones[0].vy < -1")
+        until(page, "slipstream.frames > 1")
+    finally:
+        server.stop()

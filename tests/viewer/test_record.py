@@ -1,0 +1,66 @@
+"""Recordings that a training makes beside itself."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from slipstream import train
+from slipstream.config.compose import load_train
+from slipstream.config.help import ConfigError
+from slipstream.recordings import load_recording
+from slipstream.tasks.navigation.evaluation import RECORDED_DRONES
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.record import FlightRecorder, record
+
+TINY = shlex.split("""
+preset=demo env.num_envs=8 env.num_worlds=2 env.num_obstacles=4 algo.rollout_steps=4 total_frames=64 eval_interval=0 quiet=true
+device=cpu threads=1 eval.num_drones=2 eval.map_seeds=[301] wandb.mode=disabled
+""")
+
+
+def tiny(tmp_path, *words):
+    return load_train([*TINY, f"root={tmp_path}", *words])
+
+
+def test_a_training_records_a_flight_with_its_weights(tmp_path, monkeypatch):
+    """The process that flies is the real one; the training waits for it here, so that it is not ended with the run."""
+    monkeypatch.setattr(FlightRecorder, "close", lambda self: self._process.wait(300))
+    folder = train.run(tiny(tmp_path, "name=seen", "record_minutes=1e-9")).path
+    (path,) = (folder / "recordings").glob("*.rec")
+    recording = load_recording(path)
+    assert recording.scene == "flight" and recording.title == f"iteration {int(path.stem):,}"
+    assert recording.columns["drone.position"].shape[1] == RECORDED_DRONES
+    assert not list((folder / "recordings").glob(".*.pt"))
+
+
+def test_without_record_minutes_nothing_is_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(FlightRecorder, "start", None)
+    folder = train.run(tiny(tmp_path, "name=plain")).path
+    assert not (folder / "recordings").exists() and len(read_metrics(folder)) == 2
+
+
+def test_a_duel_of_a_training_is_recorded_too(tmp_path):
+    words = "task=aircombat league.enabled=false opponent=pursuit env.num_envs=4 algo.rollout_steps=4 total_frames=16"
+    more = [
+        "env.episode_s=3",
+        "eval_interval=0",
+        "quiet=true",
+        "device=cpu",
+        "threads=1",
+        "wandb.mode=disabled",
+        "name=duel",
+    ]
+    folder = train.run(load_train([*words.split(), *more, f"root={tmp_path}"])).path
+    policy = next(folder.glob("checkpoints/ckpt_*"))
+    copied = folder / ".00000001.pt"
+    copied.symlink_to(policy)
+    recording = load_recording(record(copied, 1, 0))
+    assert recording.scene == "duel" and "crank" in recording.meta["names"]
+
+
+def test_a_task_without_a_scene_says_so(tmp_path):
+    pytest.importorskip("gymnasium")
+    with pytest.raises(ConfigError, match="task=gym has no scene for the viewer"):
+        train.run(load_train(["task=gym", "env.id=CartPole-v1", "record_minutes=1", f"root={tmp_path}", "device=cpu"]))
