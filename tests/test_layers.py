@@ -27,7 +27,7 @@ ALLOWED = {
     "collectors": {*LOW, "envs", "models", "storage"},
     "algorithms": {*LOW, "envs", "models", "replay", "checkpoint"},
     "tasks": {*LOW, "storage", "recordings", "envs", "models", "algorithms", "collectors"},
-    "training": {*LOW, "storage", "monitor", "checkpoint", "rollouts", "envs", "algorithms", "tasks"},
+    "training": {*LOW, "storage", "monitor", "checkpoint", "rollouts", "recordings", "envs", "algorithms", "tasks"},
     "train": {"config", "training"},
     "viewer": {*LOW, "storage", "recordings", "tasks"},
 }

@@ -1,13 +1,10 @@
 """slipstream play: fly against the agents, or another person, in the browser.
 
-slipstream play                                a fighter against pursuit
-slipstream play opponent=learned               pursuit, crank, evade, learned, runs/NAME, my_module:MyAgent
-slipstream play start=random seconds=300       starts at random; a draw after 300 s
-slipstream play task=navigation                race a learned drone through the obstacles
+slipstream play                                against the first opponent
+slipstream play opponent=learned               a built-in agent, runs/NAME, my_module:MyAgent
+slipstream play task=NAME                      the game of another task
 
 keys of all games: task, out (folder of recordings and scores, runs/play), host, port (0: a free one), browser (true)
-keys of a duel: opponent, start (head_on, random), seconds, seed
-keys of a race: opponent (learned, runs/NAME), start (easy, medium, navrl), seconds, seed
 """
 
 from __future__ import annotations
@@ -23,6 +20,12 @@ OWN_KEYS = ("task", "out", "host", "port", "browser")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Everything else is a key."""
+
+
+def help_text(words: list[str]) -> str:
+    """Return the keys of all games."""
+    games = [(name, registry.find_task(name).game_help) for name in registry.names("task")]
+    return (__doc__ or "") + "\n".join(f"task={name}: {text}" for name, text in games if text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -60,10 +60,21 @@ class Demo(Protocol):
 class Game(Protocol):
     """A problem that people can play in the browser, against its agents or one another. One thread steps it."""
 
-    scene: str  # which view of the page shows it
-    step_s: float  # game time of one step
-    people: Sequence[str]  # names of the sides that people fly
-    neutral: Sequence[float]  # the controls of a person who touches nothing
+    @property
+    def scene(self) -> str:
+        """Which view of the page shows it."""
+
+    @property
+    def step_s(self) -> float:
+        """Game time of one step."""
+
+    @property
+    def neutral(self) -> Sequence[float]:
+        """The controls of a person who touches nothing."""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of both sides."""
 
     def describe(self) -> dict[str, Any]:
         """Return what the page offers: opponents, starts, modes, controls."""
@@ -120,6 +131,7 @@ class Task:
     set_by_evaluation: ClassVar[Mapping[str, str]] = {}  # keys an evaluation sets itself: the key to use instead
     evaluation_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, in place of those of the policy's training
     export_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, for the small env that checks an exported policy
+    game_help: ClassVar[str] = ""  # the keys of its game, for `slipstream play --help`
     cpu_hint: ClassVar[str] = ""  # what to do if a training on a CPU would take days
 
     def __init__(self, name: str, env: type[TensorEnv] | None = None) -> None:
@@ -220,7 +232,7 @@ Options = TypeVar("Options")
 
 def read_options(kind: type[Options], words: Sequence[str]) -> Options:
     """Return the dataclass `kind` with the values of key=value words; its fields are texts and numbers."""
-    known = {f.name: f.default for f in fields(kind)}  # type: ignore[arg-type]
+    known: dict[str, Any] = {f.name: f.default for f in fields(kind)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for word in words:
         key, _, text = word.partition("=")

@@ -55,7 +55,8 @@ class Library:
 
     def scan(self) -> Found:
         """Look again what is there."""
-        found, signature = Found(), []
+        found = Found()
+        signature: list[Any] = []
         for path, info in self._files():
             if path.name == "config.yaml" and path.parent.joinpath("git.json").exists():
                 found.runs[self._name(path.parent)] = path.parent

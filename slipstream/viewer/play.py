@@ -143,6 +143,7 @@ class Games:
 
     def _act(self, page: Page, kind: str, said: dict[str, Any]) -> dict[str, Any] | None:
         if kind == "input":
+            assert page.side is not None
             side, values = int(said.get("side", page.side)), [float(x) for x in said["values"]]
             shared = len(self.pages) == 1 or page.side == side  # one page may fly both sides with two sets of keys
             if side not in (0, 1) or not shared or len(values) != len(self.game.neutral):
@@ -244,7 +245,11 @@ class Games:
         return PREFIX.pack(kind, self.paused, self.scale, self.number, *self.heard, self.steps & 0xFFFFFFFF)
 
     def _broadcast(self, message: bytes) -> None:
-        self._call(lambda: [page.put(message) for page in list(self.pages.values())])
+        def put() -> None:
+            for page in list(self.pages.values()):
+                page.put(message)
+
+        self._call(put)
 
     def _call(self, function: Any, *args: Any) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -268,7 +273,7 @@ class Games:
         """Write the recording of the game that is running or has just ended, once."""
         if getattr(self, "_kept", -1) == self.number:
             return
-        names = getattr(self.game, "names", lambda: ("play",))()
+        names = self.game.names
         recording = self.game.recording(" against ".join(names))
         if recording is None:
             return

@@ -95,7 +95,7 @@ def test_a_game_ends_and_is_rated():
     ratings = game.ratings({("you", "pursuit"): [3, 0, 0], ("you", "crank"): [0, 0, 3]})
     assert ratings["pursuit"] == 1000 and ratings["crank"] > ratings["you"] > 1000
     game.start({"opponent": None, "start": "random"})
-    assert game.names() == ("you", "guest") and game.result() is None
+    assert game.names == ("you", "guest") and game.result() is None
 
 
 @pytest.mark.parametrize(("words", "told"), [

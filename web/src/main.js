@@ -26,7 +26,9 @@ function loop(now) {
   app.last = now;
   if (app.view?.frame && !document.hidden) {
     const begin = performance.now(), drawn = app.view.frame(dt);
-    if (drawn) { app.frames++; app.script.push(performance.now() - begin); if (app.script.length > 600) app.script.shift(); }
+    const stages = [app.view.stage, app.view.scene?.plane, app.view.scene?.space].filter((s) => s?.pace);
+    for (const s of stages) s.pace(now - (app.drawn ?? now) < 500 ? (now - app.drawn) / 1000 : 0, drawn || now - (app.drawn ?? 0) < 700);
+    if (drawn) { app.drawn = now; app.frames++; app.script.push(performance.now() - begin); if (app.script.length > 600) app.script.shift(); }
   }
   requestAnimationFrame(loop);
 }

@@ -3,13 +3,24 @@ import { BufferGeometry, Color, Float32BufferAttribute, HemisphereLight, Directi
          Mesh, PerspectiveCamera, Scene, ShaderMaterial, Vector2, Vector3, WebGLRenderer, DynamicDrawUsage } from "three";
 import { el, theme } from "./ui.js";
 
+let software = null;
+function isSoftware() { // without a graphics card smooth edges cost half of the frames
+  if (software === null) {
+    const gl = document.createElement("canvas").getContext("webgl2"), info = gl?.getExtension("WEBGL_debug_renderer_info");
+    software = /swiftshader|llvmpipe|software/i.test(gl ? gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER) : "");
+    gl?.getExtension("WEBGL_lose_context")?.loseContext();
+  }
+  return software;
+}
+
 export class Stage {
   constructor(host, { label, far = 2000, near = 0.05, fov = 50 }) {
     this.host = host;
     this.canvas = el("canvas", { tabindex: "0", role: "img", "aria-label": label });
     this.overlay = el("canvas", { class: "labels", "aria-hidden": "true" });
     host.append(this.canvas, this.overlay);
-    this.renderer = new WebGLRenderer({ canvas: this.canvas, antialias: true });
+    this.software = isSoftware();
+    this.renderer = new WebGLRenderer({ canvas: this.canvas, antialias: !this.software });
     this.renderer.info.autoReset = true;
     this.scene = new Scene();
     this.camera = new PerspectiveCamera(fov, 1, near, far);
@@ -51,6 +62,13 @@ export class Stage {
     this.dirty = true;
   }
 
+  // Fewer pixels while the pictures come slowly, all of them when nothing moves.
+  pace(dt, moving) {
+    const most = Math.min(devicePixelRatio || 1, 2);
+    if (!moving) { if (this.ratio < most) this.setRatio(most); this.slow = 0; return; }
+    this.slow = dt > 0.07 ? (this.slow ?? 0) + 1 : Math.max((this.slow ?? 0) - 0.25, 0);
+    if (this.slow >= 3 && this.ratio > 0.61 * most) { this.setRatio(Math.max(this.ratio * 0.8, 0.6 * most)); this.slow = 0; }
+  }
   setRatio(ratio) { if (Math.abs(ratio - this.ratio) > 0.01) { this.ratio = ratio; this.resize(); } }
 
   look() {
@@ -158,8 +176,8 @@ export class Lines {
     this.begin = make("begin", 3); this.end = make("end", 3); this.tint = make("tint", 4); this.shape = make("shape", 3);
     this.material = new ShaderMaterial({
       transparent: true, depthWrite: false,
-      uniforms: { size: { value: new Vector2(1, 1) } },
-      vertexShader: `attribute vec3 begin, end, shape; attribute vec4 tint; uniform vec2 size; varying vec4 c; varying vec2 d;
+      uniforms: { size: { value: new Vector2(1, 1) }, least: { value: 1 } },
+      vertexShader: `attribute vec3 begin, end, shape; attribute vec4 tint; uniform vec2 size; uniform float least; varying vec4 c; varying vec2 d;
         void main() {
           vec4 a = projectionMatrix * modelViewMatrix * vec4(begin, 1.), b = projectionMatrix * modelViewMatrix * vec4(end, 1.);
           float n = 1e-3;
@@ -167,7 +185,8 @@ export class Lines {
           if (a.w < n) a = mix(a, b, (n - a.w) / (b.w - a.w)); else if (b.w < n) b = mix(b, a, (n - b.w) / (a.w - b.w));
           vec2 p = a.xy / a.w * size, q = b.xy / b.w * size, way = q - p; float l = max(length(way), 1e-4); way /= l;
           vec4 at = position.x < .5 ? a : b;
-          vec2 off = vec2(-way.y, way.x) * position.y * shape.x + way * (position.x < .5 ? -1. : 1.) * (shape.y > 0. ? 0. : shape.x * .5);
+          float wide = max(shape.x, least);
+          vec2 off = vec2(-way.y, way.x) * position.y * wide + way * (position.x < .5 ? -1. : 1.) * (shape.y > 0. ? 0. : wide * .5);
           gl_Position = vec4(at.xy + off / size * at.w, at.z, at.w);
           c = tint; d = vec2(shape.z + position.x * l * .5, shape.y);
         }`,
@@ -195,6 +214,7 @@ export class Lines {
     for (const name of ["begin", "end", "tint", "shape"]) { const a = g.attributes[name]; a.clearUpdateRanges(); a.addUpdateRange(0, this.count * a.itemSize); a.needsUpdate = true; }
     this.mesh.visible = this.count > 0;
     this.material.uniforms.size.value.set(this.stage.width || 1, this.stage.height || 1);
+    this.material.uniforms.least.value = 1.1 / this.stage.ratio; // thinner ones would break up
   }
 }
 

@@ -148,7 +148,7 @@ class DuelGame:
         if not self.over:
             return None
         winner = int(self.env.engine.duels.winner[0])
-        names = self.names()
+        names = self.names
         text = "draw" if winner == 0 else f"{names[winner - 1]} wins"
         return {
             "winner": winner,
@@ -157,6 +157,7 @@ class DuelGame:
             "pair": list(names),
         }
 
+    @property
     def names(self) -> tuple[str, str]:
         """Return the names of both sides."""
         return "you", "guest" if self.opponent is None else short_name(self.opponent)
@@ -166,7 +167,7 @@ class DuelGame:
         states = [*self._states, self.snapshot()]
         if int(states[-1].clock[0]) * PHYSICS_DT_S < LEAST_S:
             return None
-        return duel_recording(states, self.names(), title, describe_policy(None, self.env.config) | {"shown_side": 1})
+        return duel_recording(states, self.names, title, describe_policy(None, self.env.config) | {"shown_side": 1})
 
     def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
         """Return Elo ratings; pursuit, or else the first opponent, is 1000."""

@@ -52,7 +52,6 @@ class RaceGame:
     """One person and one policy cross the same field (`tasks.base.Game`)."""
 
     scene = "flight"
-    people = ("you",)
     neutral = (0.0, 0.0, 0.0)
 
     def __init__(self, options: RaceOptions, weights: Any) -> None:
@@ -170,8 +169,9 @@ class RaceGame:
         if self._winner < 0:
             return None
         text = ("Nobody got there", "You win", "The policy wins")[self._winner]
-        return {"winner": self._winner, "text": text, "seconds": self.time_s, "pair": list(self.names())}
+        return {"winner": self._winner, "text": text, "seconds": self.time_s, "pair": list(self.names)}
 
+    @property
     def names(self) -> tuple[str, str]:
         """Return the names of both."""
         return "you", self.trained.name
