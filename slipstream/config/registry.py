@@ -45,6 +45,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "model": "slipstream.models.policy:ModelConfig",
         "collect": "slipstream.collectors.config:CollectConfig",
     },
+    "viewer": {"show": "slipstream.viewer.show:Show"},  # for render_mode="human"
     "gymnasium": {  # ids of `gymnasium.make`
         "slipstream/Navigation-v0": "slipstream.tasks.navigation.env:NavigationEnv",
         "slipstream/AirCombat-v0": "slipstream.tasks.aircombat.env:AirCombatEnv",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -88,6 +89,14 @@ class TensorEnv(ABC):
         self.sync_is_cheap = self.device.type == "cpu"  # elsewhere reading a value waits for the device
         self._pending = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # ended at the last step
         self._bad_action = torch.zeros(num_envs, dtype=torch.bool, device=self.device)  # sticky until `check`
+
+    def render(self, env_idx: int = 0) -> np.ndarray:
+        """Return a picture of one environment, uint8 [height, width, 3]; a task may override it."""
+        raise NotImplementedError(f"{type(self).__name__} draws no pictures: leave render_mode out")
+
+    def watched(self) -> Any:
+        """Return what the viewer's page shows (`tasks.base.Game`); a task may override it."""
+        raise NotImplementedError(f"{type(self).__name__} has no scene for the viewer: leave render_mode out")
 
     # -- public ------------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,13 @@ def show_text_as_it_is(figure: Any) -> None:
         text.set_text(printable(text.get_text()))
 
 
+def pixels(figure: Any, width_px: int = 960) -> NDArray[Any]:
+    """Render a figure as an image, uint8 [height, width, 3]."""
+    figure.set_dpi(width_px / figure.get_figwidth())
+    figure.canvas.draw()
+    return np.array(figure.canvas.buffer_rgba())[..., :3]
+
+
 def save_figure(figure: Any, path: str | Path) -> Path:
     """Write the figure as a PNG, complete or not at all."""
     path = Path(path)

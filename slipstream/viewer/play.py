@@ -42,25 +42,29 @@ class Games:
     Args:
         game: of a task.
         folder: for recordings and the score sheet.
+        stepped: whether it steps the game itself; otherwise somebody else does, and calls `push`.
     """
 
-    def __init__(self, game: Game, folder: Path) -> None:
-        self.game, self.folder = game, folder
+    def __init__(self, game: Game, folder: Path, stepped: bool = True) -> None:
+        self.game, self.folder, self.stepped = game, folder, stepped
         self.pages: dict[WebSocket, Page] = {}
         self.controls = [list(game.neutral) for _ in (0, 1)]
         self.heard = [0, 0]  # number of the newest input of each side
-        self.paused, self.scale, self.number = True, 1.0, 0
+        self.paused, self.scale, self.number = stepped, 1.0, int(not stepped)
         self.steps = 0
         self.late_s: deque[float] = deque(maxlen=20_000)  # how late each step began, for measurements
-        self.scores: dict[tuple[str, str], list[int]] = _read_scores(folder / SCORES)
-        self._over = False
+        self.scores: dict[tuple[str, str], list[int]] = _read_scores(folder / SCORES) if stepped else {}
+        self._over, self._looked = False, 0.0
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._ending = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._snapshot: Any = None
         self._wanted = threading.Event()
-        self._threads = [threading.Thread(target=f, daemon=True, name=f.__name__) for f in (self._step, self._compute)]
+        self._threads = [
+            threading.Thread(target=f, daemon=True, name=f.__name__)
+            for f in (*([self._step] if stepped else []), self._compute)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -90,7 +94,8 @@ class Games:
         await socket.accept()
         self._loop = asyncio.get_running_loop()
         taken = {page.side for page in self.pages.values()}
-        page = self.pages[socket] = Page(socket, next((s for s in (0, 1) if s not in taken), None))
+        free = next((s for s in (0, 1) if s not in taken), None) if self.stepped else None
+        page = self.pages[socket] = Page(socket, free)
         await socket.send_text(json.dumps({"kind": "seat", "side": page.side, **self._status()}))
         if self.number:
             page.put(self._prefix(STATE) + self.game.state())  # a page that comes back to a paused game
@@ -112,9 +117,18 @@ class Games:
             self.pages.pop(socket, None)
             if page.side is not None:
                 self.controls[page.side] = list(self.game.neutral)
-            if not any(p.side is not None for p in self.pages.values()):
+            if self.stepped and not any(p.side is not None for p in self.pages.values()):
                 self.paused = True
             self._tell({"kind": "status", **self._status()})
+
+    def push(self) -> None:
+        """Send the present state, and let the diagram be computed."""
+        self.steps += 1
+        self._broadcast(self._prefix(STATE) + self.game.state())
+        now = time.perf_counter()
+        if now - self._looked >= EXTRAS_S:
+            self._looked, self._snapshot = now, self.game.snapshot()
+            self._wanted.set()
 
     def close(self) -> None:
         """End the threads; keep the game that runs."""

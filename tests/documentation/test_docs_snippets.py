@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("advise", "checkpoints", "collectors", "monitor", "recordings", "replay", "replay-blocks", "rollouts")
+PAGES = ("advise", "checkpoints", "collectors", "monitor", "play", "recordings", "replay", "replay-blocks", "rollouts")
 OPTIONAL = ("stable_baselines3", "torchrl")
 
 

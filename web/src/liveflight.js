@@ -6,8 +6,8 @@ const FLYING = 0;
 
 export class LiveFlight {
   constructor(host, setup) {
-    const count = 2, movers = setup.arrays["mover.size"].shape[0], a = setup.arrays, rows = (n) => ({ values: new Float32Array(2 * n * 3), shape: [2, n, 3], row: n * 3 });
-    const recording = { ...setup, title: "", events: [], times: new Float64Array([0, 1]), arrays: { ...a, "drone.position": rows(count), "drone.outcome": { values: new Uint8Array([1, 0]), shape: [count] } } };
+    const count = setup.arrays["drone.goal"].shape[0], movers = setup.arrays["mover.size"].shape[0], a = setup.arrays, rows = (n) => ({ values: new Float32Array(2 * n * 3), shape: [2, n, 3], row: n * 3 });
+    const recording = { ...setup, title: "", events: [], times: new Float64Array([0, 1]), arrays: { ...a, "drone.position": rows(count), "drone.outcome": { values: new Uint8Array(count).fill(1), shape: [count] } } };
     if (movers) recording.arrays["mover.position"] = rows(movers);
     const goal = a["drone.goal"].values;
     for (let t = 0; t < 2; t++) for (let k = 0; k < count; k++) recording.arrays["drone.position"].values.set([k * 1.5 - 0.75, -goal[3 * k + 1], goal[3 * k + 2]], 3 * (t * count + k));

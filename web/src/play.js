@@ -268,11 +268,11 @@ export class PlayView {
     this.pauseButton.disabled = !s.game || !!s.result;
     if (s.begun && document.activeElement !== this.opponent && !this.twoHands && s.game) this.opponent.value = s.begun.opponent ?? "";
     const again = button("New game", () => this.begin(), { className: "primary", title: "New game (Enter)" });
-    const watching = this.seat === null && s.seats?.length;
+    const watching = this.seat === null && (s.seats?.length || !this.setup.meta.starts.length);
     if (s.result) this._banner(s.result.winner === 0 ? "Draw" : this.twoHands ? `${this.names()[s.result.winner - 1]} wins` : (s.result.winner === (this.seat ?? 0) + 1 ? "You win" : s.result.text ?? "You lose"), `after ${Math.round(s.result.seconds)} s; the game is recorded`, again);
     else if (!s.game) this._banner(watching ? "Watching" : this.setup.meta.title ?? "Play", this.duel ? "Steer with A and D or ← and →, throttle with W and S, fire with space. On a phone: the stick and the button." : "Fly with W A S D or the arrows, up with space, down with shift. Reach the ring before the policy does.", again);
     else if (s.paused) this._banner("Paused", "P goes on.", button("Resume", () => this.pause(), { className: "primary" }));
-    else if (s.begun && s.begun.opponent === null && !this.twoHands && s.seats?.length < 2) this._banner("Waiting for the other person", "Open this server's address in a second browser.");
+    else if (!watching && s.begun && s.begun.opponent === null && !this.twoHands && s.seats?.length < 2) this._banner("Waiting for the other person", "Open this server's address in a second browser.");
     else this._banner("");
     const rows = s.scores ?? [];
     this.sheet.replaceChildren(rows.length ? el("table", {}, el("thead", {}, el("tr", {}, ["", "won", "drawn", "lost"].map((t) => el("th", { text: t })))), el("tbody", {}, rows.map((r) => el("tr", {}, el("th", { scope: "row", text: r.pair.join(" – ") }), ...r.scores.map((n) => el("td", { text: n }))))))

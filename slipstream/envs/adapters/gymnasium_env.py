@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from slipstream.config.help import nearest
-from slipstream.config.registry import names
+from slipstream.config.registry import find, names
 from slipstream.envs.adapters import spaces
 from slipstream.envs.adapters.spaces import Arrays
 from slipstream.envs.base import StepRecord, TensorEnv
@@ -27,9 +27,13 @@ class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
     `reset(seed=s)` rebuilds the env with seed s (worlds included); `reset()` starts the next episode.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 60}
 
-    def __init__(self, env: TensorEnv) -> None:
+    def __init__(self, env: TensorEnv, render_mode: str | None = None) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode={render_mode!r} must be one of {', '.join(self.metadata['render_modes'])}")
+        self.render_mode = render_mode
+        self._show: Any = None  # the page of render_mode="human"
         if env.num_envs != 1:
             raise ValueError(f"GymnasiumEnv needs num_envs=1, not {env.num_envs}: use GymnasiumVectorEnv for several")
         self.env = spaces.one_sided(env, "GymnasiumEnv")
@@ -43,7 +47,10 @@ class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
         if seed is not None:
             self.env = spaces.reseeded(self.env, seed)
         self._flying = True
-        return self._of_one(self.env.reset()), {}
+        observation = self._of_one(self.env.reset())
+        if self.render_mode == "human":
+            self.render()
+        return observation, {}
 
     def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
         """Take one step. Returns observation, reward, terminated, truncated, info."""
@@ -53,7 +60,26 @@ class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
         terminated, truncated = bool(record.terminated), bool(record.truncated)
         self._flying = not (terminated or truncated)
         info = {name: float(value) for name, value in record.info.items()}
+        if self.render_mode == "human":
+            self.render()
         return self._of_one(record.observation), float(record.reward), terminated, truncated, info
+
+    def render(self) -> Any:
+        """Return a picture of the present state, uint8 [height, width, 3]; with render_mode="human" update the page."""
+        if self.render_mode == "rgb_array":
+            return self.env.render()
+        if self.render_mode == "human":
+            if self._show is None or self._show.games.game.env is not self.env:  # the first time, or after a new seed
+                self.close()
+                self._show = find("viewer", "show")(self.env)
+            self._show.update()
+        return None
+
+    def close(self) -> None:
+        """Close the page."""
+        if self._show is not None:
+            self._show.close()
+            self._show = None
 
     @staticmethod
     def _of_one(observation: Observation) -> Arrays:
@@ -140,14 +166,19 @@ def register_tasks() -> None:
 
 
 def make_env(
-    env: str, seed: int | None = None, device: str = "cpu", config: dict[str, Any] | None = None, **settings: Any
+    env: str,
+    seed: int | None = None,
+    device: str = "cpu",
+    config: dict[str, Any] | None = None,
+    render_mode: str | None = None,
+    **settings: Any,
 ) -> GymnasiumEnv:
     """Build one environment of the class `module:Class`. `config` and `settings` are keys of its Config, nested ones as
     dicts.
 
     Gymnasium reserves `max_episode_steps` for its own limit; give that of the env in `config`.
     """
-    return GymnasiumEnv(build(env, 1, seed, device, (config or {}) | settings))
+    return GymnasiumEnv(build(env, 1, seed, device, (config or {}) | settings), render_mode)
 
 
 def make_vector_env(

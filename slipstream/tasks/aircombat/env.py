@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -147,6 +148,20 @@ class AirCombatEnv(TensorEnv):
         if not 0 <= env_idx < self.num_envs:
             raise IndexError(f"env_idx={env_idx} must be in 0 to {self.num_envs - 1}")
         return describe_duel(self.engine.duels, self.engine.rules, env_idx)
+
+    def render(self, env_idx: int = 0) -> np.ndarray:
+        """Return the spacetime diagram of one duel as side 1 sees it: an image, uint8 [height, width, 3]."""
+        from slipstream.tasks.aircombat.figures.spacetime import draw_scene
+        from slipstream.tasks.aircombat.reach.scene import scene_of
+        from slipstream.tasks.figures import pixels
+
+        return pixels(draw_scene(scene_of(self.get_render_state(env_idx), 1, exact=False)))
+
+    def watched(self) -> Any:
+        """Return the first duel as the viewer's page shows it, for render_mode="human"."""
+        from slipstream.tasks.aircombat.game import WatchedDuel
+
+        return WatchedDuel(self)
 
     @property
     def bad_actions(self) -> Tensor:

@@ -15,7 +15,7 @@ from slipstream.recordings import Recording
 from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, action_of, agent_class, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.evaluation import short_name
-from slipstream.tasks.aircombat.league.ratings import Score, rate
+from slipstream.tasks.aircombat.league.matches import Score, rate
 from slipstream.tasks.aircombat.physics.duel import GOING_ON, GONE, SLOTS, Duels
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
 from slipstream.tasks.aircombat.recording import ROW_S, diagram, duel_recording, reach_table
@@ -45,7 +45,7 @@ class DuelGame:
     """One duel with people on one or both sides (`tasks.base.Game`)."""
 
     scene, step_s = "duel", PHYSICS_DT_S
-    neutral = (0.0, 1.0, 0.0)
+    neutral: Sequence[float] = (0.0, 1.0, 0.0)
 
     def __init__(self, options: GameOptions) -> None:
         if options.start not in STARTS:
@@ -177,3 +177,30 @@ class DuelGame:
             ANCHOR if ANCHOR in players else next((n for n in players if n in AGENTS), players[-1] if players else "")
         )
         return {name: round(r.elo) for name, r in rate(results, anchor).items()} if results else {}
+
+
+class WatchedDuel(DuelGame):
+    """The first duel of an env that somebody else steps, as the page shows it."""
+
+    neutral = ()
+
+    def __init__(self, env: AirCombatEnv) -> None:
+        self.env, self.options, self.begun = env, GameOptions(seconds=env.config.episode_s), {"start": env.config.start}
+        self.opponent, self.offered = env.config.opponent, []
+
+    @property
+    def _action(self) -> torch.Tensor:  # type: ignore[override]
+        return self.env._command[:, :1].cpu()
+
+    def start(self, options: Mapping[str, Any]) -> None:
+        """Refuse: the env's owner starts episodes."""
+        raise ValueError("this page watches: the program that runs the env starts its episodes")
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Return the names of both sides."""
+        return "side 1", "side 2" if self.env.sides == 2 else short_name(self.opponent)
+
+    def recording(self, title: str) -> Recording | None:
+        """Return nothing: the env's owner records."""
+        return None

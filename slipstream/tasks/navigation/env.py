@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -195,6 +196,29 @@ class NavigationEnv(TensorEnv):
         self.reached.logical_and_(~mask)
         self.disturbance.reset(mask, self.episode)
         self.episode.add_(mask)
+
+    def render(self, env_idx: int = 0) -> np.ndarray:
+        """Return the field of one drone from above, with the drone and its goal: an image, uint8 [height, width, 3]."""
+        from slipstream.tasks.figures import pixels
+        from slipstream.tasks.navigation.figures.flight import flight_figure
+
+        world, movers = int(self.world_of[env_idx]), self.movers
+        boxes = self.grid.boxes[world].cpu().numpy()
+        place, goal = (x[env_idx : env_idx + 1].cpu().numpy() for x in (self.drone.pos, self.goal))
+        at = movers.pos[world][None].cpu().numpy() if movers.count else None
+        widths = movers.width.cpu().numpy() if movers.count else None
+        title = f"{int(self.clock[env_idx]) * self.config.dt_s:.1f} s, {np.linalg.norm(goal - place):.1f} m to the goal"
+        outcome = np.array([1 if bool(self.reached[env_idx]) else 0])
+        boxes = boxes[np.abs(boxes[:, 0]) < 1e3]
+        half_m = self.config.map_half_m
+        labels = {0: "flying"}
+        return pixels(flight_figure(boxes, place[None], outcome, goal[:, :2], at, widths, title, half_m, labels))
+
+    def watched(self) -> Any:
+        """Return the first drone as the viewer's page shows it, for render_mode="human"."""
+        from slipstream.tasks.navigation.game import WatchedDrone
+
+        return WatchedDrone(self)
 
     # -- one step ----------------------------------------------------------------------------------------------------
 

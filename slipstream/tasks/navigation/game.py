@@ -52,7 +52,7 @@ class RaceGame:
     """One person and one policy cross the same field (`tasks.base.Game`)."""
 
     scene = "flight"
-    neutral = (0.0, 0.0, 0.0)
+    neutral: Sequence[float] = (0.0, 0.0, 0.0)
 
     def __init__(self, options: RaceOptions, weights: Any) -> None:
         if options.start not in STARTS:
@@ -77,8 +77,8 @@ class RaceGame:
     def setup(self) -> Recording:
         """Return the field."""
         env = self.env
-        boxes = env.grid.boxes[0].numpy()
-        sizes = torch.stack((env.movers.width, env.movers.height), -1).numpy()
+        boxes = env.grid.boxes[0].cpu().numpy()
+        sizes = torch.stack((env.movers.width, env.movers.height), -1).cpu().numpy()
         arrays = {"box": boxes[np.abs(boxes[:, 0]) < 1e3], "drone.goal": self._goals,
                   "drone.yaw": self._yaw, "mover.size": sizes}  # fmt: skip
         config = env.config
@@ -150,9 +150,9 @@ class RaceGame:
 
     def state(self) -> bytes:
         """Return the state: STATE, DRONE of each, then the places of the moving obstacles."""
-        movers = self.env.movers.pos[0]
-        parts = [STATE.pack(self.time_s, self._winner, 2, len(movers))]
-        for k in (0, 1):
+        movers = self.env.movers.pos[0].cpu()
+        parts = [STATE.pack(self.time_s, self._winner, len(self.status), len(movers))]
+        for k in range(len(self.status)):
             parts.append(DRONE.pack(*self._last[0][k].tolist(), *self._last[1][k].tolist(), self.status[k]))
         return b"".join((*parts, movers.numpy().astype("<f4").tobytes()))
 
@@ -186,3 +186,55 @@ class RaceGame:
     def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
         """Return nothing: a race is not rated."""
         return {}
+
+
+class WatchedDrone(RaceGame):
+    """The first drone of an env that somebody else steps, as the page shows it."""
+
+    neutral = ()
+
+    def __init__(self, env: NavigationEnv) -> None:
+        self.env, self.begun, self.status = env, "", [FLYING]
+        self._winner = -1
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the page shows."""
+        return {
+            "scene": self.scene,
+            "title": "Watching",
+            "opponents": {},
+            "starts": [],
+            "people": 1,
+            "opponent": None,
+            "start": "",
+        }
+
+    @property
+    def time_s(self) -> float:  # type: ignore[override]
+        """Time of the episode."""
+        return int(self.env.clock[0]) * self.env.config.dt_s
+
+    @property
+    def _last(self) -> tuple[Any, Any]:  # type: ignore[override]
+        return self.env.drone.pos[:1].cpu(), self.env.drone.vel[:1].cpu()
+
+    @property
+    def _goals(self) -> np.ndarray:  # type: ignore[override]
+        return self.env.goal[:1].cpu().numpy()
+
+    @property
+    def _yaw(self) -> np.ndarray:  # type: ignore[override]
+        return torch.atan2(self.env.heading[:1, 1], self.env.heading[:1, 0]).cpu().numpy()
+
+    def start(self, options: Mapping[str, Any]) -> None:
+        """Refuse: the env's owner starts episodes."""
+        raise ValueError("this page watches: the program that runs the env starts its episodes")
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Return the names."""
+        return "drone", ""
+
+    def recording(self, title: str) -> Recording | None:
+        """Return nothing: the env's owner records."""
+        return None

@@ -61,8 +61,12 @@ class FlightDrawing:
         return COLLISION if terminated or collision else SUCCESS if success else TIMEOUT
 
 
-def flight_paths(
-    path: str | Path,
+def flight_paths(path: str | Path, *args: Any, **settings: Any) -> Path:
+    """Draw N flights as a PNG: `flight_figure` with these arguments, saved. Returns `path`."""
+    return save_figure(flight_figure(*args, **settings), path)
+
+
+def flight_figure(
     boxes: NDArray[Any],
     paths: NDArray[Any],
     outcome: NDArray[Any],
@@ -72,11 +76,10 @@ def flight_paths(
     title: str = "",
     map_half_m: float = 20.0,
     labels: Mapping[int, str] | None = None,
-) -> Path:
-    """Draw N flights as a PNG.
+) -> Any:
+    """Return the figure of N flights.
 
     Args:
-        path: of the PNG.
         boxes: [M, 5] x, y of the centre, half width in x and y, height, in m.
         paths: [T, N, 3] positions in m, NaN after the end.
         outcome: [N] 0 timeout, 1 success, 2 collision.
@@ -86,9 +89,6 @@ def flight_paths(
         title: of the figure.
         map_half_m: half the side of the map.
         labels: other labels of the outcomes.
-
-    Returns:
-        `path`.
     """
     boxes, paths, outcome, goals = (np.asarray(a, dtype=np.float64) for a in (boxes, paths, outcome, goals))
     _check_shapes(boxes, paths, outcome, goals, movers, widths)
@@ -107,7 +107,7 @@ def flight_paths(
     _draw_paths(axes, paths, outcome)
     _write_header(figure, title, outcome, has_movers=movers is not None and bool(np.size(movers)), labels=labels or {})
     _write_footer(figure, axes, half_m, heights if len(boxes) else None)
-    return save_figure(figure, path)
+    return figure
 
 
 def _check_shapes(boxes: Any, paths: Any, outcome: Any, goals: Any, movers: Any, widths: Any) -> None:
