@@ -132,6 +132,13 @@ def new_array_of_any_size(folder: Path) -> None:
 
 
 @case
+def dtype_that_claims_to_hold_objects(folder: Path) -> None:
+    made = call("numpy dtype", text("i8"), b"\x89", b"\x88")
+    flags = b"(K\x03" + text("<") + b"NNN" + b"J\xff\xff\xff\xff" * 2 + b"K\x3ftb"  # 0x3f: objects, counted references
+    load_checkpoint(torch_file(folder / "a.pt", state_of(made + flags)))
+
+
+@case
 def slow_text_encoding(folder: Path) -> None:
     letters = "".join(map(chr, range(0x4E00, 0x9000))) * 12
     load_checkpoint(torch_file(folder / "a.pt", state_of(call("_codecs encode", text(letters), text("punycode")))))
