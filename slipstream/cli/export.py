@@ -44,6 +44,7 @@ from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.storage.files import check_writable, write_file
+from slipstream.tasks.report import progress_bar
 from slipstream.training.evaluate import configure
 
 FORMATS = ("onnx", "pt2")
@@ -90,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("name the format: slipstream export checkpoint=runs/NAME --to onnx")
     out = check_output(own.get("out"), args.force)
     cfg, trained = configure(words)
-    done = export_policy(trained, cfg.task, cfg.env, own["to"], out)
+    with progress_bar(f"exporting {trained.name}"):
+        done = export_policy(trained, cfg.task, cfg.env, own["to"], out)
     print(f"{done.path}: takes {', '.join(done.inputs)}; gives action")
     if done.difference is not None:
         print(f"largest difference to PyTorch over {math.prod(CHECKED)} observations in flight: {done.difference:.1e}")

@@ -94,6 +94,7 @@ class TrainConfig:
     threads: int = 0  # CPU threads; 0 takes all
     auto: list[str] = field(default_factory=list)  # keys to choose by measuring, as env.num_envs=auto does
     quiet: bool = False  # print nothing while training
+    summary_interval: int = 100  # iterations between two printed summaries of times and checkpoints; 0 is never
 
     def __post_init__(self) -> None:
         for name in ("model", "collect"):
@@ -106,7 +107,7 @@ class TrainConfig:
         check_range(self, "save_interval", "keep_checkpoints", "total_frames", minimum=1)
         check_range(self, "async_checkpoint_queue_size", "checkpoint_full_every", minimum=1)
         check_range(self, "eval_interval", "threads", "max_time_s", "save_minutes", "rollout_save_interval", minimum=0)
-        check_range(self, "record_minutes", minimum=0)
+        check_range(self, "record_minutes", "summary_interval", minimum=0)
         check_range(self, "save_compression_level", "rollout_compression_level", minimum=0, maximum=16)
         if self.resume and self.init:
             raise ValueError("resume=RUN continues with that run's own weights: leave init out, or start a new run")

@@ -22,9 +22,9 @@ from slipstream.config.schema import EvaluateConfig, TrainConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.recordings import Recording
 from slipstream.sim.random import derive_seed
-from slipstream.tasks.evaluation import MAX_STEPS, Policy, fly_episodes
+from slipstream.tasks.evaluation import MAX_STEPS, Policy, fly_each, fly_episodes, with_intervals
 from slipstream.tasks.figures import learning_curve
-from slipstream.tasks.report import TextTable
+from slipstream.tasks.report import TextTable, progress_bar
 
 MIN_CURVE_POINTS = 10  # fewer are not drawn
 
@@ -185,10 +185,11 @@ class Task:
         env = self.make_env(cfg.env, device, cfg.seed, cfg.eval.num_drones)
         torch.manual_seed(cfg.seed)  # for envs that draw from torch itself
         policy = trained.build(env.observation_spec, env.action_spec, device)
-        result: dict[str, Any] = fly_episodes(env, policy, cfg.eval.max_steps)
+        with progress_bar(f"flying {env.num_envs:,} episodes") as progress:
+            figures = fly_each(env, policy, cfg.eval.max_steps, progress)
+        result: dict[str, Any] = with_intervals(figures, cfg.eval.bootstrap)
+        log(_figures_table(f"{trained.name}: {env.num_envs:,} episodes", result, list(figures)).render())
         result |= {"episodes": cfg.eval.num_drones, "checkpoint": str(trained.path)}
-        log("  ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-                      for name, value in result.items()))  # fmt: skip
         if "unfinished" in result:
             steps = cfg.eval.max_steps or MAX_STEPS
             log(f"{result['unfinished']:.0%} of the episodes had not ended after {steps:,} steps and count as they are: "
@@ -243,6 +244,15 @@ def read_options(kind: type[Options], words: Sequence[str]) -> Options:
         except ValueError as error:
             raise ConfigError(f"{word}: {key} must be a number") from error
     return kind(**values)
+
+
+def _figures_table(title: str, result: Mapping[str, Any], names: Sequence[str]) -> TextTable:
+    """Return the mean of each figure with its interval."""
+    rows = []
+    for name in names:
+        low, high = result[f"{name}_low"], result[f"{name}_high"]
+        rows.append([name, f"{result[name]:.4g}", "–" if low is None else f"{low:.4g} … {high:.4g}"])
+    return TextTable(title, ["figure", "mean", "95 % interval"], rows, left=1)
 
 
 def as_task(found: Any, name: str) -> Task:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,23 +15,33 @@ from slipstream.envs.specs import Observation
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 
 MAX_STEPS = 10_000  # of an episode, if nothing else is asked for
+PROGRESS_EVERY = 20  # steps
+MAX_RESAMPLED = 4_000_000  # values in memory at a time, of a bootstrap
 
 Policy = Callable[[Observation], Any]  # returns the action, or a mapping that holds it as "action"
 
 
-@torch.no_grad()
 def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int | None = None) -> dict[str, float]:
     """Fly one episode in each environment with mean actions; return the means of return, length and info.
 
     Episodes that have not ended after `max_steps` (10,000) count as they are, and `unfinished` is their share.
     """
+    return {name: x.mean().item() for name, x in fly_each(env, policy, max_steps).items()}
+
+
+@torch.no_grad()
+def fly_each(
+    env: TensorEnv, policy: Policy, max_steps: int | None = None, progress: Callable[[float], None] | None = None
+) -> dict[str, Tensor]:
+    """Fly as `fly_episodes` does; return the figures of each episode, [N] each. `progress` takes the share done."""
     observation = env.reset()
     n, device = env.num_envs, env.device
     returns, length = torch.zeros(n, device=device), torch.zeros(n, device=device)
     ended = torch.zeros(n, dtype=torch.bool, device=device)
     info: dict[str, Tensor] = {}
+    limit = max_steps or MAX_STEPS
     with set_exploration_type(ExplorationType.MEAN):
-        for _ in range(max_steps or MAX_STEPS):
+        for step in range(limit):
             record = env.step(action_of(policy(observation)))
             observation = record.observation
             flying = ~ended
@@ -43,10 +53,23 @@ def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int | None = None) -
             ended |= now
             if bool(ended.all()):
                 break
+            if progress and step % PROGRESS_EVERY == 0:
+                progress(max(ended.float().mean().item(), step / limit))
     env.check()
-    means = {name: x.mean().item() for name, x in ({"return": returns, "length": length} | info).items()}
-    unfinished = 1 - ended.float().mean().item()
-    return means | ({"unfinished": unfinished} if unfinished else {})
+    unfinished = {} if bool(ended.all()) else {"unfinished": ~ended}
+    return {name: x.float() for name, x in ({"return": returns, "length": length} | info | unfinished).items()}
+
+
+def with_intervals(figures: Mapping[str, Tensor], resamples: int = 10_000) -> dict[str, float | None]:
+    """Return the mean of each figure [N] as NAME, and its 95 % interval over the N episodes as NAME_low and NAME_high.
+
+    One episode has no interval: both are None.
+    """
+    found: dict[str, float | None] = {}
+    for name, x in figures.items():
+        low, high = bootstrap_interval(x.cpu().numpy(), resamples) if len(x) > 1 else (None, None)
+        found |= {name: x.mean().item(), f"{name}_low": low, f"{name}_high": high}
+    return found
 
 
 def action_of(output: Any) -> Tensor:
@@ -56,8 +79,10 @@ def action_of(output: Any) -> Tensor:
 
 def bootstrap_interval(per_group: np.ndarray, resamples: int = 10_000, level: float = 0.95) -> tuple[float, float]:
     """Return the interval of the mean over groups (maps, say) by resampling them."""
-    rng = np.random.default_rng(0)
-    means = per_group[rng.integers(0, len(per_group), (resamples, len(per_group)))].mean(1)
+    rng, count = np.random.default_rng(0), len(per_group)
+    rows = max(1, MAX_RESAMPLED // count)  # at a time
+    parts = [min(rows, resamples - done) for done in range(0, resamples, rows)]
+    means = np.concatenate([per_group[rng.integers(0, count, (part, count))].mean(1) for part in parts])
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import base64
+import math
 import mimetypes
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,23 +18,93 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from slipstream.storage.errors import printable
 from slipstream.storage.files import write_file
 
+# -- progress --------------------------------------------------------------------------------------------------------
+
+FIRST_LINE_S, LINE_S = 3.0, 10.0  # of progress without a terminal
+
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
-    """Yield a function that takes the share done; shows nothing if stderr is no terminal."""
-    name, percent = TextColumn("{task.description}"), TextColumn("{task.percentage:>3.0f} %")
-    columns = name, BarColumn(), percent, TimeRemainingColumn()
+    """Show on stderr that work goes on; yield a function that takes the share done, if that is known.
+
+    A terminal shows a bar. Otherwise there is a line after 3 s and then every 10 s.
+    """
     console = PipedConsole(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+    if not console.is_terminal:
+        with ProgressLines(what) as lines:
+            yield lines.update
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)  # the bar pulses until a share is known
+        yield lambda share: bar.update(task, total=1.0, completed=share)
+
+
+class ProgressLines:
+    """Progress as plain lines. A thread writes them, so that a single long step is not silent either."""
+
+    def __init__(
+        self,
+        what: str,
+        write: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.what, self.share = what, 0.0
+        self._write, self._clock = write, clock
+        self._start_s = clock()
+        self._due_s = self._start_s + FIRST_LINE_S
+        self._end = threading.Event()
+
+    def __enter__(self) -> ProgressLines:
+        threading.Thread(target=self._run, name="slipstream progress", daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._end.set()
+
+    def _run(self) -> None:
+        while not self._end.wait(1.0):
+            self.write_if_due()
+
+    def update(self, share: float) -> None:
+        """Take the share that is done."""
+        self.share = share
+
+    def restart(self, what: str) -> None:
+        """Begin with another piece of work; its first line comes after 10 s."""
+        self.what, self.share, self._start_s = what, 0.0, self._clock()
+        self._due_s = self._start_s + LINE_S
+
+    def write_if_due(self) -> None:
+        """Write a line if the last one is long ago."""
+        now_s = self._clock()
+        if now_s < self._due_s:
+            return
+        self._due_s = now_s + LINE_S
+        gone_s, share = now_s - self._start_s, self.share
+        line = f"{self.what}: {format_time(gone_s)} elapsed"
+        if share > 0:
+            line += f", {share:.0%} done, about {format_time(gone_s * (1 - share) / share)} left"
+        self._write(line)
+
+
+def format_time(seconds: float) -> str:
+    """Return hours, minutes and seconds: 1:02:03, 2:03; a dash if unknown."""
+    if not math.isfinite(seconds):
+        return "-"
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
 
 
 def render(table: Table, width: int = 120) -> str:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slipstream.storage.errors import printable
+from slipstream.tasks.report import ProgressLines, format_time
 
 Stats = Mapping[str, Mapping[str, float]]  # as PerformanceMonitor.get_stats() gives them, in ms
 
@@ -50,8 +51,8 @@ PLAIN_SHOWN = ("fps", "episode/return", "episode/success", "episode/collision", 
 class LiveView:
     """Shows how far a run is, how fast, how well it flies and where its time goes.
 
-    It draws from `update`, at most twice a second, and has no thread of its own. Without a terminal it prints plain
-    lines: at most one in 10 s, and one at the end.
+    It draws from `update`, at most twice a second. Without a terminal it prints plain lines: at most one in 10 s, and
+    one at the end; while `waiting` is entered, an iteration that takes longer (compiling, evaluating) has lines too.
 
     Args:
         total_iterations: 0 if time ends the run; `total_frames` likewise.
@@ -80,6 +81,7 @@ class LiveView:
         self._long_run_hint = long_run_hint
         is_live = self.console.is_terminal and not self.console.is_dumb_terminal
         self._live = Live(console=self.console, auto_refresh=False, get_renderable=self._draw) if is_live else None
+        self.waiting = ProgressLines("iteration 1", write=(lambda line: None) if is_live else self.print, clock=clock)
 
     def __enter__(self) -> LiveView:
         self._start_s = self._drawn_s = self._clock()
@@ -106,6 +108,7 @@ class LiveView:
             self._first = (now_s, self._share)
         self._metrics.update(metrics)
         self._line_due = True
+        self.waiting.restart(f"iteration {iteration + 1:,}")
         if self._long_run_hint and now_s - self._first[0] >= SEEN_S and self._left_s() > LONG_S:
             self.print(f"at this speed {self._left_s() / 3600:,.0f} hours are left: {self._long_run_hint}")
             self._long_run_hint = ""
@@ -173,15 +176,6 @@ def format_count(number: float) -> str:
             scaled = number / size
             return f"{scaled:.{2 if scaled < 10 else 1 if scaled < 100 else 0}f}{unit}"
     return f"{number:.0f}"
-
-
-def format_time(seconds: float) -> str:
-    """Return hours, minutes and seconds: 1:02:03, 2:03; a dash if unknown."""
-    if not math.isfinite(seconds):
-        return "-"
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"
 
 
 def _value(key: str, value: float | None) -> str:

@@ -27,7 +27,6 @@ from slipstream.training.resume import explain_save_errors
 from slipstream.training.run_folder import RunFolder
 from slipstream.training.trainer import StepResult, Trainer
 
-SUMMARY_EVERY = 100  # iterations
 SAVE_REPORT_S = 10.0  # seconds between two lines while the last saves are waited for
 SCORES = ("episode/return", "episode/success", "eval/score", "eval/success", "eval/return")  # noted with a checkpoint
 
@@ -68,6 +67,7 @@ class RunOutputs:
                     long_run_hint=long_run_hint(trainer),
                 )
             )
+            stack.enter_context(self.view.waiting)
             stack.enter_context(trainer.collector)
             self.saver.install_signal_handlers(print_stop_message)
             self.monitor.gauge("queue/checkpoint", lambda: self.saver.get_stats()["queue_size"])
@@ -136,7 +136,7 @@ class RunOutputs:
             frames = trainer.collector.frames - (it - past) * trainer.frames_per_batch
             self.log.write(past + 1, frames, metrics | perf)
             self.view.update(past + 1, frames, trainer.progress(it + 1, self.clock), metrics, stats)
-        if it % SUMMARY_EVERY == SUMMARY_EVERY - 1:
+        if trainer.cfg.summary_interval and (it + 1) % trainer.cfg.summary_interval == 0:
             self.view.print(summary(self.monitor, self.saver, self.start))
         return metrics
 

@@ -24,7 +24,19 @@ from slipstream.training.trainer import Trainer
 
 # What a resumed run may change: how long it runs, where, and what it shows, but not what it computes.
 RESUME_OVERRIDABLE = (
-    *("total_frames", "max_time_s", "save_minutes", "device", "compile", "quiet", "threads", "resume", "root", "name"),
+    *(
+        "total_frames",
+        "max_time_s",
+        "save_minutes",
+        "device",
+        "compile",
+        "quiet",
+        "summary_interval",
+        "threads",
+        "resume",
+        "root",
+        "name",
+    ),
     *("init", "wandb.mode", "checkpoint_full_every", "collect.prefetch_count", "collect.threads"),
     *("rollout_save_interval", "rollout_compression_level", "record_minutes"),
 )

@@ -26,6 +26,7 @@ from slipstream.sim.random import derive_seed
 from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
+from slipstream.tasks.report import progress_bar
 from slipstream.training.clock import Clock
 
 # From here on compiled kernels pay on a GPU: they cost a minute of start-up.
@@ -60,7 +61,8 @@ class Trainer:
         self.task.check_training(cfg)
         if cfg.record_minutes and not self.task.can_record:
             raise ConfigError(f"task={cfg.task} has no scene for the viewer: leave record_minutes out")
-        self.env: TensorEnv = self.task.make_env(cfg.env, device, derive_seed(cfg.seed, "env"))
+        with progress_bar("building the env"):  # maps are generated, native code is compiled
+            self.env: TensorEnv = self.task.make_env(cfg.env, device, derive_seed(cfg.seed, "env"))
         self.env.check_specs()
         specs = self.env.observation_spec, self.env.action_spec
         self.policy = build_policy(asdict(cfg.algo), *specs, cfg.model).to(device)

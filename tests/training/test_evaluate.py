@@ -10,7 +10,8 @@ from torch import Tensor
 from slipstream.config.schema import EvalConfig
 from slipstream.envs.base import BadActionError, Outcome, TensorEnv
 from slipstream.envs.specs import Box, Observation
-from slipstream.tasks.evaluation import bootstrap_interval, fly_episodes, wilson
+from slipstream.tasks import evaluation as any_task
+from slipstream.tasks.evaluation import bootstrap_interval, fly_each, fly_episodes, wilson, with_intervals
 from slipstream.tasks.navigation import evaluation
 from slipstream.tasks.navigation.env import NavigationConfig, evaluation_starts
 from slipstream.tasks.navigation.evaluation import Flights, compare, evaluation_env, fly, summarise
@@ -174,6 +175,31 @@ def test_episodes_that_had_not_ended_count_as_they_stood_and_are_told():
     act = lambda observation: torch.zeros(len(observation["x"]), 1)  # noqa: E731
     result = fly_episodes(Countdown(4), act, 3)
     assert result == {"return": 2.25, "length": 2.25, "won": 0.5, "unfinished": 0.25}
+
+
+def test_each_figure_of_an_own_env_has_an_interval_over_its_episodes():
+    act = lambda observation: torch.zeros(len(observation["x"]), 1)  # noqa: E731
+    figures = fly_each(Countdown(4), act)
+    assert figures["length"].tolist() == [1.0, 2.0, 3.0, 4.0] and figures["won"].tolist() == [0.0, 1.0, 0.0, 1.0]
+    result = with_intervals(figures)
+    assert result["length"] == 2.5 and 1.0 <= result["length_low"] < 2.5 < result["length_high"] <= 4.0
+    assert (result["won"], result["won_low"], result["won_high"]) == (0.5, 0.0, 1.0)
+    alone = with_intervals(fly_each(Countdown(1), act))
+    assert alone == {f"{name}{part}": value for name, mean in (("return", 1.0), ("length", 1.0), ("won", 0.0))
+                     for part, value in (("", mean), ("_low", None), ("_high", None))}  # fmt: skip
+
+
+def test_flying_an_own_env_reports_the_share_done():
+    shares = []
+    fly_each(Countdown(40), lambda observation: torch.zeros(len(observation["x"]), 1), 100, shares.append)
+    assert shares == [pytest.approx(1 / 40), pytest.approx(21 / 40)]  # after steps 1 and 21
+
+
+def test_many_episodes_are_resampled_in_parts(monkeypatch):
+    values = np.arange(50) / 50
+    together = bootstrap_interval(values, 200)
+    monkeypatch.setattr(any_task, "MAX_RESAMPLED", 1000)
+    assert bootstrap_interval(values, 200) == pytest.approx(together, abs=0.05)
 
 
 def test_a_flight_takes_2200_steps_unless_asked_otherwise():

@@ -56,6 +56,32 @@ def test_without_a_terminal_a_line_comes_every_10_seconds_and_at_the_end():
     ]
 
 
+def test_an_iteration_of_a_minute_is_not_silent():
+    screen = Screen(terminal=False)
+    with screen.view() as view:
+        for now_s in range(61):  # compiling, before the first update
+            screen.now_s = float(now_s)
+            view.waiting.write_if_due()
+        assert screen.lines == [f"iteration 1: 0:{t:02d} elapsed" for t in (3, 13, 23, 33, 43, 53)]
+        view.update(1, 10, 0.01, METRICS, STATS)
+        screen.now_s += 9.0
+        view.waiting.write_if_due()
+        screen.now_s += 2.0
+        view.waiting.write_if_due()
+    assert (
+        "iteration 2: 0:11 elapsed" in screen.lines
+        and sum(line.startswith("iteration 2:") for line in screen.lines) == 1
+    )
+
+
+def test_a_terminal_gets_no_lines_of_waiting():
+    screen = Screen(terminal=True)
+    view = screen.view()
+    screen.now_s = 60.0
+    view.waiting.write_if_due()
+    assert screen.lines == []
+
+
 def test_a_plain_line_names_what_is_known_and_nothing_else():
     screen = Screen(terminal=False)
     with screen.view() as view:

@@ -161,6 +161,13 @@ def test_the_summary_reads_as_the_documents_have_it():
     assert "Total saved: 0 since the resume after 100 iterations\n" in later
 
 
+def test_summaries_come_as_often_as_asked_and_never_in_the_demo(tmp_path, capsys):
+    assert load_train(["preset=demo"]).summary_interval == 0
+    for interval, count in ((0, 0), (2, 1)):
+        run_tiny(tmp_path, f"every{interval}", "quiet=false", "total_frames=192", f"summary_interval={interval}")
+        assert capsys.readouterr().out.count("=== Performance Summary ===") == count  # of 3 iterations
+
+
 def test_the_signals_are_given_back_after_a_run(tmp_path):
     before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
     run_tiny(tmp_path, "once", "total_frames=64", "eval_interval=0")

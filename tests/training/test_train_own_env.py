@@ -114,8 +114,12 @@ def test_an_env_of_ones_own_is_trained_and_evaluated_like_ours(own_folder, capsy
     assert (own_folder / "runs" / "own" / "best.pt").exists()
     capsys.readouterr()
     assert main(["eval", "checkpoint=runs/own", "task=slope_env:Slope", "eval.num_drones=5", "json=true"]) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    printed = capsys.readouterr().out.splitlines()
+    result = json.loads(printed[-1])
     assert result["episodes"] == 5 and result["length"] == 5.0 and math.isfinite(result["return"])
+    assert result["return_low"] <= result["return"] <= result["return_high"] and result["length_low"] == 5.0
+    assert "height_low" in result and any("95 % interval" in line for line in printed[:-1])
+    assert any(line.split()[1:2] == ["return"] and "…" in line for line in printed[:-1])
     assert main(["eval", "checkpoint=runs/own", "task=slope_env:Slope", "compare=runs/own"]) == 2
     assert "compare=" in capsys.readouterr().err
 

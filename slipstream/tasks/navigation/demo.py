@@ -78,8 +78,8 @@ def straight(observation: Observation) -> torch.Tensor:
 
 def evaluate(name: str, cfg: TrainConfig, settings: EvalConfig, policy: Policy) -> tuple[dict[str, Any], Flights]:
     """Fly a policy over the unseen maps. Returns its row of the table, and the flights."""
-    env = evaluation_env(cfg.env, settings, resolve_device(cfg.device))
     with progress_bar(f"flying: {name}") as progress:
+        env = evaluation_env(cfg.env, settings, resolve_device(cfg.device))
         flights = fly(env, policy, settings.num_drones, progress)
     result = summarise(flights, settings.bootstrap)
     print(f"  {name}: {result['success']:.1%} reach the goal, {result['collision']:.1%} collide")

@@ -234,7 +234,8 @@ def evaluate(
     if cfg.eval.picture:
         check_writable(picture)
         check_writable(flight)
-    env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
+    with progress_bar(f"generating {len(cfg.eval.map_seeds)} maps"):
+        env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
     policies = [p.build(env.observation_spec, env.action_spec, device) for p in (trained, other) if p]
     with progress_bar(f"flying {env.num_envs} drones over {len(cfg.eval.map_seeds)} maps") as progress:
         flights = fly(env, policies[0], cfg.eval.num_drones, progress, cfg.eval.picture)

@@ -44,9 +44,9 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
     film = None
     for red in reds:
         for blue in blues:
-            env = AirCombatEnv(cfg.games, device, cfg.seed, world)  # every pair has the same starts
-            recorder = Recorder(env) if cfg.eval.picture and not pairs else None
-            with progress_bar(f"{red} against {blue}: {cfg.games:,} games") as progress:
+            with progress_bar(f"{short_name(red)} against {short_name(blue)}: {cfg.games:,} games") as progress:
+                env = AirCombatEnv(cfg.games, device, cfg.seed, world)  # every pair has the same starts
+                recorder = Recorder(env) if cfg.eval.picture and not pairs else None
                 games = Match(env, agents[0][red], agents[1][blue]).play(progress, recorder)
             pairs.append({"red": red, "blue": blue, **tally(games, cfg)})
             if recorder:
