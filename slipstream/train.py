@@ -54,7 +54,7 @@ def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int)
             read = out.read_metrics(it, result, wait=evaluates or saves)
             evaluation: dict[str, float] = {}
             if evaluates:
-                with out.monitor.timer("evaluate"), clock.paused():
+                with out.monitor.timer("evaluation"), clock.paused():
                     evaluation = trainer.evaluate()
                 for tag in trainer.checkpoint_tags(evaluation):
                     out.save_policy(tag)

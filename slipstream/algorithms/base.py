@@ -54,6 +54,10 @@ class Learner(ABC):
             Metrics by name: scalars on the device.
         """
 
+    def train(self, batch: Any, progress: float = 0.0) -> dict[str, Tensor]:
+        """Learn from one batch, as `update` does. NavRL's training loop calls this name."""
+        return self.update(batch, progress)
+
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the next updates depend on."""

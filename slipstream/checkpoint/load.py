@@ -43,7 +43,8 @@ def load_checkpoint(
     """Load the state saved at `path`. No code from the file is ever run.
 
     Args:
-        path: the file, its plain name (`c.pt` for `c.pt.slip`), or a folder, which means its `latest`.
+        path: the file, its plain name (`c.pt` for `c.pt.slip`), or a folder, which means its `latest`. If `c.pt.lz4`
+            does not exist, another form such as `c.pt.slip` is opened with a warning.
         keys: only these parts, as dotted paths (`["model", "optimizer.state"]`); nothing else of a `.slip` file is
             read.
         map_location: a device for the tensors; None puts each where it was when it was saved.
@@ -75,18 +76,23 @@ def is_slip(path: Path) -> bool:
 
 
 def find_file(path: str | Path) -> Path:
-    """Return the file that `path` names: itself, or the newest of its forms, with a warning when there are several."""
+    """Return the file that `path` names: itself, or the newest of its forms, with a warning when there are several or
+    another form was named."""
     path = Path(path)
     if path.is_dir():
         path = _latest_in(path)
-    if path.suffix in (".slip", ".lz4") and path.is_file():
+    named_form = path.suffix in (".slip", ".lz4")
+    if named_form and path.is_file():
         return path
-    found = [p for p in (path.with_name(path.name + form) for form in FORMS) if p.is_file()]
+    plain = path.with_suffix("") if named_form else path
+    forms = [plain.with_name(plain.name + form) for form in FORMS]
+    found = [p for p in forms if p.is_file()]
     if not found:
-        looked = ", ".join(path.name + form for form in FORMS)
-        raise FileNotFoundError(f"no checkpoint at {path} (looked for {looked})")
+        raise FileNotFoundError(f"no checkpoint at {path} (looked for {', '.join(p.name for p in forms)})")
     newest = max(found, key=lambda p: p.stat().st_mtime_ns)
-    if len(found) > 1:
+    if named_form:
+        warnings.warn(f"there is no {path}: opening {newest.name} beside it", stacklevel=3)
+    elif len(found) > 1:
         warnings.warn(f"there are several forms of {path}: taking the newest, {newest.name}", stacklevel=3)
     return newest
 

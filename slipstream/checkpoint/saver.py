@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,6 +25,10 @@ from slipstream.storage.saver import SnapshotSaver
 from slipstream.storage.serializer import flatten, unflatten
 from slipstream.storage.staging import Buffer, Layout, make_tensor
 
+SLIP_HINT = (
+    "checkpoints are .slip files: slipstream.load_checkpoint(path) opens them, `slipstream ckpt export PATH --to pt` writes a "
+    ".pt; compress='lz4' or False (slipstream train: compress_checkpoint=lz4|false) saves .pt.lz4 or .pt"
+)
 _SUFFIX = {"slip": ".slip", "lz4": ".lz4", "pt": ""}
 _MANTISSA_BITS = {"int8": 3, "bf16": 7}  # with sign and exponent about 8 and 16 bits, before they are compressed
 
@@ -56,7 +60,12 @@ class AsyncCheckpointSaver(SnapshotSaver):
             None keeps every bit.
         keep_last, keep_every, best_metric, best_mode, links: see `Retention`.
         threads: how many compress; by default one per core, at most 4.
+        announce: gets lines for the user: how to open `.slip` files (once per process), and that the queue
+            is full; stderr by default.
     """
+
+    full_hint = " (slipstream train: save_interval, save_compression_level, async_checkpoint_queue_size)"
+    _slip_explained: ClassVar[bool] = False  # of this process
 
     def __init__(
         self,
@@ -74,6 +83,7 @@ class AsyncCheckpointSaver(SnapshotSaver):
         links: bool = False,
         threads: int | None = None,
         fs: FileSystem | None = None,
+        announce: Callable[[str], None] | None = None,
     ) -> None:
         if full_every < 1:
             raise ValueError(f"full_every={full_every} must be at least 1")
@@ -81,7 +91,7 @@ class AsyncCheckpointSaver(SnapshotSaver):
             raise ValueError(f"moments={moments!r} is unknown: use None (exact), 'bf16' or 'int8'")
         if not 0 <= compression_level <= 16:
             raise ValueError(f"compression_level={compression_level} must be from 0 (none) to 16")
-        super().__init__("checkpoint saver", CheckpointError, max_queue_size, queue_policy, verbose, fs)
+        super().__init__("checkpoint saver", CheckpointError, max_queue_size, queue_policy, verbose, fs, announce)
         self.compression_level, self.full_every, self.moments = compression_level, full_every, moments
         self.retention = Retention(keep_last, keep_every, best_metric, best_mode, links)
         self._writer = CheckpointWriter(threads, SAVER_NICE, self._fs)
@@ -114,6 +124,9 @@ class AsyncCheckpointSaver(SnapshotSaver):
         start = time.perf_counter()
         form = _form(compress)
         name = os.fspath(path)
+        if form == "slip" and not AsyncCheckpointSaver._slip_explained:
+            AsyncCheckpointSaver._slip_explained = True
+            self._announce(SLIP_HINT)
         target = Path(name if name.endswith(_SUFFIX[form]) else name + _SUFFIX[form])
         self._worker.check()
         folder = os.path.dirname(name)

@@ -8,7 +8,7 @@ the registry, so that this module imports none of them. A task may add sections 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from slipstream.config import registry
 from slipstream.config.validation import check_range
@@ -76,11 +76,12 @@ class TrainConfig:
     eval_interval: int = 500  # iterations; 0 is never
     save_interval: int = 1000  # iterations
     save_minutes: float = 5.0  # and at least this often; 0 is by iterations alone
-    compress_checkpoint: bool = True
+    compress_checkpoint: bool | Literal["lz4"] = True  # true: .pt.slip, lz4: .pt.lz4, false: a plain .pt
     async_checkpoint_queue_size: int = 3
     save_compression_level: int = 9
     keep_checkpoints: int = 5  # the last ones; the best stays as well
     checkpoint_full_every: int = 1  # 10: every tenth checkpoint is complete, those between hold the changes since
+    checkpoint_moments: Literal["float32", "bf16", "int8"] = "float32"  # of Adam in .slip files; float32 is exact
     rollout_save_interval: int = 0  # iterations; 100: every hundredth batch goes to RUN/rollouts; 0 is never
     rollout_compression_level: int = 9
     record_minutes: float = (
@@ -109,6 +110,10 @@ class TrainConfig:
         check_range(self, "eval_interval", "threads", "max_time_s", "save_minutes", "rollout_save_interval", minimum=0)
         check_range(self, "record_minutes", "summary_interval", minimum=0)
         check_range(self, "save_compression_level", "rollout_compression_level", minimum=0, maximum=16)
+        if self.checkpoint_moments != "float32" and self.compress_checkpoint is not True:
+            raise ValueError(
+                f"checkpoint_moments={self.checkpoint_moments} needs compress_checkpoint=true: other files hold exact numbers"
+            )
         if self.resume and self.init:
             raise ValueError("resume=RUN continues with that run's own weights: leave init out, or start a new run")
 

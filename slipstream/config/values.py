@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from dataclasses import fields, is_dataclass
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from slipstream.config.overrides import parse_value
 
@@ -64,6 +64,10 @@ def convert(value: Any, hint: Any) -> Any:
     kind = origin or hint
     if kind in (Union, types.UnionType):
         return _convert_union(value, args)
+    if kind is Literal:
+        if value not in args:
+            raise UnfitError(value, " or ".join(map(str, args)))
+        return value
     if kind in (list, tuple):
         return _convert_sequence(value, kind, args)
     if kind is dict:
@@ -88,13 +92,13 @@ def _convert_union(value: Any, options: tuple[Any, ...]) -> Any:
     if value is None and type(None) in options:
         return None
     known = [option for option in options if option is not type(None)]
-    error: UnfitError | None = None
+    expected = []
     for option in sorted(known, key=lambda option: option is not type(value)):  # its own type first
         try:
             return convert(value, option)
         except UnfitError as unfit:
-            error = error or unfit
-    raise error or UnfitError(value, "null")
+            expected.append(unfit.expected)
+    raise UnfitError(value, " or ".join(expected) or "null")
 
 
 def _convert_sequence(value: Any, kind: type[Any], args: tuple[Any, ...]) -> Any:

@@ -46,6 +46,7 @@ class BackgroundWorker:
         error: class of the errors raised.
         restart_after_fork: start again, empty, in a forked child; otherwise the child is refused.
         on_exit: called when the interpreter exits before `close`.
+        on_full: called when `make_room` finds the queue full, before it waits or drops; not if it raises.
         log: receives messages about dropped and failed tasks.
     """
 
@@ -60,6 +61,7 @@ class BackgroundWorker:
         error: type[RuntimeError] = SaveError,
         restart_after_fork: bool = False,
         on_exit: Callable[[], Any] | None = None,
+        on_full: Callable[[], Any] | None = None,
         log: Callable[[str], Any] | None = None,
     ) -> None:
         if max_queue_size is not None and max_queue_size < 1:
@@ -71,7 +73,7 @@ class BackgroundWorker:
         self.dropped = self.failed = 0
         self.durations_ms: deque[float] = deque(maxlen=1000)  # of submitted functions
         self._error, self._log = error, log or (lambda text: None)
-        self._restart_after_fork, self._on_exit = restart_after_fork, on_exit
+        self._restart_after_fork, self._on_exit, self._on_full = restart_after_fork, on_exit, on_full
         self._in_child = self._closing = False
         self._errors: list[tuple[str, BaseException]] = []
         self._threads: list[threading.Thread] = []
@@ -115,6 +117,8 @@ class BackgroundWorker:
                 raise self._error(
                     f"{len(self._tasks)} tasks wait for the {self.name}: save less often, or choose another queue_policy"
                 )
+            if self._on_full is not None:
+                self._on_full()
             if self.queue_policy == "block":
                 self._log("the queue is full: waiting")
                 self._changed.wait_for(lambda: len(self._tasks) < (self.max_queue_size or 1))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -28,8 +29,11 @@ class SnapshotSaver:
         max_queue_size: snapshots that may wait, besides the one being written.
         queue_policy: see `BackgroundWorker`.
         verbose: print a line per save.
+        announce: gets a line when the queue is first full, and at the end how often it was; stderr if None.
         fs: the file system calls, for tests.
     """
+
+    full_hint: ClassVar[str] = ""  # names the settings, after the advice for a full queue
 
     def __init__(
         self,
@@ -39,11 +43,14 @@ class SnapshotSaver:
         queue_policy: str,
         verbose: bool,
         fs: FileSystem | None,
+        announce: Callable[[str], None] | None = None,
     ) -> None:
         self.max_queue_size, self.queue_policy, self.verbose = max_queue_size, queue_policy, verbose
         self._error, self._fs = error, fs or FileSystem()
+        self._announce = announce or functools.partial(print, file=sys.stderr, flush=True)
+        self._ended = False
         self._staging = Staging()
-        self._counts = dict.fromkeys(("saved", "bytes_in", "bytes_out", "packed_in", "packed_out"), 0)
+        self._counts = dict.fromkeys(("saved", "bytes_in", "bytes_out", "packed_in", "packed_out", "queue_full"), 0)
         self._blocking_ms: deque[float] = deque(maxlen=1000)
         self._worker = BackgroundWorker(
             name,
@@ -52,6 +59,7 @@ class SnapshotSaver:
             nice=SAVER_NICE,
             error=error,
             on_exit=self.shutdown,
+            on_full=self._warn_full,
             log=self._log,
         )
 
@@ -63,6 +71,11 @@ class SnapshotSaver:
         """Finish the queue and release everything; raise errors that were not raised before. May be called twice."""
         if self._worker.close(timeout):  # a forked child owns neither the thread nor the files
             self._release_all()
+            if self._counts["queue_full"] > 1 and not self._ended:
+                self._announce(
+                    f"[Warning] the queue of the {self._worker.name} was full {self._counts['queue_full']} times"
+                )
+            self._ended = True
             self._worker.raise_errors()
 
     def get_stats(self) -> dict[str, Any]:
@@ -106,6 +119,16 @@ class SnapshotSaver:
     def _release(self, buffer: Buffer) -> None:
         """Let the memory of a snapshot that was written, or dropped, be used again."""
         self._staging.release(buffer)
+
+    def _warn_full(self) -> None:
+        """Count a save that found the queue full; say so the first time."""
+        self._counts["queue_full"] += 1
+        if self._counts["queue_full"] == 1:
+            effect = "this save waits" if self.queue_policy == "block" else "saves that wait are dropped"
+            self._announce(
+                f"[Warning] the queue of the {self._worker.name} is full ({self.max_queue_size} wait), so {effect}: "
+                f"save less often, lower the compression level, or allow a longer queue{self.full_hint}"
+            )
 
     def _release_all(self) -> None:
         """Release what the subclass holds, after the last save."""

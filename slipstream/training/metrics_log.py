@@ -72,20 +72,30 @@ class RunLog:
         self._tensorboard: Any = None
         self._tensorboard_tried = False
 
-    def write(self, iteration: int, frames: int, metrics: Mapping[str, float]) -> None:
-        """Add the row of `iteration`, counted from 1, after `frames` frames in total."""
+    def write(
+        self, iteration: int, frames: int, metrics: Mapping[str, float], machine: Mapping[str, float] | None = None
+    ) -> None:
+        """Add the row of `iteration`, counted from 1, after `frames` frames in total.
+
+        Args:
+            metrics: numbers by name.
+            machine: numbers that depend on the machine's speed, such as `checkpoint/queue_size`. metrics.jsonl has them
+                as `perf/NAME`: all keys without `perf/` are the same for the same seed.
+        """
         taken = [key for key in OWN_KEYS if key in metrics]
         if taken:
             raise ValueError(
                 f"the log writes {', '.join(taken)} itself: leave it out of the metrics, or name it otherwise"
             )
         values = {name: _finite(name, value) for name, value in metrics.items()}
+        speed = {name: _finite(name, value) for name, value in (machine or {}).items()}
         row = {"iteration": iteration, "frames": frames, "time_s": round(self._clock() - self._start_s, 3), **values}
+        row |= {f"perf/{name}": value for name, value in speed.items()}
         self._file.write(json.dumps(row, allow_nan=False) + "\n")
         self._file.flush()
         if self._file.tell() > self._thin_at:
             self._thin()
-        numbers = {name: value for name, value in values.items() if value is not None}
+        numbers = {name: value for name, value in (values | speed).items() if value is not None}
         special, self._names = not self._names.issuperset(values), set(values)  # such as the row of an evaluation
         if special or iteration % _stride(iteration) == 0:
             self._write_tensorboard(frames, numbers)

@@ -50,8 +50,10 @@ class RunOutputs:
                     cfg.async_checkpoint_queue_size,
                     compression_level=cfg.save_compression_level,
                     full_every=cfg.checkpoint_full_every,
+                    moments=None if cfg.checkpoint_moments == "float32" else cfg.checkpoint_moments,
                     keep_last=cfg.keep_checkpoints,
                     links=True,
+                    announce=lambda text: self.view.print(text),  # above the live area
                 )
             )
             self.rollouts = stack.enter_context(RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level))
@@ -129,12 +131,18 @@ class RunOutputs:
         trainer = self.trainer
         fps = trainer.frames_per_batch * len(read) / self.clock.lap() if read else 0.0
         stats = self.monitor.get_stats()
-        perf = {f"perf/{name}": value for name, value in self.monitor.metrics(stats=stats).items()}
+        found = self.monitor.metrics(stats=stats)
+        perf = {f"perf/{name}": value for name, value in found.items()}
+        if "learn" in found:
+            perf["perf/policy_training"] = found["learn"]  # the name of NavRL's logs
+        saves = (
+            checkpoint_metrics(self.saver) if "overhead" in found else {}
+        )  # as often as the monitor's own, once a second
         metrics: dict[str, float] = {}
         for past, values in read:
             metrics = values | (evaluation if past == it else {}) | {"fps": fps}
             frames = trainer.collector.frames - (it - past) * trainer.frames_per_batch
-            self.log.write(past + 1, frames, metrics | perf)
+            self.log.write(past + 1, frames, metrics | perf, saves)
             self.view.update(past + 1, frames, trainer.progress(it + 1, self.clock), metrics, stats)
         if trainer.cfg.summary_interval and (it + 1) % trainer.cfg.summary_interval == 0:
             self.view.print(summary(self.monitor, self.saver, self.start))
@@ -204,6 +212,14 @@ def summary(monitor: PerformanceMonitor, saver: AsyncCheckpointSaver, resumed_at
         f"{monitor.get_summary()}\n\n[Checkpoint Stats]\n  Total saved: {stats['total_saved']}{since}\n"
         f"  Compression ratio: {stats['compression_ratio']:.2f}x\n  Queue size: {stats['queue_size']}"
     )
+
+
+def checkpoint_metrics(saver: AsyncCheckpointSaver) -> dict[str, float]:
+    """Return the saver's statistics since this start as `checkpoint/*`."""
+    stats = saver.get_stats()
+    counts = ("saved", "queue_size", "queue_full", "dropped", "failed")
+    names = (*counts, "compression_ratio", "blocking_ms_median", "background_ms_median")
+    return {f"checkpoint/{name}": float(stats[name]) for name in names}
 
 
 def wandb_settings(cfg: TrainConfig) -> dict[str, Any]:

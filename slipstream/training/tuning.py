@@ -149,7 +149,7 @@ class TrainingTrial:
         cfg, lost = self.trainer.cfg, []
         with (
             tempfile.TemporaryDirectory() as folder,
-            AsyncCheckpointSaver(compression_level=cfg.save_compression_level) as saver,
+            AsyncCheckpointSaver(compression_level=cfg.save_compression_level, announce=lambda text: None) as saver,
         ):
             for number in range(SAVES):  # the first one allocates the buffers
                 began, iterations = time.perf_counter(), 0
