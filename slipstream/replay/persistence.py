@@ -375,7 +375,8 @@ def _open(path: Path, recover: bool, reader: Reader) -> tuple[list[RowsFile], An
             raise DamagedFileError(f"{error}: load(folder, recover=True) finds the rows") from error
     if listed is not None and not recover:
         files = [RowsFile.open(path / name, reader) for name, _ in listed["files"]]
-        return files, listed, load_state(listed["container"], listed["state"])
+        with reader.parsing("the list of files"):
+            return files, listed, load_state(listed["container"], listed["state"])
     files = _scan(path, reader)
     if not files:
         if listed is not None or any(path.glob("rows-*")):
