@@ -24,6 +24,8 @@ from slipstream.sim import devices
 
 LANES = ("auto", "thread", "stream")
 
+SHUTDOWN_TIMEOUT_S = 300.0  # a rollout may take minutes
+
 
 class PipelinedDataCollector:
     """Collect the batches of `base_collector` beside the learner. Which weights collect which batch does not depend on
@@ -184,10 +186,24 @@ class PipelinedDataCollector:
         """Return the batches delivered and ready, and how long the learner waited for them."""
         return {"batches": self._taken, "ready": self._lane.ready, "waited_s": self._lane.waited_s}
 
-    def shutdown(self) -> None:
-        """End the thread after its current batch, and the base. May be called any number of times."""
+    def shutdown(self, timeout: float = SHUTDOWN_TIMEOUT_S) -> None:
+        """End the thread after its current batch, and the base. May be called any number of times.
+
+        If the env does not return within `timeout` seconds, a warning names it and its thread is left behind.
+        """
         self._finalizer()
-        self._lane.join()
+        try:
+            self._lane.join(timeout)
+        except RuntimeError:
+            env = type(getattr(self.base, "env", self.base)).__name__
+            warnings.warn(
+                f"{env} has not finished its rollout {timeout:g} s after shutdown(): its thread is left behind. Look for a step that "
+                "waits for something, or give shutdown() a longer timeout",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            self._base_closed = True
+            return
         shutdown = getattr(self.base, "shutdown", None)
         if callable(shutdown) and not self._base_closed:
             self._base_closed = True

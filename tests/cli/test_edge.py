@@ -42,6 +42,8 @@ def sentence(capsys, argv):
     [
         ("threads=100000", "threads must be in [0, "),
         ("threads=-1", "threads must be"),
+        ("env.num_obstacles=100000", "env.num_obstacles must be in [0, 5000], not 100000"),
+        ("env_dyn.num_obstacles=100000", "env_dyn.num_obstacles must be in [0, 2000], not 100000"),
         ("env.num_envs=1e300", "env.num_envs must be a whole number below 2^63, not '1e300'"),
         ("env.num_envs=99999999999999999999999999", "env.num_envs must be a whole number below 2^63"),
         ("env.num_envs=[[1]]", "env.num_envs"),

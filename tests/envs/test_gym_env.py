@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -299,3 +301,13 @@ def test_an_empty_space_is_refused_by_name():
     gymnasium.register("Empty-v0", Empty)
     with pytest.raises(ValueError, match="observation 'nothing'.*none of them empty"):
         GymEnv(2, config=GymConfig(id="Empty-v0"))
+
+
+def test_a_killed_process_of_an_async_env_is_named():
+    env = GymEnv(2, config=GymConfig(id="tests/Walk-v0", vectorization="async"))
+    os.kill(env.vector.processes[0].pid, signal.SIGKILL)
+    with pytest.raises(
+        ChildProcessError, match="tests/Walk-v0 stepped, perhaps killed for memory: use fewer env.num_envs"
+    ):
+        env.step(torch.zeros(2, 1))
+    env.close()

@@ -29,6 +29,7 @@ from slipstream.sim.random import derive_seed
 try:
     import gymnasium
     from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+    from gymnasium.vector.async_vector_env import AsyncState
 except ImportError as error:
     raise ImportError("task=gym needs Gymnasium: pip install 'slipstream-rl[gym]'") from error
 
@@ -83,9 +84,17 @@ class GymEnv(TensorEnv):
         self._advance(action)  # the vector env resets ended environments itself
 
     def _advance(self, action: Tensor) -> None:
-        self._observation, self._reward, self._terminated, self._truncated, _ = self.vector.step(
-            self._to_gym(action.cpu().numpy())
-        )
+        try:
+            self._observation, self._reward, self._terminated, self._truncated, _ = self.vector.step(
+                self._to_gym(action.cpu().numpy())
+            )
+        except (EOFError, ConnectionError) as error:
+            self.vector._state = AsyncState.DEFAULT  # else close() would wait for the step
+            self.vector.close(terminate=True)
+            raise ChildProcessError(
+                f"a process of env.vectorization=async has ended while {self.config.id} stepped, perhaps killed for memory: "
+                "use fewer env.num_envs, or env.vectorization=sync"
+            ) from error
 
     def _reset(self, mask: Tensor) -> None:
         chosen = mask.cpu().numpy()

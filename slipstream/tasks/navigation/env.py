@@ -33,6 +33,9 @@ START_MARGIN_M = 4.0  # distance of starts and goals from the map
 START_HEIGHTS_M = (0.5, 2.5)
 
 
+MAX_OBSTACLES = 5000  # placing more takes minutes
+
+
 @dataclass
 class NavigationReward:
     """The weights of the reward's terms; the defaults are NavRL's."""
@@ -78,7 +81,7 @@ class NavigationConfig:
         if self.actions not in ("continuous", "discrete"):
             raise ValueError(f"unknown actions '{self.actions}': use continuous or discrete")
         check_range(self, "num_envs", "num_worlds", "decision_interval", "max_episode_steps", minimum=1, section="env.")
-        check_range(self, "num_obstacles", minimum=0, section="env.")
+        check_range(self, "num_obstacles", minimum=0, maximum=MAX_OBSTACLES, section="env.")
         check_range(self, "map_half_m", minimum=2, section="env.")
         check_range(self, "dt_s", "max_speed_mps", above=0, section="env.")
         if self.world_seeds and len(self.world_seeds) != self.num_worlds:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.config.validation import check_range
 from slipstream.sim.devices import pick_backend
 from slipstream.sim.random import CounterRandom, derive_seed
 
@@ -18,6 +19,7 @@ WIDTHS_M = (0.25, 0.5, 0.75, 1.0)  # in equal shares; the index is the width cla
 BOX_HEIGHT_M, PILLAR_HEIGHT_M = 1.0, 5.0
 TOP_M = 4.5  # maximum height of boxes
 DRAWS_BEFORE_RELAXING = 200
+MAX_MOVING = 2000  # placing more takes minutes
 SEEN_COLUMNS = (
     *("unit_x", "unit_y", "unit_z", "distance", "height_offset"),
     *("vel_x", "vel_y", "vel_z", "width_class", "floats"),
@@ -34,7 +36,8 @@ class MovingObstaclesConfig:
     redraw_s: float = 2.0  # time between changes of speed and heading
 
     def __post_init__(self) -> None:
-        if self.num_obstacles < 0 or 0 < self.num_obstacles < 8:
+        check_range(self, "num_obstacles", minimum=0, maximum=MAX_MOVING, section="env_dyn.")
+        if 0 < self.num_obstacles < 8:
             raise ValueError(
                 f"env_dyn.num_obstacles must be 0 or at least 8 (four widths of two kinds), not {self.num_obstacles}"
             )
