@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,14 @@ class SACConfig(OffPolicyConfig):
     entropy: float = 1.0  # what entropy is paid; where the search for the price begins
     learn_entropy: bool = True  # search for the price that keeps the entropy at its target
     target_entropy: float | None = None  # minus the number of action dimensions by default; in units of the box [-1, 1]
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        **OffPolicyConfig.other_names,
+        **dict.fromkeys(
+            ("ent_coef", "alpha", "init_temperature"),
+            "algo.entropy=VALUE is where the search begins; with algo.learn_entropy=false it stays there",
+        ),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -224,7 +224,8 @@ def _failed(title: str, error: Exception, own_keys: Iterable[str], debug: bool) 
     if debug:
         traceback.print_exception(error)
     if isinstance(error, UnknownKeyError):
-        error = UnknownKeyError(error.key, [*own_keys, *error.keys], title.removeprefix("slipstream "), error.source)
+        command = title.removeprefix("slipstream ")
+        error = UnknownKeyError(error.key, [*own_keys, *error.keys], command, error.source, error.aliases)
     text = str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error)
     text = " ".join(line.strip() for line in text.splitlines() if line.strip())
     expected = isinstance(error, ValueError | FloatingPointError | OSError | ImportError | SaveError)

@@ -80,7 +80,7 @@ def help_text(command: str, overrides: Iterable[str] = ()) -> str:
     keys = settable(config)
     same = [
         f"  {f'{alias}.*' if is_dataclass(keys[key][0]) else f'{alias}={show(keys[key][0])}':44} {key}"
-        for alias, key in ALIASES.items()
+        for alias, key in _other_names(config).items()
         if key in keys
     ]
     return shown + "\n\n  other names of keys:\n" + "\n".join(same)
@@ -170,34 +170,45 @@ def _preset_files_of(
 
 def _read_words(words: Iterable[Word], default: Any, command: str, task: str) -> dict[str, Any]:
     """Return the typed value of each word by its key; of several values the last one counts."""
-    keys = settable(default)
+    keys, other_names = settable(default), _other_names(default)
     values: dict[str, Any] = {}
     for word in words:
-        key, text = word.key, word.value
+        key, text = word.key if word.key in keys else other_names.get(word.key, word.key), word.value
         at = f"{word.source}: " if word.source else ""
+        if key not in keys and " " in (sentence := other_names.get(f"algo.{key}", key)):
+            raise ConfigError(f"{at}{sentence}" if at else f"unknown key '{word.key}': {sentence}")
         owner, _, entry = key.rpartition(".")
         if key in keys and is_dataclass(keys[key][0]):
             first = fields(keys[key][0])[0].name
             if text != "{}":
                 raise ConfigError(f"{at}{key} is a group of keys, not one: set {key}.{first}=…")
         elif key in keys:
-            values[key] = _read(word, *keys[key])
+            values[key] = _read(word, key, *keys[key])
         elif owner in keys and isinstance(keys[owner][0], dict):  # an entry of a mapping
             values[owner] = {**values.get(owner, keys[owner][0]), entry: read(text, Any)}
         else:
             others = [other for other in _tasks_with(key, command) if other != task]
             if others:
                 raise ConfigError(f"{at}{key}= needs task={others[0]}: task={task} has no key '{key}'")
-            raise UnknownKeyError(
-                key, [*keys, *(["preset", "config"] if command == "train" else [])], command, word.source
-            )
+            choices = ["preset", "config"] if command == "train" else []
+            aliases = {name: own for name, own in other_names.items() if own in keys}
+            raise UnknownKeyError(key, [*keys, *choices], command, word.source, aliases)
     return values
 
 
-def _read(word: Word, default: Any, hint: Any) -> Any:
+def _other_names(default: Any) -> dict[str, str]:
+    """Return what the names of other libraries mean, by the dotted name: a key, or a sentence on what to set."""
+    found = ALIASES | dict(getattr(default, "other_names", {}))
+    for section in ("algo", "env"):
+        names = getattr(getattr(default, section, None), "other_names", {})
+        found |= {f"{section}.{name}": own if " " in own else f"{section}.{own}" for name, own in names.items()}
+    return found
+
+
+def _read(word: Word, key: str, default: Any, hint: Any) -> Any:
     """Return the value of a word for a key with this default and type. Errors show a typed value, not one out of a
     file."""
-    key, text = word.key, word.value
+    text = word.value
     if text == "true" and type(default) in (int, float):
         flag = f"--{key.rpartition('.')[2].replace('_', '-')}"
         raise ConfigError(f"{key} needs a value: {key}={default}, or {flag} {default}")

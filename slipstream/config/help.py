@@ -7,9 +7,11 @@ import ast
 import difflib
 import inspect
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
+
+_NEAR = 0.75  # one wrong letter of four
 
 
 class ConfigError(ValueError):
@@ -19,20 +21,36 @@ class ConfigError(ValueError):
 class UnknownKeyError(ConfigError):
     """A key that does not exist. The message names the nearest of the known `keys`; if it is from a file, the place."""
 
-    def __init__(self, key: str, keys: Iterable[str], command: str, source: str = "") -> None:
-        self.key, self.keys, self.source = key, list(keys), source
+    def __init__(
+        self, key: str, keys: Iterable[str], command: str, source: str = "", aliases: Mapping[str, str] | None = None
+    ) -> None:
+        self.key, self.keys, self.source, self.aliases = key, list(keys), source, aliases
         what = f"{source}: unknown key" if source else f"unknown key '{key}'"
-        super().__init__(f"{what}{nearest(key, self.keys)} (all keys: slipstream {command} --help)")
+        super().__init__(f"{what}{nearest(key, self.keys, aliases)} (all keys: slipstream {command} --help)")
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
-    """The hint `: did you mean …?`, or nothing where no word is near."""
-    known = list(words)
-    matches = difflib.get_close_matches(word, known, 1, 0.5)
-    if not matches:  # the right leaf under another branch
-        leaf = word.rpartition(".")[2]
-        matches = [k for k in known if k.rpartition(".")[2] == leaf] or difflib.get_close_matches(leaf, known, 1, 0.6)
-    return f": did you mean '{matches[0]}'?" if matches else ""
+def nearest(word: str, words: Iterable[str], aliases: Mapping[str, str] | None = None) -> str:
+    """The hint `: did you mean …?`, or nothing where no word is near.
+
+    Only the last parts of keys decide: the section is no likeness (`algo.banana`), and it may be the wrong part.
+
+    Args:
+        word: as typed.
+        words: the known ones.
+        aliases: other names of the known ones.
+    """
+    named = {**(aliases or {}), **{key: key for key in words}}
+    leaf = word.rpartition(".")[2]
+
+    def likeness(key: str) -> tuple[float, float]:
+        name = key.rpartition(".")[2]
+        begins = len(leaf) >= 3 and len(name) >= 3 and (name.startswith(leaf) or leaf.startswith(name))
+        same = difflib.SequenceMatcher(None, leaf, name).ratio() + (0.1 if len(leaf) < 4 else 0)  # one letter of three
+        return max(same, _NEAR) if begins else same, difflib.SequenceMatcher(None, word, key).ratio()
+
+    scores = {key: likeness(key) for key in named}
+    best = max(scores, key=lambda key: scores[key], default="")
+    return f": did you mean '{named[best]}'?" if best and scores[best][0] >= _NEAR else ""
 
 
 def describe_keys(config: Any, hidden: Iterable[str] = ()) -> str:

@@ -12,12 +12,14 @@ import yaml
 
 from slipstream.config.help import ConfigError
 
-# Names that people who come from elsewhere type. Flags are names too: `--num-envs 256` is `num_envs=256`.
+# Names that people who come from elsewhere type; those of one algorithm are the `other_names` of its config. Flags are
+# names too: `--num-envs 256` is `num_envs=256`.
 ALIASES = {
     "agent": "algo",
     "opponent": "env.opponent",
     "reward": "env.reward",
     "num_envs": "env.num_envs",
+    "n_envs": "env.num_envs",
     "time_scale": "env.time_scale",
     "env_dyn.vel_range": "env.dyn.speed_mps",
     "env_dyn": "env.dyn",
@@ -25,6 +27,7 @@ ALIASES = {
     "algo.lr": "algo.learning_rate",
     "algo.actor.learning_rate": "algo.learning_rate",
     "algo.num_minibatches": "algo.minibatches",
+    "algo.num_mini_batches": "algo.minibatches",
     "algo.training_epoch_num": "algo.epochs",
     "algo.entropy_loss_coefficient": "algo.entropy",
     "algo.learning_starts": "algo.warmup",

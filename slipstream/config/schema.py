@@ -7,8 +7,9 @@ the registry, so that this module imports none of them. A task may add sections 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from slipstream.config import registry
 from slipstream.config.validation import check_range
@@ -96,6 +97,12 @@ class TrainConfig:
     auto: list[str] = field(default_factory=list)  # keys to choose by measuring, as env.num_envs=auto does
     quiet: bool = False  # print nothing while training
     summary_interval: int = 100  # iterations between two printed summaries of times and checkpoints; 0 is never
+
+    other_names: ClassVar[Mapping[str, str]] = {  # of other libraries: the key, or a sentence on what to set
+        "total_timesteps": "total_frames",
+        "max_iterations": "give the length in frames: total_frames = iterations x env.num_envs x algo.rollout_steps",
+        "timesteps": "total_frames",
+    }
 
     def __post_init__(self) -> None:
         for name in ("model", "collect"):

@@ -99,13 +99,70 @@ def test_every_preset_that_ships_can_be_loaded():
         ("algo.training_epoch_num=2", "algo.epochs", 2),
         ("max_frame_num=12e8", "total_frames", 1_200_000_000),
         ("algo=ppo", "algo.name", "ppo"),
+        ("algo.lr=1e-3", "algo.learning_rate", 1e-3),
+        ("algo.actor.learning_rate=1e-3", "algo.learning_rate", 1e-3),
+        ("sensor.lidar_range=5", "env.lidar.range_m", 5.0),
+        ("env_dyn.vel_range=[0.1,1]", "env.dyn.speed_mps", (0.1, 1.0)),
+        ("n_envs=4", "env.num_envs", 4),
+        ("--total-timesteps=1e6", "total_frames", 1_000_000),
+        ("algo.n_steps=8", "algo.rollout_steps", 8),
+        ("algo=sac algo.n_steps=3", "algo.n_step", 3),  # SB3's name of two things
+        ("algo.horizon_length=16", "algo.rollout_steps", 16),
+        ("algo.num_steps_per_env=24", "algo.rollout_steps", 24),
+        ("algo.n_epochs=2", "algo.epochs", 2),
+        ("algo.num_learning_epochs=5", "algo.epochs", 5),
+        ("algo.mini_epochs=5", "algo.epochs", 5),
+        ("algo.num_mini_batches=4", "algo.minibatches", 4),
+        ("algo.num_mini_batches=auto", "auto", ["algo.minibatches"]),
+        ("algo.ent_coef=0", "algo.entropy", 0.0),
+        ("algo.clip_range=0.2", "algo.clip", 0.2),
+        ("algo.e_clip=0.2", "algo.clip", 0.2),
+        ("algo.clip_param=0.2", "algo.clip", 0.2),
+        ("algo.gae_lambda=0.9", "algo.lam", 0.9),
+        ("algo.lmbda=0.9", "algo.lam", 0.9),
+        ("algo.vf_coef=0.5", "algo.value_weight", 0.5),
+        ("algo.desired_kl=0.02", "algo.target_kl", 0.02),
+        ("algo=dqn algo.exploration_fraction=0.3", "algo.random_fraction", 0.3),
+        ("algo=dqn algo.learning_starts=50", "algo.warmup", 50),
+        ("algo=td3 algo.target_noise_clip=0.4", "algo.target_noise_limit", 0.4),
+        ("algo=sac algo.batch_size=64", "algo.batch_size", 64),
     ],
 )
 def test_names_from_elsewhere_are_understood(old, new, value):
-    found = load_train([old])
+    found = load_train(old.split())
     for part in new.split("."):
         found = getattr(found, part)
     assert found == value
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("algo.batch_size=64", "algo.minibatches = env.num_envs x algo.rollout_steps / minibatch size"),
+        ("batch_size=64", "algo.minibatches = env.num_envs"),
+        ("max_iterations=1500", "total_frames = iterations x env.num_envs x algo.rollout_steps"),
+        ("algo.max_epochs=1500", "total_frames = iterations"),
+        ("algo.buffer_size=1000", "ppo has no replay buffer"),
+        ("algo=sac algo.ent_coef=0.1", "with algo.learn_entropy=false it stays there"),
+    ],
+)
+def test_a_setting_without_an_equal_here_is_explained(typed, answer):
+    text = error_of(*typed.split())
+    assert f"unknown key '{typed.split()[-1].split('=')[0]}': " in text and answer in text
+    assert "did you mean" not in text
+
+
+def test_a_setting_without_an_equal_in_a_file_is_explained_with_its_line(tmp_path):
+    (tmp_path / "my.yaml").write_text("seed: 1\nalgo:\n  batch_size: 64\n")
+    assert error_of(f"config={tmp_path}/my.yaml").startswith(
+        f"{tmp_path}/my.yaml, line 3: set the number of minibatches"
+    )
+
+
+@pytest.mark.parametrize("typed", ["foo=1", "algo.banana=1", "env.tea_time=3", "env.friction=1", "algo.weight_decay=1"])
+def test_a_key_that_is_near_nothing_gets_no_hint(typed):
+    text = error_of(typed)
+    assert "did you mean" not in text and text.startswith(f"unknown key '{typed.split('=')[0]}' (all keys")
 
 
 @pytest.mark.parametrize(
@@ -119,6 +176,10 @@ def test_names_from_elsewhere_are_understood(old, new, value):
         ("wandb.modes=online", "wandb.mode"),
         ("save_intervall=3", "save_interval"),
         ("presets=debug", "preset"),
+        ("lr=1e-3", "algo.learning_rate"),
+        ("n_steps=4", "algo.rollout_steps"),
+        ("algo.gama=0.9", "algo.gamma"),
+        ("algo.num_learning_epoch=3", "algo.epochs"),
     ],
 )
 def test_an_unknown_key_is_answered_with_the_nearest(typed, meant):
