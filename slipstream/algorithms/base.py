@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from slipstream.config import registry
 from slipstream.envs.specs import Observation, Spec
 from slipstream.models.encoders import Specs
+from slipstream.models.policy import build_own_policy
 
 Gradients = Sequence[Tensor | None]  # one per parameter of the policy, None where it has none
 
@@ -69,6 +70,10 @@ class Learner(ABC):
     def check_batch(self, frames: int) -> None:  # noqa: B027 (most take any)
         """Raise ValueError if batches of `frames` frames cannot be learned from."""
 
+    def startup_message(self, frames_per_batch: int, total_frames: int) -> str:
+        """Return a line that a run prints before its first iteration, about its sizes; empty if there is none."""
+        return ""
+
     def seed_minibatches(self, seed: int) -> None:
         """Draw minibatches from a generator of this learner's own: a collector beside it draws from the global one."""
         self.generator = torch.Generator(self.device).manual_seed(seed)
@@ -82,7 +87,9 @@ class Learner(ABC):
 
 
 def build_policy(settings: Mapping[str, Any], observation_spec: Specs, action_spec: Spec, model: Any) -> Any:
-    """Return the network that the algorithm of these settings (`algo.*`) trains."""
+    """Return the network that the algorithm of these settings (`algo.*`) trains, or that of `model.policy`."""
+    if model.policy != "auto":
+        return build_own_policy(observation_spec, action_spec, model)
     return registry.find("algorithm", settings["name"]).build_policy(observation_spec, action_spec, model, settings)
 
 
@@ -93,6 +100,16 @@ def build_learner(policy: Any, config: Any, observation_spec: Specs, seed: int, 
         fresh: False if the policy starts from weights that were learned before.
     """
     return registry.find("algorithm", config.name).build(policy, config, observation_spec, seed, fresh)
+
+
+def check_policy(policy: Any, algorithm: str, base: type[nn.Module], *needs: str) -> None:
+    """Raise TypeError if a policy lacks a method or attribute that an algorithm uses; `base` has all of them."""
+    missing = [name for name in ("parameters", "forward", *needs) if not hasattr(policy, name)]
+    if missing:
+        raise TypeError(
+            f"{algorithm} cannot train {type(policy).__name__}, which has no {', '.join(missing)}: subclass "
+            f"{base.__module__}.{base.__name__}, which has them (docs/your-own-network.md)"
+        )
 
 
 def check_name(config: Any) -> None:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from slipstream.algorithms.base import check_policy
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
@@ -57,6 +58,7 @@ class DQN(OffPolicy):
     policy: QPolicy
 
     def __init__(self, policy: QPolicy, config: DQNConfig | None = None) -> None:
+        check_policy(policy, "DQN", QPolicy, "keys", "config", "random_share", "values")
         super().__init__(policy, config or DQNConfig())
         self.target = deepcopy(policy)
         self.networks["target"] = self.target

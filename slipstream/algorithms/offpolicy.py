@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 SAVE_REPLAY = ("auto", "on", "off")
 SMALL_BYTES = 256 * 2**20  # of a buffer that checkpoints hold by default
 MINIBATCHES_PER_SAMPLE = 32  # minibatches in one call of the buffer; priorities are as old as this
+MIN_UPDATES, FRAMES_PER_UPDATE = 32, 8  # of an iteration without `algo.updates`
+FEW_UPDATES = 3000  # in a run: fewer rarely learn anything
 
 
 @dataclass
@@ -38,7 +40,7 @@ class OffPolicyConfig:
 
     name: str = ""
     rollout_steps: int = 32  # steps of each environment per iteration
-    updates: int = 32  # gradient steps per iteration
+    updates: int | None = None  # gradient steps per iteration; null: one per 8 frames collected, at least 32
     warmup: int = 1000  # frames with random actions before the first update
     batch_size: int = 256
     buffer_size: int = 1_000_000  # steps kept
@@ -74,6 +76,10 @@ class OffPolicyConfig:
             raise ValueError(f"algo.warmup ({self.warmup}) must fit into algo.buffer_size ({self.buffer_size})")
         if self.save_replay not in SAVE_REPLAY:
             raise ValueError(f"algo.save_replay must be one of {', '.join(SAVE_REPLAY)}, not '{self.save_replay}'")
+
+    def updates_per_batch(self, frames: int) -> int:
+        """Return the gradient steps that follow a batch of `frames` frames."""
+        return max(MIN_UPDATES, frames // FRAMES_PER_UPDATE) if self.updates is None else self.updates
 
 
 @dataclass
@@ -257,7 +263,7 @@ class ReplayLearner(Learner):
         self._collected += batch.numel()
         self._warm = self._warm or (self._collected >= config.warmup and len(self.buffer) > 0)
         metrics: list[dict[str, Tensor]] = []
-        left = config.updates if self._warm else 0
+        left = config.updates_per_batch(batch.numel()) if self._warm else 0
         while left:
             steps = min(left, MINIBATCHES_PER_SAMPLE)
             drawn = self.buffer.sample(steps * config.batch_size, n_step=config.n_step, gamma=config.gamma)
@@ -268,6 +274,20 @@ class ReplayLearner(Learner):
         algo.set_progress(progress)
         means = {name: torch.stack([step[name] for step in metrics]).mean() for name in (metrics[0] if metrics else ())}
         return means | {"replay/updates": torch.tensor(float(algo.updates), device=self.device)}
+
+    def startup_message(self, frames_per_batch: int, total_frames: int) -> str:
+        """Return the gradient steps per frame, with a warning if the run has too few to learn."""
+        updates = self.config.updates_per_batch(frames_per_batch)
+        total = updates * (max(0, total_frames - self.config.warmup) // frames_per_batch)
+        ratio = (
+            f"{updates:,} gradient steps per {frames_per_batch:,} frames ({updates / frames_per_batch:.3g} per frame)"
+        )
+        if total >= FEW_UPDATES:
+            return ratio
+        return (
+            f"warning: {ratio}, {total:,} in this run: too few to learn much. "
+            "Give a larger algo.updates or total_frames, or fewer env.num_envs"
+        )
 
     def seed_minibatches(self, seed: int) -> None:
         """Do nothing: the buffer draws with a seed of its own."""

@@ -25,6 +25,7 @@ from slipstream.algorithms.base import (
     Learner,
     apply_gradients,
     check_name,
+    check_policy,
     in_order,
     load_adam,
     make_adam,
@@ -111,6 +112,8 @@ class PPO(Learner):
     reads_minibatches = True
 
     def __init__(self, policy: ActorCritic, config: PPOConfig | None = None) -> None:
+        needs = ("evaluate", "value", "stamps", "keys", "value_norm", "actor", "critic")
+        check_policy(policy, "PPO", ActorCritic, *needs)
         self.policy = policy
         self.config = config = config or PPOConfig()
         policy.bf16 = config.bf16

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from slipstream.algorithms.base import check_policy
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.envs.specs import Spec
 from slipstream.models.encoders import Specs
@@ -50,6 +51,9 @@ class SAC(OffPolicy):
     policy: SquashedGaussianPolicy
 
     def __init__(self, policy: SquashedGaussianPolicy, critics: Critics, config: SACConfig | None = None) -> None:
+        check_policy(
+            policy, "SAC", SquashedGaussianPolicy, "keys", "config", "random_share", "sample", "to_unit", "dims"
+        )
         super().__init__(policy, config or SACConfig())
         config = self.config
         self.critics = critics.to(self.device)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from slipstream.algorithms.base import check_policy
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
@@ -51,6 +52,7 @@ class TD3(OffPolicy):
     policy: DeterministicPolicy
 
     def __init__(self, policy: DeterministicPolicy, critics: Critics, config: TD3Config | None = None) -> None:
+        check_policy(policy, "TD3", DeterministicPolicy, "keys", "config", "random_share", "unit", "to_unit", "dims")
         super().__init__(policy, config or TD3Config())
         policy.noise = self.config.noise
         self.critics = critics.to(self.device)

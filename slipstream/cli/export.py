@@ -8,6 +8,7 @@
   out=          the file to write; default: policy.onnx in the run's folder (ckpt_000100.onnx for that checkpoint),
                 or else in the current folder
   task=, env.*  the task and env of the training, if the checkpoint does not hold them
+  model.policy=, model.encoder=, algo=   your own network or algorithm (my_module:Net), if it was trained with one
 
 The file takes the policy's observations by name, for any batch size. It returns the action of an evaluation (the mean,
 or the most likely discrete action), scaled and masked as the env expects it. Its metadata hold the observations,
@@ -45,7 +46,7 @@ from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.storage.files import check_writable, write_file
 from slipstream.tasks.report import progress_bar
-from slipstream.training.evaluate import configure
+from slipstream.training.evaluate import configure, trusts_code
 
 FORMATS = ("onnx", "pt2")
 OWN_KEYS = ("to", "out")
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     """Export a policy, and print how far its actions are from PyTorch's."""
     own, words = split_keys(args.words, OWN_KEYS)
     for word in words:
-        if word.key not in ("checkpoint", "task") and not word.key.startswith("env."):
+        if word.key not in ("checkpoint", "task") and not word.key.startswith("env.") and not trusts_code(word):
             raise UnknownKeyError(word.key, ["checkpoint", "task"], "export", word.source)
     own.setdefault("to", Path(own.get("out", "")).suffix[1:])
     if not own["to"]:

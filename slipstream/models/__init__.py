@@ -1,5 +1,5 @@
 """Policies: encoders, action heads, value normalisation, NavRL's weights."""
 
-from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
+from slipstream.models.policy import ActorCritic, ModelConfig, action_head, build_encoder, build_policy
 
-__all__ = ["ActorCritic", "ModelConfig", "build_policy"]
+__all__ = ["ActorCritic", "ModelConfig", "action_head", "build_encoder", "build_policy"]

@@ -18,11 +18,25 @@ Specs = Mapping[str, Spec]  # of one environment's observations, by name
 NAVRL_KEYS = ("lidar", "dynamic_obstacle", "state")  # in the order in which the released weights expect their features
 
 
-def mlp(inputs: int, widths: list[int] | tuple[int, ...], layer_norm: bool = True) -> nn.Sequential:
-    """Build [Linear, LeakyReLU, LayerNorm] per width, LayerNorm only if `layer_norm`."""
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "leaky_relu": nn.LeakyReLU,
+    "relu": nn.ReLU,
+    "elu": nn.ELU,
+    "silu": nn.SiLU,
+    "gelu": nn.GELU,
+    "mish": nn.Mish,
+    "tanh": nn.Tanh,
+}  # names of `model.activation`
+
+
+def mlp(
+    inputs: int, widths: list[int] | tuple[int, ...], layer_norm: bool = True, activation: str = "leaky_relu"
+) -> nn.Sequential:
+    """Build [Linear, activation, LayerNorm] per width, LayerNorm only if `layer_norm`."""
     layers: list[nn.Module] = []
     for width in widths:
-        layers += [nn.Linear(inputs, width), nn.LeakyReLU(), *([nn.LayerNorm(width)] if layer_norm else [])]
+        norm = [nn.LayerNorm(width)] if layer_norm else []
+        layers += [nn.Linear(inputs, width), ACTIVATIONS[activation](), *norm]
         inputs = width
     return nn.Sequential(*layers)
 
@@ -40,7 +54,9 @@ class NavRLEncoder(Encoder):
 
     keys = NAVRL_KEYS
 
-    def __init__(self, observation_spec: Specs, trunk: list[int] | tuple[int, ...] = (256, 256)) -> None:
+    def __init__(
+        self, observation_spec: Specs, trunk: list[int] | tuple[int, ...] = (256, 256), activation: str = "leaky_relu"
+    ) -> None:
         super().__init__()
         image = observation_spec["lidar"].shape[1:]
         first = DenseConv2d(image, 1, 4, (5, 3), padding=(2, 1))
@@ -51,9 +67,9 @@ class NavRLEncoder(Encoder):
             first, nn.ELU(), second, nn.ELU(), third, nn.ELU(), nn.Flatten(), nn.Linear(flat, 128), nn.LayerNorm(128)
         )
         moving = observation_spec["dynamic_obstacle"].shape
-        self.moving = mlp(moving[-2] * moving[-1], (128, 64))
+        self.moving = mlp(moving[-2] * moving[-1], (128, 64), activation=activation)
         joined = 128 + 64 + observation_spec["state"].shape[0]
-        self.trunk = mlp(joined, trunk)
+        self.trunk = mlp(joined, trunk, activation=activation)
         self.width = trunk[-1] if trunk else joined
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
@@ -71,6 +87,7 @@ class DictEncoder(Encoder):
         part: width of each observation's features; 0 passes them to the trunk directly, images as the CNN's output.
         keys: the observations to use; None for all.
         layer_norm: normalise after each layer.
+        activation: of the layers that are not convolutions; a name of `ACTIVATIONS`.
     """
 
     def __init__(
@@ -80,6 +97,7 @@ class DictEncoder(Encoder):
         part: int = 64,
         keys: list[str] | tuple[str, ...] | None = None,
         layer_norm: bool = True,
+        activation: str = "leaky_relu",
     ) -> None:
         super().__init__()
         self.keys = tuple(keys or sorted(observation_spec))
@@ -87,14 +105,14 @@ class DictEncoder(Encoder):
         if missing:
             raise ValueError(f"the env has no observation {missing}, but {sorted(observation_spec)}: change model.keys")
         self.classes = {key: spec.n for key, spec in observation_spec.items() if isinstance(spec, Discrete)}
-        parts = {key: self._part(observation_spec[key], part, layer_norm) for key in self.keys}
+        parts = {key: self._part(observation_spec[key], part, layer_norm, activation) for key in self.keys}
         self.parts = nn.ModuleDict({_module_name(key): module for key, (module, _) in parts.items()})
         joined = sum(width for _, width in parts.values())
-        self.trunk = mlp(joined, trunk, layer_norm)
+        self.trunk = mlp(joined, trunk, layer_norm, activation)
         self.width = trunk[-1] if trunk else joined
 
     @staticmethod
-    def _part(spec: Spec, width: int, layer_norm: bool) -> tuple[nn.Module, int]:
+    def _part(spec: Spec, width: int, layer_norm: bool, activation: str) -> tuple[nn.Module, int]:
         """Return the layers of one observation and the width of their output."""
         shape = spec.shape
         if isinstance(spec, Discrete):
@@ -113,7 +131,9 @@ class DictEncoder(Encoder):
             flat = cnn(torch.zeros(1, *shape)).shape[1]
             return (nn.Sequential(cnn, nn.Linear(flat, width), nn.LayerNorm(width)), width) if width else (cnn, flat)
         flat = max(1, math.prod(shape))
-        return (nn.Sequential(nn.Flatten(), *mlp(flat, (width,), layer_norm)), width) if width else (nn.Flatten(), flat)
+        if not width:
+            return nn.Flatten(), flat
+        return nn.Sequential(nn.Flatten(), *mlp(flat, (width,), layer_norm, activation)), width
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Return features [N, width]."""

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from slipstream.envs.specs import Box, Discrete, Observation, Spec
-from slipstream.models.encoders import Encoder, Specs
+from slipstream.models.encoders import ACTIVATIONS, Encoder, Specs
 from slipstream.models.exploration import (
     ExplorationType,
     exploration_type,
@@ -198,7 +198,7 @@ class Critics(nn.Module):
         super().__init__()
         config = config or ModelConfig()
         self.encoder = build_encoder(observation_spec, config, trunk=[])
-        self.trunks = EnsembleMLP(count, self.encoder.width + dims, config.trunk, config.layer_norm)
+        self.trunks = EnsembleMLP(count, self.encoder.width + dims, config.trunk, config.layer_norm, config.activation)
 
     def forward(self, observation: Observation, unit: Tensor, count: int | None = None) -> Tensor:
         """Return values [count, N] of actions [N, dims] in units of the box, by the first `count` critics (default:
@@ -236,13 +236,20 @@ class EnsembleNorm(nn.Module):
 class EnsembleMLP(nn.Module):
     """K MLPs with one output each: [N, inputs] in, [K, N] out. Layers as in `encoders.mlp`, then a linear layer."""
 
-    def __init__(self, count: int, inputs: int, widths: list[int] | tuple[int, ...], layer_norm: bool = True) -> None:
+    def __init__(
+        self,
+        count: int,
+        inputs: int,
+        widths: list[int] | tuple[int, ...],
+        layer_norm: bool = True,
+        activation: str = "leaky_relu",
+    ) -> None:
         super().__init__()
         self.count = count
         layers: list[nn.Module] = []
         for width in widths:
             norm = [EnsembleNorm(count, width)] if layer_norm else []
-            layers += [EnsembleLinear(count, inputs, width), nn.LeakyReLU(), *norm]
+            layers += [EnsembleLinear(count, inputs, width), ACTIVATIONS[activation](), *norm]
             inputs = width
         self.layers = nn.Sequential(*layers, EnsembleLinear(count, inputs, 1))
 

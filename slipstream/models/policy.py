@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from slipstream.config import registry
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
-from slipstream.models.encoders import NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder, Specs
-from slipstream.models.exploration import ExplorationType, exploration_type
+from slipstream.models.encoders import ACTIVATIONS, NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder, Specs
+from slipstream.models.exploration import ExplorationType, exploration_type, set_exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters, small_linear
 
 Actor = BetaHead | GaussianHead | CategoricalHead | HybridHead
@@ -20,15 +23,21 @@ Actor = BetaHead | GaussianHead | CategoricalHead | HybridHead
 class ModelConfig:
     """The configuration section `model.*`."""
 
-    encoder: str = "auto"  # navrl if the env has its observations, else dict
+    encoder: str = "auto"  # navrl if the env has its observations, else dict; or my_module:Encoder
+    policy: str = "auto"  # the algorithm's network; or my_module:Net
     trunk: list[int] = field(default_factory=lambda: [256, 256])
     part: int = 64  # width of each observation's features in the dict encoder; 0 passes them to the trunk directly
     layer_norm: bool = True  # after each layer of the dict encoder and of the trunks of dqn, sac and td3
     keys: list[str] = field(default_factory=list)  # observations that the dict encoder uses; all by default
+    activation: str = "leaky_relu"  # relu, elu, silu, gelu, mish, tanh; of all layers but convolutions
 
     def __post_init__(self) -> None:
-        if self.encoder not in ("auto", "navrl", "dict"):
-            raise ValueError(f"unknown model.encoder '{self.encoder}': use auto, navrl or dict")
+        if self.encoder not in ("auto", "navrl", "dict") and ":" not in self.encoder:
+            raise ValueError(f"unknown model.encoder '{self.encoder}': use auto, navrl, dict or my_module:Encoder")
+        if self.policy != "auto" and ":" not in self.policy:
+            raise ValueError(f"unknown model.policy '{self.policy}': use auto or my_module:Net")
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"unknown model.activation '{self.activation}': use one of {', '.join(ACTIVATIONS)}")
         if not self.trunk or min(self.trunk) < 1:
             raise ValueError(f"model.trunk={self.trunk} needs at least one width, all positive")
         check_range(self, "part", minimum=0, section="model.")
@@ -80,7 +89,10 @@ class ValueNorm(nn.Module):
 
 
 class ActorCritic(nn.Module):
-    """Policy and value on one encoder. Called with an observation it acts, as `exploration_type()` says."""
+    """Policy and value on one encoder. Called with an observation it acts, as `exploration_type()` says.
+
+    A network of your own (`model.policy=my_module:Net`) subclasses it and overrides `features`, `critic_value` or both.
+    """
 
     def __init__(self, encoder: Encoder, actor: Actor, config: ModelConfig) -> None:
         super().__init__()
@@ -95,7 +107,7 @@ class ActorCritic(nn.Module):
         """Return the heads' input [N, width], float32."""
         if not self.bf16:
             return self.encoder(observation)
-        with torch.autocast(self.critic.weight.device.type, torch.bfloat16):
+        with torch.autocast(next(iter(observation.values())).device.type, torch.bfloat16):
             return self.encoder(observation).float()
 
     @property
@@ -110,6 +122,10 @@ class ActorCritic(nn.Module):
         mask = self.actor.mask
         return self.actor(features) if mask is None else self.actor(features, observation[mask])
 
+    def critic_value(self, features: Tensor, observation: Observation) -> Tensor:
+        """Return the normalised value [N]; a critic with layers of its own reads the observation."""
+        return self.critic(features)[:, 0]
+
     def forward(self, observation: Observation) -> dict[str, Tensor]:
         """Return the action [N, ...], its log probability [N] and the normalised value [N]."""
         features = self.features(observation)
@@ -120,7 +136,7 @@ class ActorCritic(nn.Module):
         else:
             action = self.actor.mean(parameters) if kind is ExplorationType.MEAN else self.actor.mode(parameters)
         log_prob = self.actor.log_prob(parameters, action)
-        return {"action": action, "log_prob": log_prob, "value": self.critic(features)[:, 0]}
+        return {"action": action, "log_prob": log_prob, "value": self.critic_value(features, observation)}
 
     def stamps(self) -> dict[str, Tensor]:
         """Return mean and deviation [] of the returns that the present values are normalised with."""
@@ -131,40 +147,102 @@ class ActorCritic(nn.Module):
         """Return log probability, entropy and normalised value, each [N], of actions taken earlier."""
         features = self.features(observation)
         log_prob, entropy = self.actor.evaluate(self.distribution(features, observation), action)
-        return log_prob, entropy, self.critic(features)[:, 0]
+        return log_prob, entropy, self.critic_value(features, observation)
 
     def value(self, observation: Observation) -> Tensor:
         """Return the normalised value [N]."""
-        return self.critic(self.features(observation))[:, 0]
+        return self.critic_value(self.features(observation), observation)
 
 
 def build_encoder(observation_spec: Specs, config: ModelConfig, trunk: list[int] | None = None) -> Encoder:
     """Build the encoder for an env's observations; `trunk` replaces the configuration's, an empty one builds none."""
     trunk = config.trunk if trunk is None else trunk
     kind = config.encoder
+    if ":" in kind:
+        return _own_encoder(observation_spec, kind, trunk)
     if kind == "auto":
         kind = "navrl" if set(NAVRL_KEYS) <= set(observation_spec) and not config.keys else "dict"
     if kind == "dict":
-        return DictEncoder(observation_spec, trunk, config.part, config.keys or None, config.layer_norm)
+        return DictEncoder(
+            observation_spec, trunk, config.part, config.keys or None, config.layer_norm, config.activation
+        )
     missing = sorted(set(NAVRL_KEYS) - set(observation_spec))
     if missing:
         raise ValueError(f"model.encoder=navrl needs the observations {missing}; use model.encoder=dict for other envs")
-    return NavRLEncoder(observation_spec, trunk)
+    return NavRLEncoder(observation_spec, trunk, config.activation)
+
+
+def _own_encoder(observation_spec: Specs, name: str, trunk: list[int]) -> Encoder:
+    """Build the user's encoder, and check its output on one batch of zeros."""
+    encoder = build_own("encoder", name, observation_spec=observation_spec, trunk=trunk)
+    if not isinstance(getattr(encoder, "width", None), int):
+        raise ValueError(f"model.encoder={name}: set self.width, the number of features it returns")
+    encoder.keys = tuple(getattr(encoder, "keys", sorted(observation_spec)))
+    unknown = sorted(set(encoder.keys) - set(observation_spec))
+    if unknown:
+        raise ValueError(f"model.encoder={name}: keys names {unknown}, and the env has {sorted(observation_spec)}")
+    features = try_out(encoder, observation_spec)
+    if not isinstance(features, Tensor) or features.shape != (2, encoder.width):
+        got = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise ValueError(
+            f"model.encoder={name}: for 2 observations it returned {got}, and not [2, {encoder.width}] (width)"
+        )
+    return encoder
+
+
+def build_own(key: str, name: str, **given: Any) -> Any:
+    """Return the user's module `package.module:Class` of `model.KEY`, built with the arguments `given`."""
+    kind = registry.load(name, f"model.{key}={name}")
+    if not callable(kind):
+        module, _, attribute = name.partition(":")
+        raise ValueError(f"model.{key}={name}: {module} has no class named {attribute}")
+    built = registry.construct(kind, **given)
+    if not isinstance(built, nn.Module):
+        raise ValueError(f"model.{key}={name}: it must be a torch.nn.Module, not {type(built).__name__}")
+    return built
+
+
+@torch.no_grad()
+def try_out(module: nn.Module, observation_spec: Specs) -> Any:
+    """Return what a module computes from two observations of zeros; this also sizes lazy layers."""
+    observation = {name: torch.zeros(2, *spec.shape, dtype=spec.dtype) for name, spec in observation_spec.items()}
+    was_training = module.training
+    with set_exploration_type(ExplorationType.MODE):
+        found = module.eval()(observation)
+    module.train(was_training)
+    return found
+
+
+def build_own_policy(observation_spec: Specs, action_spec: Spec, config: ModelConfig) -> Any:
+    """Build the network of `model.policy=my_module:Net`, and check its action for two observations."""
+    specs = {"observation_spec": observation_spec, "action_spec": action_spec}
+    policy = build_own("policy", config.policy, **specs, config=config)
+    acted = try_out(policy, observation_spec)
+    action = acted.get("action") if isinstance(acted, Mapping) else None
+    if not isinstance(action, Tensor) or action.shape != (2, *action_spec.shape):
+        got = f"actions of shape {list(action.shape)}" if isinstance(action, Tensor) else "no action"
+        raise ValueError(
+            f"model.policy={config.policy}: for 2 observations it returned {got}; it must return a dict with action "
+            f"{[2, *action_spec.shape]}"
+        )
+    return policy
+
+
+def action_head(width: int, action_spec: Spec) -> Actor:
+    """Return the head that computes the distribution of an env's actions from features [N, width]."""
+    if isinstance(action_spec, Discrete):
+        return CategoricalHead(width, action_spec.n)
+    if isinstance(action_spec, Hybrid):
+        return HybridHead(width, action_spec.low, action_spec.high, action_spec.switches, action_spec.mask)
+    if len(action_spec.shape) != 1:
+        raise ValueError(f"continuous actions of shape {action_spec.shape} must be a vector: flatten them in the env")
+    if action_spec.high - action_spec.low < float("inf"):
+        return BetaHead(width, action_spec.shape[0], action_spec.low, action_spec.high)
+    return GaussianHead(width, action_spec.shape[0])
 
 
 def build_policy(observation_spec: Specs, action_spec: Spec, config: ModelConfig | None = None) -> ActorCritic:
     """Build the network for an env's observations and actions."""
     config = config or ModelConfig()
     encoder = build_encoder(observation_spec, config)
-    actor: Actor
-    if isinstance(action_spec, Discrete):
-        actor = CategoricalHead(config.trunk[-1], action_spec.n)
-    elif isinstance(action_spec, Hybrid):
-        actor = HybridHead(config.trunk[-1], action_spec.low, action_spec.high, action_spec.switches, action_spec.mask)
-    elif len(action_spec.shape) != 1:
-        raise ValueError(f"continuous actions of shape {action_spec.shape} must be a vector: flatten them in the env")
-    elif action_spec.high - action_spec.low < float("inf"):
-        actor = BetaHead(config.trunk[-1], action_spec.shape[0], action_spec.low, action_spec.high)
-    else:
-        actor = GaussianHead(config.trunk[-1], action_spec.shape[0])
-    return ActorCritic(encoder, actor, config)
+    return ActorCritic(encoder, action_head(encoder.width, action_spec), config)

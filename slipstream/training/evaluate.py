@@ -42,6 +42,11 @@ def run(cfg: EvaluateConfig, trained: LoadedPolicy, log: Callable[[str], None] =
     return result
 
 
+def trusts_code(word: Word) -> bool:
+    """Return whether a word names the user's own algorithm or network, so that a policy's file may name it too."""
+    return word.key in ("algo", "model.encoder", "model.policy") and ":" in word.value
+
+
 def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     """Return the config of an evaluation, and the policy: its env is that of the policy's training, changed by the
     overrides."""
@@ -51,8 +56,8 @@ def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     path = value_of("checkpoint", overrides) or task.policy_path(overrides) or task.weights
     if path is None:
         raise ConfigError(f"no policy for task={task.name} ships with the package: name one with checkpoint=runs/NAME")
-    for word in [word for word in overrides if word.key == "algo" and ":" in word.value]:
-        registry.find("algorithm", word.value)  # the user's own, which the files of policies may name then
+    for word in [word for word in overrides if trusts_code(word)]:
+        registry.load(word.value, word)  # the user's own, which the files of policies may name then
         overrides.remove(word)
     trained = load_policy(path)
     if special and (typed or trained.task) != special[0]:

@@ -70,6 +70,9 @@ class RunOutputs:
                 )
             )
             stack.enter_context(self.view.waiting)
+            message = trainer.learner.startup_message(trainer.frames_per_batch, cfg.total_frames)
+            if message:
+                self.view.print(message)
             stack.enter_context(trainer.collector)
             self.saver.install_signal_handlers(print_stop_message)
             self.monitor.gauge("queue/checkpoint", lambda: self.saver.get_stats()["queue_size"])

@@ -311,6 +311,8 @@ def load_weights(policy: Any, other: Any, path: str) -> None:
             f"init={path} holds a {type(other).__name__}, which another algorithm trains: choose that one with algo=NAME"
         )
     try:
+        if policy.config.activation != other.config.activation:
+            raise RuntimeError("the same weights, but for another activation")
         policy.load_state_dict(other.state_dict())
     except RuntimeError as error:
         pairs = zip(asdict(policy.config).items(), asdict(other.config).values(), strict=True)

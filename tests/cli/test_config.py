@@ -228,7 +228,7 @@ def test_an_unknown_key_of_eval_points_to_evals_own_help():
         ("save_compression_level=17", ["[0, 16]", "17"]),
         ("save_interval=0", ["save_interval"]),
         ("total_frames=0", ["total_frames"]),
-        ("model.encoder=cnn", ["model.encoder", "navrl or dict"]),
+        ("model.encoder=cnn", ["model.encoder", "navrl, dict or my_module:Encoder"]),
         ("preset=prod", ["unknown preset 'prod'", "did you mean 'production'?", "debug"]),
         ("task=navigaton", ["unknown task", "did you mean 'navigation'?", "my_package.my_module:MyEnv"]),
         ("algo=dqm", ["unknown algo 'dqm'", "did you mean 'dqn'?", "ppo, dqn, sac, td3"]),

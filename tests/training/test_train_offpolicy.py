@@ -11,6 +11,7 @@ import torch
 from tiny_runs import differences, state_of
 
 from slipstream import train
+from slipstream.algorithms.dqn import DQNConfig
 from slipstream.algorithms.offpolicy import ReplayLearner
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.cli import main
@@ -228,3 +229,32 @@ def test_loading_a_state_leaves_it_to_its_owner():
         [v.flatten() for s in state["optimizers"].values() for m in s.values() for v in m.values() if v.ndim]
     )
     assert torch.equal(before, after)
+
+
+def test_gradient_steps_grow_with_the_frames_of_an_iteration():
+    """By default 32 up to 256 frames, as ever; then one per 8 frames. A number that is given stays."""
+    of = DQNConfig().updates_per_batch
+    assert [of(32), of(256), of(2048), of(4096)] == [32, 32, 256, 512]
+    assert DQNConfig(updates=5).updates_per_batch(4096) == 5
+    cfg = load_train(["task=gym", "env.id=CartPole-v1", "algo=dqn"])
+    assert cfg.algo.updates_per_batch(cfg.env.num_envs * cfg.algo.rollout_steps) == 32  # one env: as before
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("env.num_envs=64 total_frames=60000", "512 gradient steps per 4,096 frames (0.125 per frame)"),
+        ("env.num_envs=64 total_frames=60000 algo.updates=32", "448 in this run: too few to learn much"),
+    ],
+)
+def test_a_run_prints_its_gradient_steps_per_frame(words, says):
+    pytest.importorskip("gymnasium")
+    with Trainer(load_train(["task=gym", "env.id=CartPole-v1", "algo=dqn", "device=cpu", *words.split()])) as trainer:
+        message = trainer.learner.startup_message(trainer.frames_per_batch, trainer.cfg.total_frames)
+    assert says in message and message.startswith("warning") == ("algo.updates" in words)
+
+
+def test_train_prints_the_gradient_steps(tmp_path, capsys):
+    words = [word for word in words_of("dqn-gym") if not word.startswith(("quiet", "algo.updates"))]
+    assert main(["train", *words, f"root={tmp_path}", "eval_interval=0"]) == 0
+    assert "warning: 32 gradient steps per 64 frames (0.5 per frame), 96 in this run" in capsys.readouterr().out
