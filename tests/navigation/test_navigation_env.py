@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from slipstream.collectors import SyncDataCollector
+from slipstream.config.compose import load_evaluate
 from slipstream.envs.base import BadActionError
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.physics.disturbance import DisturbanceConfig
@@ -199,6 +200,7 @@ def test_more_worlds_than_drones_and_a_wrong_number_of_seeds_are_refused():
     [
         {"dynamics": "jet"},
         {"actions": "words"},
+        {"boundary": "wall"},
         {"num_envs": 0},
         {"decision_interval": 0},
         {"num_obstacles": -1},
@@ -279,6 +281,40 @@ def test_backends_agree(backends):
             torch.testing.assert_close(value, b.observation[key], atol=1e-4, rtol=0)
 
 
+# -- the boundary ----------------------------------------------------------------------------------------------------
+
+AROUND = [  # (drone is at, start, goal) on a map of ±20 m, and whether it is outside
+    ((0.0, 0.0), (0.0, 24.0), (0.0, -24.0), False),
+    ((19.9, 0.0), (0.0, 24.0), (0.0, -24.0), False),
+    ((20.1, 0.0), (0.0, 24.0), (0.0, -24.0), True),  # beside the map: the way around the obstacles
+    ((0.0, -25.9), (0.0, 24.0), (0.0, -24.0), False),  # overshoots its goal
+    ((0.0, 26.1), (0.0, 24.0), (0.0, -24.0), True),
+    ((22.0, 0.0), (22.0, 24.0), (22.0, -24.0), False),  # the straight way, beside the map
+    ((-21.0, 0.0), (22.0, 24.0), (22.0, -24.0), True),
+]
+
+
+def _at_the_places(backend, boundary):
+    env = _open_env(len(AROUND), backend=backend, boundary=boundary, random_clock=False)
+    high = lambda k: torch.tensor([[*row[k], 2.0] for row in AROUND])  # noqa: E731
+    env.place(high(1), high(2))
+    env.drone.pos.copy_(high(0))
+    return env.step(torch.zeros(len(AROUND), 3))
+
+
+@pytest.mark.parametrize("backend", ["torch", "native"])
+def test_leaving_the_map_ends_an_episode_where_that_is_asked(backend):
+    record = _at_the_places(backend, "terminate")
+    assert record.terminated.tolist() == [row[3] for row in AROUND]
+    assert torch.equal(record.info["collision"], record.terminated.float()) and not record.truncated.any()
+    assert not _at_the_places(backend, "none").terminated.any()
+
+
+def test_evaluations_take_the_boundary_from_the_command_line():
+    words = ["env.boundary=terminate", "eval.map_seeds=[1]", "eval.num_drones=2"]
+    assert load_evaluate(words).env.boundary == "terminate" and load_evaluate([]).env.boundary == "none"
+
+
 # -- bad actions -----------------------------------------------------------------------------------------------------
 
 
@@ -352,6 +388,7 @@ def test_a_step_needs_no_value_and_no_shape_from_the_data(dynamics, actions):
     config = NavigationConfig(
         num_obstacles=20, num_worlds=2, dynamics=dynamics, actions=actions, disturbance=ALL_DISTURBANCES, lidar_sees_moving=True,
         dyn=MovingObstaclesConfig(num_obstacles=8), map_half_m=6.0, decision_interval=2,
+        boundary="terminate" if actions == "discrete" else "none",
     )  # fmt: skip
     env = NavigationEnv(6, "meta", 1, config)
     for _ in range(3):

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 import torch
 
-from slipstream.tasks.navigation.physics.obstacles import MovingObstacles, MovingObstaclesConfig, spread_evenly
+from slipstream.config import registry
+from slipstream.config.compose import load_train
+from slipstream.tasks.navigation.env import NavigationEnv
+from slipstream.tasks.navigation.physics.obstacles import (
+    MovingObstacles,
+    MovingObstaclesConfig,
+    spread_evenly,
+    warn_rounded,
+)
 
 DT_S = 0.016
 REDRAW_STEPS = 125  # 2 s
@@ -29,10 +38,24 @@ def _fly(movers: MovingObstacles, steps: int) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize(("asked", "there"), [(0, 0), (8, 8), (15, 8), (80, 80), (87, 80)])
+@pytest.mark.filterwarnings("ignore:.*rounded down")
 def test_the_number_is_rounded_down_to_a_multiple_of_8(asked, there):
     movers = _make(asked)
     movers.advance()
     assert movers.count == there and movers.pos.shape == (1, there, 3)
+
+
+def test_rounding_is_printed_once_with_the_number_used():
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        warn_rounded.cache_clear()
+        for word in ("env_dyn.num_obstacles=20", "env_dyn.num_obstacles=20", "env_dyn.num_obstacles=16"):
+            cfg = load_train([word, "env.num_envs=2", "env.num_obstacles=0"])
+            assert NavigationEnv(2, config=cfg.env).movers.count == 16
+    assert [str(one.message) for one in shown] == [
+        "env.dyn.num_obstacles=20 is rounded down to 16 (four widths of two kinds)"
+    ]
+    assert "+ 16 obstacles" in registry.find_task("navigation").describe_env(cfg.env)
 
 
 @pytest.mark.parametrize("number", [-8, 1, 7])

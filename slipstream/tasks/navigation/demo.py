@@ -92,7 +92,7 @@ def describe(cfg: TrainConfig, rows: Sequence[Mapping[str, Any]], seconds: float
         "training": f"{rows[-1]['frames']:,} frames in {rows[-1]['time_s']:.0f} s, evaluations included, on {cfg.device}",
         "total time": f"{seconds:.0f} s",
         "world": f"{2 * cfg.env.map_half_m:.0f} × {2 * cfg.env.map_half_m:.0f} m, {cfg.env.num_obstacles} standing and "
-        f"{cfg.env.dyn.num_obstacles} moving obstacles, {cfg.env.decision_interval} physics steps per decision",
+        f"{cfg.env.dyn.count} moving obstacles, {cfg.env.decision_interval} physics steps per decision",
         "maps": f"trained on {cfg.env.num_worlds}, chosen on {len(cfg.eval.map_seeds)} others, judged on {len(FINAL_MAPS)} others again",
         "command": command,
     }

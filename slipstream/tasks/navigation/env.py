@@ -31,6 +31,8 @@ HEIGHT_LIMITS_M = (0.2, 4.0)
 HEIGHT_SLACK_M = 0.2
 START_MARGIN_M = 4.0  # distance of starts and goals from the map
 START_HEIGHTS_M = (0.5, 2.5)
+BOUNDARIES = ("none", "terminate")
+BOUNDARY_SLACK_M = 2.0  # around the start and the goal, where a drone may overshoot
 
 
 MAX_OBSTACLES = 5000  # placing more takes minutes
@@ -64,6 +66,7 @@ class NavigationConfig:
     max_episode_steps: int = 2200  # physics steps
     random_clock: bool = True  # first episodes start at a random step, so that timeouts are spread out
     goal_ends_episode: bool = False  # truncate the episode when the goal is reached
+    boundary: str = "none"  # terminate: an episode ends where the drone leaves the map to fly around the obstacles
     dynamics: str = "velocity_lag"  # or quadrotor
     actions: str = "continuous"  # or discrete
     max_speed_mps: float = 2.0  # on each axis
@@ -78,6 +81,8 @@ class NavigationConfig:
     def __post_init__(self) -> None:
         if self.dynamics not in DYNAMICS:
             raise ValueError(f"unknown dynamics '{self.dynamics}': use one of {', '.join(DYNAMICS)}")
+        if self.boundary not in BOUNDARIES:
+            raise ValueError(f"unknown boundary '{self.boundary}': use {' or '.join(BOUNDARIES)}")
         if self.actions not in ("continuous", "discrete"):
             raise ValueError(f"unknown actions '{self.actions}': use continuous or discrete")
         check_range(self, "num_envs", "num_worlds", "decision_interval", "max_episode_steps", minimum=1, section="env.")
@@ -270,6 +275,8 @@ class NavigationEnv(TensorEnv):
         config, z = self.config, self.drone.pos[:, 2]
         low, high = HEIGHT_LIMITS_M
         collided = (self._static_nearest < BODY_RADIUS_M) | self._moving_hit | (z < low) | (z > high)
+        if config.boundary == "terminate":
+            collided = collided | self._outside()
         at_goal = self._goal_distance < GOAL_RADIUS_M
         reached_now = at_goal & ~self.reached & ~collided
         self.reached.logical_or_(reached_now)
@@ -278,6 +285,18 @@ class NavigationEnv(TensorEnv):
         truncated = (timeout | at_goal) if config.goal_ends_episode else timeout
         info = {"success": self.reached, "collision": collided, "timeout": timeout & ~collided, "at_goal": at_goal}
         return Outcome(reward, collided, truncated, {name: fact.float() for name, fact in info.items()})
+
+    def _outside(self) -> Tensor:
+        """Return bool [N]: drones beyond the rectangle around the map, their start and their goal.
+
+        The straight way to the goal is always inside. The free ground beside the map is outside, unless the start or
+        the goal is there.
+        """
+        here, goal, half = self.drone.pos[:, :2], self.goal[:, :2], self.config.map_half_m
+        start = goal - self.direction[:, :2]
+        low = (torch.minimum(start, goal) - BOUNDARY_SLACK_M).clamp(max=-half)
+        high = (torch.maximum(start, goal) + BOUNDARY_SLACK_M).clamp(min=half)
+        return ((here < low) | (here > high)).any(-1)
 
     def _reward(self, collided: Tensor, reached_now: Tensor) -> Tensor:
         """Return the reward [N] of one step."""

@@ -47,7 +47,7 @@ class NavigationTask(Task):
 
     def describe_env(self, config: Any) -> str:
         """Return the number of obstacles, and of physics steps per frame."""
-        obstacles = f"{config.num_obstacles} + {config.dyn.num_obstacles} obstacles"
+        obstacles = f"{config.num_obstacles} + {config.dyn.count} obstacles"
         return f"{obstacles}, {config.decision_interval} physics steps a frame"
 
     def make_game(self, words: Sequence[str]) -> Game:

@@ -4,7 +4,9 @@ drone."""
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +43,17 @@ class MovingObstaclesConfig:
             raise ValueError(
                 f"env_dyn.num_obstacles must be 0 or at least 8 (four widths of two kinds), not {self.num_obstacles}"
             )
+
+    @property
+    def count(self) -> int:
+        """The number of obstacles in the world: `num_obstacles` rounded down."""
+        return self.num_obstacles // 8 * 8
+
+
+@cache  # once per number
+def warn_rounded(asked: int, used: int) -> None:
+    """Warn that the number of obstacles is not the one that was asked for."""
+    warnings.warn(f"env.dyn.num_obstacles={asked} is rounded down to {used} (four widths of two kinds)", stacklevel=4)
 
 
 def spread_evenly(rng: np.random.Generator, count: int, half_m: float) -> np.ndarray:
@@ -85,7 +98,9 @@ class MovingObstacles:
         self.dt_s = dt_s
         self.device = torch.device(device)
         self.worlds = len(seeds)
-        self.count = count = config.num_obstacles // 8 * 8
+        self.count = count = config.count
+        if count != config.num_obstacles:
+            warn_rounded(config.num_obstacles, count)
         rank = torch.arange(count, device=device)
         self.pillar = rank >= count // 2
         self.width_class = rank % len(WIDTHS_M)
