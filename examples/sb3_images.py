@@ -44,9 +44,7 @@ def main() -> None:
     model = DQN("CnnPolicy", Catch(), buffer_size=100_000, learning_starts=500, train_freq=4, exploration_fraction=0.3,
                 target_update_interval=500, replay_buffer_class=SlipstreamReplayBuffer, seed=0, device="cpu")  # fmt: skip
     model.learn(steps)
-    buffer = model.replay_buffer.buffer
-    raw = 2 * len(buffer) * 84 * 84  # SB3 stores each picture and the next one
-    print(f"{len(buffer):,} transitions take {buffer.nbytes / 1e6:.1f} MB; SB3's own buffer {raw / 1e6:.1f} MB")
+    print(model.replay_buffer)  # its memory, and that of SB3's own buffer
     env, caught = Catch(), 0
     for seed in range(50):
         picture, over = env.reset(seed=seed)[0], False

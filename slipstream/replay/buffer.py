@@ -124,6 +124,14 @@ class ReplayBuffer:
         self._check_open()
         self._storage.add(episode)
 
+    def end_episodes(self, stream: int | str = 0) -> None:
+        """Let the next batch of `stream` begin new episodes, as after a reset of all its environments.
+
+        The episodes so far are truncated: their last steps keep their next observations and are not terminated.
+        """
+        self._check_open()
+        self._storage.end_episodes(stream)
+
     # sampling
 
     def sample(self, batch_size: int, n_step: int = 1, gamma: float = 0.99) -> TensorDict:

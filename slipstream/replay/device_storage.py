@@ -398,6 +398,10 @@ class DeviceStorage:
         """Refuse: episodes come from the host."""
         raise NotImplementedError("complete episodes need storage='cpu'; storage on a device takes batches: extend")
 
+    def end_episodes(self, stream: int | str) -> None:
+        """Refuse: a ring stores an end with its step."""
+        raise NotImplementedError("storage on a device takes the end of an episode with its step: set truncated there")
+
     def _new_ring(self, kept: Mapping[Key, Tensor], number: int, saved: int | None = None) -> FrameRing:
         """Make a ring for [number, ...] frames; `saved` is the number of slots it must have."""
         prioritized = isinstance(self.sampler, PrioritizedSampler)

@@ -83,6 +83,12 @@ class HostStorage:
             self._fit_bytes()
         self.saves.spill_if_needed()
 
+    def end_episodes(self, stream: int | str) -> None:
+        """See `ReplayBuffer.end_episodes`."""
+        with self.writing:
+            if stream in self.memory.writers:
+                self.memory.writers[stream].done[:] = True
+
     def add(self, episode: Mapping[Any, Any]) -> None:
         """See `ReplayBuffer.add`."""
         with self.writing:
