@@ -12,9 +12,9 @@ PACKAGE = Path(__file__).parents[1] / "slipstream"
 
 # What each part may import of slipstream, besides itself: DESIGN's directions, low to high. A part that is not named
 # may import all.
-LOW = {"config", "sim"}  # import nothing of ours, and anybody but storage and monitor may import them
+LOW = {"config", "sim"}  # anybody but storage and monitor may import them
 ALLOWED = {
-    "config": set(),
+    "config": {"storage"},  # how text from files is shown
     "storage": set(),
     "monitor": set(),
     "sim": set(),

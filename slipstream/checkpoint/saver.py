@@ -131,7 +131,7 @@ class AsyncCheckpointSaver(SnapshotSaver):
         self._worker.check()
         folder = os.path.dirname(name)
         if folder not in self._folders:
-            prepare_folder(target.parent)
+            prepare_folder(target.parent, self._fs)
             self._folders.add(folder)
         self._worker.make_room()
         tree, leaves = flatten(checkpoint, error=CheckpointError)

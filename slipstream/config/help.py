@@ -11,11 +11,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from slipstream.storage.errors import printable
+
 _NEAR = 0.75  # one wrong letter of four
 
 
 class ConfigError(ValueError):
-    """A key or value that is not allowed; the message says what is."""
+    """A key or value that is not allowed; the message says what is, in one line also if the value has several."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, keep=""))
 
 
 class UnknownKeyError(ConfigError):

@@ -109,12 +109,14 @@ def load(target: str, asked: str) -> Any:
     """Import `module:attribute`, None if the module has no such attribute; `asked` is what the error message begins
     with."""
     module_name, _, attribute = target.partition(":")
+    if "" in module_name.split("."):
+        raise ConfigError(f"{asked}: cannot import '{module_name}': write my_package.my_module:MyClass")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` would: modules of the current folder
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
-        if module_name.startswith("slipstream."):
+        if module_name.startswith("slipstream.") and error.name != module_name:
             raise  # it says which package is missing
         hint = "run from its folder or install it"
         raise ConfigError(f"{asked}: cannot import {module_name} ({error}); {hint}") from None

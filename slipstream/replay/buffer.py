@@ -194,19 +194,21 @@ class ReplayBuffer:
         self._check_open()
         self._storage.save(Path(folder))
 
-    def load(self, folder: str | Path, recover: bool = False) -> Self:
+    def load(self, folder: str | Path, recover: bool = False, max_bytes: int | None = None) -> Self:
         """Replace the contents by what `save` (or spilling) wrote.
 
         Args:
             folder: of the save.
             recover: look for complete files instead of trusting the list of the last save, after a crash or on a bad
                 disk.
+            max_bytes: memory that loading may take; by default nine tenths of what is available.
 
         Raises:
             DamagedFileError: if a file is damaged; the message names it. The contents are unchanged then.
+            TooLargeError: if it would take more than `max_bytes`. The contents are unchanged then.
         """
         self._check_open()
-        self._storage.load(Path(folder), recover)
+        self._storage.load(Path(folder), recover, max_bytes)
         return self
 
     def state_dict(self) -> dict[str, Any]:

@@ -585,9 +585,10 @@ class DeviceStorage:
             writer = ContainerWriter(file, KIND)
             writer.finish(store_state(writer, state))
 
-    def load(self, folder: Path, recover: bool) -> None:
+    def load(self, folder: Path, recover: bool, max_bytes: int | None = None) -> None:
         """Load what `save` wrote."""
-        with Container.open(folder / _FILE, KIND) as container:
+        path = folder / _FILE
+        with Container.open(path, KIND, reader=Reader(path, max_bytes=max_bytes)) as container:
             self.load_state_dict(load_state(container, container.head))
 
     def close(self) -> None:

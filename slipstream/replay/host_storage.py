@@ -278,9 +278,9 @@ class HostStorage:
         """See `ReplayBuffer.save`."""
         self.saves.save(folder)
 
-    def load(self, folder: Path, recover: bool) -> None:
+    def load(self, folder: Path, recover: bool, max_bytes: int | None = None) -> None:
         """See `ReplayBuffer.load`."""
-        self.saves.load(folder, recover)
+        self.saves.load(folder, recover, max_bytes)
 
     def state_dict(self) -> dict[str, Tensor]:
         """See `ReplayBuffer.state_dict`."""

@@ -264,10 +264,10 @@ class Saves:
                 other.unlink(missing_ok=True)
         return rows, full
 
-    def load(self, path: Path, recover: bool) -> None:
+    def load(self, path: Path, recover: bool, max_bytes: int | None) -> None:
         """Replace the contents by those of a folder; if it cannot be read, nothing changes."""
         path = path.absolute()
-        folder, reader = Folder(), Reader(path)
+        folder, reader = Folder(), Reader(path, max_bytes=max_bytes)
         with self._storage.writing:
             files, listed, state = _open(path, recover, reader)
             reader.name = str(path)

@@ -32,16 +32,21 @@ _STEP_BYTES = 16  # memory that finding the episodes takes per step
 class RolloutFile:
     """One batch on disk. Opening it reads its head; frames are read from the map when they are needed.
 
+    Args:
+        path: the file.
+        max_bytes: memory that opening it, and each result, may take; by default nine tenths of what is available.
+
     Raises:
         DamagedFileError: if the file is cut short, damaged or forged.
+        TooLargeError: if it would take more than `max_bytes`; reading raises it too.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, max_bytes: int | None = None) -> None:
+        self.path, self.max_bytes = Path(path), max_bytes
         status = os.stat(self.path)
         self.stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
         self.nbytes = status.st_size
-        self.container = Container.open(self.path, KIND)
+        self.container = Container.open(self.path, KIND, reader=Reader(self.path, max_bytes=max_bytes))
         reader, head = self.container.reader, self.container.head
         with reader.parsing("the head"):
             self.iteration = reader.integer(head["iteration"], "the iteration")
@@ -194,7 +199,7 @@ class RolloutFile:
     def claim(self, nbytes: int) -> None:
         """Check that so much memory for one result is within the budget."""
         if nbytes > _SMALL:  # per call: the caller owns what it returns
-            Reader(self.path).claim(nbytes)
+            Reader(self.path, max_bytes=self.max_bytes).claim(nbytes)
 
     def _reader(self, i: int) -> ColumnReader:
         if i not in self._readers:

@@ -66,6 +66,8 @@ class RolloutStorage(SnapshotSaver):
             damaged: "raise" (the error names the readable ones), "skip" (with a warning), or a function (path, error)
                 to call.
             `load` of a broken file always raises.
+        max_bytes: memory that one result may take; by default nine tenths of what is available. A file that needs more
+            counts as broken.
         fs: the file system calls, for tests.
     """
 
@@ -80,6 +82,7 @@ class RolloutStorage(SnapshotSaver):
         threads: int | None = None,
         verbose: bool = False,
         on_broken: OnBroken = "raise",
+        max_bytes: int | None = None,
         fs: FileSystem | None = None,
     ) -> None:
         effort(compression_level)  # raises if it is out of range
@@ -88,7 +91,7 @@ class RolloutStorage(SnapshotSaver):
         super().__init__("rollout storage", RolloutError, max_queue_size, queue_policy, verbose, fs)
         self.save_dir = Path(save_dir)
         self.compression_level, self.asynchronous = compression_level, asynchronous
-        self._on_broken = on_broken
+        self._on_broken, self._max_bytes = on_broken, max_bytes
         self._encoder = BackgroundWorker("rollout encoder", threads=threads, nice=SAVER_NICE, error=RolloutError)
         self._writer = RolloutWriter(compression_level, self._encoder, self._fs)
         self._lock: WriterLock | None = None  # readers take none, and start no thread
@@ -188,25 +191,33 @@ class RolloutStorage(SnapshotSaver):
                 f"{error}. In this folder {others}; to continue without broken files: RolloutStorage(folder, on_broken='skip')"
             ) from error
 
-    def file(self, iteration: int) -> RolloutFile:
+    def file(self, iteration: int, max_bytes: int | None = None) -> RolloutFile:
         """Open the file of an iteration: its keys, shapes and sizes, and `read` and `read_slice`."""
         path = self.path_of(iteration)
         self._worker.wait() if str(path) in self._worker.pending() else self._worker.raise_errors()
-        return self._open(path)
+        return self._open(path, max_bytes)
 
-    def load(self, iteration: int, device: torch.device | str | None = None, keys: Iterable[Any] | None = None) -> Any:
+    def load(
+        self,
+        iteration: int,
+        device: torch.device | str | None = None,
+        keys: Iterable[Any] | None = None,
+        max_bytes: int | None = None,
+    ) -> Any:
         """Return the batch of an iteration as it was saved.
 
         Args:
             iteration: which batch.
             device: where to put the tensors; main memory by default.
             keys: read only these tensors; a key above several names all of them.
+            max_bytes: memory that the batch may take, instead of the storage's.
 
         Raises:
             FileNotFoundError: if there is no such batch.
             DamagedFileError: if it cannot be read.
+            TooLargeError: if it would take more than `max_bytes`.
         """
-        return self.file(iteration).read(keys, device)
+        return self.file(iteration, max_bytes).read(keys, device)
 
     def load_slice(
         self,
@@ -215,14 +226,16 @@ class RolloutStorage(SnapshotSaver):
         steps: Any = None,
         keys: Iterable[Any] | None = None,
         device: torch.device | str | None = None,
+        max_bytes: int | None = None,
     ) -> Any:
         """Return some environments and steps of a batch, both dimensions kept; nothing else is decoded.
 
         Args:
             envs: a number, a slice, numbers or a mask; all by default.
             steps: the same, of steps. Tensors without these dimensions come complete.
+            max_bytes: memory that one tensor may take, instead of the storage's.
         """
-        return self.file(iteration).read_slice(envs, steps, keys, device)
+        return self.file(iteration, max_bytes).read_slice(envs, steps, keys, device)
 
     def slices(
         self,
@@ -274,7 +287,7 @@ class RolloutStorage(SnapshotSaver):
     def _lock_folder(self) -> None:
         """At the first save make the folder, remove files of killed processes, and lock it."""
         if self._lock is None:
-            prepare_folder(self.save_dir)
+            prepare_folder(self.save_dir, self._fs)
             lock = WriterLock(self.save_dir)
             try:
                 lock.take()
@@ -286,8 +299,9 @@ class RolloutStorage(SnapshotSaver):
         head = {**head, "note": to_json(head["note"]), "tree": to_json(head["tree"])}
         self._count(path, buffer.layout.nbytes, self._writer.write(path, buffer, keys, lead, head))
 
-    def _open(self, path: Path) -> RolloutFile:
+    def _open(self, path: Path, max_bytes: int | None = None) -> RolloutFile:
         """Open the file, or return the open one if it is still the same."""
+        max_bytes = self._max_bytes if max_bytes is None else max_bytes
         with self._files_lock:
             kept = self._files.pop(path, None)
         try:
@@ -296,8 +310,9 @@ class RolloutStorage(SnapshotSaver):
             saved = [iteration_of(p) for p in rollout_files(self.save_dir)]
             others = f"{len(saved)} others, from {min(saved)} to {max(saved)}" if saved else "none at all"
             raise FileNotFoundError(f"{path} does not exist; there are {others}") from None
-        if kept is None or kept.stamp != (status.st_ino, status.st_mtime_ns, status.st_size):
-            kept = RolloutFile(path)
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if kept is None or (kept.stamp, kept.max_bytes) != (stamp, max_bytes):
+            kept = RolloutFile(path, max_bytes)
         if not self._closed:
             with self._files_lock:
                 self._files[path] = kept

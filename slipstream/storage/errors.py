@@ -1,12 +1,15 @@
 """The errors of saving and loading, and how text from a file is shown."""
 
 
-def printable(text: object) -> str:
-    r"""Return text that a terminal only shows: control characters, such as those of colors, become `\x1b`."""
+def printable(text: object, keep: str = "\n\t") -> str:
+    r"""Return text that a terminal only shows: control characters, such as those of colors, become `\x1b`.
+
+    Those in `keep` are left as they are; with keep="" the text is one line.
+    """
     text = str(text)
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 
 class SaveError(RuntimeError):

@@ -222,10 +222,18 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def prepare_folder(folder: Path) -> None:
+def make_folder(folder: Path, fs: FileSystem = DISK) -> None:
+    """Create `folder` and the folders above it, durably: what is saved there must not vanish with its folder."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        sync_folder(path.parent, fs)
+
+
+def prepare_folder(folder: Path, fs: FileSystem = DISK) -> None:
     """Make `folder` ready for writing: create it, refuse links that lead out of it, remove files of killed
     processes."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, fs)
     refuse_outside_links(folder)
     for path in stale_files(folder):
         with contextlib.suppress(OSError):

@@ -70,7 +70,7 @@ class Reader:
         if (self._max_bytes is not None or self.used > _ALWAYS_ALLOWED) and self.used > self.max_bytes:
             raise TooLargeError(
                 f"{self.name}: {what} would take {self.used / 1e9:.3g} GB of memory, the limit is {self.max_bytes / 1e9:.3g} GB: "
-                "the file is damaged or hostile; if you trust it, set SLIPSTREAM_MAX_BYTES to a larger number of bytes"
+                "the file is damaged or hostile; if you trust it, set SLIPSTREAM_MAX_BYTES or max_bytes to a larger number"
             )
         return nbytes
 

@@ -26,7 +26,7 @@ import yaml
 
 from slipstream.checkpoint.load import find_run
 from slipstream.config.overrides import read_yaml
-from slipstream.storage.files import sync_folder, write_file
+from slipstream.storage.files import make_folder, sync_folder, write_file
 from slipstream.training.provenance import provenance
 
 
@@ -107,7 +107,7 @@ def config_yaml(config: Mapping[str, Any]) -> str:
 def _make_unused(root: Path, name: str) -> Path:
     """Make a new folder root/name, root/name-2, ...; mkdir itself decides, so that two runs started at once get two
     folders."""
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     for number in count(1):
         path = root.absolute() / (name if number == 1 else f"{name}-{number}")
         try:

@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from slipstream import ReplayBuffer
+from slipstream.storage.errors import TooLargeError
 
 SCRIPT = Path(__file__).with_name("hostile_replay.py")
 REFUSED = (
@@ -45,3 +49,18 @@ def test_changed_arrays_are_refused(outcomes):
     assert [name for name in loaded if not name.startswith(MAY_LOAD) and "all alike" not in name] == []
     assert [name for name in loaded if any(word in name for word in REFUSED)] == []
     assert sum(outcome == "refused" for outcome in outcomes.values()) > 350
+
+
+@pytest.mark.parametrize("storage", ["cpu", "ring"])
+def test_a_folder_larger_than_max_bytes_is_refused(tmp_path, storage):
+    saved, loaded = (ReplayBuffer(4096, storage=storage) for _ in range(2))
+    seen, ends = torch.rand(4, 257, 64), torch.zeros(4, 256, dtype=torch.bool)
+    ends = {"terminated": ends, "truncated": ends, "done": ends, "valid": ~ends}
+    after = {"observation": {"x": seen[:, 1:]}}
+    saved.extend({"observation": {"x": seen[:, :-1]}, "reward": torch.rand(4, 256), "next": after, **ends})
+    saved.save(tmp_path)
+    for recover in (False, True):
+        with pytest.raises(TooLargeError, match="max_bytes"):
+            loaded.load(tmp_path, recover, max_bytes=100_000)
+        assert len(loaded) == 0
+    assert len(loaded.load(tmp_path, max_bytes=64 << 20)) == len(saved) > 1000

@@ -3,12 +3,14 @@
 import copy
 
 import pytest
+import torch
 from rollout_worlds import same, world
 
 from slipstream import RolloutStorage
 from slipstream.cli import main as slipstream
 from slipstream.rollouts.reader import BROKEN, RolloutFile
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
+from slipstream.storage.errors import TooLargeError
 
 HUGE = 1 << 63
 
@@ -112,3 +114,19 @@ def test_stored_steps_that_do_not_fit_are_refused(folder):
     with pytest.raises(BROKEN, match="other steps"):
         file.read()
     assert any("other steps" in problem for problem in file.damaged())
+
+
+def test_a_batch_larger_than_max_bytes_is_refused(tmp_path):
+    with RolloutStorage(tmp_path, threads=1) as storage:
+        path = storage.save({"reward": torch.zeros(4, 1 << 19)}, 1)  # 8 MB
+        for _ in range(2):  # a budget holds for its own call, also if the file is open
+            with pytest.raises(TooLargeError, match=f"{path}.*max_bytes"):
+                storage.load(1, max_bytes=4 << 20)
+            with pytest.raises(TooLargeError, match=f"{path}.*max_bytes"):
+                storage.load_slice(1, envs=[0, 1], max_bytes=3 << 20)
+            assert storage.load(1)["reward"].shape == (4, 1 << 19)
+            assert storage.load_slice(1, envs=0, steps=slice(0, 9), max_bytes=64 << 20)["reward"].shape == (1, 9)
+    strict = RolloutStorage(tmp_path, on_broken="skip", max_bytes=1 << 20)
+    with pytest.warns(RuntimeWarning, match="would take"):
+        assert list(strict) == []
+    assert strict.load(1, max_bytes=64 << 20)["reward"].shape == (4, 1 << 19)

@@ -1,12 +1,15 @@
-"""Links that lead out of a folder: writes and deletes never follow them, and the folder is refused with their names."""
+"""Folders: created durably; links that lead out of one are never followed, and it is refused with their names."""
 
 import os
 
 import pytest
+import torch
 
+from slipstream import AsyncCheckpointSaver, RolloutStorage
 from slipstream.storage.errors import UnsafeFolderError
 from slipstream.storage.files import (
     LOCK_NAME,
+    FileSystem,
     WriterLock,
     atomic_file,
     point_link,
@@ -76,3 +79,35 @@ def test_files_of_killed_processes_are_removed(tmp_path):
     assert stale_files(tmp_path) == [dead] and set(stale_files(tmp_path, every_host=True)) == {dead, other}
     prepare_folder(tmp_path)
     assert not dead.exists() and mine.exists() and other.exists() and (tmp_path / ".mine.tmp").exists()
+
+
+class RecordingFileSystem(FileSystem):
+    """Lists the folders and files that were fsynced."""
+
+    def __init__(self):
+        self.synced = []
+
+    def fsync(self, fd):
+        self.synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to name a file handle")
+def test_every_folder_that_is_created_is_synced_in_its_parent(tmp_path):
+    fs = RecordingFileSystem()
+    prepare_folder(tmp_path / "a" / "b" / "c", fs)
+    assert sorted(fs.synced) == [str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")]
+    prepare_folder(tmp_path / "a" / "b" / "c", fs)
+    assert len(fs.synced) == 3
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to name a file handle")
+@pytest.mark.parametrize("kind", ["checkpoints", "rollouts"])
+def test_a_saver_syncs_the_parent_of_its_folder(tmp_path, kind):
+    fs = RecordingFileSystem()
+    if kind == "checkpoints":
+        with AsyncCheckpointSaver(fs=fs, threads=1) as saver:
+            saver.save_async({"x": 1}, tmp_path / "new" / "c.pt")
+    else:
+        with RolloutStorage(tmp_path / "new", fs=fs, threads=1) as storage:
+            storage.save({"reward": torch.zeros(2, 3)}, 0)
+    assert fs.synced[0] == str(tmp_path) and fs.synced[-1] == str(tmp_path / "new")
