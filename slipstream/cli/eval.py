@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from slipstream.cli import add_force, check_output
 from slipstream.config.compose import help_text as keys_help
+from slipstream.config.overrides import plain_overrides, value_of
+
+BESIDE = (".png", ".html", ".rec", ".acmi")  # files with these suffixes may be written beside the one that out= names
 
 
 def help_text(words: list[str]) -> str:
@@ -12,9 +17,18 @@ def help_text(words: list[str]) -> str:
     return keys_help("eval", words)
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Besides the keys: --force."""
+    add_force(parser)
+
+
 def run(args: argparse.Namespace) -> int:
     """Evaluate, and print the tables."""
     from slipstream.training.evaluate import evaluate
 
+    out = value_of("out", plain_overrides(args.words))
+    if out and Path(out).suffix:
+        for path in [Path(out), *(Path(out).with_suffix(suffix) for suffix in BESIDE)]:
+            check_output(path, args.force)
     evaluate(*args.words)
     return 0

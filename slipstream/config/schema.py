@@ -137,5 +137,5 @@ class EvaluateConfig:
     device: str = "auto"
     seed: int = 0
     json: bool = False  # the last line is one JSON object
-    out: str | None = None  # where the picture goes; by default into the run's folder, or here
+    out: str | None = None  # the picture, page or animation to write: .png, .html, .gif, .mp4; --force overwrites it
     threads: int = 0  # CPU threads; 0 takes all

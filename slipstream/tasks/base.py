@@ -182,6 +182,8 @@ class Task:
         """Evaluate a policy: print tables with `log`, draw figures, and return the result as plain data."""
         if cfg.compare:
             raise ConfigError(f"compare= has no meaning for task={cfg.task}: evaluate {cfg.compare} by itself")
+        if cfg.out:
+            raise ConfigError(f"out={cfg.out} has no meaning for task={cfg.task}: its evaluation writes no file")
         env = self.make_env(cfg.env, device, cfg.seed, cfg.eval.num_drones)
         torch.manual_seed(cfg.seed)  # for envs that draw from torch itself
         policy = trained.build(env.observation_spec, env.action_spec, device)

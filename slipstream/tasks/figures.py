@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,17 @@ def pixels(figure: Any, width_px: int = 960) -> NDArray[Any]:
     return np.array(figure.canvas.buffer_rgba())[..., :3]
 
 
+def wrap_legend(owner: Any, handles: Sequence[Any], **where: Any) -> Any:
+    """Add a legend to a figure or to axes, in as many columns as fit into its width."""
+    renderer = owner.figure.canvas.get_renderer()
+    for columns in range(len(handles), 0, -1):
+        legend = owner.legend(handles=handles, ncols=columns, frameon=False, labelcolor=INK, **where)
+        box = legend.get_window_extent(renderer)
+        if columns == 1 or (box.x0 >= owner.bbox.x0 and box.x1 <= owner.bbox.x1):
+            return legend
+        legend.remove()
+
+
 def save_figure(figure: Any, path: str | Path) -> Path:
     """Write the figure as a PNG, complete or not at all."""
     path = Path(path)
@@ -96,6 +108,8 @@ def metric_column(rows: Sequence[Mapping[str, Any]], key: str) -> NDArray[Any]:
 # -- figures of any run ----------------------------------------------------------------------------------------------
 
 TRAINING, EVALUATION = SERIES[0], SERIES[1]
+MIN_EXPLAINED = 20  # rows, for `explain_return`
+NOTE_CHARS = 70  # per panel, of a line below the figure
 MOST_PANELS, MOST_LINES, MOST_COMPONENTS = 8, 6, 12  # of `draw_curves`
 
 
@@ -122,7 +136,29 @@ def learning_curve(rows: Sequence[Mapping[str, Any]], path: str | Path, title: s
     if "time_s" in xs:
         time_axis(grid[-1][1], float(np.nanmax(times)))
     style_legend(grid[0][0], loc="best")
+    note = explain_return(rows)
+    if note:
+        figure.supxlabel("\n".join(wrap(note, NOTE_CHARS * len(xs))), color=MUTED, fontsize=9.5, x=0.02, ha="left")
     return finish_figure(figure, path, title)
+
+
+def explain_return(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return why the return falls while success rises, from the first to the last fifth of the training; else ""."""
+    change = {}
+    for name in ("success", "return", "length"):
+        values = metric_column(rows, f"episode/{name}")
+        values = values[np.isfinite(values)]
+        if len(values) < MIN_EXPLAINED:
+            return ""
+        part = len(values) // 5
+        change[name] = float(values[:part].mean()), float(values[-part:].mean())
+    (success, later), (first, last), (length, shorter) = change.values()
+    if later <= success or last >= first or shorter >= length:
+        return ""
+    return (
+        f"The return falls ({first:.4g} to {last:.4g}) although success rises: rewards add up over the steps, and episodes "
+        f"that reach their goal are shorter (length {length:.0f} to {shorter:.0f})."
+    )
 
 
 def success_bars(
@@ -200,7 +236,9 @@ def draw_curves(
                 _draw_components(axes, values)
             else:  # one line per episode: the mean of the components
                 axes.plot(values.mean(-1), color=SERIES[k % len(SERIES)], linewidth=1.6, label=names[k])
-    style_legend(grid[0], loc="upper right", ncols=MOST_LINES)
+    handles, _ = grid[0].get_legend_handles_labels()
+    if handles:
+        wrap_legend(grid[0], handles, loc="upper right", fontsize=9.5)
     grid[-1].set_xlabel("step")
     return finish_figure(figure, path, title)
 

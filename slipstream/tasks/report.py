@@ -198,6 +198,17 @@ figcaption { margin-top: .6rem; color: #8b98a9; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.5rem; margin: 2rem 0 0; }
 dt { color: #8b98a9; }
 dd { margin: 0; overflow-wrap: anywhere; font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .9em; }
+@media (max-width: 600px) {
+  body { padding: 1.25rem .75rem 2rem; }
+  h1 { font-size: 1.35rem; overflow-wrap: anywhere; }
+  table { font-size: .85rem; }
+  th, td { padding: .4rem .5rem; }
+  th { white-space: normal; vertical-align: bottom; }
+  td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
+  figure .scroll img { width: 42rem; max-width: none; }
+  dl { grid-template-columns: 1fr; gap: 0; }
+  dd { margin-bottom: .6rem; }
+}
 """
 
 
@@ -241,7 +252,8 @@ def _figure(caption: str, image: Path) -> str:
         raise ValueError(f"a figure must be an image, like a .png, not {image.name}")
     data = base64.b64encode(image.read_bytes()).decode("ascii")
     text = escape(caption)
-    return f'<figure><img alt="{text}" src="data:{media_type};base64,{data}"><figcaption>{text}</figcaption></figure>'
+    shown = f'<img alt="{text}" src="data:{media_type};base64,{data}">'
+    return f'<figure><div class="scroll">{shown}</div><figcaption>{text}</figcaption></figure>'
 
 
 def _facts(facts: Mapping[str, Any]) -> str:

@@ -221,7 +221,9 @@ def test_eval_draws_a_game(whole, capsys):
     assert (whole.path / "duel.html").read_bytes().startswith(b"<!doctype html>")
     assert (whole.path / "duel.acmi").read_text("utf-8-sig").startswith("FileType=text/acmi/tacview\nFileVersion=2.2\n")
     recording = load_recording(whole.path / "duel.rec")
-    assert recording.scene == "duel" and recording.meta["names"] == ["whole", "pursuit"]
+    assert recording.scene == "duel" and sorted(recording.meta["names"]) == ["pursuit", "whole"]
+    blue = recording.meta["names"].index("pursuit")  # the opponent's own view: red= is drawn red
+    assert recording.meta["shown_side"] == blue + 1 and recording.groups[0]["color"].split(",")[blue] == "Blue"
     assert recording.seconds <= 4 and "animation" not in result
     assert "whole against pursuit: " in capsys.readouterr().out
 
@@ -247,7 +249,7 @@ def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
         (["games=0"], "games=0 must be even and at least 2"),
         (["compare=x.pt"], "compare=x.pt is not supported; name several agents"),
         (["blue=,"], "name an agent"),
-        (["out=game.bmp"], "the name of an animation must end in .gif"),
+        (["out=game.bmp"], "the name must end in .png, .html, .gif or .mp4"),
         (["out=nowhere/game.gif"], "there is no folder nowhere"),
     ],
 )

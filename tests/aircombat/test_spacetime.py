@@ -15,7 +15,16 @@ from PIL import Image
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.figures.animation import animate
-from slipstream.tasks.aircombat.figures.spacetime import ESCAPE, IDLE, MISSILE, OWN, THREAT, draw_scene, spacetime
+from slipstream.tasks.aircombat.figures.spacetime import (
+    ESCAPE,
+    IDLE,
+    MISSILE,
+    OWN,
+    THREAT,
+    draw_scene,
+    spacetime,
+    view_of,
+)
 from slipstream.tasks.aircombat.reach.scene import scene_of, scenes_of_game
 
 
@@ -177,8 +186,9 @@ def test_a_game_passes_slowly_enough_to_be_followed(tmp_path, monkeypatch, count
         Image.fromarray(np.where(np.arange(64) == k, 255, 0).astype(np.uint8).reshape(8, 8)).convert("RGB")
         for k in range(count)
     )
-    monkeypatch.setattr("slipstream.tasks.aircombat.figures.animation.draw_scene", lambda scene, title: None)
-    monkeypatch.setattr("slipstream.tasks.aircombat.figures.animation._picture", lambda figure, width: next(pictures))
+    monkeypatch.setattr("slipstream.tasks.aircombat.figures.animation.draw_scene", lambda scene, title, view: None)
+    monkeypatch.setattr("slipstream.tasks.aircombat.figures.animation.view_of", lambda scenes: None)
+    monkeypatch.setattr("slipstream.tasks.aircombat.figures.animation.picture_of", lambda figure, width: next(pictures))
     with Image.open(animate(tmp_path / "game.gif", [{}] * count)) as image:
         shown = []
         for k in range(image.n_frames):
@@ -210,6 +220,38 @@ def test_ones_own_side_is_in_the_picture_however_far_the_enemy():
         here = (-6.0, 54.0)[side - 1]
         (low, high) = next(a for a in axes if hasattr(a, "get_zlim")).get_xlim()
         assert low <= here <= high
+
+
+def test_the_picture_is_zoomed_to_the_action():
+    state = game(0)[0]
+    for apart_m, side_km in ((4_000.0, 25.0), (30_000.0, 50.0), (70_000.0, 100.0), (300_000.0, 100.0)):
+        bodies = [
+            body
+            | {"x": 25_000.0 + sign * apart_m / 2, "y": 25_000.0, "angle": 0.0, "vx": 300.0, "vy": 0.0, "g_load": 0.0}
+            for body, sign in zip(state["aircraft"], (-1, 1), strict=True)
+        ]
+        scene = scene_of(state | {"aircraft": bodies, "missiles": []}, 1, exact=False)
+        view = view_of([scene])
+        assert view.side <= side_km and view.inside(np.array([bodies[0]["x"], bodies[0]["y"]]) / 1000)
+        figure = draw_scene(scene, view=view)
+        low, high = box_of(figure).get_xlim()
+        assert high - low == view.side and figure.axes[1].get_xlim() == (low, high)  # the box, and the view from above
+        if apart_m < 100_000:
+            assert view.inside(np.array([bodies[1]["x"], bodies[1]["y"]]) / 1000)
+
+
+def test_one_view_holds_all_scenes_of_a_game():
+    scenes = scenes_of_game(game(3))
+    view = view_of(scenes)
+    places = np.array([[scene[who]["x"], scene[who]["y"]] for scene in scenes for who in ("own", "enemy")]) / 1000
+    assert view.inside(places).all() and view.side <= 60
+
+
+def test_agents_are_named_in_the_picture():
+    scene = {"names": ("crank", "learned"), **scene_of(game(0)[0], exact=False)}
+    texts = {text.get_text(): text.get_color() for text in draw_scene(scene).texts}
+    assert texts["crank"] == OWN and texts["learned"] == THREAT
+    assert "seen from side 1: crank in blue, learned in red" in texts
 
 
 def test_a_reach_that_only_touches_the_box_can_be_drawn():

@@ -65,6 +65,40 @@ def test_eval_prints_a_table_draws_a_picture_and_ends_with_one_json_object(check
     assert any("success" in line for line in lines[:-1])
 
 
+def test_eval_writes_an_animation_and_does_not_overwrite_it(checkpoint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["eval", f"checkpoint={checkpoint}", *SHORT]
+    assert main([*words, "out=flight.gif"]) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["flight.gif", "flight.html", "flight.png", "flight.rec"]
+    written = (tmp_path / "flight.gif").read_bytes()
+    assert written.startswith(b"GIF89a") and "flight.gif" in capsys.readouterr().out.splitlines()[-1]
+    monkeypatch.setattr("slipstream.tasks.navigation.evaluation.fly", None)  # refused before anything flies
+    for word in ("out=flight.gif", "out=flight.png", "out=flight.mp4"):  # flight.mp4 would overwrite flight.png
+        assert main([*words, word]) == 2
+        assert "exists already: name another file, or overwrite it with --force" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert main([*words, "out=flight.png", "--force"]) == 0
+    assert (tmp_path / "flight.gif").read_bytes() == written  # not among the files of out=flight.png
+
+
+@pytest.mark.parametrize("name", ["flight.avi", "flight.jpg", "flight"])
+def test_eval_refuses_formats_that_it_cannot_write(checkpoint, tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("slipstream.tasks.navigation.evaluation.fly", None)
+    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"out={name}"]) == 2
+    error = capsys.readouterr().err
+    assert f"out={name}: the name must end in .png, .html, .gif or .mp4" in error and not list(tmp_path.iterdir())
+
+
+def test_eval_refuses_a_film_without_ffmpeg(checkpoint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("slipstream.tasks.animation.find_ffmpeg", lambda: None)
+    monkeypatch.setattr("slipstream.tasks.navigation.evaluation.fly", None)
+    assert main(["eval", f"checkpoint={checkpoint}", *SHORT, "out=flight.mp4"]) == 2
+    assert "flight.mp4 needs ffmpeg" in capsys.readouterr().err
+
+
 def test_the_world_is_the_checkpoints_own_unless_told_otherwise(checkpoint):
     cfg, trained = evaluate.configure([f"checkpoint={checkpoint}"])
     assert (cfg.env.map_half_m, cfg.env.num_obstacles, cfg.env.dyn.num_obstacles, cfg.task) == (4.0, 3, 8, "navigation")

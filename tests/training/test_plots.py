@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.tasks.figures import learning_curve, metric_column, smooth, success_bars
+from slipstream.tasks.figures import explain_return, learning_curve, metric_column, smooth, success_bars
 from slipstream.tasks.navigation.figures.flight import (
     POINTS_PER_PATH,
     _round_step,
     _thinned,
     _view_half_m,
+    flight_figure,
     flight_paths,
 )
 
@@ -51,6 +52,15 @@ def test_flight_paths_draws_static_and_moving_worlds(tmp_path):
         tmp_path / "m.png", BOXES, three_flights(), OUTCOME, GOALS, movers, np.array([0.25, 1.0]), map_half_m=5.0
     )
     assert moving.read_bytes() != still.read_bytes()
+
+
+@pytest.mark.parametrize("drones", [1, 64, 256, 16384])
+def test_the_legend_of_flights_stays_inside_the_figure(drones):
+    outcome = np.arange(drones) % 3
+    movers, widths = np.zeros((2, 1, 3)), np.ones(1)
+    figure = flight_figure(np.empty((0, 5)), np.zeros((2, drones, 3)), outcome, np.zeros((drones, 2)), movers, widths)
+    box = figure.legends[0].get_window_extent(figure.canvas.get_renderer())
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and len(figure.legends[0].get_texts()) == 4
 
 
 def test_flight_paths_draws_an_empty_field_and_a_drone_that_never_flew(tmp_path):
@@ -125,6 +135,28 @@ def test_null_and_absent_metrics_are_no_points():
     column = metric_column([{"kl": 1.0}, {"kl": None}, {}], "kl")
     assert column[0] == 1.0
     assert np.isnan(column[1:]).all()
+
+
+def explained(returns, lengths, success=(0.0, 1.0), count=40):
+    curve = lambda ends: np.linspace(*ends, count).tolist()  # noqa: E731
+    columns = zip(curve(success), curve(returns), curve(lengths), strict=True)
+    return explain_return([{"episode/success": s, "episode/return": r, "episode/length": n} for s, r, n in columns])
+
+
+def test_a_return_that_falls_while_success_rises_is_explained(tmp_path, monkeypatch):
+    note = explained(returns=(400.0, 200.0), lengths=(900.0, 300.0))
+    assert (
+        note.startswith("The return falls (382.1 to 217.9) although success rises:") and "(length 846 to 354)" in note
+    )
+    assert not explained(returns=(200.0, 400.0), lengths=(900.0, 300.0))
+    assert not explained(returns=(400.0, 200.0), lengths=(300.0, 900.0))
+    assert not explained(returns=(400.0, 200.0), lengths=(900.0, 300.0), success=(1.0, 0.0))
+    assert not explained(returns=(400.0, 200.0), lengths=(900.0, 300.0), count=10)
+    rows = [{"frames": k, "episode/success": k / 40, "episode/return": -k, "episode/length": 50 - k} for k in range(40)]
+    drawn = []
+    monkeypatch.setattr("slipstream.tasks.figures.finish_figure", lambda figure, path, title: drawn.append(figure))
+    learning_curve(rows, tmp_path / "learning.png")
+    assert drawn[0].get_supxlabel().startswith("The return falls")
 
 
 def test_smoothing_is_a_centred_mean_that_shrinks_at_the_ends():

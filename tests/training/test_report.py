@@ -53,6 +53,12 @@ def test_the_table_holds_every_column_and_a_dash_where_a_row_has_none(tmp_path):
     assert "<dt>seed</dt><dd>3</dd>" in page
 
 
+def test_a_page_is_laid_out_for_narrow_screens(tmp_path, figure):
+    page = write_report(tmp_path, "t", [{"a": 1}], {"c": figure}, {"k": "v"}).read_text()
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
+    assert "@media (max-width: 600px)" in page and page.count('<div class="scroll">') == 2  # the table and the figure
+
+
 def test_a_figure_that_is_missing_or_no_image_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="gone.png"):
         write_report(tmp_path, "demo", [], {"a": tmp_path / "gone.png"}, {})

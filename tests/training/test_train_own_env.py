@@ -120,6 +120,8 @@ def test_an_env_of_ones_own_is_trained_and_evaluated_like_ours(own_folder, capsy
     assert result["return_low"] <= result["return"] <= result["return_high"] and result["length_low"] == 5.0
     assert "height_low" in result and any("95 % interval" in line for line in printed[:-1])
     assert any(line.split()[1:2] == ["return"] and "…" in line for line in printed[:-1])
+    assert main(["eval", "checkpoint=runs/own", "task=slope_env:Slope", "out=paths.png"]) == 2
+    assert "out=paths.png has no meaning for task=slope_env:Slope" in capsys.readouterr().err
     assert main(["eval", "checkpoint=runs/own", "task=slope_env:Slope", "compare=runs/own"]) == 2
     assert "compare=" in capsys.readouterr().err
 

@@ -74,7 +74,7 @@ def duel_recording(states: Sequence[Duels], names: tuple[str, str], title: str, 
     alive = {"fighter": "fighter.alive", "missile": None}
     recording.groups = [
         {"name": name, "position": f"{name}.position", "shown": alive[name], "labels": labels[name], "type": kinds[name],
-         "color": "Blue,Red"} for name in kinds
+         "color": "Red,Blue" if facts.get("shown_side") == 2 else "Blue,Red"} for name in kinds
     ]  # fmt: skip
     winner = int(rows.winner[-1])
     result = {GOING_ON: "not ended", 0: "draw"}.get(winner) or f"{names[winner - 1]} (side {winner}) wins"

@@ -17,7 +17,7 @@ from slipstream.envs.specs import Observation
 from slipstream.recordings import SUFFIX, write_html
 from slipstream.sim.devices import resolve_device
 from slipstream.tasks.evaluation import Policy
-from slipstream.tasks.figures import learning_curve, success_bars
+from slipstream.tasks.figures import explain_return, learning_curve, success_bars
 from slipstream.tasks.navigation.evaluation import Flights, draw, evaluation_env, fly, rate_cells, record, summarise
 from slipstream.tasks.report import TextTable, progress_bar, write_report
 
@@ -59,7 +59,9 @@ class NavigationDemo:
         print(TextTable("maps not trained on", list(table[0]), cells, left=1).render())
         figures = {
             "Paths over the first unseen map": draw(flights, self.env, folder / "paths.png"),
-            "Success while training": learning_curve(metrics, folder / "learning.png", "learning curve"),
+            f"Success while training. {explain_return(metrics)}".strip(): learning_curve(
+                metrics, folder / "learning.png", "learning curve"
+            ),
             "Before and after": success_bars(folder / "success.png", self.rows),
         }
         facts = describe(self.cfg, metrics, time.perf_counter() - self.began, command)

@@ -23,9 +23,10 @@ from slipstream.config.schema import EvalConfig, EvaluateConfig
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.policy import ActorCritic
 from slipstream.recordings import SUFFIX, Recording, write_html
-from slipstream.storage.files import check_writable
+from slipstream.tasks.animation import FORMS, check_outputs
 from slipstream.tasks.evaluation import Policy, action_of, bootstrap_interval, wilson
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
+from slipstream.tasks.navigation.figures.film import film_flights
 from slipstream.tasks.navigation.figures.flight import flight_paths
 from slipstream.tasks.navigation.recording import FlightRows, flight_recording
 from slipstream.tasks.report import TextTable, progress_bar
@@ -229,11 +230,9 @@ def evaluate(
         raise ConfigError(
             f"{trained.path} was trained for task={trained.task}, compare={other.path} for task={other.task}: compare policies of one task"
         )
-    picture = Path(cfg.out) if cfg.out else trained.beside("eval.png")
-    flight = trained.beside(f"flight{SUFFIX}") if not cfg.out else picture.with_suffix(SUFFIX)
+    out = Path(cfg.out) if cfg.out else trained.beside("flight.html")
     if cfg.eval.picture:
-        check_writable(picture)
-        check_writable(flight)
+        check_outputs(out, (".png", ".html", SUFFIX))
     with progress_bar(f"generating {len(cfg.eval.map_seeds)} maps"):
         env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
     policies = [p.build(env.observation_spec, env.action_spec, device) for p in (trained, other) if p]
@@ -257,11 +256,17 @@ def evaluate(
         hint = ",".join(str(cfg.eval.map_seeds[0] + i) for i in range(16))
         log(f"({len(cfg.eval.map_seeds)} maps; take at least 16 for a claim: 'eval.map_seeds=[{hint}]')")
     if cfg.eval.picture:
+        picture = out.with_suffix(".png") if cfg.out else trained.beside("eval.png")
         result["picture"] = str(draw(flights, env, picture))
         recording = record(flights, env, f"{trained.name}: map {flights.map_seeds[0]}", trained)
-        result["recording"] = str(recording.save(flight))
-        result["page"] = str(write_html(recording, flight.with_suffix(".html")))
-        log(f"flights over map {flights.map_seeds[0]}: {result['page']} (3-D, opens in a browser), {result['picture']}")
+        result["recording"] = str(recording.save(out.with_suffix(SUFFIX)))
+        result["page"] = str(write_html(recording, out.with_suffix(".html")))
+        written = f"{result['page']} (3-D, opens in a browser), {result['picture']}"
+        if out.suffix in FORMS:
+            with progress_bar("drawing the flights") as progress:
+                result["animation"] = str(draw(flights, env, out, progress))
+            written += f", {result['animation']}"
+        log(f"flights over map {flights.map_seeds[0]}: {written}")
     return result
 
 
@@ -293,8 +298,8 @@ def record_flight(cfg: EvaluateConfig, trained: LoadedPolicy) -> Recording:
     return record(fly(env, policy, RECORDED_DRONES), env, "", trained)
 
 
-def draw(flights: Flights, env: NavigationEnv, path: Path) -> Path:
-    """Draw the paths over the first map as a PNG."""
+def draw(flights: Flights, env: NavigationEnv, path: Path, progress: Callable[[float], None] | None = None) -> Path:
+    """Draw the paths over the first map as a PNG, or as an animation if the name is that of one."""
     boxes = env.grid.boxes[0].cpu().numpy()
     boxes = boxes[np.abs(boxes[:, 0]) < 1e3]
     outcome = flights.outcome()
@@ -303,4 +308,9 @@ def draw(flights: Flights, env: NavigationEnv, path: Path) -> Path:
     widths = env.movers.width.cpu().numpy() if env.movers.count else None
     rate = flights.success[0].mean()
     title = f"map {flights.map_seeds[0]}: {rate:.0%} of {len(outcome)} drones reach the goal"
-    return flight_paths(path, boxes, flights.paths, outcome, goals, movers, widths, title, env.config.map_half_m)
+    half_m = env.config.map_half_m
+    if path.suffix not in FORMS:
+        return flight_paths(path, boxes, flights.paths, outcome, goals, movers, widths, title, half_m)
+    assert flights.rows is not None
+    times_s = np.array(flights.rows.times_s)
+    return film_flights(path, boxes, flights.paths, outcome, goals, times_s, movers, widths, title, half_m, progress)

@@ -12,13 +12,13 @@ import torch
 from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.config.help import ConfigError
 from slipstream.recordings import SUFFIX, Recording, export_recording, write_html
-from slipstream.storage.files import check_writable
 from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatEnv
-from slipstream.tasks.aircombat.figures.animation import PAGE_SUFFIX, draw_game, writable
+from slipstream.tasks.aircombat.figures.animation import draw_game
 from slipstream.tasks.aircombat.league.matches import Games, Match, Recorder, Score, rate
 from slipstream.tasks.aircombat.league.policies import SHIPPED, LearnedAgent
 from slipstream.tasks.aircombat.recording import duel_recording
+from slipstream.tasks.animation import check_outputs
 from slipstream.tasks.evaluation import wilson
 from slipstream.tasks.recording import describe_policy
 from slipstream.tasks.report import TextTable, progress_bar
@@ -37,7 +37,9 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
             f"games={cfg.games} must be even and at least 2: half of the games are played with swapped sides"
         )
     reds, blues = _names(cfg.red or str(trained.path)), _names(cfg.blue)
-    film_path = _film_path(cfg, trained)
+    film_path = Path(cfg.out) if cfg.out else trained.beside("duel.html")
+    if cfg.eval.picture:
+        check_outputs(film_path, (".png", ".html", ".acmi", SUFFIX))
     world = replace(cfg.env, num_envs=cfg.games, sides=2, opponent="placeholder", reward="zero")
     agents = [{name: _open(name, cfg, device, log) for name in names} for names in (reds, blues)]  # before any game
     pairs: list[dict[str, Any]] = []
@@ -59,17 +61,18 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
         result["ratings"] = _ratings(pairs)
         log(_ratings_line(result["ratings"], _anchor(pairs)))
     if film:
-        recorder, index, own, enemy = film
+        recorder, index, red, blue = film
+        title, seen_from = f"{red} against {blue}", 2 - index % 2  # blue's side: its own is drawn blue, red red
         with progress_bar("drawing a game") as progress:
-            result |= draw_game(recorder.states(index), 1 + index % 2, film_path, f"{own} against {enemy}", progress)
-        sides = (own, enemy) if index % 2 == 0 else (enemy, own)
-        facts = describe_policy(trained, cfg.env) | {"pairs": [_shown_pair(p) for p in pairs]}
-        recording = duel_recording(recorder.game(index), sides, f"{own} against {enemy}", facts)
+            result |= draw_game(recorder.states(index), seen_from, film_path, title, (blue, red), progress)
+        sides = (red, blue) if index % 2 == 0 else (blue, red)
+        facts = describe_policy(trained, cfg.env) | {"pairs": [_shown_pair(p) for p in pairs], "shown_side": seen_from}
+        recording = duel_recording(recorder.game(index), sides, title, facts)
         result["recording"] = str(recording.save(film_path.with_suffix(SUFFIX)))
         result["acmi"] = str(export_recording(recording, film_path.with_suffix(".acmi"), "acmi"))
         result["page"] = str(write_html(recording, film_path.with_suffix(".html")))
         written = [result[key] for key in ("page", "acmi", "picture", "animation") if key in result]
-        log(f"{own} against {enemy}: {', '.join(written)}")
+        log(f"{title}: {', '.join(written)}")
     return result
 
 
@@ -139,17 +142,6 @@ def _names(text: str) -> list[str]:
     if not names:
         raise ConfigError("name an agent: red=runs/NAME blue=pursuit,crank,evade")
     return names
-
-
-def _film_path(cfg: Any, trained: LoadedPolicy) -> Path:
-    """Return the path of the page, or of an animation. Raises before any game is played if it cannot be written."""
-    path = Path(cfg.out) if cfg.out else trained.beside("duel.html")
-    if cfg.eval.picture:
-        if path.suffix != PAGE_SUFFIX:
-            check_writable(writable(path))
-        for suffix in (".png", ".html", ".acmi", SUFFIX):
-            check_writable(path.with_suffix(suffix))
-    return path
 
 
 def _open(name: str, cfg: Any, device: torch.device, log: Callable[[str], None]) -> BaseAgent:

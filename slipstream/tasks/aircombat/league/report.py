@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slipstream.tasks.figures import GRID, INK, MUTED, SERIES, finish_figure, metric_column, new_figure, style_axes
+from slipstream.tasks.figures import (
+    GRID,
+    INK,
+    MUTED,
+    SERIES,
+    finish_figure,
+    frames_axis,
+    metric_column,
+    new_figure,
+    style_axes,
+    wrap_legend,
+)
 from slipstream.tasks.report import write_report
 
 OUTCOMES = {"won": SERIES[3], "draw": MUTED, "lost": SERIES[4]}
@@ -29,21 +40,23 @@ def write_league_report(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path
         "stage": int(last["league/stage"]),
         "training": f"{last['frames']:,} frames in {last['time_s']:.0f} s, evaluations included",
     }
-    table = [_line(last, name) for name in names if last.get(f"league/{name}/won") is not None]
+    met = [name for name in names if last.get(f"league/{name}/won") is not None]
+    table = [_line(last, name) for name in met] + ([_learner_line(last, met)] if met else [])
     return write_report(folder, "Air combat: the league", table, {"Evaluations while training": curves}, facts)
 
 
 def _line(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     won, draw, lost = (row[f"league/{name}/{what}"] for what in ("won", "draw", "lost"))
-    decided = won + lost
-    return {
-        "opponent": name,
-        "won": won,
-        "draw": draw,
-        "lost": lost,
-        "won of decided": won / decided if decided else None,
-        "Elo": row.get(f"league/{name}/elo"),
-    }
+    decided = won / (won + lost) if won + lost else None
+    shares = {"won": won, "draw": draw, "lost": lost, "won of decided": decided}
+    shown = {what: None if share is None else round(share, 3) for what, share in shares.items()}
+    return {"opponent": name, **shown, "Elo": row.get(f"league/{name}/elo")}
+
+
+def _learner_line(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the row of the learner: the means over its opponents, and its own rating."""
+    means = {f"league//{what}": np.mean([row[f"league/{name}/{what}"] for name in names]) for what in OUTCOMES}
+    return _line({**means, "league//elo": row["league/elo"]}, "") | {"opponent": "all (the learner)"}
 
 
 def outcome_curves(
@@ -63,7 +76,7 @@ def outcome_curves(
     rows = [row for row in rows if row.get("league/elo") is not None]
     if not rows:
         raise ValueError("there is nothing to draw: no row is an evaluation of a league")
-    frames = np.array([row["frames"] for row in rows], dtype=np.float64) / 1e6
+    frames = np.array([row["frames"] for row in rows], dtype=np.float64)
     met = [name for name in opponents if any(row.get(f"league/{name}/won") is not None for row in rows)]
     met = [name for name in met if name != "pool" or _pool_differs(rows, met)]
     lines = -(-len(met) // 2)
@@ -77,16 +90,18 @@ def outcome_curves(
         axes.set_ylim(0, 1)
         _stages(axes, frames, rows)
     if met:  # beside the title: the panels have no free corner
-        handles, names = figure.axes[0].get_legend_handles_labels()
-        place = {"loc": "upper right", "bbox_to_anchor": (0.99, 1.0), "ncols": len(names)}
-        figure.legend(handles, names, frameon=False, fontsize=10.5, labelcolor=INK, **place)
+        handles, _ = figure.axes[0].get_legend_handles_labels()
+        wrap_legend(figure, handles, loc="upper right", bbox_to_anchor=(0.99, 1.0), fontsize=10.5)
     axes = figure.add_subplot(grid[lines, :])
     style_axes(axes, ylabel="Elo (pursuit: 1000)")
     low, high = metric_column(rows, "league/elo_low"), metric_column(rows, "league/elo_high")
     axes.fill_between(frames, low, high, color=SERIES[0], alpha=0.2, linewidth=0)
     axes.plot(frames, metric_column(rows, "league/elo"), color=SERIES[0], linewidth=2, marker="o", markersize=3.5)
     _stages(axes, frames, rows)
-    axes.set_xlabel("million frames")
+    for axes in figure.axes:  # one scale for all panels
+        frames_axis(axes)
+        axes.set_xlim(0, 1.02 * float(frames.max()))
+        axes.set_xlabel("frames" if axes is figure.axes[-1] else "")
     return finish_figure(figure, path, title or " ")
 
 
@@ -112,7 +127,6 @@ def _stack(axes: Any, frames: NDArray[Any], shares: list[NDArray[Any]]) -> None:
         else:
             axes.fill_between(frames, low, low + share, **style)
         low = low + share
-    axes.set_xlim(0, 1.02 * float(frames.max()))
 
 
 def _stages(axes: Any, frames: NDArray[Any], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slipstream.tasks.figures import GRID, GROUND, INK, MUTED, new_figure, save_figure
+from slipstream.tasks.figures import GRID, GROUND, INK, MUTED, new_figure, save_figure, wrap_legend
 
-TIMEOUT, SUCCESS, COLLISION = 0, 1, 2
+TIMEOUT, SUCCESS, COLLISION, MOVING = 0, 1, 2, 3  # outcomes of drones; MOVING is for the label of moving obstacles
 OUTCOMES = ((SUCCESS, "goal reached", "#3ddbd9"), (COLLISION, "collided", "#ff5c5c"), (TIMEOUT, "timed out", "#ffc857"))
 MOVER = "#b794f6"
 FIELD = "#131b27"
 TRAIL_SHARE = 0.08  # of the flight time: shows a heading without covering the map
 SHADOW_PER_M = 0.16  # length of a shadow to the east and south per metre of height
+SIZE_IN = 8.0, 8.8  # of the figure
+VIEW = 0.03, 0.055, 0.94, 0.94 * 8.0 / 8.8  # of the field in it: left, lower edge, width, height
 POINTS_PER_PATH = 500  # more are not visible at 1,600 pixels
 
 
@@ -92,22 +94,45 @@ def flight_figure(
     """
     boxes, paths, outcome, goals = (np.asarray(a, dtype=np.float64) for a in (boxes, paths, outcome, goals))
     _check_shapes(boxes, paths, outcome, goals, movers, widths)
+    has_movers = movers is not None and bool(np.size(movers))
+    labels = {MOVING: "moving, at the end"} | dict(labels or {})
+    figure, axes, _ = draw_field(boxes, paths, outcome, goals, has_movers, title, map_half_m, labels)
+    if has_movers:
+        _draw_movers(axes, np.asarray(movers, dtype=np.float64), np.asarray(widths, dtype=np.float64))
+    _draw_paths(axes, paths, outcome)
+    return figure
+
+
+def draw_field(
+    boxes: NDArray[Any],
+    paths: NDArray[Any],
+    outcome: NDArray[Any],
+    goals: NDArray[Any],
+    has_movers: bool,
+    title: str,
+    map_half_m: float,
+    labels: Mapping[int, str],
+) -> tuple[Any, Any, float]:
+    """Return the figure with all that does not move, its axes, and half the side of the view in m."""
     half_m = _view_half_m(paths, goals, map_half_m)
-    figure = new_figure(8.0, 8.8)
-    axes = figure.add_axes((0.03, 0.055, 0.94, 0.94 * 8.0 / 8.8))
+    figure = new_figure(*SIZE_IN)
+    axes = figure.add_axes(VIEW)
     axes.set(xlim=(-half_m, half_m), ylim=(-half_m, half_m), aspect="equal", xticks=[], yticks=[], facecolor=GROUND)
     for spine in axes.spines.values():
         spine.set_visible(False)
     _draw_field(axes, map_half_m)
     heights = _draw_boxes(axes, boxes)
-    if movers is not None and np.size(movers):
-        assert widths is not None
-        _draw_movers(axes, np.asarray(movers, dtype=np.float64), np.asarray(widths, dtype=np.float64))
     _draw_goals(axes, goals)
-    _draw_paths(axes, paths, outcome)
-    _write_header(figure, title, outcome, has_movers=movers is not None and bool(np.size(movers)), labels=labels or {})
+    _write_header(figure, title, outcome, has_movers, labels)
     _write_footer(figure, axes, half_m, heights if len(boxes) else None)
-    return figure
+    return figure, axes, half_m
+
+
+def to_figure(places: NDArray[Any], half_m: float) -> NDArray[Any]:
+    """Return places [..., 2] in m as shares of the figure's width and height, from the upper left corner."""
+    left, low, width, height = VIEW
+    x, y = np.moveaxis((np.asarray(places) + half_m) / (2 * half_m), -1, 0)
+    return np.stack((left + width * x, 1 - (low + height * y)), -1)
 
 
 def _check_shapes(boxes: Any, paths: Any, outcome: Any, goals: Any, movers: Any, widths: Any) -> None:
@@ -239,9 +264,11 @@ def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bo
         text = f"{labels.get(kind, label)}  {count}  ({100 * count / number:.0f} %)"
         handles.append(Line2D([], [], color=colour, marker=end, label=text, **style))
     if has_movers:
-        handles.append(Line2D([], [], color=MOVER, linestyle="", marker="o", markersize=8, label="moving, at the end"))
-    figure.legend(handles=handles, loc="center left", bbox_to_anchor=(0.04, 0.93), ncols=len(handles), frameon=False, fontsize=10.5,
-                  labelcolor=INK, borderpad=0, borderaxespad=0, handlelength=1.4, handletextpad=0.6, columnspacing=1.5)  # fmt: skip
+        handles.append(
+            Line2D([], [], color=MOVER, linestyle="", marker="o", markersize=8, label=labels.get(MOVING, "moving"))
+        )
+    place = {"loc": "upper left", "bbox_to_anchor": (0.04, 0.942), "fontsize": 10.5, "borderpad": 0, "borderaxespad": 0}
+    wrap_legend(figure, handles, handlelength=1.4, handletextpad=0.6, columnspacing=1.5, labelspacing=0.3, **place)
 
 
 def _write_footer(figure: Any, axes: Any, half_m: float, heights: Any) -> None:
