@@ -23,10 +23,11 @@ from slipstream.envs.base import TensorEnv
 from slipstream.recordings import Recording
 from slipstream.sim.random import derive_seed
 from slipstream.tasks.evaluation import MAX_STEPS, Policy, fly_each, fly_episodes, with_intervals
-from slipstream.tasks.figures import learning_curve
+from slipstream.tasks.figures import learning_curve, own_metrics
 from slipstream.tasks.report import TextTable, progress_bar
 
-MIN_CURVE_POINTS = 10  # fewer are not drawn
+MIN_CURVE_ITERATIONS = 10  # of a run whose curves are drawn
+MOST_OWN_CURVES = 4
 
 
 class Controller(Protocol):
@@ -132,6 +133,7 @@ class Task:
     evaluation_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, in place of those of the policy's training
     export_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, for the small env that checks an exported policy
     game_help: ClassVar[str] = ""  # the keys of its game, for `slipstream play --help`
+    shown_info: ClassVar[Sequence[str] | None] = None  # info keys in the terminal and learning.png; None: the first few
     cpu_hint: ClassVar[str] = ""  # what to do if a training on a CPU would take days
 
     def __init__(self, name: str, env: type[TensorEnv] | None = None) -> None:
@@ -166,9 +168,17 @@ class Task:
         return fly_episodes(env, policy, cfg.eval.max_steps)
 
     def draw_learning(self, folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write the curves of a run (`rows` of its metrics) into its folder."""
-        if sum(row.get("episode/return") is not None for row in rows) >= MIN_CURVE_POINTS:
-            learning_curve(rows, folder / "learning.png", folder.name)
+        """Write the curves of a run (`rows` of its metrics) into its folder.
+
+        Raises:
+            ValueError: There is nothing to draw; the message says why.
+        """
+        if len(rows) < MIN_CURVE_ITERATIONS:
+            raise ValueError(
+                f"learning.png is drawn from {MIN_CURVE_ITERATIONS} iterations on, this run has {len(rows)}"
+            )
+        own = own_metrics(rows)[:MOST_OWN_CURVES] if self.shown_info is None else self.shown_info
+        learning_curve(rows, folder / "learning.png", folder.name, own)
 
     # -- the command `eval` --------------------------------------------------------------------------------------------
 

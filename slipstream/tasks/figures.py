@@ -113,15 +113,26 @@ NOTE_CHARS = 70  # per panel, of a line below the figure
 MOST_PANELS, MOST_LINES, MOST_COMPONENTS = 8, 6, 12  # of `draw_curves`
 
 
-def learning_curve(rows: Sequence[Mapping[str, Any]], path: str | Path, title: str = "") -> Path:
+def own_metrics(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the env's own `info` in the rows of a log, in the order in which they appear."""
+    known = ("count", "return", "length", "success")
+    names = (key.removeprefix("episode/") for row in rows for key in row if key.startswith("episode/"))
+    return [name for name in dict.fromkeys(names) if name not in known]
+
+
+def learning_curve(
+    rows: Sequence[Mapping[str, Any]], path: str | Path, title: str = "", own: Sequence[str] = ()
+) -> Path:
     """Draw success and return of the training episodes over frames and wall time, with the evaluations as markers.
 
-    `rows` are those of `read_metrics`; a metric that is null or absent in a row is no point.
+    Args:
+        rows: Those of `read_metrics`; a metric that is null or absent in a row is no point.
+        own: Names of the env's `info` that get a panel too.
     """
-    labels = {"success": "success", "return": "episode return"}
+    labels = {"success": "success", "return": "episode return"} | {name: name.replace("_", " ") for name in own}
     panels = [name for name in labels if _has(rows, name)]
     if not panels:
-        raise ValueError("nothing to draw: no row has episode/success, eval/success, episode/return or eval/return")
+        raise ValueError("nothing to draw: no episode has ended, and no evaluation was made")
     times = metric_column(rows, "time_s")
     xs = ["frames", "time_s"] if np.isfinite(times).any() else ["frames"]
     figure = new_figure(4.6 * len(xs) + 0.6, 2.9 * len(panels) + 0.9)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
@@ -29,7 +30,10 @@ LONG_S = 12 * 3600.0
 RATES = ("success", "collision", "timeout")  # shares of episodes, shown in percent
 PHASE_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
-# metric, label in the terminal; any may be absent, and one that is not here is only in the logs
+RECENT_EPISODES = 1000  # that the means of `episode/*` are over, at least; all if there are fewer
+MOST_OWN, MOST_OWN_PLAIN = 8, 4  # metrics of the env's own `info` that are shown
+
+# metric, label in the terminal; any may be absent. Of others only `episode/*` and `eval/*` of the env's info are shown.
 SHOWN = (
     ("fps", "frames/s"),
     ("episode/return", "return"),
@@ -38,6 +42,7 @@ SHOWN = (
     ("episode/timeout", "timeout"),
     ("episode/length", "length"),
     ("eval/success", "eval success"),
+    ("eval/return", "eval return"),
     ("league/stage", "stage"),
     ("loss/policy", "policy loss"),
     ("loss/value", "value loss"),
@@ -45,11 +50,15 @@ SHOWN = (
     ("kl", "kl"),
     ("lr", "lr"),
 )
-PLAIN_SHOWN = ("fps", "episode/return", "episode/success", "episode/collision", "eval/success", "league/stage")
+PLAIN_SHOWN = ("fps", "episode/return", "episode/success", "episode/collision")  # then the env's own
+PLAIN_SHOWN_LAST = ("eval/success", "eval/return", "league/stage")
 
 
 class LiveView:
     """Shows how far a run is, how fast, how well it flies and where its time goes.
+
+    Episode metrics are means over the last 1,000 episodes or more, with the number of episodes: those of one iteration
+    may be of a handful of short episodes.
 
     It draws from `update`, at most twice a second. Without a terminal it prints plain lines: at most one in 10 s, and
     one at the end; while `waiting` is entered, an iteration that takes longer (compiling, evaluating) has lines too.
@@ -57,6 +66,7 @@ class LiveView:
     Args:
         total_iterations: 0 if time ends the run; `total_frames` likewise.
         long_run_hint: Printed once if the run will take more than half a day.
+        shown_info: Keys of the env's `info` that are shown besides the common ones; None for the first few.
     """
 
     def __init__(
@@ -67,6 +77,7 @@ class LiveView:
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
         long_run_hint: str = "",
+        shown_info: Sequence[str] | None = None,
     ) -> None:
         self.total_iterations, self.total_frames, self.title = total_iterations, total_frames, title
         self.console = console or Console()
@@ -76,9 +87,12 @@ class LiveView:
         self._share = 0.0  # of the run that is finished
         self._first: tuple[float, float] | None = None  # time and share at the first update of this start
         self._metrics: dict[str, float] = {}  # the last value of each, since some come only now and then
+        self._recent: deque[tuple[float, dict[str, float]]] = deque()  # episodes of an iteration, and their means
+        self._episodes = 0.0  # in `_recent`
         self._stats: Stats = {}
         self._line_due = False
         self._long_run_hint = long_run_hint
+        self._shown_info = shown_info
         is_live = self.console.is_terminal and not self.console.is_dumb_terminal
         self._live = Live(console=self.console, auto_refresh=False, get_renderable=self._draw) if is_live else None
         self.waiting = ProgressLines("iteration 1", write=(lambda line: None) if is_live else self.print, clock=clock)
@@ -107,6 +121,7 @@ class LiveView:
         if self._first is None:
             self._first = (now_s, self._share)
         self._metrics.update(metrics)
+        self._add_episodes(metrics)
         self._line_due = True
         self.waiting.restart(f"iteration {iteration + 1:,}")
         if self._long_run_hint and now_s - self._first[0] >= SEEN_S and self._left_s() > LONG_S:
@@ -134,13 +149,46 @@ class LiveView:
         gone = self._share - first_share
         return (self._clock() - first_s) * (1 - self._share) / gone if gone > 0 else math.nan
 
+    def _add_episodes(self, metrics: Mapping[str, float]) -> None:
+        """Add the episodes of one iteration to the recent ones; forget the oldest that are not needed."""
+        count = metrics.get("episode/count", 0.0)
+        if not count > 0:
+            return
+        means = {key: value for key, value in metrics.items() if key.startswith("episode/") and key != "episode/count"}
+        self._recent.append((count, means))
+        self._episodes += count
+        while self._episodes - self._recent[0][0] >= RECENT_EPISODES:
+            self._episodes -= self._recent.popleft()[0]
+
+    def _shown_metrics(self) -> dict[str, float]:
+        """Return the last value of each metric; of the episodes' the means over the recent ones."""
+        sums: dict[str, float] = {}
+        for count, means in self._recent:
+            for key, value in means.items():
+                sums[key] = sums.get(key, 0.0) + count * value
+        return self._metrics | {key: total / self._episodes for key, total in sums.items()}
+
+    def _own_names(self, metrics: Mapping[str, float], most: int) -> list[str]:
+        """Return the names of the env's own `info` among the metrics of episodes."""
+        known = {"episode/count", *dict(SHOWN)}
+        own = [key.removeprefix("episode/") for key in metrics if key.startswith("episode/") and key not in known]
+        return [name for name in own if self._shown_info is None or name in self._shown_info][:most]
+
     def _print_line(self) -> None:
         self._line_due = False
         iterations, frames = self._done
-        labels = dict(SHOWN)
+        metrics = self._shown_metrics()
+        own = self._own_names(metrics, MOST_OWN_PLAIN)
+        labels = dict(SHOWN) | {f"episode/{name}": name for name in own}
+
+        def shown(keys: Iterable[str]) -> list[str]:
+            return [f"{labels[key]} {_value(key, metrics[key])}" for key in keys if key in metrics]
+
         of = f"/{self.total_iterations}" if self.total_iterations else ""
         parts = [f"iteration {iterations}{of}", f"{format_count(frames)} frames"]
-        parts += [f"{labels[key]} {_value(key, self._metrics[key])}" for key in PLAIN_SHOWN if key in self._metrics]
+        parts += shown((*PLAIN_SHOWN, *(f"episode/{name}" for name in own)))
+        parts += [f"(of {self._episodes:,.0f} episodes)"] if self._recent else []
+        parts += shown(PLAIN_SHOWN_LAST)
         parts += [f"elapsed {format_time(self._clock() - self._start_s)}", f"left {format_time(self._left_s())}"]
         self.print("  ".join(parts))
 
@@ -151,7 +199,12 @@ class LiveView:
         bar.add_column(ratio=1)
         percent = Text(f"{100 * self._share:.1f} %", no_wrap=True)
         bar.add_row(ProgressBar(total=1.0, completed=self._share, complete_style="cyan"), percent)
-        shown = [_cell(label, _value(key, self._metrics[key])) for key, label in SHOWN if key in self._metrics]
+        metrics = self._shown_metrics()
+        own = [(f"episode/{name}", name) for name in self._own_names(metrics, MOST_OWN)]
+        own += [(f"eval/{name}", f"eval {name}") for _, name in own]
+        shown = [_cell(label, _value(key, metrics[key])) for key, label in (*SHOWN, *own) if key in metrics]
+        if self._recent:
+            shown.append(_cell("means of", f"{format_count(self._episodes)} episodes"))
         phases, legend = _draw_phases(self._stats, inner)
         progress = self._progress_cells()
         parts = (bar, _grid(progress, inner), "", _grid(shown, inner), "", phases, _grid(legend, inner))

@@ -67,6 +67,7 @@ class RunOutputs:
                     title(trainer),
                     console=PipedConsole(quiet=cfg.quiet),
                     long_run_hint=long_run_hint(trainer),
+                    shown_info=trainer.task.shown_info,
                 )
             )
             stack.enter_context(self.view.waiting)
@@ -179,7 +180,7 @@ def draw_learning(task: Task, folder: RunFolder) -> None:
     """Write the curves of a run into its folder. A training is not lost because a picture cannot be written."""
     try:
         task.draw_learning(folder.path, read_metrics(folder.path))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         print(f"the curves could not be drawn: {error}")
 
 

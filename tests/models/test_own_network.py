@@ -114,6 +114,8 @@ def forget(monkeypatch):
 def test_an_own_network_trains_resumes_and_is_evaluated(mine, monkeypatch, capsys, kind):
     own = OWN[kind]
     assert main(["train", *TINY, *ALGORITHMS[kind], *own]) == 0
+    hint = capsys.readouterr().out.partition("evaluate:")[2]
+    assert all(f" {word}" in hint for word in own)  # the printed command works as it is
     names = [name for name in load_checkpoint("runs/run")["algo"]["policy"] if "layers" in name]
     assert names, "the checkpoint holds the weights of the user's layers"
 

@@ -180,3 +180,34 @@ def test_counts_and_times_are_short():
         "3.00G",
     ]
     assert [format_time(s) for s in (5.9, 123, 3723, float("nan"))] == ["0:05", "2:03", "1:02:03", "-"]
+
+
+def test_episode_metrics_are_means_over_recent_episodes_with_their_number():
+    screen = Screen(terminal=False)
+    view = screen.view()
+    view.update(1, 10, 0.01, {"episode/count": 4.0, "episode/success": 1.0}, {})
+    view.update(2, 20, 0.02, {"episode/count": 0.0}, {})  # no episode ended
+    screen.now_s = 10.0
+    view.update(3, 30, 0.03, {"episode/count": 12.0, "episode/success": 0.5}, {})
+    assert "success 62.5 %  (of 16 episodes)" in screen.lines[0]  # (4 · 1 + 12 · 0.5) / 16
+    screen.now_s = 20.0
+    view.update(4, 40, 0.04, {"episode/count": 995.0, "episode/success": 0.2}, {})  # without the first 4 it has 1,007
+    assert f"success {100 * (6 + 199) / 1007:.1f} %  (of 1,007 episodes)" in screen.lines[1]
+
+
+def test_the_envs_own_info_is_shown():
+    metrics = {"episode/count": 8.0, "episode/return": 2.0, "episode/fuel_kg": 3.25, "eval/fuel_kg": 3.5}
+    plain, live = Screen(terminal=False), Screen(terminal=True)
+    for screen in (plain, live):
+        with screen.view() as view:
+            view.update(1, 10, 0.01, metrics, {})
+    assert "return 2  fuel_kg 3.25  (of 8 episodes)" in plain.lines[0]
+    for part in ("fuel_kg 3.25", "eval fuel_kg 3.5", "means of 8 episodes"):
+        assert part in live.file.getvalue()
+
+
+def test_a_task_can_choose_the_info_that_is_shown():
+    screen = Screen(terminal=False)
+    with screen.view(shown_info=["b"]) as view:
+        view.update(1, 10, 0.01, {"episode/count": 1.0, "episode/a": 1.0, "episode/b": 2.0}, {})
+    assert "b 2" in screen.lines[0] and "a 1" not in screen.lines[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.tasks.figures import explain_return, learning_curve, metric_column, smooth, success_bars
+from slipstream.tasks.figures import explain_return, learning_curve, metric_column, own_metrics, smooth, success_bars
 from slipstream.tasks.navigation.figures.flight import (
     POINTS_PER_PATH,
     _round_step,
@@ -129,6 +129,17 @@ def test_learning_curve_draws_with_gaps_without_time_and_with_one_row(tmp_path):
 def test_learning_curve_without_a_curve_says_so(tmp_path):
     with pytest.raises(ValueError, match="nothing to draw"):
         learning_curve([{"frames": 1, "kl": 0.1}], tmp_path / "a.png")
+
+
+def test_own_metrics_have_panels_of_their_own(tmp_path):
+    rows = [
+        {"frames": i, "episode/count": 1, "episode/return": i, "episode/length": 5, "episode/fuel": i} for i in range(9)
+    ]
+    rows[3] |= {"episode/hits": 2.0}
+    assert own_metrics(rows) == ["fuel", "hits"]
+    alone = size_of_png(learning_curve(rows, tmp_path / "a.png"))
+    more = size_of_png(learning_curve(rows, tmp_path / "b.png", "", own_metrics(rows)))
+    assert more[1] > 2 * alone[1]
 
 
 def test_null_and_absent_metrics_are_no_points():

@@ -73,13 +73,15 @@ def test_a_run_leaves_its_configuration_code_log_and_checkpoints(whole):
     assert "commit" in json.loads((whole.path / "git.json").read_text())
 
 
-def test_a_run_of_some_length_leaves_its_curves(whole, tmp_path):
+def test_a_run_of_some_length_leaves_its_curves(whole, tmp_path, capsys):
+    draw_learning(find_task("navigation"), whole)
+    assert "learning.png is drawn from 10 iterations on, this run has 8" in capsys.readouterr().out
     longer = run_tiny(tmp_path, "longer", "total_frames=1536")
     assert [(run.path / "learning.png").exists() for run in (whole, longer)] == [False, True]
 
 
 def test_a_picture_that_cannot_be_drawn_does_not_end_a_training(whole, monkeypatch, capsys):
-    monkeypatch.setattr(base, "MIN_CURVE_POINTS", 0)
+    monkeypatch.setattr(base, "MIN_CURVE_ITERATIONS", 0)
     monkeypatch.setattr(base, "learning_curve", lambda *args: open("/dev/full/learning.png"))  # noqa: SIM115
     draw_learning(find_task("navigation"), whole)
     assert "the curves could not be drawn" in capsys.readouterr().out

@@ -47,6 +47,7 @@ class AirCombatTask(Task):
     set_by_evaluation = {"env.num_envs": "games", "env.opponent": "blue", "env.sides": "red and blue"}
     evaluation_settings = {"opponent": "placeholder", "reward": "zero"}  # the names of the training may not exist here
     export_settings = {"sides": 1}
+    shown_info = ("lost", "draw")  # of the facts of a duel, beside success
     evaluate = staticmethod(evaluation.evaluate)
     record = staticmethod(evaluation.record_game)
     bench_env = staticmethod(bench.bench_env)

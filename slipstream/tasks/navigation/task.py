@@ -30,6 +30,7 @@ class NavigationTask(Task):
     }
     export_settings = {"num_worlds": 1, "world_seeds": [], "random_clock": False}
     game_help = "race a learned drone; opponent=learned or runs/NAME; start=easy, medium or navrl; seconds=90; seed=0"
+    shown_info = ()  # success, collision and timeout are shown for every env
     cpu_hint = "preset=demo is a world that a CPU learns in three minutes"
     evaluate = staticmethod(evaluation.evaluate)
     record = staticmethod(evaluation.record_flight)
