@@ -13,6 +13,8 @@ from slipstream.collectors import CompressedDataCollector as CompressedDataColle
 from slipstream.collectors import CompressedLidarTransform as CompressedLidarTransform
 from slipstream.collectors import PipelinedDataCollector as PipelinedDataCollector
 from slipstream.collectors import SyncDataCollector as SyncDataCollector
+from slipstream.collectors import compress_rollout as compress_rollout
+from slipstream.collectors import decompress_rollout as decompress_rollout
 from slipstream.envs.base import TensorEnv as TensorEnv
 from slipstream.models.exploration import ExplorationType as ExplorationType
 from slipstream.models.exploration import set_exploration_type as set_exploration_type
@@ -23,7 +25,9 @@ from slipstream.replay import HindsightSampler as HindsightSampler
 from slipstream.replay import PrefixSum as PrefixSum
 from slipstream.replay import PrioritizedSampler as PrioritizedSampler
 from slipstream.replay import ReplayBuffer as ReplayBuffer
+from slipstream.replay import decompress_single_gridmap as decompress_single_gridmap
 from slipstream.replay import sample_batch as sample_batch
+from slipstream.rollouts.pickled import load_rollout as load_rollout
 from slipstream.rollouts.storage import RolloutStorage as RolloutStorage
 from slipstream.storage.codec.images import compress_image as compress_image
 from slipstream.storage.codec.images import compress_image_seq as compress_image_seq

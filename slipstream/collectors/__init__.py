@@ -7,6 +7,8 @@ from slipstream.collectors.compressed import (
     CompressedFrames,
     CompressedLidarInput,
     CompressedLidarTransform,
+    compress_rollout,
+    decompress_rollout,
 )
 from slipstream.collectors.episodes import EpisodeStatistics, split_trajectories
 from slipstream.collectors.pipelined import PipelinedDataCollector
@@ -24,6 +26,8 @@ __all__ = [
     "OverwrittenBatchError",
     "PipelinedDataCollector",
     "SyncDataCollector",
+    "compress_rollout",
+    "decompress_rollout",
     "exploration_type",
     "set_exploration_type",
     "split_trajectories",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -16,13 +16,14 @@ from torch import Tensor, nn
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.schema import KeySpec, as_array
-from slipstream.storage.serializer import torch_dtype
+from slipstream.storage.serializer import load_state, store_state, torch_dtype
 
 CHOOSE_AGAIN = 64  # batches after which the codecs are chosen again
 SMALL_FRAME = 64  # bytes: below, the table of places takes what compressing saves
 LEAST_RATIO = 1.1  # an observation that gains less stays plain until the next choice
 HIGHEST_LEVEL = 12  # of LZ4-HC; levels up to 16 are the same
 KIND = "fram"
+BATCH_KIND = "cbat"
 
 
 def _check_level(level: int) -> None:
@@ -131,6 +132,9 @@ class CompressedFrames:
             reader.claim(frames.raw_nbytes, "the frames")
         return frames
 
+    def __reduce__(self) -> Any:
+        return CompressedFrames.from_bytes, (self.to_bytes(),)
+
     def to(self, device: torch.device | str) -> CompressedFrames:
         """Return the same frames, to be decoded to `device`."""
         twin = copy.copy(self)
@@ -172,19 +176,31 @@ class CompressedObservations:
         """Return one observation [N, T, ...], `later` steps later."""
         x = self.frames[name]
         rows = x if isinstance(x, Tensor) else x.rows()
-        return rows.unflatten(0, (self._steps + 1, self._num_envs))[later : later + self._steps].transpose(0, 1)
+        return rows.unflatten(0, (-1, self._num_envs))[later : later + self._steps].transpose(0, 1)
 
 
 class CompressedBatch:
     """A batch [N, T] with observations as blocks and everything else plain. Keys are read and written as in a
     TensorDict.
 
-    `batch["observation"]` gives the `CompressedObservations`.
+    `batch["observation"]` gives the `CompressedObservations`. It pickles, as the bytes of `to_bytes`.
+
+    Args:
+        plain: everything but the observations.
+        observations: with the row after the last step, unless `successors` are given.
+        successors: the next observations, if they are not the observations one step later (TorchRL's envs reset within
+            a step).
     """
 
-    def __init__(self, plain: TensorDictBase, observations: CompressedObservations) -> None:
+    def __init__(
+        self,
+        plain: TensorDictBase,
+        observations: CompressedObservations,
+        successors: CompressedObservations | None = None,
+    ) -> None:
         self.plain = plain
         self.observations = observations
+        self.successors = successors
         self.batch_size = plain.batch_size
         self.device = plain.device
 
@@ -199,8 +215,9 @@ class CompressedBatch:
         near = self.plain.device or torch.device("cpu")
         chosen = self.plain[env.to(near), step.to(near)]
         chosen["observation"] = TensorDict(self.observations.rows(rows), [len(index)])
-        following = TensorDict(self.observations.rows(rows + self.batch_size[0]), [len(index)])
-        chosen.set(("next", "observation"), following)
+        later = self.successors or self.observations
+        after = rows if self.successors is not None else rows + self.batch_size[0]
+        chosen.set(("next", "observation"), TensorDict(later.rows(after), [len(index)]))
         return chosen
 
     def decode(self) -> TensorDictBase:
@@ -208,8 +225,56 @@ class CompressedBatch:
         batch = self.plain.clone(recurse=False)
         for name in self.observations.keys():  # noqa: SIM118
             batch[("observation", name)] = self.observations.decode(name)
-            batch[("next", "observation", name)] = self.observations.decode(name, later=1)
+            following = self.successors or self.observations
+            batch[("next", "observation", name)] = following.decode(name, later=int(self.successors is None))
         return batch
+
+    def to_bytes(self) -> bytes:
+        """Return everything as bytes for a file, another process or another machine; nothing is compressed again."""
+        file = MemoryFile()
+        writer = ContainerWriter(file, BATCH_KIND)
+        parts = [part.frames for part in (self.observations, self.successors) if part is not None]
+        blocks = [
+            {name: writer.add(x.to_bytes()) for name, x in part.items() if isinstance(x, CompressedFrames)}
+            for part in parts
+        ]
+        raw = [{name: x for name, x in part.items() if isinstance(x, Tensor)} for part in parts]
+        state = store_state(writer, {"plain": self.plain, "raw": raw})
+        names = [list(part) for part in parts]
+        writer.finish({"state": state, "blocks": blocks, "names": names, "batch_size": list(self.batch_size)})
+        return file.join().tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, device: torch.device | str = "cpu") -> CompressedBatch:
+        """Return the batch of `to_bytes`; every group of frames is checked when it is decoded.
+
+        Raises:
+            DamagedFileError: (a ValueError) if the bytes are something else, or damaged.
+        """
+        container = Container.from_bytes(data, BATCH_KIND, "a compressed batch")
+        reader, head = container.reader, container.head
+        with reader.parsing("the batch"):
+            num_envs, steps = reader.shape(head["batch_size"], "the batch size")
+            state = load_state(container, head["state"])
+            parts = []
+            for names, blocks, raw in zip(head["names"], head["blocks"], state["raw"], strict=True):
+                frames: dict[str, CompressedFrames | Tensor] = {
+                    name: raw[name].to(device)
+                    if name in raw
+                    else CompressedFrames.from_bytes(container.section(blocks[name]).tobytes(), device)
+                    for name in names
+                }
+                rows = num_envs * (steps + (len(head["names"]) == 1))
+                for name, x in frames.items():
+                    if len(x) != rows:
+                        reader.fail(f"{name!r} has {len(x)} frames, a batch of {num_envs} x {steps} needs {rows}")
+                parts.append(CompressedObservations(frames, num_envs, steps))
+            if state["plain"].batch_size != (num_envs, steps) or len(parts) not in (1, 2):
+                reader.fail("its parts do not fit together")
+        return cls(state["plain"].to(device), *parts)
+
+    def __reduce__(self) -> Any:
+        return CompressedBatch.from_bytes, (self.to_bytes(),)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value of a key; observations as `CompressedObservations`."""
@@ -232,13 +297,12 @@ class CompressedBatch:
     @property
     def nbytes(self) -> int:
         """Bytes of everything held."""
-        return self._plain_nbytes() + sum(x.nbytes for x in self.observations.frames.values())
+        return self._plain_nbytes() + sum(x.nbytes for x in self._frames())
 
     @property
     def raw_nbytes(self) -> int:
         """Bytes that it would take uncompressed, each observation once."""
-        frames = self.observations.frames.values()
-        return self._plain_nbytes() + sum(x.nbytes if isinstance(x, Tensor) else x.raw_nbytes for x in frames)
+        return self._plain_nbytes() + sum(x.nbytes if isinstance(x, Tensor) else x.raw_nbytes for x in self._frames())
 
     @property
     def ratio(self) -> float:
@@ -248,8 +312,16 @@ class CompressedBatch:
     def to(self, device: torch.device | str) -> CompressedBatch:
         """Return the batch with plain keys on `device`; observations stay compressed on the host and are decoded to
         it."""
-        frames = {name: x.to(device) for name, x in self.observations.frames.items()}
-        return CompressedBatch(self.plain.to(device), CompressedObservations(frames, *self.batch_size))
+        parts = [
+            CompressedObservations({name: x.to(device) for name, x in part.frames.items()}, *self.batch_size)
+            for part in (self.observations, self.successors)
+            if part is not None
+        ]
+        return CompressedBatch(self.plain.to(device), *parts)
+
+    def _frames(self) -> list[CompressedFrames | Tensor]:
+        later = {} if self.successors is None else self.successors.frames
+        return [*self.observations.frames.values(), *later.values()]
 
     def _plain_nbytes(self) -> int:
         storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in self.plain.values(True, True)}
@@ -319,6 +391,38 @@ class Compressor:
         return name in self._hopeless or frames[0].nbytes < SMALL_FRAME
 
 
+def compress_rollout(data: Any, compression_level: int = 1) -> CompressedBatch:
+    """Compress a batch [N, T] to keep it or to send it: `decompress_rollout` returns it, bit for bit.
+
+    Args:
+        data: a TensorDict, or a nested dict of tensors or arrays, with ("observation", name) and ("next",
+            "observation", name); of any collector, also of envs that reset within a step.
+        compression_level: as in `CompressedFrames`.
+
+    Returns:
+        A batch that learners and `minibatch(indices)` read without decoding all of it.
+    """
+    batch = data if isinstance(data, TensorDictBase) else _as_tensordict(data)
+    seen, following = _both_observations(batch)
+    if all(_shifted(seen[name], following[name]) for name in seen):
+        return Compressor(compression_level)(batch)
+    parts = []
+    for part in (seen, following):
+        rows = {name: x.transpose(0, 1).flatten(0, 1) for name, x in part.items()}
+        frames: dict[str, CompressedFrames | Tensor] = {
+            name: x.clone() if x[0].nbytes < SMALL_FRAME else CompressedFrames.of(x, compression_level)
+            for name, x in rows.items()
+        }
+        parts.append(CompressedObservations(frames, *batch.batch_size))
+    return CompressedBatch(batch.exclude("observation", ("next", "observation")).clone(), *parts)
+
+
+def decompress_rollout(compressed: CompressedBatch | bytes, device: torch.device | str | None = None) -> TensorDictBase:
+    """Return the batch that `compress_rollout` compressed, or the bytes of its `to_bytes()`; on `device` if given."""
+    batch = CompressedBatch.from_bytes(compressed) if isinstance(compressed, bytes) else compressed
+    return (batch if device is None else batch.to(device)).decode()
+
+
 class CompressedDataCollector:
     """A collector that returns the batches of another one as `CompressedBatch`.
 
@@ -379,18 +483,35 @@ class CompressedDataCollector:
 def _observations(batch: TensorDictBase) -> dict[str, Tensor]:
     """Return the observations of a batch, after a check that the next ones are the same memory or numbers one step
     later."""
-    seen = batch.get("observation", None)
-    following = batch.get(("next", "observation"), None)
-    if not isinstance(seen, TensorDictBase) or not isinstance(following, TensorDictBase) or batch.dim() != 2:
-        raise ValueError("a batch to compress is [N, T] with the nested keys 'observation' and ('next', 'observation')")
-    for name in seen.keys():  # noqa: SIM118
-        mine, theirs = seen[name][:, 1:], following[name][:, :-1]
-        if mine.data_ptr() != theirs.data_ptr() and not torch.equal(mine, theirs):
+    seen, following = _both_observations(batch)
+    for name in seen:
+        if not _shifted(seen[name], following[name]):
             raise ValueError(
                 f"the next observation {name!r} of a step is not the observation of the step after it: the env resets within a step. "
                 "Compress it with a TensorEnv (docs/your-own-env.md), or keep such batches in a ReplayBuffer"
             )
-    return {name: seen[name] for name in seen.keys()}  # noqa: SIM118
+    return seen
+
+
+def _both_observations(batch: TensorDictBase) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the observations and the next observations of a batch by name."""
+    parts = batch.get("observation", None), batch.get(("next", "observation"), None)
+    if batch.dim() != 2 or not all(isinstance(part, TensorDictBase) for part in parts):
+        raise ValueError("a batch to compress is [N, T] with the nested keys 'observation' and ('next', 'observation')")
+    seen, following = ({name: part[name] for name in part.keys()} for part in parts)  # noqa: SIM118
+    return seen, following
+
+
+def _shifted(seen: Tensor, following: Tensor) -> bool:
+    """Return whether the next observations [N, T, ...] are the observations one step later."""
+    mine, theirs = seen[:, 1:], following[:, :-1]
+    return mine.data_ptr() == theirs.data_ptr() or torch.equal(mine, theirs)
+
+
+def _as_tensordict(data: Mapping[str, Any]) -> TensorDict:
+    """Return a nested dict of tensors or arrays [N, T, ...] as a TensorDict."""
+    batch = TensorDict(data)
+    return batch.auto_batch_size_(2)
 
 
 # --- one observation of any TensorDict

@@ -1,7 +1,7 @@
 """Replay memory of compressed blocks, its index and its samplers."""
 
 from slipstream.replay.buffer import ReplayBuffer
-from slipstream.replay.dict_buffer import DictReplayBuffer, PrefixSum, sample_batch
+from slipstream.replay.dict_buffer import DictReplayBuffer, PrefixSum, decompress_single_gridmap, sample_batch
 from slipstream.replay.samplers import (
     HindsightSampler,
     PrioritizedSampler,
@@ -21,5 +21,6 @@ __all__ = [
     "Sampler",
     "UniformSampler",
     "WithoutReplacementSampler",
+    "decompress_single_gridmap",
     "sample_batch",
 ]

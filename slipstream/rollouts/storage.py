@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from slipstream.rollouts.columns import effort
+from slipstream.rollouts.pickled import load_rollout
 from slipstream.rollouts.reader import BROKEN, RolloutFile, SliceSampler
 from slipstream.rollouts.writer import Key, RolloutWriter, leading_dimensions, split
 from slipstream.storage.background import SAVER_NICE, BackgroundWorker
@@ -204,7 +205,8 @@ class RolloutStorage(SnapshotSaver):
         keys: Iterable[Any] | None = None,
         max_bytes: int | None = None,
     ) -> Any:
-        """Return the batch of an iteration as it was saved.
+        """Return the batch of an iteration as it was saved; also a pickled one in a `rollout_000100.lz4` (see
+        `load_rollout`).
 
         Args:
             iteration: which batch.
@@ -217,6 +219,10 @@ class RolloutStorage(SnapshotSaver):
             DamagedFileError: if it cannot be read.
             TooLargeError: if it would take more than `max_bytes`.
         """
+        path = self.path_of(iteration)
+        pickled = path.with_suffix(".lz4")
+        if keys is None and pickled.is_file() and not path.is_file() and str(path) not in self._worker.pending():
+            return load_rollout(pickled, device or "cpu", max_bytes)
         return self.file(iteration, max_bytes).read(keys, device)
 
     def load_slice(

@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import os
+import pickle
 import shlex
 import threading
+from types import SimpleNamespace
 
+import lz4.frame
+import numpy as np
 import pytest
 import torch
 
 from slipstream import (
     PPO,
     AsyncCheckpointSaver,
+    DictReplayBuffer,
     NavigationEnv,
     PerformanceMonitor,
+    PrefixSum,
+    RolloutStorage,
     SyncDataCollector,
+    compress_image,
+    compress_image_seq,
+    compress_rollout,
+    decompress_image_seq,
+    decompress_rollout,
+    decompress_single_gridmap,
     load_checkpoint,
+    load_rollout,
     print_model_info,
+    sample_batch,
     train,
 )
+from slipstream.collectors import CompressedBatch
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.models import build_policy
+from slipstream.rollouts.pickled import read_pickle
+from slipstream.storage.errors import DamagedFileError, TooLargeError
 from slipstream.storage.files import FileSystem
+from slipstream.storage.reader import Reader
 from slipstream.training.metrics_log import read_metrics
 
 TINY = shlex.split("""
@@ -225,3 +247,324 @@ def test_tensorboard_has_checkpoint_statistics(tmp_path):
     found = events.EventAccumulator(str(folder.path / "tensorboard"))
     found.Reload()
     assert {"checkpoint/saved", "checkpoint/compression_ratio", "perf/policy_training"} <= set(found.Tags()["scalars"])
+
+
+# -- rollouts, compressed and pickled
+
+
+def same_batch(a, b):
+    return set(a.keys(True, True)) == set(b.keys(True, True)) and all(
+        torch.equal(a[k], b[k]) for k in a.keys(True, True)
+    )
+
+
+def test_compress_rollout_and_decompress_rollout(navigation):
+    _, policy, collector = navigation
+    rollout_history = []
+    for data in collector(2):
+        before = data.clone()
+        compressed = compress_rollout(data)
+        rollout_history.append(compressed)
+        decompressed = decompress_rollout(compressed)
+        assert same_batch(decompressed, before)
+        policy.train(decompressed)
+    assert len(rollout_history) == 2 and rollout_history[0].ratio > 1
+
+
+def test_a_compressed_rollout_goes_to_another_machine(navigation):
+    _, policy, collector = navigation
+    data = collector(1).collect().clone()
+    compressed = compress_rollout(data)
+    for sent in (
+        CompressedBatch.from_bytes(compressed.to_bytes()),
+        pickle.loads(pickle.dumps(compressed)),
+        copy.deepcopy(compressed),
+    ):
+        assert same_batch(decompress_rollout(sent), data)
+        assert same_batch(sent.minibatch([5, 0, 31]), compressed.minibatch([5, 0, 31]))
+    assert same_batch(decompress_rollout(compressed.to_bytes()), data)
+    assert "loss/policy" in policy.train(sent)
+
+
+@pytest.mark.parametrize("place", [0, 40, -40, -1])
+def test_bytes_of_a_batch_that_were_changed_are_refused(navigation, place):
+    data = bytearray(compress_rollout(navigation[2](1).collect()).to_bytes())
+    data[place] ^= 0xFF
+    with pytest.raises(ValueError):
+        CompressedBatch.from_bytes(bytes(data)).decode()
+    with pytest.raises(ValueError):
+        CompressedBatch.from_bytes(bytes(data[:100]))
+
+
+def test_a_rollout_of_an_env_that_resets_within_a_step_is_compressed():
+    generator = torch.Generator().manual_seed(0)
+    data = {
+        "observation": {"lidar": torch.rand(3, 5, 1, 36, 4, generator=generator), "state": torch.zeros(3, 5, 8)},
+        "next": {"observation": {"lidar": torch.zeros(3, 5, 1, 36, 4), "state": torch.ones(3, 5, 8)}},
+        "action": torch.rand(3, 5, 3, generator=generator),
+    }
+    compressed = compress_rollout(data)
+    again = pickle.loads(pickle.dumps(compressed))
+    for batch in (compressed, again):
+        back = batch.decode()
+        for key in (
+            "action",
+            ("observation", "lidar"),
+            ("next", "observation", "lidar"),
+            ("next", "observation", "state"),
+        ):
+            node = data
+            for name in key if isinstance(key, tuple) else (key,):
+                node = node[name]
+            assert torch.equal(back[key], node)
+        assert torch.equal(batch.minibatch([7])["observation", "lidar"][0], data["observation"]["lidar"][1, 2])
+        assert batch.minibatch([7])["next", "observation", "state"].eq(1).all()
+
+
+# -- replay_buffer.py
+
+
+def test_prefix_sum_finds_frame_25():
+    prefix_sum = PrefixSum(max_len=1000)
+    prefix_sum.add(10)
+    prefix_sum.add(20)
+    prefix_sum.add(15)
+    assert prefix_sum.get_range_idx(25) == 1
+    assert prefix_sum.get_range_relative_idx(25, 1) == 15
+
+
+def test_episode_and_frame_compression_with_the_documents_keywords():
+    episode_frames = np.random.default_rng(0).random((6, 1, 4, 5), np.float32)
+    compressed_episode = compress_image_seq(episode_frames, level=9)
+    compressed_frames = [compress_image(frame, level=9) for frame in episode_frames]
+    back = decompress_image_seq(
+        compressed_data=compressed_episode, image_shape=(1, 4, 5), batch_size=6, dtype=np.float32
+    )
+    assert np.array_equal(back, episode_frames) and len(compressed_frames) == 6
+    assert torch.equal(
+        decompress_single_gridmap((compressed_episode, (1, 4, 5), 6, np.float32, 2)), torch.tensor(episode_frames[2])
+    )
+
+
+def gridmap_episodes():
+    rng = np.random.default_rng(1)
+    return [rng.random((length, 3, 4), np.float32) for length in (5, 9, 2)]
+
+
+@pytest.mark.parametrize("by", ["episode", "frame"])
+@pytest.mark.parametrize("keywords", [False, True])
+def test_sample_batch_of_compressed_lists(by, keywords):
+    episodes = gridmap_episodes()
+    replay_buffer = {
+        "gridmap_inputs": [compress_image_seq(e) for e in episodes]
+        if by == "episode"
+        else [compress_image(frame) for e in episodes for frame in e],
+        "action": list(range(16)),
+    }
+    episode_lens_prefix_sum = PrefixSum(1000)
+    for episode in episodes:
+        episode_lens_prefix_sum.add(len(episode))
+    train_param = {"batch_size": 64, "image_shape": (3, 4)}
+    device = "cpu"
+    if keywords:
+        batch = sample_batch(
+            replay_buffer=replay_buffer,
+            episode_lens_prefix_sum=episode_lens_prefix_sum,
+            train_param=train_param,
+            device=device,
+        )
+    else:
+        batch = sample_batch(replay_buffer, episode_lens_prefix_sum, train_param, device)
+    frames = np.concatenate(episodes)
+    assert batch["gridmap_inputs"].shape == (64, 3, 4) and len(set(batch["action"].tolist())) > 8
+    assert np.array_equal(batch["gridmap_inputs"].numpy(), frames[batch["action"].numpy()])
+
+
+def test_sample_batch_of_a_buffer_with_train_param():
+    buffer = DictReplayBuffer(max_size=100, keys=["gridmap_inputs", "done"], device="cpu", img_compressed=True)
+    for episode in gridmap_episodes():
+        buffer.add(episode_data={"gridmap_inputs": episode, "done": np.arange(len(episode)) == len(episode) - 1})
+    for param in (SimpleNamespace(batch_size=7), {"batch_size": 7}, 7):
+        batch = sample_batch(buffer, buffer.episode_lens_prefix_sum, param, "cpu")
+        assert batch["gridmap_inputs"].shape == (7, 3, 4) and batch["done"].shape == (7,)
+    assert sample_batch(buffer.buffer, 7, buffer.episode_lens_prefix_sum, buffer.device)["done"].shape == (7,)
+    with pytest.raises(ValueError, match="has no batch_size"):
+        sample_batch(buffer, buffer.episode_lens_prefix_sum, {}, "cpu")
+    buffer.close()
+
+
+def test_dict_replay_buffer_with_arrays_of_varying_size():
+    buffer_keys = ["node_inputs", "edge_inputs", "gridmap_inputs", "action", "reward", "done", "next_node_inputs"]
+    buffer = DictReplayBuffer(max_size=60, keys=buffer_keys, img_compressed=True)
+    rng, count, known = np.random.default_rng(0), 0, {}
+    for length in (20, 25, 70, 30, 30):  # the third is longer than the buffer
+        nodes = [rng.random((rng.integers(1, 9), 4), np.float32) for _ in range(length + 1)]
+        known |= {count + t: (nodes[t], nodes[t + 1]) for t in range(length)}
+        buffer.add(
+            {
+                "node_inputs": nodes[:-1],
+                "next_node_inputs": nodes[1:],
+                "edge_inputs": [rng.integers(0, 9, (2, rng.integers(1, 30))) for _ in range(length)],
+                "gridmap_inputs": np.zeros((length, 8, 8), np.uint8),
+                "action": np.arange(count, count + length),
+                "reward": np.ones(length, np.float32),
+                "done": np.arange(length) == length - 1,
+            }
+        )
+        count += length
+    batch = buffer.sample(batch_size=256)
+    assert set(batch["action"].tolist()) == set(range(count - 60, count)) and len(buffer) == 60
+    assert batch["edge_inputs"].shape[:2] == (256, 2) and batch["node_inputs"].shape[2] == 4
+    assert batch["edge_inputs_mask"].shape == (256, batch["edge_inputs"].shape[2])
+    assert not batch["edge_inputs"][~batch["edge_inputs_mask"].unsqueeze(1).expand_as(batch["edge_inputs"])].any()
+    for b, action in enumerate(batch["action"].tolist()):
+        for key, nodes in zip(("node_inputs", "next_node_inputs"), known[action], strict=True):
+            mask = batch[f"{key}_mask"][b]
+            assert int(mask.sum()) == len(nodes)
+            assert np.array_equal(batch[key][b][: len(nodes)].numpy(), nodes) and not batch[key][b][len(nodes) :].any()
+    buffer.close()
+
+
+def test_a_key_that_varies_only_later_asks_for_ragged():
+    step = {"done": np.zeros(2, bool)}
+    buffer = DictReplayBuffer(60)
+    buffer.add({"nodes": [np.zeros((3, 2)), np.zeros((3, 2))], **step})
+    with pytest.raises(ValueError, match=r"'nodes' vary in size, .* give ragged=\['nodes'\]"):
+        buffer.add({"nodes": [np.zeros((3, 2)), np.zeros((4, 2))], **step})
+    named = DictReplayBuffer(60, ragged=["nodes"])
+    named.add({"nodes": np.zeros((2, 3, 2)), **step})
+    named.add({"nodes": [np.zeros((5, 2)), np.zeros((4, 2))], **step})
+    assert named.sample(32)["nodes"].shape[2] == 2
+
+
+def documents_save(data, path, protocol=4):
+    """`RolloutStorage.save` of the documents."""
+    data_dict = {}
+    for key in data.keys(True, True):
+        data_dict["/".join(key) if isinstance(key, tuple) else key] = data[key].cpu().numpy()
+    path.write_bytes(lz4.frame.compress(pickle.dumps(data_dict, protocol=protocol), compression_level=9))
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_the_documents_pickled_rollouts_open(navigation, tmp_path, protocol):
+    data = navigation[2](1).collect().clone()
+    documents_save(data, tmp_path / "rollout_000100.lz4", protocol)
+    storage = RolloutStorage(save_dir=tmp_path, compression_level=9)
+    for back in (storage.load(100, device="cpu"), load_rollout(tmp_path / "rollout_000100.lz4")):
+        assert same_batch(back, data)
+    documents_save(data, tmp_path / "a.pkl", protocol)
+
+
+def test_save_rollout_compressed_of_the_documents_opens(navigation, tmp_path):
+    data = navigation[2](1).collect().clone()
+    data_np = {key: value.cpu().numpy() for key, value in data.items(True, True)}  # tuples as keys
+    (tmp_path / "rollout_0.lz4").write_bytes(lz4.frame.compress(pickle.dumps(data_np), compression_level=9))
+    (tmp_path / "rollout_0.pkl").write_bytes(pickle.dumps(data_np))
+    assert same_batch(load_rollout(tmp_path / "rollout_0.lz4"), data)
+    assert same_batch(load_rollout(tmp_path / "rollout_0.pkl"), data)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_arrays_of_all_kinds_come_back_from_a_pickle(tmp_path, protocol):
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
+    content = {
+        **{str(d): np.ones((2, 3), d) for d in ("?", "i1", "u1", "i2", "i4", "i8", "f2", "f4", "f8", "c8")},
+        "fortran": np.asfortranarray(rows),
+        "strided": rows[:, ::2],
+        "swapped": rows.astype(">f4"),
+        "empty": np.zeros((0, 4), np.float32),
+        "scalar": np.float32(3),
+        "note": "text",
+        "list": [1, 2.5, True, None],
+        "same": rows,
+        "same again": rows,
+    }
+    back = read_pickle(pickle.dumps(content, protocol=protocol), Reader("test"))
+    assert back["note"] == "text" and back["list"] == [1, 2.5, True, None] and back["scalar"] == 3
+    for name, value in content.items():
+        if isinstance(value, np.ndarray):
+            assert np.array_equal(back[name], value) and back[name].dtype == value.dtype.newbyteorder("="), name
+    assert back["same"] is back["same again"]
+
+
+class Attack:
+    def __init__(self, *reduced):
+        self.reduced = reduced
+
+    def __reduce__(self):
+        return self.reduced
+
+
+def bomb():
+    value = [0, 0]
+    for _ in range(60):
+        value = [value, value]
+    return value
+
+
+def endless():
+    value = []
+    value.append(value)
+    return value
+
+
+def deep():
+    value = pickle.EMPTY_LIST * 5000 + pickle.APPEND * 4999
+    return b"\x80\x02" + value + b"."
+
+
+ATTACKS = {
+    "os.system": (lambda: Attack(os.system, ("touch HACKED",)), "system, which could run code"),
+    "eval": (lambda: {"a": Attack(eval, ("open('HACKED', 'w')",))}, "eval, which could run code"),
+    "call in a list": (lambda: [np.zeros(2), Attack(os.mkdir, ("HACKED",))], "mkdir, which could run code"),
+    "array of a file": (lambda: {"a": Attack(np.fromfile, ("HACKED",))}, "could run code"),
+    "object array": (lambda: {"a": np.array([{}, None], dtype=object)}, "'O8', which is not a dtype of plain numbers"),
+    "structured array": (lambda: {"a": np.zeros(2, [("x", "f4")])}, "an array is of structures"),
+    "bomb": (lambda: {"a": bomb()}, "more than 1000000 values"),
+    "contains itself": (endless, "nested deeper than 100 levels, or contains itself"),
+    "a set": (lambda: {"a": {1, 2}}, "it has the instruction EMPTY_SET"),
+    "tensor": (lambda: {"a": torch.zeros(2)}, "could run code"),
+    "not a dict": (lambda: [1, 2], "it holds a list, not a dict of arrays"),
+    "large key": (lambda: {1 << 40: 1}, "a key of a dict"),
+    "ndarray itself": (lambda: {"a": np.ndarray}, "it holds a function"),
+    "huge ndarray": (lambda: {"a": Attack(np.ndarray, ((1 << 40,),))}, "not a function of NumPy's arrays"),
+    "huge dtype": (lambda: {"a": Attack(np.dtype, ("V9999999999",))}, ""),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_hostile_pickle_is_refused_in_one_sentence(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    make, reason = ATTACKS[name]
+    (tmp_path / "rollout_000001.lz4").write_bytes(lz4.frame.compress(pickle.dumps(make(), protocol=4)))
+    with pytest.raises(DamagedFileError) as refused:
+        RolloutStorage(tmp_path).load(1)
+    assert (
+        reason in str(refused.value) and "\n" not in str(refused.value) and "rollout_000001.lz4" in str(refused.value)
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["rollout_000001.lz4"]
+
+
+def test_deep_cut_and_large_pickles_are_refused(tmp_path):
+    path = tmp_path / "a.pkl"
+    whole = pickle.dumps({"a": np.zeros(100)}, protocol=4)
+    for data in (deep(), b"", b"\x80\x04", b"nonsense", whole[:-1], whole[:60], whole.replace(b"K\x64", b"K\x65")):
+        path.write_bytes(data)
+        with pytest.raises(DamagedFileError):
+            load_rollout(path)
+    path.write_bytes(lz4.frame.compress(pickle.dumps({"a": np.zeros(1 << 22, np.uint8)})))
+    with pytest.raises(TooLargeError):
+        load_rollout(path, max_bytes=1 << 20)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_pickles_never_end_in_another_error(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    whole = pickle.dumps({"a": np.zeros(10), "b": {"c": [1, "x"]}}, protocol=seed + 2)
+    for _ in range(300):
+        data = bytearray(whole)
+        for _ in range(rng.integers(1, 4)):
+            data[rng.integers(len(data))] = rng.integers(256)
+        (tmp_path / "a.pkl").write_bytes(data)
+        with contextlib.suppress(DamagedFileError, TooLargeError):
+            load_rollout(tmp_path / "a.pkl", max_bytes=1 << 24)

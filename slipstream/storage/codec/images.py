@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from slipstream.storage.codec.registry import CodecError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def with_aliases(**aliases: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function take keyword arguments under other names too: {other name: parameter}."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            named: Any = {aliases.get(name, name): value for name, value in kwargs.items()} if kwargs else kwargs
+            return function(*args, **named)
+
+        return call
+
+    return decorate
 
 
 def compress_image(img: np.ndarray | bytes, level: int = 9) -> bytes:
@@ -28,8 +46,12 @@ def compress_image_seq(images: np.ndarray | Iterable[np.ndarray], level: int = 9
     return _lz4_frame().compress(_raw(stacked), compression_level=level, store_size=True)
 
 
+@with_aliases(compressed_data="data", batch_size="seq_len")
 def decompress_image_seq(data: bytes, image_shape: tuple[int, ...], seq_len: int, dtype: Any = np.uint8) -> np.ndarray:
-    """Return [seq_len, *image_shape] of `compress_image_seq`. Raises CodecError."""
+    """Return [seq_len, *image_shape] of `compress_image_seq`. Raises CodecError.
+
+    `data` may be called compressed_data, and `seq_len` batch_size.
+    """
     return _open(data, seq_len * math.prod(image_shape) * np.dtype(dtype).itemsize, dtype).reshape(
         seq_len, *image_shape
     )
