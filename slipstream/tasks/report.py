@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
@@ -27,7 +27,7 @@ from slipstream.storage.files import write_file
 
 # -- progress --------------------------------------------------------------------------------------------------------
 
-FIRST_LINE_S, LINE_S = 3.0, 10.0  # of progress without a terminal
+FIRST_LINE_S, LINE_S, POLL_S = 3.0, 10.0, 1.0  # of progress without a terminal
 
 
 @contextmanager
@@ -70,8 +70,9 @@ class ProgressLines:
         self._end.set()
 
     def _run(self) -> None:
-        while not self._end.wait(1.0):
-            self.write_if_due()
+        with suppress(OSError):  # nobody reads the lines any more; the work itself goes on
+            while not self._end.wait(POLL_S):
+                self.write_if_due()
 
     def update(self, share: float) -> None:
         """Take the share that is done."""

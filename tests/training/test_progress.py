@@ -49,6 +49,15 @@ def test_another_piece_of_work_has_its_own_time():
     assert work.until(16.0)[1:] == ["iteration 2: 0:10 elapsed"]
 
 
+def test_lines_that_nobody_reads_do_not_disturb_the_work():
+    def gone(line):
+        raise BrokenPipeError
+
+    lines = ProgressLines("work", gone, clock=iter((0.0, 60.0)).__next__)
+    lines._end.wait = lambda seconds: False
+    lines._run()  # ends at the first line
+
+
 def test_the_thread_ends_with_the_work():
     with ProgressLines("work") as lines:
         assert not lines._end.is_set()
