@@ -1,18 +1,18 @@
 """Fly one episode with an exported policy: NumPy and onnxruntime decide, PyTorch only simulates the world.
 
-slipstream export --to onnx out=policy.onnx        # the shipped policy; checkpoint=runs/NAME for yours
-python examples/fly_onnx.py policy.onnx            # optional: a seed, and the opponent of a duel: 1 pursuit
+slipstream export --to onnx out=policy.onnx    # the shipped policy; checkpoint=runs/NAME for yours
+python examples/fly_onnx.py policy.onnx    # optional: seed, opponent of a duel, your env: 1 pursuit task=my_module:Env
 """
 
 import json
 import sys
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import onnxruntime
 
-import slipstream.envs.adapters  # noqa: F401  (registers our tasks with Gymnasium)
+from slipstream.config import registry
+from slipstream.envs.adapters import gymnasium_env
 
 
 class OnnxPolicy:
@@ -28,18 +28,18 @@ class OnnxPolicy:
         return self.session.run(["action"], batch)[0][0]
 
 
-def make_env(about, opponent="crank"):
-    """Return the env of the policy's training, from the file's metadata; in a duel against `opponent`."""
+def make_env(about, opponent="crank", typed=()):
+    """Return the env of the training, from the file's metadata. Code that it names is imported only if typed, too."""
     settings = json.loads(about["env"])
-    if "opponent" in settings:
-        settings["opponent"] = opponent
-    return gymnasium.make(about["gymnasium"], config=settings)
+    settings |= {"opponent": opponent} if "opponent" in settings else {}
+    registry.refuse_unregistered({"task": about["task"], "env": settings}, typed, "the ONNX file")
+    kind = registry.find_task(about["task"]).env
+    return gymnasium_env.make_env(f"{kind.__module__}:{kind.__name__}", config=settings)
 
 
 def fly(env, policy, seed=0):
     """Fly one episode. Return its return, its length and its last info."""
-    observation, _ = env.reset(seed=seed)
-    total, steps, over = 0.0, 0, False
+    observation, total, steps, over = env.reset(seed=seed)[0], 0.0, 0, False
     while not over:
         observation, reward, terminated, truncated, info = env.step(policy(observation))
         total, steps, over = total + reward, steps + 1, terminated or truncated
@@ -47,13 +47,13 @@ def fly(env, policy, seed=0):
 
 
 if __name__ == "__main__":
-    path, seed, opponent = [*sys.argv[1:4], *["policy.onnx", 0, "crank"][len(sys.argv) - 1 :]]
+    words = [word for word in sys.argv[1:] if "=" not in word]
+    path, seed, opponent = [*words, *["policy.onnx", 0, "crank"][len(words) :]]
     if not Path(path).is_file():
         sys.exit(f"there is no file {path}: write it with slipstream export --to onnx out={path}")
     policy = OnnxPolicy(path)
-    env = make_env(policy.about, opponent)
+    env = make_env(policy.about, opponent, typed=sys.argv[1:])
     total, steps, info = fly(env, policy, int(seed))
-    world = env.unwrapped.env.config
-    duel = f" against {world.opponent} (reward: {world.reward})" if hasattr(world, "opponent") else ""
-    facts = ", ".join(f"{name} {value:g}" for name, value in info.items())
-    print(f"{policy.about['task']}{duel}, {policy.about['policy']}: return {total:.1f} in {steps} decisions; {facts}")
+    duel = f" against {opponent} (reward: {env.env.config.reward})" if '"opponent"' in policy.about["env"] else ""
+    print(f"{policy.about['task']}{duel}, {policy.about['policy']}: return {total:.1f} in {steps} decisions;", end=" ")
+    print(*(f"{name} {value:g}" for name, value in info.items()), sep=", ")

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from slipstream import train
+from slipstream.algorithms.base import build_policy
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
-from slipstream.config.compose import load_evaluate, load_train
+from slipstream.config.compose import load_evaluate, load_train, to_dict
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import plain_overrides
 from slipstream.config.registry import find_task
@@ -172,6 +173,34 @@ def test_a_preset_brings_its_task():
 
 
 # -- evaluation --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("opponent", "plays"),
+    [
+        ("placeholder", ["placeholder"]),
+        ("learned", ["learned"]),
+        ("crank", []),  # plays anyway
+        ("CHECKPOINT", ["CHECKPOINT"]),
+        ("gone_module:Agent", []),  # a file may not choose what is imported
+        ("gone/run", []),
+    ],
+)
+def test_eval_of_a_run_includes_the_opponent_of_its_training(opponent, plays, tmp_path, capsys):
+    cfg = load_train(["task=aircombat", "model.trunk=[8]", "model.part=4", "env.num_envs=2"])
+    env = find_task("aircombat").make_env(cfg.env, "cpu", 0)
+    policy = build_policy(to_dict(cfg)["algo"], env.observation_spec, env.action_spec, cfg.model)
+    for name in ("p.pt", "other.pt"):
+        config = to_dict(cfg)
+        config["env"]["opponent"] = str(tmp_path / "other.pt") if opponent == "CHECKPOINT" else opponent
+        torch.save({"config": config, "policy": policy.state_dict()}, tmp_path / name)
+    words = ["games=2", "device=cpu", "threads=1", "eval.picture=false", "env.episode_s=2", "json=true"]
+    assert main(["eval", f"checkpoint={tmp_path / 'p.pt'}", *words]) == 0
+    text = capsys.readouterr().out
+    played = [pair["blue"] for pair in json.loads(text.splitlines()[-1])["pairs"]]
+    expected = [str(tmp_path / "other.pt") if name == "CHECKPOINT" else name for name in plays]
+    assert played == ["pursuit", "crank", "evade", *expected]
+    assert ("does not play: to include it type blue=pursuit,crank,evade,NAME" in text) == opponent.startswith("gone")
 
 
 def test_eval_prints_a_matrix_whose_parts_sum_to_the_whole(whole, capsys):

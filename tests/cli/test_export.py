@@ -264,6 +264,65 @@ def test_the_example_flies_a_duel_against_one_who_shoots_for_the_reward_of_the_t
     assert told.startswith("aircombat against crank (reward: shaped), p.pt: return ") and " return 0.0 " not in told
 
 
+OWN_ENV = """
+import torch
+from dataclasses import dataclass
+from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.envs.specs import Box
+
+@dataclass
+class Config:
+    num_envs: int = 4
+    length: int = 7
+
+class Own(TensorEnv):
+    Config = Config
+    observation_spec = {"x": Box((2,))}
+    action_spec = Box((1,), -1.0, 1.0)
+    state_names = ("x", "age")
+
+    def __init__(self, num_envs, device="cpu", seed=0, config=None):
+        super().__init__(num_envs, device, seed)
+        self.config = config or Config()
+        self.x, self.age = torch.zeros(num_envs, 2), torch.zeros(num_envs)
+
+    def _reset(self, mask):
+        self.age.mul_(~mask)
+
+    def _advance(self, action):
+        self.age += 1
+
+    def _observe(self):
+        return {"x": self.x.clone()}
+
+    def _outcome(self):
+        return Outcome(torch.ones_like(self.age), self._pending & False, self.age >= self.config.length, {"age": self.age})
+"""
+
+
+def test_the_example_flies_an_env_of_your_own_once_it_is_typed(tmp_path, monkeypatch):
+    for package in ("onnxscript", "onnxruntime", "gymnasium"):
+        pytest.importorskip(package)
+    (tmp_path / "onnx_own_env.py").write_text(OWN_ENV)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["task=onnx_own_env:Own", "env.length=5"]
+    source = checkpoint(tmp_path / "p.pt", *words, "model.trunk=[8]", "model.part=0")
+    cfg, trained = configure([f"checkpoint={source}", words[0]])
+    export_policy(trained, cfg.task, cfg.env, "onnx", tmp_path / "policy.onnx")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(EXAMPLE), "policy.onnx"]
+    refused = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert refused.returncode == 1 and "add to the command line: task=onnx_own_env:Own" in refused.stderr
+    told = subprocess.run([*command, "1", words[0]], env=env, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=120)  # fmt: skip
+    assert told.stdout == "onnx_own_env:Own, p.pt: return 5.0 in 5 decisions; age 5\n"
+
+
+def test_code_that_the_file_names_is_not_imported_by_the_example():
+    about = {"task": "aircombat", "env": json.dumps({"opponent": "evade", "reward": "evil_module:Reward"})}
+    with pytest.raises(ConfigError, match="env.reward=evil_module:Reward"):
+        example().make_env(about, typed=["policy.onnx"])
+
+
 def test_the_example_tells_of_a_missing_file_in_a_sentence(tmp_path, monkeypatch):
     for package in ("onnxruntime", "gymnasium"):
         pytest.importorskip(package)

@@ -34,7 +34,7 @@ class AirCombatEvaluateConfig(EvaluateConfig):
     """The config of an evaluation, with the agents that play."""
 
     red: str | None = None  # agents by name or checkpoint, comma-separated; default: the shipped policy
-    blue: str = "pursuit,crank,evade"  # opponents of red
+    blue: str | None = None  # opponents of red; default: pursuit, crank, evade and the one that red was trained on
     games: int = 1000  # per pair, half of them with swapped sides
 
 

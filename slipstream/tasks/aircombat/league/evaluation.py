@@ -12,7 +12,8 @@ import torch
 from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.config.help import ConfigError
 from slipstream.recordings import SUFFIX, Recording, export_recording, write_html
-from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, create_agent
+from slipstream.storage.errors import printable
+from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, create_agent, is_checkpoint
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.figures.animation import draw_game
 from slipstream.tasks.aircombat.league.matches import Games, Match, Recorder, Score, rate
@@ -23,6 +24,7 @@ from slipstream.tasks.evaluation import wilson
 from slipstream.tasks.recording import describe_policy
 from slipstream.tasks.report import TextTable, progress_bar
 
+OPPONENTS = ("pursuit", "crank", "evade")
 RANGE_BANDS = 3  # results are split into bands of equal width by start range
 
 
@@ -30,13 +32,15 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
     """Play every red against every blue, print the tables; return the result."""
     if cfg.compare:
         raise ConfigError(
-            f"compare={cfg.compare} is not supported; name several agents: red={cfg.red or 'A'},{cfg.compare} blue={cfg.blue}"
+            f"compare={cfg.compare} is not supported; name several agents: "
+            f"red={cfg.red or 'A'},{cfg.compare} blue={cfg.blue or ','.join(OPPONENTS)}"
         )
     if cfg.games < 2 or cfg.games % 2:
         raise ConfigError(
             f"games={cfg.games} must be even and at least 2: half of the games are played with swapped sides"
         )
-    reds, blues = _names(cfg.red or str(trained.path)), _names(cfg.blue)
+    reds = _names(cfg.red or str(trained.path))
+    blues = _names(cfg.blue) if cfg.blue is not None else [*OPPONENTS, *_trained_against(cfg, trained, log)]
     film_path = Path(cfg.out) if cfg.out else trained.beside("duel.html")
     if cfg.eval.picture:
         check_outputs(film_path, (".png", ".html", ".acmi", SUFFIX))
@@ -142,6 +146,25 @@ def _names(text: str) -> list[str]:
     if not names:
         raise ConfigError("name an agent: red=runs/NAME blue=pursuit,crank,evade")
     return names
+
+
+def _trained_against(cfg: Any, trained: LoadedPolicy, log: Callable[[str], None]) -> list[str]:
+    """Return the opponent of the red policy's training, if there is one that is not in OPPONENTS.
+
+    The name is from a file: a scripted agent or a checkpoint is played, code of the user's only if the user types it.
+    """
+    config = trained.state["config"] if trained.task == "aircombat" else None
+    if config is None or (cfg.red and not is_checkpoint(_names(cfg.red)[0])):
+        return []
+    name, league = str(config["env"].get("opponent", "")), config.get("league")
+    if name in OPPONENTS or config["env"].get("sides") != 1 or (isinstance(league, dict) and league.get("enabled")):
+        return []
+    if name in AGENTS or (is_checkpoint(name) and Path(name).exists()):
+        return [name]
+    log(
+        f"the training's opponent, {printable(name)}, does not play: to include it type blue={','.join(OPPONENTS)},NAME"
+    )
+    return []
 
 
 def _open(name: str, cfg: Any, device: torch.device, log: Callable[[str], None]) -> BaseAgent:
