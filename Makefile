@@ -31,6 +31,7 @@ bench: $(VENV)/.installed-dev  ## the benchmark tables (minutes; keep the machin
 	$(BIN)/python benchmarks/checkpoint.py
 	$(BIN)/python benchmarks/replay.py
 	$(BIN)/python benchmarks/rollouts.py
+	$(BIN)/python benchmarks/viewer.py
 
 web:  ## build the page of the viewer from web/ into slipstream/viewer/static/ (needs npm)
 	cd web && npm ci --no-audit --no-fund && npm run build

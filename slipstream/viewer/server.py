@@ -227,6 +227,7 @@ class Server:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))
+            self._socket.listen(128)  # who opens the address before it is served waits
         except OSError as error:
             self._socket.close()
             raise OSError(f"cannot listen on {host} port {port} ({error.strerror}): use another --port") from error
