@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import resource
 import statistics
@@ -332,6 +333,7 @@ def load_figures(seconds: float) -> None:
 
 
 def main() -> None:
+    logging.disable()  # of the websocket client, when the server ends a connection
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=["page", "play", "load", []], default=[])
     parser.add_argument("--seconds", type=float)

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import struct
+import sys
 import threading
 import time
 from collections import deque
@@ -60,6 +61,7 @@ class Games:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._snapshot: Any = None
         self._wanted = threading.Event()
+        sys.setswitchinterval(0.001)  # a diagram that is being computed lets the next step begin sooner
         self._threads = [
             threading.Thread(target=f, daemon=True, name=f.__name__)
             for f in (*([self._step] if stepped else []), self._compute)

@@ -11,6 +11,7 @@ import hmac
 import json
 import secrets
 import socket
+import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
@@ -103,6 +104,7 @@ class Site:
         self.library, self.games = library, games
         self.pages: set[WebSocket] = set()
         self._wire: dict[tuple[Any, ...], bytes] = {}
+        self._wire_lock = threading.Lock()  # requests are answered in several threads
         self._looking: asyncio.Task[None] | None = None
 
     def routes(self) -> list[Any]:
@@ -168,12 +170,13 @@ class Site:
         path = library.found.recordings.get(name)
         info = path.stat() if path is not None and path.exists() else None
         key = (name, info.st_mtime_ns, info.st_size) if info else (name,)
-        if key not in self._wire:
-            data = library.recording(name)
-            while len(self._wire) >= CACHED:
-                self._wire.pop(next(iter(self._wire)))
-            self._wire[key] = data
-        return self._wire[key]
+        with self._wire_lock:
+            if key not in self._wire:
+                data = library.recording(name)
+                while len(self._wire) >= CACHED:
+                    self._wire.pop(next(iter(self._wire)))
+                self._wire[key] = data
+            return self._wire[key]
 
     async def live(self, socket_: WebSocket) -> None:
         """Tell a page when something was written."""
@@ -258,7 +261,6 @@ class Server:
 
     def start(self) -> None:
         """Serve in a thread of its own."""
-        import threading
         import time
 
         self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
