@@ -239,6 +239,7 @@ def test_a_game_by_keyboard(open_page, server, tmp_path):
     page.get_by_label("time scale").select_option("4")
     page.wait_for_selector("text=the game is recorded", timeout=120_000)  # won, or a draw after 20 s
     page.wait_for_selector("text=you – placeholder")
+    page.wait_for_selector("nav a:has-text('Duels')")  # the recording is there
     assert len(list(tmp_path.glob("*.rec"))) == 1
 
 
