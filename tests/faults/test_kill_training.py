@@ -1,0 +1,19 @@
+"""kill -9 of trainings with everything on: each resumes from its newest checkpoint and ends as if never killed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("kill_training.py")
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(300, marks=pytest.mark.soak)])
+def test_killed_trainings_resume_and_finish(tmp_path, kills):
+    """In a process of its own: victims are forked from one that has no threads of other tests."""
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(tmp_path), str(kills), "1"], capture_output=True, text=True, timeout=7200
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
