@@ -55,15 +55,8 @@ ENTRY_POINTS = {"task": "slipstream.tasks", "algorithm": "slipstream.algorithms"
 
 FREE_TEXT = ("root", "name", "resume", "init", "device", "wandb")  # keys of a config that name no code
 _trusted: set[str] = set()  # `module:attribute` that this process has imported: each was typed, or built in
-_CODE_KEYS = (
-    "task",
-    "algo",
-    "algo.name",
-    "env.opponent",
-    "env.reward",
-    "env.id",
-    "env.factory",
-)  # any colon in these names code
+# any colon in these names code
+_CODE_KEYS = ("task", "algo", "algo.name", "env.opponent", "env.reward", "env.id", "env.factory")
 _CODE_SECTIONS = ("model.", "league.")
 _PATH_KEYS = ("env.opponent", "league.")  # an agent may be a checkpoint, whose path may have a colon after a slash
 _IMPORTABLE = re.compile(r"[^\W\d][\w.-]*:[^\W\d].*")  # in other keys; "12:30" and "cuda:0" are text

@@ -85,9 +85,8 @@ class TrainConfig:
     checkpoint_moments: Literal["float32", "bf16", "int8"] = "float32"  # of Adam in .slip files; float32 is exact
     rollout_save_interval: int = 0  # iterations; 100: every hundredth batch goes to RUN/rollouts; 0 is never
     rollout_compression_level: int = 9
-    record_minutes: float = (
-        0.0  # 5: every five minutes a flight goes to RUN/recordings, for slipstream view; 0 is never
-    )
+    # 5: every five minutes a flight goes to RUN/recordings, for slipstream view; 0 is never
+    record_minutes: float = 0.0
     root: str = "runs"
     name: str | None = None  # of the run folder; date, time and task by default
     resume: str | None = None  # a run folder: continue where it stopped

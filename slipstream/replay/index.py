@@ -103,9 +103,8 @@ class StepIndex:
         """Add pieces, as `make_pieces` returns them; return the number of the first. BACK >= 0 links that piece to this
         one."""
         n, first = len(pieces), self.tail
-        if self.tail - self._base + n >= len(
-            self._pieces
-        ):  # O(1) per piece: what is live moves to arrays twice its size
+        # O(1) per piece: what is live moves to arrays twice its size
+        if self.tail - self._base + n >= len(self._pieces):
             live = self._pieces[self.head - self._base : self.tail - self._base + 1]
             self._pieces, self._base = _moved(live, 2 * (len(live) + n)), self.head
         at, table = self.tail - self._base, self._pieces
@@ -368,9 +367,8 @@ def _next_piece(pieces, base, at):  # pragma: no cover
 
 
 @native
-def _transitions(
-    pieces, base, found, offsets, ends, gamma, rows, both, discounts, waiting, streams
-):  # pragma: no cover
+# pragma: no cover
+def _transitions(pieces, base, found, offsets, ends, gamma, rows, both, discounts, waiting, streams):
     """See `StepIndex.transitions`; return how many steps wait."""
     number, n_step = rows.shape
     size, missing = ends.shape[0], 0

@@ -128,9 +128,8 @@ class WithoutReplacementSampler(Sampler):
             self.restart()
         if self._head + self._size > tail:
             raise ValueError(f"the saved round ends at step {self._head + self._size}, the buffer at {tail}")
-        if self._size > 65536 + 4096 * (
-            tail - head
-        ):  # almost all of it has left: the search for the rest would not end
+        # almost all of it has left: the search for the rest would not end
+        if self._size > 65536 + 4096 * (tail - head):
             self._position = self._size
 
 

@@ -33,9 +33,8 @@ class CounterRandom:
     def __init__(self, seeds: list[int], count: int, device: torch.device | str = "cpu") -> None:
         index = torch.arange(count, dtype=torch.int64)
         seed = torch.tensor(seeds, dtype=torch.int64)[:, None]
-        self._stream = (
-            _mix(_mix(_mix(index) ^ (seed & _MASK)) ^ ((seed >> 32) & _MASK)).reshape(-1, 1).to(device)
-        )  # [seeds * count, 1]
+        # [seeds * count, 1]
+        self._stream = _mix(_mix(_mix(index) ^ (seed & _MASK)) ^ ((seed >> 32) & _MASK)).reshape(-1, 1).to(device)
         self._lanes = (torch.arange(MAX_WIDTH, dtype=torch.int64) * LANE_STEP).to(device)
 
     @property

@@ -48,9 +48,8 @@ class FileSystem:
     def start_writeback(self, fd: int, offset: int, length: int) -> None:
         """Let the disk begin with these bytes, so that `fsync` has little left to do. Only a hint."""
         if _sync_file_range is not None:
-            _sync_file_range(
-                fd, ctypes.c_int64(offset), ctypes.c_int64(length), 2
-            )  # SYNC_FILE_RANGE_WRITE: start, do not wait
+            # SYNC_FILE_RANGE_WRITE: start, do not wait
+            _sync_file_range(fd, ctypes.c_int64(offset), ctypes.c_int64(length), 2)
 
     def fsync(self, fd: int) -> None:
         """Return once everything written to `fd` is on the disk."""
@@ -140,9 +139,8 @@ def atomic_file(path: Path, fs: FileSystem = DISK) -> Iterator[AtomicFile]:
         yield file
         file.commit()
     except BaseException as error:
-        if (
-            file.error is not None and error is not file.error
-        ):  # torch's writer reports a full disk as an internal error
+        # torch's writer reports a full disk as an internal error
+        if file.error is not None and error is not file.error:
             raise file.error from error
         raise
     finally:

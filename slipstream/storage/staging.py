@@ -224,9 +224,8 @@ class Buffer:
         self._device = [torch.zeros(b - a, dtype=torch.uint8, device=d) for d, a, b in self._gpus]
         self._events: list[Any] = []
         self._arrays: list[tuple[np.ndarray, int]] = []  # (where to, from which leaf)
-        self._spans: list[
-            tuple[Tensor, int, int]
-        ] = []  # bytes that several tensors share: (where to, leaf, first byte)
+        # bytes that several tensors share: (where to, leaf, first byte)
+        self._spans: list[tuple[Tensor, int, int]] = []
         copies: dict[Any, tuple[list[Tensor], list[int]]] = {}  # all of one dtype and device in one call
         for p, (leaf, low) in enumerate(layout.sources):
             target = self._target(p)

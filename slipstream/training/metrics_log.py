@@ -23,11 +23,8 @@ from slipstream.storage.files import sync_folder, write_file
 from slipstream.storage.reader import Reader
 from slipstream.training.run_folder import RunFolder
 
-OWN_KEYS = (
-    "iteration",
-    "frames",
-    "time_s",
-)  # written by the log itself; time_s: wall time spent in the run, over all its resumes
+# written by the log itself; time_s: wall time spent in the run, over all its resumes
+OWN_KEYS = ("iteration", "frames", "time_s")
 
 
 KEEP_ROWS = 4096  # the newest rows are all kept; of older ones every 2nd, 4th, ... as their number doubles

@@ -139,9 +139,8 @@ class RunOutputs:
         perf = {f"perf/{name}": value for name, value in found.items()}
         if "learn" in found:
             perf["perf/policy_training"] = found["learn"]  # the name of NavRL's logs
-        saves = (
-            checkpoint_metrics(self.saver) if "overhead" in found else {}
-        )  # as often as the monitor's own, once a second
+        # as often as the monitor's own, once a second
+        saves = checkpoint_metrics(self.saver) if "overhead" in found else {}
         metrics: dict[str, float] = {}
         for past, values in read:
             metrics = values | (evaluation if past == it else {}) | {"fps": fps}

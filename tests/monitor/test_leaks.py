@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hand_clock import Clock
+from helpers.memory import trim_heap
 
 from slipstream.monitor import PerformanceMonitor
 from slipstream.monitor.gauges import MAX_SAMPLES, Gauge, find_leak, mann_kendall, memory_gauges, theil_sen
@@ -146,6 +147,7 @@ def test_a_gauge_that_fails_is_read_no_more_and_says_why(clock):
 
 def test_resident_memory_follows_what_is_allocated():
     read = memory_gauges()["rss_mb"]
+    trim_heap()
     before = read()
     block = np.ones(64 * 2**20, np.uint8)
     assert 50 < read() - before < 100

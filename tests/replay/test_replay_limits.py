@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from helpers.memory import trim_heap
 from tensordict import TensorDict
 
 from slipstream.algorithms.offpolicy import OffPolicyConfig, ReplayLearner
@@ -205,6 +206,7 @@ def test_what_a_filling_buffer_says_it_holds_is_what_the_process_has_grown_by(co
     read = memory_gauges().get("rss_mb") or pytest.skip("this system does not tell")
     noise = np.random.default_rng(0).integers(0, 256, (2001, 16384), np.uint8)  # 32 MB an episode that do not compress
     steps = np.zeros(2000, np.float32)
+    trim_heap()
     with ReplayBuffer(8000, codec=codec) as buffer:
         seen = []
         for _ in range(5):

@@ -9,6 +9,7 @@ import pytest
 
 from slipstream.cli import main
 from slipstream.config.help import ConfigError
+from slipstream.training import multirun
 from slipstream.training.comparison import interval, load_groups, metrics_of
 from slipstream.training.multirun import expand, split_values
 from slipstream.training.run_folder import RunFolder
@@ -17,6 +18,15 @@ TINY = shlex.split("""
     task=gym env.id=CartPole-v1 env.num_envs=4 algo.rollout_steps=8 algo.minibatches=1 algo.epochs=1 model.trunk=[8]
     total_frames=96 save_interval=1 eval_interval=0 device=cpu threads=1 quiet=true wandb.mode=disabled
 """)
+
+
+class Finished:
+    """A process that has ended."""
+
+    returncode = 0
+
+    def poll(self):
+        return 0
 
 
 def make_run(root, name, seed, rate, values, metric="eval/success"):
@@ -101,13 +111,16 @@ def test_words_that_cannot_have_several_values_are_refused():
         expand(["seed=0,1", "resume=runs/a"], every_key=True)
 
 
-def test_seeds_are_trained_in_turn_compared_and_continued(tmp_path, capfd):
+def test_seeds_are_trained_in_turn_compared_and_continued(tmp_path, capfd, monkeypatch):
     words = ["train", *TINY, f"root={tmp_path}", "name=seeds", "seed=0,1"]
     assert main(words) == 0
     shown = capfd.readouterr().out
     assert "[1/2] seed=0" in shown and "final metrics" in shown and "episode/return" in shown
     assert (tmp_path / "seeds" / "compare.png").exists()
-    assert main(words) == 0  # finished runs are kept
+    started = []
+    monkeypatch.setattr(multirun.subprocess, "Popen", lambda command: started.append(command) or Finished())
+    assert main(words) == 0
+    assert [command[-1] for command in started] == [f"resume={tmp_path}/seeds/seed={n}" for n in (0, 1)]
     assert sorted(p.name for p in (tmp_path / "seeds").iterdir()) == ["compare.png", "seed=0", "seed=1"]
 
 

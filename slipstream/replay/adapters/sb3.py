@@ -64,9 +64,8 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
         self.n_steps, self.gamma = n_steps, gamma
         self._settings = settings if "seed" in settings else {"seed": int(np.random.randint(2**31)), **settings}
         self.buffer = ReplayBuffer(self.buffer_size * n_envs, **self._settings)
-        self._waiting: list[
-            dict[tuple[str, ...], np.ndarray]
-        ] = []  # steps since the last draw: adding many at once is cheaper
+        # steps since the last draw: adding many at once is cheaper
+        self._waiting: list[dict[tuple[str, ...], np.ndarray]] = []
         self._names = list(observation_space.spaces) if isinstance(observation_space, spaces.Dict) else None
         self._print_at = min(_SHOWN_AT, self.buffer_size * n_envs) if verbose else None
 

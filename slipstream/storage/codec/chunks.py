@@ -149,9 +149,8 @@ def decode_chunk(
 def _choose_base(words: np.ndarray, older: np.ndarray) -> tuple[int, Any]:
     """Choose by a sample: the numbers, their difference, or their difference to the decayed older ones. Return (codec,
     factor)."""
-    step = (
-        max(1, words.size // _SAMPLE) | 1
-    )  # odd: the columns of a matrix are a power of two, and each should have its turn
+    # odd: the columns of a matrix are a power of two, and each should have its turn
+    step = max(1, words.size // _SAMPLE) | 1
     new, old = words[::step], np.ascontiguousarray(older[::step])
     best, codec, factor = _cost(new), PLANES, None
     cost = _cost(_zigzag(new - old, np.empty_like(old)))
@@ -296,8 +295,7 @@ def decay(old: np.ndarray, factor: np.float32, out: np.ndarray) -> np.ndarray:
     magnitude = np.left_shift(old, np.uint32(1))
     np.subtract(magnitude, _NORMAL, out=magnitude)  # wraps: zeros and tiny numbers come out above the infinite ones
     kept = magnitude >= _INFINITE - _NORMAL
-    if np.count_nonzero(kept) != old.size - np.count_nonzero(
-        old
-    ):  # zeros have stayed zero anyway, and the copy is slow
+    # zeros have stayed zero anyway, and the copy is slow
+    if np.count_nonzero(kept) != old.size - np.count_nonzero(old):
         np.copyto(out, old, where=kept)
     return out

@@ -29,9 +29,8 @@ FLYING, REACHED, CRASHED = 0, 1, 2
 EVERY = 4  # steps between two rows of the recording
 LEAST_ROWS = 40
 APART_M = 1.5  # between the two at the start
-STATE = struct.Struct(
-    "<fbBB"
-)  # time, winner, drones, moving obstacles; then DRONE of each, then x, y, z of each obstacle
+# time, winner, drones, moving obstacles; then DRONE of each, then x, y, z of each obstacle
+STATE = struct.Struct("<fbBB")
 DRONE = struct.Struct("<ffffffB")
 
 

@@ -44,9 +44,8 @@ class LeagueConfig:
     snapshot_every: int = 2  # evaluations between two snapshots in the last stage
     hardness: float = 2.0  # a past policy is met in proportion to (share of games not won)^hardness
     games: int = 64  # per opponent and evaluation
-    rated: list[str] = field(
-        default_factory=lambda: ["placeholder", "pursuit", "crank", "evade"]
-    )  # in every evaluation
+    # in every evaluation
+    rated: list[str] = field(default_factory=lambda: ["placeholder", "pursuit", "crank", "evade"])
     judges: list[str] = field(default_factory=lambda: ["pursuit", "crank"])  # of the rated: select the best policy
     anchor: str = "pursuit"  # its rating is 1000
 

@@ -177,9 +177,8 @@ def _paths(pos, vel, held, turn, gain, flip, thrust_ticks, ticks, every, body, d
 
 
 @nb.njit(fastmath=FAST, error_model="numpy", cache=True, nogil=True)
-def _chases(
-    pos, vel, age, target_pos, target_vel, held, turn, gain, flip, ticks, every, burn, physics, dt
-):  # pragma: no cover
+# pragma: no cover
+def _chases(pos, vel, age, target_pos, target_vel, held, turn, gain, flip, ticks, every, burn, physics, dt):
     out = np.full((len(held), 1 + ticks // every, 3), np.nan, np.float32)
     fighter = (physics[0], physics[1], physics[2], physics[3])
     missile = (physics[4], physics[5], physics[6], physics[7])

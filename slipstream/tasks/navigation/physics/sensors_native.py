@@ -111,9 +111,8 @@ class LidarScan:
 
 
 @nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
-def _sense(
-    pos, heading, world_of, table, count, range_m, margin_m, rows, clearance, hit, squares, indices
-):  # pragma: no cover
+# pragma: no cover
+def _sense(pos, heading, world_of, table, count, range_m, margin_m, rows, clearance, hit, squares, indices):
     k = rows.shape[1]
     for n in nb.prange(pos.shape[0]):
         first = world_of[n] * count
