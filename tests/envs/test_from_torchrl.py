@@ -22,7 +22,7 @@ from slipstream.envs.adapters.from_torchrl import FromTorchRL
 MODULE = """
 import torch
 from torchrl.envs import GymEnv
-from tests.envs.test_from_torchrl import Walker
+from test_from_torchrl import Walker
 
 def single(): return GymEnv("CartPole-v1")
 def batched(num_envs, seed=0, length=5): return Walker(num_envs, length)
