@@ -22,7 +22,7 @@ lint: $(VENV)/.installed-dev  ## ruff and mypy
 	$(BIN)/mypy
 
 test: lint  ## lint, types and all tests but the soak, two at a time; those of the viewer's page need a browser
-	@$(BIN)/python tests/helpers/browser.py
+	@$(BIN)/python tests/helpers/browser.py || true
 	$(BIN)/pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.installed-dev  ## the benchmark tables (minutes; keep the machine quiet)

@@ -68,4 +68,4 @@ def install_browser() -> bool:
 
 
 if __name__ == "__main__":
-    install_browser()
+    sys.exit(0 if install_browser() else 1)
