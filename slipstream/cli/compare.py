@@ -39,6 +39,6 @@ def show(runs: list[str], console: Any, metrics: list[str], out: Path | None) ->
     groups = comparison.load_groups(runs)
     shown = comparison.metrics_of(groups, metrics)
     for table in comparison.tables(groups, shown):
-        console.print(table)
+        console.print(table.render(console.width), markup=False)
     figure = comparison.draw(groups, shown, out or groups[0].runs[0].parent / "compare.png")
     console.print(f"curves: {figure}")

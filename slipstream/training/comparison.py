@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
 from slipstream.config.help import ConfigError, nearest
 from slipstream.tasks.figures import SERIES, finish_figure, frames_axis, new_figure, smooth, style_axes, style_legend
+from slipstream.tasks.report import TextTable
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import RunFolder
 
@@ -105,39 +105,27 @@ def interval(values: Sequence[float]) -> float:
     return float(quantile * np.std(values, ddof=1) / math.sqrt(count))
 
 
-def tables(groups: Sequence[Group], metrics: Sequence[str]) -> list[Table]:
+def tables(groups: Sequence[Group], metrics: Sequence[str]) -> list[TextTable]:
     """Return the tables: final metrics, differences to the first group, settings that differ."""
-    final = Table(title="final metrics: mean over seeds ± 95 % interval", title_justify="left")
-    final.add_column("runs")
-    final.add_column("seeds", justify="right")
-    for metric in metrics:
-        final.add_column(metric, justify="right")
+    rows = []
     for group in groups:
         values = [list(group.finals(metric).values()) for metric in metrics]
         cells = [_number(float(np.mean(v)), interval(v)) if v else "–" for v in values]
-        final.add_row(group.name, str(len(group.runs)), *cells)
-    found = [final]
+        rows.append([group.name, str(len(group.runs)), *cells])
+    title = "final metrics: mean over seeds ± 95 % interval"
+    found = [TextTable(title, ["runs", "seeds", *metrics], rows, left=1)]
     if len(groups) > 1:
-        paired = Table(title=f"difference to {groups[0].name}: mean over equal seeds ± 95 % interval")
-        paired.title_justify = "left"
-        paired.add_column("runs")
-        paired.add_column("pairs", justify="right")
-        for metric in metrics:
-            paired.add_column(metric, justify="right")
+        rows = []
         for group in groups[1:]:
             pairs = [_pairs(groups[0], group, metric) for metric in metrics]
             cells = [_number(float(np.mean(p)), interval(p), sign=True) if p else "–" for p in pairs]
-            paired.add_row(group.name, str(max(map(len, pairs), default=0)), *cells)
-        found.append(paired)
-    rows = differences(groups)
-    if rows:
-        settings = Table(title="settings that differ", title_justify="left")
-        settings.add_column("key")
-        for group in groups:
-            settings.add_column(group.name)
-        for key, values in rows:
-            settings.add_row(key, *map(str, values))
-        found.append(settings)
+            rows.append([group.name, str(max(map(len, pairs), default=0)), *cells])
+        title = f"difference to {groups[0].name}: mean over equal seeds ± 95 % interval"
+        found.append(TextTable(title, ["runs", "pairs", *metrics], rows, left=1))
+    changed = [[key, *map(str, values)] for key, values in differences(groups)]
+    if changed:
+        names = [group.name for group in groups]
+        found.append(TextTable("settings that differ", ["key", *names], changed, left=1 + len(names)))
     return found
 
 

@@ -84,7 +84,7 @@ def run_jobs(jobs: Sequence[Job], parallel: int = 1) -> Path:
             while waiting and len(running) < parallel:
                 number, job = waiting.pop(0)
                 print(f"[{number}/{len(jobs)}] {job.name}", flush=True)
-                running[_start(job, shared=parallel == 1)] = job
+                running[_start(job, parallel)] = job
             for process in [p for p in running if p.poll() is not None]:
                 job = running.pop(process)
                 if process.returncode in STOP_CODES:
@@ -112,14 +112,15 @@ def run_jobs(jobs: Sequence[Job], parallel: int = 1) -> Path:
     return group
 
 
-def _start(job: Job, shared: bool) -> subprocess.Popen[bytes]:
-    """Start or resume a training; its output goes to ours if `shared`, else to a log file beside its folder."""
+def _start(job: Job, parallel: int) -> subprocess.Popen[bytes]:
+    """Start or resume a training. Of several at a time each has its share of the cores, and a log file beside its
+    folder."""
     started = job.folder.is_dir() and any((job.folder / "checkpoints").glob("ckpt_*"))
     words = [f"resume={job.folder}"] if started else job.words
     command = [sys.executable, "-m", "slipstream", "train", *words]
-    if shared:
+    if parallel == 1:
         return subprocess.Popen(command)
-    threads = max(1, (os.cpu_count() or 1) // 2)
+    threads = max(1, (os.cpu_count() or 1) // parallel)
     env = {"OMP_NUM_THREADS": str(threads)} | os.environ
     with open(job.folder.parent / f"{job.name}.log", "ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env)
