@@ -99,7 +99,7 @@ class Game(Protocol):
         """Compute what is shown beside, several times a second, in another thread."""
 
     def result(self) -> dict[str, Any] | None:
-        """Return the end of the game, with its scores as (winner, loser, draw); None while it goes on."""
+        """Return the end of the game, with its scores as (winner, loser, draw); None while it runs."""
 
     def recording(self, title: str) -> Recording | None:
         """Return the game so far; None if there is too little of it."""

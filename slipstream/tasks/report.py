@@ -32,7 +32,7 @@ FIRST_LINE_S, LINE_S, POLL_S = 3.0, 10.0, 1.0  # of progress without a terminal
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
-    """Show on stderr that work goes on; yield a function that takes the share done, if that is known.
+    """Show progress on stderr; yield a function that takes the share done, if that is known.
 
     A terminal shows a bar. Otherwise there is a line after 3 s and then every 10 s.
     """
@@ -70,7 +70,7 @@ class ProgressLines:
         self._end.set()
 
     def _run(self) -> None:
-        with suppress(OSError):  # nobody reads the lines any more; the work itself goes on
+        with suppress(OSError):  # nobody reads the lines any more; the work itself continues
             while not self._end.wait(POLL_S):
                 self.write_if_due()
 

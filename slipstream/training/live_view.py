@@ -24,7 +24,7 @@ REFRESH_S = 0.5  # drawing takes 3 ms of the loop's time: under 1 %
 MAX_CHARS = 120
 CELL_CHARS = 24  # one width for all cells: columns that follow their content would jump as numbers change
 PLAIN_LINE_S = 10.0
-SEEN_S = 20.0  # after which a speed is told
+SEEN_S = 20.0  # after which a speed is shown
 LONG_S = 12 * 3600.0
 
 RATES = ("success", "collision", "timeout")  # shares of episodes, shown in percent

@@ -1,6 +1,6 @@
 """Flights of a training, for the viewer: a process of its own flies the present weights and writes a recording.
 
-A training starts it (`FlightRecorder`) and goes on. As another process it takes no lock of the interpreter and no
+A training starts it (`FlightRecorder`) and continues. As another process it takes no lock of the interpreter and no
 random number of the training; it runs with the lowest priority, on the CPU.
 """
 

@@ -231,7 +231,7 @@ class Games:
                     if now - looked >= EXTRAS_S or result:
                         looked, self._snapshot = now, self.game.snapshot()
                         self._wanted.set()
-            except Exception as error:  # an agent of the user's own that fails: the server goes on
+            except Exception as error:  # an agent of the user's own that fails: the server continues
                 self.paused = True
                 text = f"the game stopped: {type(error).__name__}: {error}"
                 self._tell({"kind": "error", "text": text[:400]})
@@ -250,7 +250,7 @@ class Games:
                 continue
             try:
                 data = self.game.extras(self._snapshot)
-            except Exception as error:  # the game goes on without a diagram
+            except Exception as error:  # the game continues without a diagram
                 self._tell({"kind": "error", "text": f"no diagram: {error}"})
                 continue
             if data is not None:
@@ -274,7 +274,7 @@ class Games:
                 self._ending = True
 
     def _end(self, result: dict[str, Any]) -> None:
-        """Count the result, keep the recording, and tell the pages."""
+        """Count the result, keep the recording, and notify the pages."""
         self._over = True
         counts = self.scores.setdefault(tuple(result["pair"]), [0, 0, 0])
         counts[{1: 0, 0: 1, 2: 2}[result["winner"]]] += 1

@@ -179,7 +179,7 @@ class Site:
             return self._wire[key]
 
     async def live(self, socket_: WebSocket) -> None:
-        """Tell a page when something was written."""
+        """Notify a page when something was written."""
         if len(self.pages) >= MOST_PAGES:
             await socket_.close(1013)
             return
@@ -196,7 +196,7 @@ class Site:
             self.pages.discard(socket_)
 
     async def _look(self) -> None:
-        """Look at the folder while pages are open, and tell them what changed."""
+        """Look at the folder while pages are open, and notify them of changes."""
         before = None if self.library is None else self.library.found.signature
         while self.pages and self.library is not None:
             await asyncio.sleep(LOOK_S)

@@ -140,7 +140,7 @@ class RaceGame:
         self._winner = self._judge()
 
     def _judge(self) -> int:
-        """Return 1 or 2 for the first at the goal, 0 if nobody gets there, -1 while it goes on."""
+        """Return 1 or 2 for the first at the goal, 0 if nobody gets there, -1 while it runs."""
         if REACHED in self.status:
             return 1 + self.status.index(REACHED)
         if self.status[0] == CRASHED and self.status[1] == CRASHED or self.time_s >= self.options.seconds:
