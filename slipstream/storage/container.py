@@ -74,7 +74,6 @@ class ContainerWriter:
         self._file, self._kind, self._flags = file, kind.encode(), flags
         self._sizes: list[int] = []
         self._checksums: list[int] = []
-        self._offsets: list[int] = []
         self.position = HEADER.size
         file.write(bytes(HEADER.size))
 
@@ -86,7 +85,6 @@ class ContainerWriter:
         size = sum(memoryview(part).nbytes for part in parts)
         self._checksums.append(section_checksum(*parts) if checksum is None else checksum)
         self._sizes.append(size)
-        self._offsets.append(self.position)
         for part in parts:
             self._file.write(part)
         if size % ALIGN:
@@ -98,10 +96,6 @@ class ContainerWriter:
         """Write an array as a section; return what `Container.array` needs to read it, for the head."""
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return [self.add(flat), array.dtype.str, list(array.shape)]
-
-    def place(self, number: int) -> tuple[int, int]:
-        """Return (offset in the file, bytes) of a section."""
-        return self._offsets[number], self._sizes[number]
 
     def finish(self, head: Any) -> int:
         """Write the index, with the client's `head`, and the header; return the size of the file."""
