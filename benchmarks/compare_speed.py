@@ -206,7 +206,14 @@ def episode(observation: np.ndarray) -> dict[str, Any]:
     return {"observation": observation, "action": np.zeros(steps, np.int64), "reward": np.ones(steps, np.float32)}
 
 
-def replay_frames(adding: bool) -> Case:
+def load_replay(buffer: Any, stack: ExitStack) -> Measure:
+    """How long it takes to load what `buffer` saved."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    buffer.save(folder)
+    return lambda: per_second(lambda: buffer.load(folder), 5)
+
+
+def replay_frames(what: str) -> Case:
     """Steps per second drawn (256 at once) or added, game frames."""
 
     def case(stack: ExitStack) -> Measure:
@@ -218,7 +225,9 @@ def replay_frames(adding: bool) -> Case:
         for _ in range(40):
             buffer.add(next(episodes))
         buffer.sample(256)
-        if adding:
+        if what == "load":
+            return load_replay(buffer, stack)
+        if what == "add":
 
             def add() -> float:
                 buffer.add(next(episodes))
@@ -230,7 +239,7 @@ def replay_frames(adding: bool) -> Case:
     return case
 
 
-def replay_lidar(adding: bool) -> Case:
+def replay_lidar(what: str) -> Case:
     """The same for lidar scans that come in [N, T] batches."""
 
     def case(stack: ExitStack) -> Measure:
@@ -263,7 +272,9 @@ def replay_lidar(adding: bool) -> Case:
         for _ in range(16):
             buffer.extend(next(turns))
         buffer.sample(256)
-        if adding:
+        if what == "load":
+            return load_replay(buffer, stack)
+        if what == "add":
 
             def extend() -> float:
                 buffer.extend(next(turns))
@@ -380,10 +391,12 @@ CASES: dict[str, tuple[str, Case]] = {
     "env aircombat": ("frames/s", stepping(aircombat_env)),
     "collector": ("frames/s", collector),
     "pipeline": ("frames/s", pipeline),
-    "replay sample frames": ("steps/s", replay_frames(False)),
-    "replay add frames": ("steps/s", replay_frames(True)),
-    "replay sample lidar": ("steps/s", replay_lidar(False)),
-    "replay add lidar": ("steps/s", replay_lidar(True)),
+    "replay sample frames": ("steps/s", replay_frames("sample")),
+    "replay add frames": ("steps/s", replay_frames("add")),
+    "replay load frames": ("1/s", replay_frames("load")),
+    "replay sample lidar": ("steps/s", replay_lidar("sample")),
+    "replay add lidar": ("steps/s", replay_lidar("add")),
+    "replay load lidar": ("1/s", replay_lidar("load")),
     "checkpoint blocking": ("1/s", checkpoint_save(False)),
     "checkpoint saved": ("1/s", checkpoint_save(True)),
     "checkpoint load": ("1/s", checkpoint_load),

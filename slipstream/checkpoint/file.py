@@ -326,7 +326,9 @@ class CheckpointFile:
         return [(s, i) for s, stream in enumerate(self.index.streams) for i in range(len(stream.codecs))]
 
     def _read_all(self, jobs: list[tuple[Chunk, list[Piece]]]) -> None:
-        for _ in _decoders.map(self._read, jobs) if len(jobs) > 1 else map(self._read, jobs):
+        step = max(1, len(jobs) // (4 * _decoders.threads))  # several chunks per task: handing one over takes 30 us
+        batches = [jobs[k : k + step] for k in range(0, len(jobs), step)]
+        for _ in _decoders.map(self._read_some, batches) if len(batches) > 1 else map(self._read_some, batches):
             pass
 
     def close(self) -> None:
@@ -340,6 +342,10 @@ class CheckpointFile:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def _read_some(self, jobs: list[tuple[Chunk, list[Piece]]]) -> None:
+        for job in jobs:
+            self._read(job)
 
     def _read(self, job: tuple[Chunk, list[Piece]]) -> None:
         """Decode a chunk and copy it to its pieces; one that is all of the chunk is decoded in place."""
