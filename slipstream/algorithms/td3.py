@@ -18,8 +18,6 @@ from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import Critics, DeterministicPolicy
 from slipstream.models.policy import ModelConfig
 
-_POLICY_NEEDS = ("keys", "config", "random_share", "unit", "to_unit", "dims")
-
 
 @dataclass
 class TD3Config(OffPolicyConfig):
@@ -54,7 +52,7 @@ class TD3(OffPolicy):
     policy: DeterministicPolicy
 
     def __init__(self, policy: DeterministicPolicy, critics: Critics, config: TD3Config | None = None) -> None:
-        check_policy(policy, "TD3", DeterministicPolicy, *_POLICY_NEEDS)
+        check_policy(policy, "TD3", DeterministicPolicy, "keys", "config", "random_share", "unit", "to_unit", "dims")
         super().__init__(policy, config or TD3Config())
         policy.noise = self.config.noise
         self.critics = critics.to(self.device)
@@ -74,7 +72,6 @@ class TD3(OffPolicy):
     @classmethod
     def create(cls, policy: DeterministicPolicy, config: TD3Config, observation_spec: Specs) -> Self:
         """Return the algorithm with critics of its own."""
-        check_policy(policy, "TD3", DeterministicPolicy, *_POLICY_NEEDS)
         return cls(policy, Critics(observation_spec, policy.dims, policy.config), config)
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:

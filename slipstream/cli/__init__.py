@@ -4,8 +4,8 @@ A command is one module of this folder. It is imported only when it is called, s
 The module has `run(args) -> int` and, if it has flags of its own, `add_arguments(parser)`; its docstring is the help
 text. There are two kinds of commands:
 
-- `key=value` commands (train, eval, demo, bench, advise, export, config, play): everything that is not a common flag is
-  in `args.words`. `OWN_KEYS` names the keys that the command has besides those of a training.
+- `key=value` commands (train, eval, validate, demo, bench, advise, export, config, play): everything that is not a
+  common flag is in `args.words`. `OWN_KEYS` names the keys that the command has besides those of a training.
 - commands with paths (compare, view, ckpt, rollouts, recording): `add_arguments` adds arguments or subparsers.
 """
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "train": "train a policy:            slipstream train env.num_envs=1024 env.num_obstacles=350",
     "eval": "evaluate a policy:         slipstream eval checkpoint=runs/NAME 'eval.map_seeds=[101,102,103]'",
+    "validate": "fly a policy in MuJoCo too: slipstream validate checkpoint=runs/NAME",
     "demo": "train, evaluate and draw a small world on the CPU (about 4 minutes)",
     "bench": "measure the speed:         slipstream bench env | train",
     "advise": "find faster settings:      slipstream advise preset=demo --apply advice.txt",

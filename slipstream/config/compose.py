@@ -175,6 +175,8 @@ def _read_words(words: Iterable[Word], default: Any, command: str, task: str) ->
     for word in words:
         key, text = word.key if word.key in keys else other_names.get(word.key, word.key), word.value
         at = f"{word.source}: " if word.source else ""
+        if key in keys and (chosen_by := getattr(keys[key][0], "chosen_by", None)):
+            key = f"{key}.{chosen_by}"  # as sim=NAME, with keys sim.*
         if key not in keys and " " in (sentence := other_names.get(f"algo.{key}", key)):
             raise ConfigError(f"{at}{sentence}" if at else f"unknown key '{word.key}': {sentence}")
         owner, _, entry = key.rpartition(".")

@@ -208,6 +208,12 @@ class Task:
                 "raise eval.max_steps")  # fmt: skip
         return result
 
+    def validate(
+        self, cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
+    ) -> dict[str, Any]:
+        """Fly a policy in the task's simulator and in another one, print how far they agree, and return the result."""
+        raise ConfigError(f"task={self.name} has no second simulator to validate with")
+
     @property
     def can_record(self) -> bool:
         """Whether `record` makes a recording: whether the viewer has a scene of the task."""
@@ -275,8 +281,7 @@ def as_task(found: Any, name: str) -> Task:
         return found(name)
     if not (isinstance(found, type) and issubclass(found, TensorEnv)):
         module, _, attribute = name.partition(":")
-        others = "a Gymnasium env is task=gym env.id=my_module:MyEnv-v0, a TorchRL env task=torchrl:my_module:make_env"
-        raise ConfigError(f"task={name}: {module} has no TensorEnv subclass named {attribute} ({others})")
+        raise ConfigError(f"task={name}: {module} has no TensorEnv subclass named {attribute}")
     config = getattr(found, "Config", None)
     if not is_dataclass(config) or "num_envs" not in {f.name for f in fields(config)}:
         raise ConfigError(

@@ -30,13 +30,20 @@ def evaluate(*overrides: str, log: Callable[[str], None] = print) -> dict[str, A
     return run(*configure(overrides), log=log)
 
 
-def run(cfg: EvaluateConfig, trained: LoadedPolicy, log: Callable[[str], None] = print) -> dict[str, Any]:
+def validate(*overrides: str, log: Callable[[str], None] = print) -> dict[str, Any]:
+    """Fly a policy in two simulators as `slipstream validate key=value ...` does, and compare them."""
+    return run(*configure(overrides), log=log, method="validate")
+
+
+def run(
+    cfg: EvaluateConfig, trained: LoadedPolicy, log: Callable[[str], None] = print, method: str = "evaluate"
+) -> dict[str, Any]:
     """Evaluate a policy by its task, print the tables, and with `json=true` the result as the last line."""
     device = resolve_device(cfg.device)
     if cfg.threads or device.type == "cpu":
         set_threads(cfg.threads)
     log(f"policy: {trained.path}, sha256 {sha256_of(trained.path)}")
-    result = registry.find_task(cfg.task).evaluate(cfg, trained, device, log)
+    result = getattr(registry.find_task(cfg.task), method)(cfg, trained, device, log)
     if cfg.json:
         print(json.dumps(result), flush=True)
     return result

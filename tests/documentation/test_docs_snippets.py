@@ -8,8 +8,19 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("advise", "checkpoints", "collectors", "monitor", "play", "recordings", "replay", "replay-blocks", "rollouts")
-OPTIONAL = ("stable_baselines3", "torchrl")
+PAGES = (
+    "advise",
+    "checkpoints",
+    "collectors",
+    "monitor",
+    "mujoco",
+    "play",
+    "recordings",
+    "replay",
+    "replay-blocks",
+    "rollouts",
+)
+OPTIONAL = ("mujoco", "stable_baselines3", "torchrl")
 
 
 def blocks() -> list[tuple[str, str]]:

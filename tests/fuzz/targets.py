@@ -99,9 +99,7 @@ def touch(value: Any) -> int:
     if isinstance(value, (list, tuple)):
         return sum(touch(child) for child in value)
     if isinstance(value, torch.Tensor) and value.layout is torch.strided and value.device.type == "cpu":
-        return len(
-            value.detach().reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy().tobytes()
-        )
+        return len(bytes(value.detach().contiguous().reshape(-1).view(torch.uint8).numpy())) if value.numel() else 0
     return value.tobytes().count(0) if isinstance(value, np.ndarray) else 0
 
 

@@ -126,9 +126,8 @@ class NavigationEnv(TensorEnv):
         seeds, half_m = self.world_seeds, config.map_half_m
         self.grid = WorldGrid.generate(seeds, config.num_obstacles, config.lidar.range_m, half_m, device)
         self.movers = MovingObstacles(config.dyn, seeds, config.dt_s, half_m, device, config.backend)
-        self.lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
+        self.lidar, self.drone = self._make_physics()
         self.sync_is_cheap &= self.lidar.backend == "native"  # the PyTorch form never branches on values, as on a GPU
-        self.drone = DYNAMICS[config.dynamics](n, config.dt_s, device)
         self.disturbance = Disturbance(config.disturbance, n, 3, seed, device)
         self._random = CounterRandom([derive_seed(seed, "starts and goals")], n, device)
 
@@ -160,6 +159,12 @@ class NavigationEnv(TensorEnv):
         else:
             self.action_spec = Box((3,), -config.max_speed_mps, config.max_speed_mps)
         self.reset()
+
+    def _make_physics(self) -> tuple[Any, Any]:
+        """Return the LiDAR and the drones. Another simulator overrides this and `_collided`."""
+        config = self.config
+        lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
+        return lidar, DYNAMICS[config.dynamics](self.num_envs, config.dt_s, self.device)
 
     # -- episodes ----------------------------------------------------------------------------------------------------
 
@@ -211,15 +216,12 @@ class NavigationEnv(TensorEnv):
         from slipstream.tasks.navigation.figures.flight import flight_figure
 
         world, movers = int(self.world_of[env_idx]), self.movers
-        boxes = self.grid.boxes[world].cpu().numpy()
         place, goal = (x[env_idx : env_idx + 1].cpu().numpy() for x in (self.drone.pos, self.goal))
         at = movers.pos[world][None].cpu().numpy() if movers.count else None
         widths = movers.width.cpu().numpy() if movers.count else None
         title = f"{int(self.clock[env_idx]) * self.config.dt_s:.1f} s, {np.linalg.norm(goal - place):.1f} m to the goal"
         outcome = np.array([1 if bool(self.reached[env_idx]) else 0])
-        boxes = boxes[np.abs(boxes[:, 0]) < 1e3]
-        half_m = self.config.map_half_m
-        labels = {0: "flying"}
+        boxes, half_m, labels = self.grid.boxes_of_world(world), self.config.map_half_m, {0: "flying"}
         return pixels(flight_figure(boxes, place[None], outcome, goal[:, :2], at, widths, title, half_m, labels))
 
     def watched(self) -> Any:
@@ -272,9 +274,7 @@ class NavigationEnv(TensorEnv):
         return seen.rows
 
     def _outcome(self) -> Outcome:
-        config, z = self.config, self.drone.pos[:, 2]
-        low, high = HEIGHT_LIMITS_M
-        collided = (self._static_nearest < BODY_RADIUS_M) | self._moving_hit | (z < low) | (z > high)
+        config, collided = self.config, self._collided()
         if config.boundary == "terminate":
             collided = collided | self._outside()
         at_goal = self._goal_distance < GOAL_RADIUS_M
@@ -285,6 +285,11 @@ class NavigationEnv(TensorEnv):
         truncated = (timeout | at_goal) if config.goal_ends_episode else timeout
         info = {"success": self.reached, "collision": collided, "timeout": timeout & ~collided, "at_goal": at_goal}
         return Outcome(reward, collided, truncated, {name: fact.float() for name, fact in info.items()})
+
+    def _collided(self) -> Tensor:
+        """Return bool [N]: drones that touch something or are too low or too high."""
+        z, (low, high) = self.drone.pos[:, 2], HEIGHT_LIMITS_M
+        return (self._static_nearest < BODY_RADIUS_M) | self._moving_hit | (z < low) | (z > high)
 
     def _outside(self) -> Tensor:
         """Return bool [N]: drones beyond the rectangle around the map, their start and their goal.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ from slipstream.tasks.evaluation import Policy, action_of, bootstrap_interval, w
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.figures.film import film_flights
 from slipstream.tasks.navigation.figures.flight import flight_paths
+from slipstream.tasks.navigation.mujoco.config import SimConfig
+from slipstream.tasks.navigation.mujoco.simulator import MujocoEnv
 from slipstream.tasks.navigation.recording import FlightRows, flight_recording
 from slipstream.tasks.report import TextTable, progress_bar
 
@@ -35,6 +37,13 @@ CROSSING_STEPS = 2200  # default physics steps of a flight
 RECORDED_DRONES = 32  # of a flight that a training records
 PATH_EVERY = 8  # physics steps between the points of a drawn path
 RATES = ("success", "collision", "timeout", "success_strict")
+
+
+@dataclass
+class NavigationEvaluateConfig(EvaluateConfig):
+    """The config of an evaluation, with the simulator."""
+
+    sim: SimConfig = field(default_factory=SimConfig)
 
 
 @dataclass
@@ -145,7 +154,11 @@ def fly(
 
 
 def evaluation_env(
-    world: NavigationConfig, settings: EvalConfig, device: torch.device | str, seed: int = 0
+    world: NavigationConfig,
+    settings: EvalConfig,
+    device: torch.device | str,
+    seed: int = 0,
+    sim: SimConfig | None = None,
 ) -> NavigationEnv:
     """Build the env of the protocol: one world per map seed, clocks at zero, flights not truncated at the goal."""
     config = dataclasses.replace(
@@ -157,7 +170,17 @@ def evaluation_env(
         random_clock=False,
         goal_ends_episode=False,
     )
-    return NavigationEnv(config.num_envs, device, seed, config)
+    if sim is None or sim.name != "mujoco":
+        return NavigationEnv(config.num_envs, device, seed, config)
+    return MujocoEnv(config.num_envs, seed, config, sim)
+
+
+def build_for(trained: LoadedPolicy, env: NavigationEnv, sim: SimConfig) -> Policy:
+    """Return the network for the env. Raises ConfigError if it reads observations that the simulator does not have."""
+    policy = trained.build(env.observation_spec, env.action_spec, env.device)
+    if sim.name == "mujoco":
+        sim.check_observations(getattr(policy, "keys", ()), trained.name)
+    return policy
 
 
 # -- results ---------------------------------------------------------------------------------------------------------
@@ -222,7 +245,7 @@ def percent_table(result: Mapping[str, Any], title: str) -> str:
 
 
 def evaluate(
-    cfg: EvaluateConfig, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
+    cfg: NavigationEvaluateConfig, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
 ) -> dict[str, Any]:
     """Fly the policy of `slipstream eval`, print a table, draw the paths; return the result."""
     other = load_policy(cfg.compare) if cfg.compare else None  # first: a wrong path is an error before any flight
@@ -230,21 +253,22 @@ def evaluate(
         raise ConfigError(
             f"{trained.path} was trained for task={trained.task}, compare={other.path} for task={other.task}: compare policies of one task"
         )
+    cfg.sim.check_used()
     out = Path(cfg.out) if cfg.out else trained.beside("flight.html")
     if cfg.eval.picture:
         check_outputs(out, (".png", ".html", SUFFIX))
     with progress_bar(f"generating {len(cfg.eval.map_seeds)} maps"):
-        env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
-    policies = [p.build(env.observation_spec, env.action_spec, device) for p in (trained, other) if p]
+        env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed, cfg.sim)
+    policies = [build_for(p, env, cfg.sim) for p in (trained, other) if p]
     with progress_bar(f"flying {env.num_envs} drones over {len(cfg.eval.map_seeds)} maps") as progress:
         flights = fly(env, policies[0], cfg.eval.num_drones, progress, cfg.eval.picture)
     result = summarise(flights, cfg.eval.bootstrap)
     result["checkpoint"] = str(trained.path)
-    world = f"{cfg.env.num_obstacles} standing, {env.movers.count} moving, {_flown(cfg.env)}"
+    world = f"{cfg.env.num_obstacles} standing, {env.movers.count} moving, {_flown(cfg.env, cfg.sim)}"
     log(percent_table(result, f"{trained.name}: {world}"))
     if other:
         with progress_bar(f"flying {other.name}") as progress:
-            theirs = evaluation_env(cfg.env, cfg.eval, device, cfg.seed)
+            theirs = evaluation_env(cfg.env, cfg.eval, device, cfg.seed, cfg.sim)
             their_flights = fly(theirs, policies[1], cfg.eval.num_drones, progress, False)
         found = {"checkpoint": str(other.path), **compare(flights, their_flights, cfg.eval.bootstrap)}
         result["compare"] = found | {"other": summarise(their_flights, cfg.eval.bootstrap)}
@@ -258,7 +282,8 @@ def evaluate(
     if cfg.eval.picture:
         picture = out.with_suffix(".png") if cfg.out else trained.beside("eval.png")
         result["picture"] = str(draw(flights, env, picture))
-        recording = record(flights, env, f"{trained.name}: map {flights.map_seeds[0]}", trained)
+        where = f" in {cfg.sim.describe()}" if cfg.sim.name == "mujoco" else ""
+        recording = record(flights, env, f"{trained.name}: map {flights.map_seeds[0]}{where}", trained)
         result["recording"] = str(recording.save(out.with_suffix(SUFFIX)))
         result["page"] = str(write_html(recording, out.with_suffix(".html")))
         written = f"{result['page']} (3-D, opens in a browser), {result['picture']}"
@@ -278,9 +303,9 @@ def cross(policy: Policy, world: NavigationConfig, settings: EvalConfig, device:
     return {key: result[key] for key in keys if result[key] is not None}
 
 
-def _flown(config: NavigationConfig) -> str:
+def _flown(config: NavigationConfig, sim: SimConfig) -> str:
     steps = "physics step" if config.decision_interval == 1 else f"{config.decision_interval} physics steps"
-    return f"{config.dynamics}, a decision every {steps}"
+    return f"{sim.describe() if sim.name == 'mujoco' else config.dynamics}, a decision every {steps}"
 
 
 def record(flights: Flights, env: NavigationEnv, title: str, trained: LoadedPolicy | None = None) -> Recording:
@@ -300,9 +325,7 @@ def record_flight(cfg: EvaluateConfig, trained: LoadedPolicy) -> Recording:
 
 def draw(flights: Flights, env: NavigationEnv, path: Path, progress: Callable[[float], None] | None = None) -> Path:
     """Draw the paths over the first map as a PNG, or as an animation if the name is that of one."""
-    boxes = env.grid.boxes[0].cpu().numpy()
-    boxes = boxes[np.abs(boxes[:, 0]) < 1e3]
-    outcome = flights.outcome()
+    boxes, outcome = env.grid.boxes_of_world(0), flights.outcome()
     goals = evaluation_starts(flights.success.shape[1], env.config.map_half_m)[1][:, :2].numpy()
     movers = flights.mover_paths if env.movers.count else None
     widths = env.movers.width.cpu().numpy() if env.movers.count else None

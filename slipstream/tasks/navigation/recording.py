@@ -75,10 +75,9 @@ def flight_recording(
         norm = getattr(policy, "value_norm", None)
         recording.columns["drone.value"] = (values if norm is None else norm.denormalise(values)).cpu().numpy()
         recording.precision["drone.value"] = VALUE_STEP
-    boxes = env.grid.boxes[0].cpu().numpy()
     starts = positions[0]
     recording.arrays = {
-        "box": boxes[np.abs(boxes[:, 0]) < 1e3],  # [M, 5] x, y, half width, half length, height
+        "box": env.grid.boxes_of_world(0),  # [M, 5] x, y, half width, half length, height
         "drone.goal": goals.astype(np.float32),
         "drone.outcome": outcome.astype(np.uint8),
         "drone.yaw": np.arctan2(goals[:, 1] - starts[:, 1], goals[:, 0] - starts[:, 0]).astype(np.float32),

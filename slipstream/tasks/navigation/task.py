@@ -14,12 +14,14 @@ from slipstream.tasks.navigation import bench, evaluation
 from slipstream.tasks.navigation.demo import NavigationDemo
 from slipstream.tasks.navigation.env import NavigationEnv
 from slipstream.tasks.navigation.figures.flight import FlightDrawing
+from slipstream.tasks.navigation.mujoco import validation
 
 
 class NavigationTask(Task):
     """NavRL's problem and its evaluation: a row of drones on each of several maps, flown once."""
 
     env = NavigationEnv
+    EvaluateConfig = evaluation.NavigationEvaluateConfig
     set_by_evaluation = {
         "env.num_envs": "eval.num_drones",
         "env.num_worlds": "eval.map_seeds",
@@ -33,6 +35,7 @@ class NavigationTask(Task):
     shown_info = ()  # success, collision and timeout are shown for every env
     cpu_hint = "preset=demo is a world that a CPU learns in three minutes"
     evaluate = staticmethod(evaluation.evaluate)
+    validate = staticmethod(validation.validate)
     record = staticmethod(evaluation.record_flight)
     bench_env = staticmethod(bench.bench_env)
     make_demo = staticmethod(NavigationDemo)

@@ -131,6 +131,11 @@ class WorldGrid:
         to = lambda array: torch.from_numpy(array).to(device)  # noqa: E731
         return cls(to(boxes), to(near), to(count), float(half), cells)
 
+    def boxes_of_world(self, k: int) -> np.ndarray:
+        """Return the boxes [M, 5] of world k, without padding."""
+        boxes = self.boxes[k].cpu().numpy()
+        return boxes[np.abs(boxes[:, 0]) < 1e3]
+
     def cell_of(self, pos: Tensor) -> Tensor:
         """Return the cell index [N] of positions [N, 3]."""
         # NaN would be no valid index

@@ -1,0 +1,264 @@
+"""Drones, LiDAR and collisions in MuJoCo, behind the interfaces of our own physics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.config.help import ConfigError
+from slipstream.sim.frames import quat_from_yaw, quat_to_matrix
+from slipstream.tasks.navigation.env import HEIGHT_LIMITS_M, NavigationConfig, NavigationEnv
+from slipstream.tasks.navigation.mujoco.config import SimConfig
+from slipstream.tasks.navigation.mujoco.model import DRONES, MOVING, STATIC, Drone, build_field, load_mujoco
+from slipstream.tasks.navigation.physics.lidar import LidarConfig, Scan
+from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
+from slipstream.tasks.navigation.physics.quadrotor import GRAVITY_MPS2, Variation
+
+LEAST_LIFT_G = 0.3  # that the autopilot demands
+CAUSES = ("", "ground", "standing", "moving", "height")  # of a collision; height: the limits of the task
+GROUND, STANDING, MOVER, HEIGHT = range(1, 5)
+
+
+class _Field:
+    """One map in MuJoCo. The arrays are views of MuJoCo's memory."""
+
+    def __init__(self, model: Any, mujoco: Any) -> None:
+        self.model, self.data, self._mujoco = model, mujoco.MjData(model), mujoco
+        self.qpos, self.qvel = self.data.qpos.reshape(-1, 7), self.data.qvel.reshape(-1, 6)
+        self.ctrl, self.act = self.data.ctrl.reshape(-1, 4), self.data.act.reshape(-1, 4)
+        self.cause = np.zeros(len(self.qpos), np.int64)  # what each drone touched since its reset
+        self.drone_bodies = model.jnt_bodyid
+        drone_of_body = np.full(model.nbody, -1)
+        drone_of_body[self.drone_bodies] = np.arange(len(self.qpos))
+        self.drone_of_body = drone_of_body[model.body_rootid]
+        self.nominal_mass = model.body_mass.copy()
+        self._drone_of_geom = self.drone_of_body[model.geom_bodyid]
+        kinds = {STATIC: STANDING, MOVING: MOVER, DRONES: 0}
+        self._cause_of_geom = np.array([kinds[group] for group in model.geom_group])
+        self._cause_of_geom[model.geom("ground").id] = GROUND
+
+    def step(self) -> None:
+        """Take one step of MuJoCo, and remember which drones touch something."""
+        self._mujoco.mj_step(self.model, self.data)
+        if self.data.ncon:
+            pairs = self.data.contact.geom  # [contacts, 2]: a drone and an obstacle
+            self.cause[self._drone_of_geom[pairs].max(1)] = self._cause_of_geom[pairs].max(1)
+
+
+class MujocoDrones:
+    """Free rigid bodies under a cascaded autopilot: velocity, attitude, rate. One MuJoCo model per map.
+
+    The interface is that of the drones in `physics.quadrotor`.
+
+    Args:
+        sim: the settings of `sim.*`.
+        worlds: the boxes [M, 5] of each map.
+        num: drones over all maps, in equal shares, those of the first map first.
+        dt_s: time of one `advance`.
+        movers: the moving obstacles, which the caller advances.
+    """
+
+    state_names = ("pos", "vel", "yaw")
+
+    def __init__(
+        self, sim: SimConfig, worlds: Sequence[np.ndarray], num: int, dt_s: float, movers: MovingObstacles | None = None
+    ) -> None:
+        mujoco = load_mujoco()
+        if num % len(worlds):
+            raise ValueError(f"{num} drones cannot be spread evenly over {len(worlds)} maps")
+        self.sim, self.movers, each = sim, movers, num // len(worlds)
+        self.drone = drone = Drone.read(sim)
+        self.substeps = max(1, round(dt_s * sim.autopilot_hz))
+        build = lambda boxes: build_field(boxes, movers, drone, each, dt_s / self.substeps)  # noqa: E731
+        self.fields = [_Field(build(boxes), mujoco) for boxes in worlds]
+        self.slices = [slice(k * each, (k + 1) * each) for k in range(len(worlds))]
+        self.pos, self.vel, self.yaw = torch.zeros(num, 3), torch.zeros(num, 3), torch.zeros(num)
+        self.yaw_held = torch.zeros(num, dtype=torch.float64)
+        self._mass = torch.ones(num)
+        self._inertia, self._mixer = torch.from_numpy(drone.inertia), torch.from_numpy(drone.mixer)
+        self._limits = torch.from_numpy(drone.limits)
+        gains = [(tilt, tilt, yaw) for tilt, yaw in (sim.attitude_gain, sim.rate_gain)]
+        self._attitude_gain, self._rate_gain = torch.tensor(gains, dtype=torch.float64)
+
+    @property
+    def cause(self) -> np.ndarray:
+        """What each drone has touched since its reset, [N] an index of CAUSES."""
+        return np.concatenate([field.cause for field in self.fields])
+
+    def reset(self, mask: Tensor, pos: Tensor, yaw: Tensor) -> None:
+        """Place the masked drones at `pos` [N, 3] (m), level and hovering, facing `yaw` [N] (rad)."""
+        self.yaw_held.copy_(torch.where(mask, yaw.double(), self.yaw_held))
+        placed, chosen = torch.cat((pos.double(), quat_from_yaw(self.yaw_held)), 1).numpy(), mask.numpy()
+        for field, part in zip(self.fields, self.slices, strict=True):
+            here = chosen[part]
+            field.qpos[here], field.qvel[here], field.cause[here] = placed[part][here], 0, 0
+            if self.drone.has_lag:
+                field.act[here] = self.drone.hover
+        self._read_state()
+
+    def advance(self, command: Tensor, variation: Variation) -> None:
+        """Take one physics step towards the velocity `command` [N, 3] (m/s, world axes)."""
+        if not torch.equal(variation.mass, self._mass):
+            self._mass.copy_(variation.mass)
+            self._set_masses()
+        push = (variation.push_mps2.double() * (self.drone.inertia[0, 0] * self._mass)[:, None]).numpy()
+        for k, (field, part) in enumerate(zip(self.fields, self.slices, strict=True)):
+            if self.movers is not None:
+                field.data.mocap_pos[:] = self.movers.pos[k].numpy()
+            field.data.xfrc_applied[field.drone_bodies, :3] = push[part]
+        for _ in range(self.substeps):
+            controls = self._autopilot(command.double(), variation.gain.double()).numpy()
+            for field, part in zip(self.fields, self.slices, strict=True):
+                field.ctrl[:] = controls[part]
+            in_parallel([field.step for field in self.fields])
+        self._read_state()
+        if not bool(torch.isfinite(self.pos).all()):
+            raise ConfigError("a drone diverged in MuJoCo: lower sim.rate_gain, or raise sim.autopilot_hz")
+
+    def _set_masses(self) -> None:
+        """Give each drone its own mass; its inertia stays, as in our physics."""
+        for field, part in zip(self.fields, self.slices, strict=True):
+            ours = field.drone_of_body >= 0
+            share = self._mass[part].numpy()[field.drone_of_body[ours]]
+            field.model.body_mass[ours] = field.nominal_mass[ours] * share
+
+    def _read_state(self) -> None:
+        qpos, qvel = self._state()
+        self.pos.copy_(qpos[:, :3])
+        self.vel.copy_(qvel[:, :3])
+        ahead = quat_to_matrix(qpos[:, 3:])[..., 0]
+        self.yaw.copy_(torch.atan2(ahead[:, 1], ahead[:, 0]))
+
+    def _state(self) -> tuple[Tensor, Tensor]:
+        """Return poses [N, 7] and velocities [N, 6] (linear in world axes, angular in body axes) of all maps."""
+        qpos, qvel = ([getattr(field, name) for field in self.fields] for name in ("qpos", "qvel"))
+        return torch.from_numpy(np.concatenate(qpos)), torch.from_numpy(np.concatenate(qvel))
+
+    def _autopilot(self, command: Tensor, gain: Tensor) -> Tensor:
+        """Return the controls [N, 4] of the rotors."""
+        qpos, qvel = self._state()
+        rotation, rates = quat_to_matrix(qpos[:, 3:]), qvel[:, 3:]
+        # velocity: the acceleration that is wanted, with limited tilt
+        wanted = (self.sim.velocity_gain * gain)[:, None] * (command - qvel[:, :3])
+        up = (wanted[:, 2:] + GRAVITY_MPS2).clamp(min=LEAST_LIFT_G * GRAVITY_MPS2)
+        most = math.tan(math.radians(self.sim.max_tilt_deg)) * up
+        flat = wanted[:, :2]
+        flat = flat * (most / flat.norm(dim=-1, keepdim=True).clamp(min=1e-9)).clamp(max=1.0)
+        thrust = torch.cat((flat, up), -1)
+        # attitude: the body rates that turn the drone's axes to those of the thrust and the yaw
+        ahead = torch.stack((torch.cos(self.yaw_held), torch.sin(self.yaw_held), torch.zeros_like(self.yaw_held)), -1)
+        axis_z = thrust / thrust.norm(dim=-1, keepdim=True)
+        axis_y = torch.linalg.cross(axis_z, ahead)
+        axis_y = axis_y / axis_y.norm(dim=-1, keepdim=True)
+        target = torch.stack((torch.linalg.cross(axis_y, axis_z), axis_y, axis_z), -1)
+        twist = rotation.transpose(1, 2) @ target
+        twist = (twist - twist.transpose(1, 2)) / 2
+        error = torch.stack((twist[:, 2, 1], twist[:, 0, 2], twist[:, 1, 0]), -1)
+        # rate: the angular acceleration, and the controls for it and the lift
+        turn = self._rate_gain * (self._attitude_gain * error - rates)
+        lift = (thrust * rotation[..., 2]).sum(-1, keepdim=True)
+        controls = torch.cat((lift, turn), -1) @ (self._mixer @ self._inertia).T
+        return controls.clamp(self._limits[:, 0], self._limits[:, 1])
+
+
+class MujocoLidar:
+    """LiDAR by MuJoCo's rays. The beams are level, as a stabilised sensor's: they turn with the yaw alone."""
+
+    backend = "native"
+
+    def __init__(
+        self, config: LidarConfig, worlds: Sequence[np.ndarray], num: int, movers: MovingObstacles | None = None
+    ) -> None:
+        self.config, self._mujoco = config, load_mujoco()
+        each = num // len(worlds)
+        self.slices = [slice(k * each, (k + 1) * each) for k in range(len(worlds))]
+        # models of their own, without drones: rays are five times as fast in them
+        self.models = [build_field(boxes, movers) for boxes in worlds]
+        self.datas = [self._mujoco.MjData(model) for model in self.models]
+        for model, data in zip(self.models, self.datas, strict=True):
+            self._mujoco.mj_forward(model, data)
+        azimuth = torch.arange(config.azimuths, dtype=torch.float64) * (2 * math.pi / config.azimuths)
+        self._azimuth, self._elevation = azimuth, torch.deg2rad(torch.tensor(config.elevations_deg).double())
+
+    def measure(self, pos: Tensor, yaw: Tensor) -> Scan:
+        """Return distances [N, azimuths, elevations] (m) to static obstacles and ground, at most the range."""
+        distance = self._cast(pos, yaw, STATIC)
+        return Scan(distance, distance.amin((1, 2)), distance.clamp(min=1e-6).log().mean((1, 2)))
+
+    def scan_movers(self, pos: Tensor, yaw: Tensor, movers: MovingObstacles) -> Tensor:
+        """Return distances [N, azimuths, elevations] (m) to moving obstacles, at most the range."""
+        for k, (model, data) in enumerate(zip(self.models, self.datas, strict=True)):
+            data.mocap_pos[:] = movers.pos[k].numpy()
+            self._mujoco.mj_kinematics(model, data)
+        return self._cast(pos, yaw, MOVING)
+
+    def _cast(self, pos: Tensor, yaw: Tensor, group: int) -> Tensor:
+        angle, level = (yaw.double()[:, None] + self._azimuth)[..., None], torch.cos(self._elevation)
+        x, y = torch.cos(angle) * level, torch.sin(angle) * level
+        beams = torch.stack((x, y, torch.sin(self._elevation).expand_as(x)), -1)  # [N, azimuths, elevations, 3]
+        origins, vectors = pos.double().numpy(), beams.flatten(1).numpy()
+        distance = np.empty((len(pos), x[0].numel()))
+        groups = np.zeros(6, np.uint8)
+        groups[group] = 1
+
+        def scan(k: int) -> None:
+            hit = np.empty(distance.shape[1], np.int32)
+            for i in range(self.slices[k].start, self.slices[k].stop):
+                self._mujoco.mj_multiRay(
+                    *(self.models[k], self.datas[k], origins[i], vectors[i], groups, 1, -1, hit, distance[i]),
+                    *(len(hit), self.config.range_m),
+                )
+
+        in_parallel([partial(scan, k) for k in range(len(self.models))])
+        missed = (distance < 0) | (distance > self.config.range_m)
+        return torch.from_numpy(np.where(missed, self.config.range_m, distance)).float().view(x.shape)
+
+
+class MujocoEnv(NavigationEnv):
+    """NavigationEnv with MuJoCo's rigid bodies, rays and contacts, for evaluations on a CPU.
+
+    Worlds, moving obstacles, observations, disturbances and clocks are those of NavigationEnv. `env.dynamics` has no
+    effect.
+    """
+
+    def __init__(self, num_envs: int, seed: int, config: NavigationConfig, sim: SimConfig) -> None:
+        self.sim = sim
+        self.first_cause = np.zeros(num_envs, np.int64)  # of each drone's first collision, an index of CAUSES
+        super().__init__(num_envs, "cpu", seed, config)
+
+    def _make_physics(self) -> tuple[Any, Any]:
+        boxes = [self.grid.boxes_of_world(k) for k in range(len(self.world_seeds))]
+        config, movers = self.config, self.movers if self.movers.count else None
+        seen = movers if config.lidar_sees_moving else None
+        lidar = MujocoLidar(config.lidar, boxes, self.num_envs, seen)
+        self.simulated = MujocoDrones(self.sim, boxes, self.num_envs, config.dt_s, movers)
+        return lidar, self.simulated
+
+    def _collided(self) -> Tensor:
+        z, (low, high) = self.drone.pos[:, 2].numpy(), HEIGHT_LIMITS_M
+        cause = np.where((z < low) | (z > high), HEIGHT, self.simulated.cause)
+        self.first_cause = np.where(self.first_cause == 0, cause, self.first_cause)
+        return torch.from_numpy(cause > 0)
+
+
+def in_parallel(work: Sequence[Callable[[], None]]) -> None:
+    """Call each function, on as many threads as torch has: MuJoCo releases the interpreter."""
+    if min(torch.get_num_threads(), len(work)) == 1:
+        for one in work:
+            one()
+        return
+    threads = torch.get_num_threads()
+    if threads not in _pools:
+        _pools[threads] = ThreadPoolExecutor(threads, "mujoco")
+    for done in [_pools[threads].submit(one) for one in work]:
+        done.result()
+
+
+_pools: dict[int, ThreadPoolExecutor] = {}  # by their number of threads
