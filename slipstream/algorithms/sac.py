@@ -18,6 +18,8 @@ from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import Critics, SquashedGaussianPolicy
 from slipstream.models.policy import ModelConfig
 
+_POLICY_NEEDS = ("keys", "config", "random_share", "sample", "to_unit", "dims")
+
 
 @dataclass
 class SACConfig(OffPolicyConfig):
@@ -51,9 +53,7 @@ class SAC(OffPolicy):
     policy: SquashedGaussianPolicy
 
     def __init__(self, policy: SquashedGaussianPolicy, critics: Critics, config: SACConfig | None = None) -> None:
-        check_policy(
-            policy, "SAC", SquashedGaussianPolicy, "keys", "config", "random_share", "sample", "to_unit", "dims"
-        )
+        check_policy(policy, "SAC", SquashedGaussianPolicy, *_POLICY_NEEDS)
         super().__init__(policy, config or SACConfig())
         config = self.config
         self.critics = critics.to(self.device)
@@ -78,6 +78,7 @@ class SAC(OffPolicy):
     @classmethod
     def create(cls, policy: SquashedGaussianPolicy, config: SACConfig, observation_spec: Specs) -> Self:
         """Return the algorithm with critics of its own."""
+        check_policy(policy, "SAC", SquashedGaussianPolicy, *_POLICY_NEEDS)
         return cls(policy, Critics(observation_spec, policy.dims, policy.config), config)
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:

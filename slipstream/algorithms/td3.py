@@ -18,6 +18,8 @@ from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import Critics, DeterministicPolicy
 from slipstream.models.policy import ModelConfig
 
+_POLICY_NEEDS = ("keys", "config", "random_share", "unit", "to_unit", "dims")
+
 
 @dataclass
 class TD3Config(OffPolicyConfig):
@@ -52,7 +54,7 @@ class TD3(OffPolicy):
     policy: DeterministicPolicy
 
     def __init__(self, policy: DeterministicPolicy, critics: Critics, config: TD3Config | None = None) -> None:
-        check_policy(policy, "TD3", DeterministicPolicy, "keys", "config", "random_share", "unit", "to_unit", "dims")
+        check_policy(policy, "TD3", DeterministicPolicy, *_POLICY_NEEDS)
         super().__init__(policy, config or TD3Config())
         policy.noise = self.config.noise
         self.critics = critics.to(self.device)
@@ -72,6 +74,7 @@ class TD3(OffPolicy):
     @classmethod
     def create(cls, policy: DeterministicPolicy, config: TD3Config, observation_spec: Specs) -> Self:
         """Return the algorithm with critics of its own."""
+        check_policy(policy, "TD3", DeterministicPolicy, *_POLICY_NEEDS)
         return cls(policy, Critics(observation_spec, policy.dims, policy.config), config)
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:

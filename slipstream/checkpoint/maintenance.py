@@ -24,6 +24,7 @@ from slipstream.storage.files import (
     stale_files,
     sync_folder,
 )
+from slipstream.storage.reader import Reader
 from slipstream.storage.serializer import MISSING, flatten, unflatten, walk_leaves
 from slipstream.storage.staging import Staging
 
@@ -120,7 +121,10 @@ def export(path: Path, to: str, out: Path | None = None) -> tuple[Path, list[str
     name = path.name.removesuffix(".slip").removesuffix(".lz4").removesuffix(".pt")
     target = out or path.with_name(f"{name}.export.pt" if to == "pt" else f"{name}.safetensors")
     if to == "pt":
-        write_pt(target, state, DISK)
+        try:
+            write_pt(target, state, DISK)
+        except (RuntimeError, TypeError, AttributeError) as error:  # such as one memory as two types
+            raise CheckpointError(f"{path}: torch cannot save what it holds ({error})") from error
         return target, []
     try:
         from safetensors.torch import save
@@ -203,7 +207,8 @@ def salvage(path: Path, out: Path | None = None) -> tuple[Path, list[str]]:
                 opened[p] = slip.storages([p])[p]
         tensors = slip.tensors(opened)
     lost = [".".join(map(str, where)) for where, i in walk_leaves(index.tree) if i not in tensors]
-    state = unflatten(index.tree, lambda i: tensors.get(i, MISSING))
+    with Reader(file, error=CorruptCheckpointError).parsing("the structure"):
+        state = unflatten(index.tree, lambda i: tensors.get(i, MISSING))
     target = out or file.with_name(file.name.removesuffix(".slip").removesuffix(".pt") + ".salvaged.pt.slip")
     tree, leaves = flatten(state)
     buffer = Staging().snapshot(leaves)

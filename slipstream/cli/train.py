@@ -37,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
     curves = [path for name in ("report.html", "learning.png") if (path := folder / name).exists()]
     if curves:
         print(f"curves:     {curves[0]}")
-    trusting = registry.trusting_words({"task": cfg.task, "algo": cfg.algo.name, "model": vars(cfg.model)})
+    env = vars(cfg.env) | registry.find_task(cfg.task).evaluation_settings
+    code = {"task": cfg.task, "algo": cfg.algo.name, "model": vars(cfg.model), "env": env}
+    trusting = registry.trusting_words(code)
     print(f"evaluate:   slipstream eval checkpoint={folder}{trusting}")
     return 0

@@ -79,7 +79,10 @@ class NavRLEncoder(Encoder):
 
 
 class DictEncoder(Encoder):
-    """Encode any observations: images ([C, H, W], sides of at least 8) with a CNN, the rest with an MLP, then a trunk.
+    """Encode any observations: images with a CNN, the rest with an MLP, then a trunk.
+
+    An image is [C, H, W], [H, W, C] with up to 4 channels, or uint8 [H, W], with sides of at least 8. Uint8 values are
+    divided by the high end of their spec, or by 255.
 
     Args:
         observation_spec: the env's observations.
@@ -105,6 +108,8 @@ class DictEncoder(Encoder):
         if missing:
             raise ValueError(f"the env has no observation {missing}, but {sorted(observation_spec)}: change model.keys")
         self.classes = {key: spec.n for key, spec in observation_spec.items() if isinstance(spec, Discrete)}
+        self.images = {key: _image_shape(observation_spec[key]) for key in self.keys}
+        self.scales = {key: _scale(observation_spec[key]) for key in self.keys}
         parts = {key: self._part(observation_spec[key], part, layer_norm, activation) for key in self.keys}
         self.parts = nn.ModuleDict({_module_name(key): module for key, (module, _) in parts.items()})
         joined = sum(width for _, width in parts.values())
@@ -118,9 +123,10 @@ class DictEncoder(Encoder):
         if isinstance(spec, Discrete):
             flat = spec.n * math.prod(shape)
             return (nn.Linear(flat, width), width) if width else (nn.Identity(), flat)
-        if len(shape) == 3 and min(shape[1:]) >= 8:
+        image = _image_shape(spec)
+        if image is not None:
             cnn = nn.Sequential(
-                nn.Conv2d(shape[0], 16, 5, stride=2, padding=2),
+                nn.Conv2d(image[0], 16, 5, stride=2, padding=2),
                 nn.ELU(),
                 nn.Conv2d(16, 32, 3, stride=2, padding=1),
                 nn.ELU(),
@@ -128,7 +134,7 @@ class DictEncoder(Encoder):
                 nn.ELU(),
                 nn.Flatten(),
             )
-            flat = cnn(torch.zeros(1, *shape)).shape[1]
+            flat = cnn(torch.zeros(1, *image)).shape[1]
             return (nn.Sequential(cnn, nn.Linear(flat, width), nn.LayerNorm(width)), width) if width else (cnn, flat)
         flat = max(1, math.prod(shape))
         if not width:
@@ -143,8 +149,29 @@ class DictEncoder(Encoder):
     def _numbers(self, key: str, value: Tensor) -> Tensor:
         if key in self.classes:
             return nn.functional.one_hot(value.long(), self.classes[key]).flatten(1).float()
-        value = value.float()
-        return value.unsqueeze(-1) if value.dim() == 1 else value
+        value = value.float() if self.scales[key] == 1 else value.float() / self.scales[key]
+        image = self.images[key]
+        if image is None:
+            return value.unsqueeze(-1) if value.dim() == 1 else value
+        return (value if value.shape[1:] == image or value.dim() == 3 else value.movedim(-1, 1)).reshape(-1, *image)
+
+
+def _image_shape(spec: Spec) -> tuple[int, int, int] | None:
+    """Return [C, H, W] of an image, None for other observations."""
+    shape = spec.shape
+    if len(shape) == 2 and spec.dtype == torch.uint8:
+        shape = (1, *shape)
+    if len(shape) == 3 and shape[2] <= 4:
+        shape = (shape[2], *shape[:2])
+    return shape if len(shape) == 3 and min(shape[1:]) >= 8 else None
+
+
+def _scale(spec: Spec) -> float:
+    """Return the number that an observation is divided by: bytes become 0 … 1."""
+    if spec.dtype != torch.uint8:
+        return 1.0
+    high = getattr(spec, "high", math.inf)
+    return high if 0 < high < math.inf else 255.0
 
 
 def _module_name(key: str) -> str:

@@ -113,8 +113,10 @@ class ActorCritic(nn.Module):
     @property
     def keys(self) -> tuple[str, ...]:
         """The observations it reads: the encoder's, and the action mask."""
-        mask = self.actor.mask
-        return self.encoder.keys if mask is None or mask in self.encoder.keys else (*self.encoder.keys, mask)
+        mask, keys = self.actor.mask, getattr(self.encoder, "keys", None)
+        if keys is None:
+            raise ValueError(f"{type(self.encoder).__name__}: set self.keys, the names of the observations it reads")
+        return keys if mask is None or mask in keys else (*keys, mask)
 
     def distribution(self, features: Tensor, observation: Observation) -> Parameters:
         """Return the parameters of the action distribution; the observation holds the action mask, if the head needs
@@ -181,7 +183,7 @@ def _own_encoder(observation_spec: Specs, name: str, trunk: list[int]) -> Encode
     unknown = sorted(set(encoder.keys) - set(observation_spec))
     if unknown:
         raise ValueError(f"model.encoder={name}: keys names {unknown}, and the env has {sorted(observation_spec)}")
-    features = try_out(encoder, observation_spec)
+    features = try_out(encoder, observation_spec, f"model.encoder={name}")
     if not isinstance(features, Tensor) or features.shape != (2, encoder.width):
         got = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
         raise ValueError(
@@ -203,12 +205,18 @@ def build_own(key: str, name: str, **given: Any) -> Any:
 
 
 @torch.no_grad()
-def try_out(module: nn.Module, observation_spec: Specs) -> Any:
-    """Return what a module computes from two observations of zeros; this also sizes lazy layers."""
+def try_out(module: nn.Module, observation_spec: Specs, asked: str) -> Any:
+    """Return what the user's module computes from two observations of zeros; this also sizes lazy layers."""
     observation = {name: torch.zeros(2, *spec.shape, dtype=spec.dtype) for name, spec in observation_spec.items()}
     was_training = module.training
-    with set_exploration_type(ExplorationType.MODE):
-        found = module.eval()(observation)
+    try:
+        with set_exploration_type(ExplorationType.MODE):
+            found = module.eval()(observation)
+    except Exception as error:
+        given = ", ".join(
+            f"{name} {str(x.dtype).removeprefix('torch.')} {[*x.shape]}" for name, x in observation.items()
+        )
+        raise ValueError(f"{asked} cannot take the observations {given}: {type(error).__name__}: {error}") from error
     module.train(was_training)
     return found
 
@@ -217,7 +225,10 @@ def build_own_policy(observation_spec: Specs, action_spec: Spec, config: ModelCo
     """Build the network of `model.policy=my_module:Net`, and check its action for two observations."""
     specs = {"observation_spec": observation_spec, "action_spec": action_spec}
     policy = build_own("policy", config.policy, **specs, config=config)
-    acted = try_out(policy, observation_spec)
+    encoder = getattr(policy, "encoder", None)
+    if isinstance(encoder, nn.Module) and not hasattr(encoder, "keys"):
+        encoder.keys = tuple(sorted(observation_spec))  # type: ignore[assignment]
+    acted = try_out(policy, observation_spec, f"model.policy={config.policy}")
     action = acted.get("action") if isinstance(acted, Mapping) else None
     if not isinstance(action, Tensor) or action.shape != (2, *action_spec.shape):
         got = f"actions of shape {list(action.shape)}" if isinstance(action, Tensor) else "no action"

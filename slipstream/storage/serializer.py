@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from slipstream.storage.container import Container, ContainerWriter
-from slipstream.storage.errors import SaveError
+from slipstream.storage.errors import SaveError, printable
 from slipstream.storage.reader import Reader
 
 MAX_DEPTH = 100
@@ -29,6 +29,7 @@ _LEAF_TAGS = frozenset(("tensor", "learning", "ndarray", "parameter"))
 # Keys whose hash a writer can choose make a dict slow (all in one slot), so only so many are allowed in one dict.
 _MAX_CHOSEN_KEYS = 4096
 _SMALL_KEY = 1 << 24
+MAX_INTEGER_BITS = 8192  # Python refuses to print much larger ones
 
 
 class Leaves(NamedTuple):
@@ -190,6 +191,10 @@ def to_json(node: Any) -> Any:
     kind = type(node)
     if kind is not Node:
         if kind is int and not -_SAFE_INTEGER < node < _SAFE_INTEGER:
+            if node.bit_length() > MAX_INTEGER_BITS:
+                raise SaveError(
+                    f"an integer of {node.bit_length()} bits cannot be saved, the limit is {MAX_INTEGER_BITS}"
+                )
             return ["int", hex(node)]
         if kind is float and not math.isfinite(node):
             return ["float", struct.pack(">d", node).hex()]
@@ -269,8 +274,12 @@ def _numpy_scalar(value: Any, reader: Reader) -> Any:
     return np.frombuffer(raw, dtype)[0]
 
 
+def _integer(value: Any, reader: Reader) -> int:
+    return int(reader.text(value, "an integer", MAX_INTEGER_BITS // 4 + 3), 16)  # with -0x
+
+
 _DECODERS: dict[str, Callable[[Any, Reader], Any]] = {
-    "int": lambda value, reader: int(value, 16),
+    "int": _integer,
     "float": lambda value, reader: struct.unpack(">d", bytes.fromhex(value))[0],
     "complex": lambda value, reader: complex(*struct.unpack(">2d", bytes.fromhex(value))),
     "bytes": lambda value, reader: bytes.fromhex(value),
@@ -414,7 +423,9 @@ def select(tree: Any, keys: list[str]) -> Any:
     found = walk(tree, "")
     if missing:
         top = (
-            ", ".join(str(k) for k, _ in (tree.value if tree.tag == "dict" else [])[:12]) if type(tree) is Node else ""
+            ", ".join(printable(k) for k, _ in (tree.value if tree.tag == "dict" else [])[:12])
+            if type(tree) is Node
+            else ""
         )
         raise KeyError(f"no {', '.join(sorted(missing))} in this checkpoint; its first keys are: {top}")
     return found

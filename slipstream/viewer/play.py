@@ -34,7 +34,7 @@ QUEUE = 8  # states that a slow page may be behind; older ones are dropped
 STATE, EXTRAS = 1, 2  # first byte of a message
 # kind, paused, time scale, number of the game, newest input of each side, step of the server
 PREFIX = struct.Struct("<BBfIIII")
-SCORES = "scores.json"
+SCORES = "scores-{}.json"  # one sheet per game
 
 
 class Games:
@@ -53,7 +53,8 @@ class Games:
         self.heard = [0, 0]  # number of the newest input of each side
         self.paused, self.scale, self.number = stepped, 1.0, int(not stepped)
         self.steps = 0
-        self.scores: dict[tuple[str, str], list[int]] = _read_scores(folder / SCORES) if stepped else {}
+        self._sheet_path = folder / SCORES.format(game.scene)
+        self.scores: dict[tuple[str, str], list[int]] = _read_scores(self._sheet_path) if stepped else {}
         self._over, self._looked = False, 0.0
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -302,7 +303,7 @@ class Games:
     def _save_scores(self) -> None:
         data = [{"pair": list(pair), "scores": counts} for pair, counts in self.scores.items()]
         try:
-            write_file(self.folder / SCORES, json.dumps(data, indent=1).encode())
+            write_file(self._sheet_path, json.dumps(data, indent=1).encode())
         except OSError as error:
             self._tell({"kind": "error", "text": f"the score sheet was not written: {error}"})
 

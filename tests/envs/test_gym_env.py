@@ -49,7 +49,16 @@ class Walk(gymnasium.Env):
         assert action in self.action_space
         self.asked.append(np.array(action))
         self.place += float(np.ravel(action)[0]) + (self.np_random.normal() if self.nervous else 0.0)
-        return self._seen(), 10 + self.place, self.place > 3, False, {}
+        info = {
+            "place": self.place,
+            "over": np.bool_(self.place > 3),
+            "note": "walks",
+            "length": 7,
+            "pose": np.zeros(2),
+        }
+        if self.place > 3:
+            info["is_success"] = True
+        return self._seen(), 10 + self.place, self.place > 3, False, info
 
 
 gymnasium.register("tests/Walk-v0", Walk, max_episode_steps=4)
@@ -98,10 +107,10 @@ def test_bounds_that_differ_become_units_of_the_box():
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        (GymConfig(id="NoSuchEnv-v0"), "NoSuchEnv"),
+        (GymConfig(id="NoSuchEnv-v0"), "NoSuchEnv.* write env.id=my_module:NoSuchEnv-v0"),
         (GymConfig(id="tests/Walk-v0", kwargs={"actions": "multi"}), "MultiDiscrete"),
         (GymConfig(id="tests/Walk-v0", kwargs={"nosuch": 1}), "nosuch"),
-        (GymConfig(id="tests/Walk-v0", vectorization="native"), "vector entry point"),
+        (GymConfig(id="tests/Walk-v0", vectorization="native"), "vector entry point.*vectorization=sync"),
         (GymConfig(id="Blackjack-v1"), "only Box, Discrete"),
     ],
 )
@@ -133,6 +142,30 @@ def test_an_end_holds_its_final_observation_and_the_next_step_only_resets(vector
     assert record.truncated.tolist() == [False, True] and not record.terminated.any()
     assert torch.allclose(places(record)[1], start[1] + 2.5)
     env.close()
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_the_numbers_of_the_first_info_are_logged(vectorization):
+    env = walk(vectorization=vectorization)
+    record = steps(env, 2.0, 0.0)
+    assert set(record.info) == {"place", "over"}
+    torch.testing.assert_close(record.info["place"], places(record))
+    record = steps(env, 2.0, 0.0)
+    assert record.info["over"].tolist() == [1.0, 0.0]
+    env.close()
+
+
+def test_an_info_that_comes_late_is_logged_if_named(same_record):
+    config = GymConfig(id="tests/Walk-v0", info=["is_success", "place"])
+    env = GymEnv(2, config=config)
+    assert steps(env, 2.0, 0.0).info["success"].tolist() == [0.0, 0.0]  # SB3's name becomes ours
+    assert steps(env, 2.0, 0.0).info["success"].tolist() == [1.0, 0.0]
+    other = GymEnv(2, config=config)
+    other.load_state_dict(env.state_dict())
+    for _ in range(3):  # the first only resets the environment that has ended
+        record = steps(env, 0.0, 0.0)
+        assert record.info["success"].tolist() == [0.0, 0.0]
+        same_record(record, steps(other, 0.0, 0.0))
 
 
 def test_a_termination_at_the_time_limit_wins():

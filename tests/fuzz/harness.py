@@ -173,12 +173,22 @@ def replay_corpus(name: str) -> list[str]:
 
     import targets
 
+    class Everything(random.Random):
+        """Takes the rare branches, and all of a sample: every command is run."""
+
+        def randrange(self, *args):
+            return 0
+
+        def sample(self, population, k, **kwargs):
+            return list(population)
+
     wrong = []
     for path in sorted(CORPUS.glob(f"{name}-*.bin")):
-        with tempfile.TemporaryDirectory() as work:
-            outcome = use_one(targets.TARGETS[name], path.read_bytes(), Path(work), random.Random(0))
-        if outcome not in ("used", "refused"):
-            wrong.append(f"{path.name}: {outcome}")
+        for rng in random.Random(0), Everything(0):
+            with tempfile.TemporaryDirectory() as work:
+                outcome = use_one(targets.TARGETS[name], path.read_bytes(), Path(work), rng)
+            if outcome not in ("used", "refused"):
+                wrong.append(f"{path.name}: {outcome}")
     return wrong
 
 

@@ -99,7 +99,9 @@ def touch(value: Any) -> int:
     if isinstance(value, (list, tuple)):
         return sum(touch(child) for child in value)
     if isinstance(value, torch.Tensor) and value.layout is torch.strided and value.device.type == "cpu":
-        return len(bytes(value.detach().contiguous().reshape(-1).view(torch.uint8).numpy())) if value.numel() else 0
+        return len(
+            value.detach().reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy().tobytes()
+        )
     return value.tobytes().count(0) if isinstance(value, np.ndarray) else 0
 
 

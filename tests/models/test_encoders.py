@@ -42,6 +42,27 @@ def test_all_odd_observations_together():
     assert encoder({name: value for name, (_, value) in ODD.items()}).shape == (4, 16)
 
 
+@pytest.mark.parametrize("shape", [(16, 24, 3), (16, 24)])
+def test_an_image_with_channels_last_or_none_is_convolved(shape):
+    frames = torch.randint(0, 256, (4, *shape), dtype=torch.uint8)
+    torch.manual_seed(0)
+    encoder = DictEncoder({"image": Box(shape, 0, 255, torch.uint8)}, [8])
+    torch.manual_seed(0)
+    first = DictEncoder({"image": Box((*shape[2:], 16, 24) if shape[2:] else (1, 16, 24))}, [8])
+    channels_first = frames.permute(0, 3, 1, 2) if shape[2:] else frames[:, None]
+    assert torch.equal(encoder({"image": frames}), first({"image": channels_first / 255}))
+
+
+@pytest.mark.parametrize(("high", "scale"), [(255, 255), (float("inf"), 255), (1, 1), (10, 10)])
+def test_bytes_become_0_to_1(high, scale):
+    torch.manual_seed(0)
+    encoder = DictEncoder({"x": Box((3,), 0, high, torch.uint8)}, [8])
+    torch.manual_seed(0)
+    plain = DictEncoder({"x": Box((3,))}, [8])
+    x = torch.tensor([[0, 1, 1]], dtype=torch.uint8)
+    assert torch.equal(encoder({"x": x}), plain({"x": x / scale}))
+
+
 def test_a_category_is_not_taken_for_a_size():
     torch.manual_seed(0)
     encoder = DictEncoder({"gear": Discrete(3)}, [8])

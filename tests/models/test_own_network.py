@@ -21,11 +21,15 @@ from slipstream.envs.specs import Box, Discrete
 from slipstream.models import ActorCritic, ModelConfig
 
 MINE = """
+import gymnasium
 import torch
 from torch import nn
 
 from slipstream.models import ActorCritic, action_head
 from slipstream.models.off_policy import SquashedGaussianPolicy
+
+if "Mine-v0" not in gymnasium.registry:
+    gymnasium.register("Mine-v0", "gymnasium.envs.classic_control:PendulumEnv")
 
 
 class Encoder(nn.Module):
@@ -41,7 +45,6 @@ class Encoder(nn.Module):
 class Net(ActorCritic):
     def __init__(self, observation_spec, action_spec, config):
         super().__init__(Encoder(observation_spec, []), action_head(12, action_spec), config)
-        self.encoder.keys = tuple(sorted(observation_spec))
         self.critic_encoder = Encoder(observation_spec, [])
 
     def critic_value(self, features, observation):
@@ -57,6 +60,11 @@ class Actor(SquashedGaussianPolicy):
 class Narrow(Encoder):
     def forward(self, observation):
         return super().forward(observation)[:, :3]
+
+
+class Raising(Encoder):
+    def forward(self, observation):
+        return nn.functional.linear(observation["observation"], torch.zeros(12, 5))
 
 
 class Nameless(nn.Module):
@@ -129,6 +137,13 @@ def test_an_own_network_trains_resumes_and_is_evaluated(mine, monkeypatch, capsy
     assert load_checkpoint("runs/run")["iteration"] == 4
 
 
+def test_the_printed_evaluation_names_the_gymnasium_env_too(mine, capsys):
+    assert main(["train", *TINY, *ALGORITHMS["ppo"], "env.id=mine:Mine-v0"]) == 0
+    printed = capsys.readouterr().out.partition("evaluate:   slipstream ")[2].split()
+    assert printed[-1] == "env.id=mine:Mine-v0"
+    assert main([*printed, "eval.num_drones=2", "device=cpu"]) == 0
+
+
 def test_resuming_an_own_network_changes_nothing(mine):
     words = [*TINY, *ALGORITHMS["ppo"], *OWN["ppo"]]
     assert main(["train", *words, "name=once"]) == 0
@@ -162,6 +177,8 @@ def test_a_new_run_starts_from_an_own_network(mine):
     [
         ("model.encoder=mine:Narrow", "returned [2, 3], and not [2, 12]"),
         ("model.encoder=mine:Nameless", "set self.width"),
+        ("model.encoder=mine:Raising", "mine:Raising cannot take the observations observation float32 [2, 3]: Runtime"),
+        ("algo=sac model.policy=mine:Net", "SAC cannot train Net, which has no random_share"),
         ("model.encoder=mine:word", "must be a torch.nn.Module, not str"),
         ("model.encoder=mine:Missing", "mine has no class named Missing"),
         ("model.encoder=mine:Net", "is built with observation_spec, trunk"),
@@ -173,7 +190,7 @@ def test_a_new_run_starts_from_an_own_network(mine):
     ],
 )
 def test_an_unsuitable_network_is_refused_with_the_remedy(mine, capsys, words, says):
-    assert main(["train", *TINY, *ALGORITHMS["ppo"], words]) == 2
+    assert main(["train", *TINY, *ALGORITHMS["sac" if "algo=sac" in words else "ppo"], *words.split()]) == 2
     assert says in capsys.readouterr().err
     assert not (mine / "runs").exists()
 
@@ -204,3 +221,11 @@ def test_the_file_of_an_own_policy_builds_its_class(mine):
     assert main(["train", *TINY, *ALGORITHMS["ppo"], *OWN["ppo"]]) == 0
     policy = load_policy("runs/run").build({"observation": Box((3,))}, Box((1,), -2.0, 2.0), "cpu")
     assert type(policy).__name__ == "Net" and isinstance(policy, ActorCritic)
+
+
+def test_an_encoder_without_keys_is_named_in_an_own_loop(mine):
+    from mine import Net
+
+    net = Net({"observation": Box((3,))}, Box((1,), -1.0, 1.0), ModelConfig())
+    with pytest.raises(ValueError, match="Encoder: set self.keys"):
+        PPO(net)

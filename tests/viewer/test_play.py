@@ -75,7 +75,7 @@ def test_a_duel_is_flown_by_the_env_and_recorded(tmp_path):
     time_s, winner, *sides = struct.unpack_from("<fb" + "ffffffBB" * 2, game.state())
     assert time_s == pytest.approx(5.0) and winner == -1 and sides[7] == 5  # one missile is away
     recording = load_recording(game.recording("a game").save(tmp_path / "game.rec"))
-    assert recording.seconds == pytest.approx(5.0) and recording.meta["names"] == ["you", "pursuit"]
+    assert recording.seconds == pytest.approx(5.0) and recording.meta["names"] == ["player", "pursuit"]
     assert [event["kind"] for event in recording.events][:1] == ["launch"]
     assert game.result() is None
     sizes = {"path": 2 * 21 * 2, "escape": 4 * 21 * 2, "missile": 12 * 21 * 2, "range": 8, "contour": 6 * 96}
@@ -90,12 +90,12 @@ def test_a_game_ends_and_is_rated():
         "winner": 0,
         "text": "draw",
         "seconds": 10,
-        "pair": ["you", "placeholder"],
+        "pair": ["player", "placeholder"],
     }
-    ratings = game.ratings({("you", "pursuit"): [3, 0, 0], ("you", "crank"): [0, 0, 3]})
-    assert ratings["pursuit"] == 1000 and ratings["crank"] > ratings["you"] > 1000
+    ratings = game.ratings({("player", "pursuit"): [3, 0, 0], ("player", "crank"): [0, 0, 3]})
+    assert ratings["pursuit"] == 1000 and ratings["crank"] > ratings["player"] > 1000
     game.start({"opponent": None, "start": "random"})
-    assert game.names == ("you", "guest") and game.result() is None
+    assert game.names == ("player 1", "player 2") and game.result() is None
 
 
 @pytest.mark.parametrize(("words", "told"), [
@@ -209,7 +209,8 @@ def test_the_score_sheet_is_kept_and_a_broken_one_is_no_problem(tmp_path):
     games._end({"winner": 2, "pair": ["you", "pursuit"]})
     games.close()
     assert Games(game, tmp_path).scores == {("you", "pursuit"): [1, 0, 1]}
-    (tmp_path / "scores.json").write_text('[{"pair": 3}]')
+    assert Games(find_task("navigation").make_game([]), tmp_path).scores == {}  # a race has its own sheet
+    (tmp_path / "scores-duel.json").write_text('[{"pair": 3}]')
     assert Games(game, tmp_path).scores == {}
 
 
@@ -231,16 +232,25 @@ def test_a_game_by_keyboard(open_page, server, tmp_path):
     page.keyboard.down("s")
     until(page, f"{VIEW}.states.at(-1).fighters[0].throttle < 0.9")
     page.keyboard.up("s")
-    page.keyboard.press("Space", delay=200)
+    page.locator("text=Chase").click()  # a button that was clicked does not keep the keys
+    page.keyboard.press("Space")
     until(page, f"{VIEW}.states.at(-1).missiles.length === 1 && {VIEW}.states.at(-1).fighters[0].missiles === 5")
-    page.keyboard.press("p")
+    page.keyboard.press("Escape")
     page.wait_for_selector("text=Paused")
+    page.keyboard.press("Escape")
+    until(page, f"!{VIEW}.status.paused")
+    page.keyboard.press("?")  # reading the keys pauses too
+    page.wait_for_selector("text=Keys and mouse")
+    until(page, f"{VIEW}.status.paused")
+    page.keyboard.press("Escape")
     page.keyboard.press("p")
     page.get_by_label("time scale").select_option("4")
     page.wait_for_selector("text=the game is recorded", timeout=120_000)  # won, or a draw after 20 s
     page.wait_for_selector("text=you – placeholder")
     page.wait_for_selector("nav a:has-text('Duels')")  # the recording is there
     assert len(list(tmp_path.glob("*.rec"))) == 1
+    page.locator("text=Watch it").click()
+    page.wait_for_selector(".list a[aria-current] >> text=player against placeholder")
 
 
 def test_a_game_by_touch_on_a_phone(open_page, server):
@@ -261,16 +271,22 @@ def test_a_game_by_touch_on_a_phone(open_page, server):
 
 
 def test_two_browsers_fly_against_one_another(open_page, server):
-    one, two = open_page(server.url), open_page(server.url, 900, 700, "light")
+    one = open_page(server.url)
     one.wait_for_selector("text=Air combat")
-    until(two, f"{VIEW}.seat === 1")
     one.get_by_label("opponent").select_option("")
     one.locator(".banner .primary").click()
+    one.wait_for_selector("text=Waiting for the other person")
+    assert one.evaluate(f"{VIEW}.status.game") == 0  # nobody is shot at before they come
+    two = open_page(server.url, 900, 700, "light")
     until(two, f"{VIEW}.states.length > 2 && {VIEW}.scene.side === 2")
     two.keyboard.down("a")
     until(one, f"{VIEW}.states.at(-1).fighters[1].rudder === 1 && {VIEW}.states.at(-1).fighters[0].rudder === 0")
+    end = "; slipstream.view._show(); document.querySelector('.banner h2').textContent"
+    texts = [p.evaluate(f"{VIEW}.status.result = {{winner: 1, seconds: 9}}{end}") for p in (one, two)]
+    assert texts == ["You win", "You lose"]
+    one.evaluate(f"{VIEW}.status.result = null")
     two.close()
-    until(one, f"{VIEW}.status.seats.length === 1")
+    until(one, f"{VIEW}.status.seats.length === 1 && {VIEW}.status.paused")
     one.wait_for_selector("text=Waiting for the other person")
 
 
@@ -294,5 +310,11 @@ def test_a_race_in_the_browser(open_page, tmp_path):
         page.keyboard.down("w")
         until(page, f"{VIEW}.states.at(-1)?.drones[0].vy < -1")
         until(page, "slipstream.frames > 1")
+        page.keyboard.press("2")
+        until(page, f"{VIEW}.scene.view.view === 'first'")
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.querySelector('.split figure').clientHeight > 0.6 * innerHeight")
+        page.evaluate(f"{VIEW}._heard({{kind: 'seat', side: 1}})")
+        assert page.evaluate(f"{VIEW}.seat") is None  # one person flies, others watch
     finally:
         server.stop()

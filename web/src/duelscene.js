@@ -161,7 +161,7 @@ export class DuelScene {
     const c = theme.colors, lines = this.spaceLines, { fighters, missiles, trails } = this.state, d = this.diagram, own = this.side - 1, enemy = 1 - own;
     const [x0, y0] = this.corner = this._boxCorner(), s = this.space, top = FUTURE * SECOND;
     s.target.set(x0 + BOX / 2, top * 0.33, -(y0 + BOX / 2));
-    if (!this._fitted && s.width) { this._fitted = true; s.distance = 104 / Math.min(s.width / s.height, 1) ** 0.85; }
+    this._fit(s, x0, y0, top);
     this.floor.position.set(x0 + BOX / 2, -0.03, -(y0 + BOX / 2)); this.floor.scale.set(BOX, 1, BOX);
     lines.clear();
     for (let k = 0; k <= BOX; k += CELL) {
@@ -216,7 +216,7 @@ export class DuelScene {
     const clip = (x, low) => Math.min(Math.max(x, low), low + BOX);
     for (let i = 0; i < n; i++) { v.set([X, 0, -Y], 3 * i); q.set([color.r, color.g, color.b, 0.02], 4 * i); }
     const lines = this.spaceLines;
-    let at = 0;
+    let at = 0, shown = false;
     const sv = this.sheetVertices.array, sc = this.sheetColors.array;
     for (let s = 0; s < 4; s++) {
       const y = (s + 1) * PLANE * SECOND;
@@ -225,6 +225,7 @@ export class DuelScene {
         const px = polygon[2 * (s * n + i)] / 1000, py = polygon[2 * (s * n + i) + 1] / 1000, x = X + co * px - si * py, w = Y + si * px + co * py;
         const m = Math.min(Math.max((mach[s * n + i] - 0.55) / 0.45, 0.1), 1);
         places.push([clip(x, x0), clip(w, y0), m, this._inside(x, w)]);
+        shown ||= places[i][3];
         v.set([clip(x, x0), y, -clip(w, y0)], 3 * ((s + 1) * n + i));
         q.set([color.r, color.g, color.b, 0.11 * m], 4 * ((s + 1) * n + i));
       }
@@ -236,10 +237,11 @@ export class DuelScene {
       }
       for (let i = 0; i < n; i++) { const [ax, ay, m, ain] = places[i], [bx, by, k, bin] = places[(i + 1) % n]; if (ain && bin) lines.add(ax, y, -ay, bx, y, -by, theme.colors.threat, 0.95 * Math.min(m, k), 1.5); }
     }
+    this._polygon = { polygon, X, Y, co, si };
+    if (!shown) return;
     this.vertices.needsUpdate = this.alpha.needsUpdate = this.sheetVertices.needsUpdate = this.sheetColors.needsUpdate = true;
     this.sheetGeometry.setDrawRange(0, at);
     this.skin.visible = this.sheets.visible = true;
-    this._polygon = { polygon, X, Y, co, si };
   }
 
   // A mark where a path crosses each plane: a red diamond if the missile could be there then, a green ring if not.
@@ -261,9 +263,28 @@ export class DuelScene {
     if (f[0].alive && f[1].alive && this.camera !== "chase") p.label(`${(Math.hypot(f[0].x - f[1].x, f[0].y - f[1].y) / 1000).toFixed(1)} km`, (f[0].x + f[1].x) / 2000, 0, -(f[0].y + f[1].y) / 2000, { size: 12, plate: true });
     const [x0, y0] = this.corner, near = this._nearestEdge();
     for (let t = 0; t <= FUTURE; t += PLANE) s.label(t ? `+${t} s` : "now", near[0], t * SECOND, -near[1], { color: c.ink, size: 11, align: "right", dx: -8, plate: true });
-    for (let k = 0; k < BOX; k += 10) { s.label(String(x0 + k), x0 + k, 0, -(y0 + (this._front.y ? BOX : 0)), { dy: 12, size: 10 }); s.label(String(y0 + k), x0 + (this._front.x ? BOX : 0), 0, -(y0 + k), { dy: 12, size: 10 }); }
-    s.label("x, km", x0 + BOX / 2, 0, -(y0 + (this._front.y ? BOX : 0)), { dy: 28 });
-    s.label("y, km", x0 + (this._front.x ? BOX : 0), 0, -(y0 + BOX / 2), { dy: 28 });
+    for (let k = 10; k < BOX; k += 10) {
+      const unit = k === 30 ? " km" : "";
+      s.label(`${x0 + k}${unit}`, x0 + k, 0, -(y0 + (this._front.y ? BOX : 0)), { dy: 12, size: 10 });
+      s.label(`${y0 + k}${unit}`, x0 + (this._front.x ? BOX : 0), 0, -(y0 + k), { dy: 12, size: 10 });
+    }
+  }
+  // Show the complete box with its labels, whenever the picture changes its size.
+  _fit(s, x0, y0, top) {
+    const { width: w, height: h } = s, size = `${w} ${h}`;
+    if (!w || this._fitted === size) return;
+    this._fitted = size;
+    const left = 58, right = 14, above = 34, below = matchMedia("(pointer: coarse)").matches ? 0.3 * h : 26;
+    s.camera.clearViewOffset();
+    for (s.distance = 60; s.distance < 400; s.distance *= 1.04) {
+      s.look(); s.camera.updateMatrixWorld();
+      const at = [0, BOX].flatMap((a) => [0, BOX].flatMap((b) => [0, top].map((y) => s.project(x0 + a, y, -(y0 + b))))).filter(Boolean);
+      const [x, y] = [0, 1].map((k) => { const all = at.map((p) => p[k]); return [Math.min(...all), Math.max(...all)]; });
+      if (at.length === 8 && x[1] - x[0] <= w - left - right && y[1] - y[0] <= h - above - below) {
+        s.camera.setViewOffset(w, h, (x[0] + x[1] - w - left + right) / 2, (y[0] + y[1] - h - above + below) / 2, w, h);
+        break;
+      }
+    }
   }
   _nearestEdge() { // the corner of the box farthest to the left on the screen
     const [x0, y0] = this.corner, s = this.space, cx = Math.sin(s.azimuth), cz = Math.cos(s.azimuth);

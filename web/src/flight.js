@@ -150,7 +150,7 @@ export class FlightView {
     const order = [c.timeout, c.success, c.collision];
     order.forEach((color, i) => { this.trailMaterial.uniforms.colors.value[i].set(color); this.markMaterial.uniforms.colors.value[i].set(color); });
     this.markMaterial.uniforms.colors.value[3].set(c.ink);
-    for (let k = 0; k < this.count; k++) this.drones.setColorAt(k, tint.set(this.live ? (k ? c.mover : c.success) : k === this.chosen ? c.ink : order[this.outcome[k]]));
+    for (let k = 0; k < this.count; k++) this.drones.setColorAt(k, tint.set(this.live ? (k ? c.threat : c.own) : k === this.chosen ? c.ink : order[this.outcome[k]]));
     this.drones.instanceColor.needsUpdate = true;
   }
 
@@ -235,9 +235,10 @@ export class FlightView {
     const color = [c.timeout, c.success, c.collision][this.outcome[k]], from = Math.max(0, row - 500);
     for (let t = from; t < row; t++) { const a = 3 * (t * n + k), b = a + 3 * n; lines.add(p[a], p[a + 2], -p[a + 1], p[b], p[b + 2], -p[b + 1], color, 0.95, 2.2); }
     if (row < this.position.ends[k]) { const a = 3 * (row * n + k); lines.add(p[a], p[a + 2], -p[a + 1], x, z, -y, color, 0.95, 2.2); }
-    (this.traces ?? []).forEach((points, i) => { for (let q = Math.max(0, points.length - 1200); q + 5 < points.length; q += 3) lines.add(points[q], points[q + 2], -points[q + 1], points[q + 3], points[q + 5], -points[q + 4], i ? c.mover : c.success, 0.9, 2); });
+    (this.traces ?? []).forEach((points, i) => { for (let q = Math.max(0, points.length - 1200); q + 5 < points.length; q += 3) lines.add(points[q], points[q + 2], -points[q + 1], points[q + 3], points[q + 5], -points[q + 4], i ? c.threat : c.own, 0.9, 2); });
     const goal = this.recording.arrays["drone.goal"].values.subarray(3 * k, 3 * k + 3);
     lines.add(x, z, -y, goal[0], goal[2], -goal[1], c.ink, 0.3, 1, 8);
+    if (this.live) for (let i = 0; i < 24; i++) { const r = this.recording.meta.goal_radius_m ?? 0.5, a = i * Math.PI / 12, b = a + Math.PI / 12; lines.add(goal[0] + r * Math.cos(a), goal[2] + r * Math.sin(a), -goal[1], goal[0] + r * Math.cos(b), goal[2] + r * Math.sin(b), -goal[1], c.success, 1, 3); }
     if (this.beams) {
       const far = this.range;
       for (const [dx, dy, dz, d] of this.scanned) lines.add(x, z, -y, x + dx * d, z + dz * d, -(y + dy * d), d < 1 ? c.collision : c.beam, d < far ? 0.65 : 0.1, d < far ? 1.3 : 0.8);

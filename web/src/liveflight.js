@@ -1,6 +1,6 @@
 // A race of drones through the field, live: a flight of one row that changes with every state.
 import { FlightView } from "./flight.js";
-import { el } from "./ui.js";
+import { el, theme } from "./ui.js";
 
 const FLYING = 0;
 
@@ -21,7 +21,8 @@ export class LiveFlight {
     this.stage.resize();
     this.setCamera("follow");
   }
-  setCamera(name) { this.view.setView(name); if (name === "follow") Object.assign(this.stage, { distance: 6, polar: 1.18 }); this.view.moved = true; }
+  setCamera(name) { this.view.setView(name); if (name === "follow") Object.assign(this.stage, { distance: 6, polar: 1.18, azimuth: this.view._ahead() }); this.view.moved = true; }
+  setBeams(on) { this.view.beams = on; this.view.moved = true; }
 
   read(v, at) {
     const f = () => { const x = v.getFloat32(at, true); at += 4; return x; };
@@ -43,10 +44,16 @@ export class LiveFlight {
     if (view.movers) { const m = view.movers.values; for (let i = 0; i < b.movers.length; i++) m[i] = m[b.movers.length + i] = mix(a.movers[i] ?? b.movers[i], b.movers[i]); }
     view.moved = true;
   }
-  facts({ b }) {
-    const goal = this.view.recording.arrays["drone.goal"].values, names = ["you", "policy"];
+  facts({ b }, names) {
+    const goal = this.view.recording.arrays["drone.goal"].values;
     return b.drones.flatMap((d, k) => [[names[k], d.status === FLYING ? `${Math.hypot(goal[0] - d.x, goal[1] - d.y).toFixed(1)} m to go` : d.status === 1 ? "at the goal" : "collided"], ["speed", `${Math.hypot(d.vx, d.vy, d.vz).toFixed(1)} m/s`]]).concat([["time", `${b.time.toFixed(1)} s`]]);
   }
-  frame() { return this.view.frame(0); }
+  frame(names) {
+    if (!this.view.frame(0)) return false;
+    const { view, stage } = this, goal = view.recording.arrays["drone.goal"].values, p = view.position.values, c = theme.colors;
+    stage.label(`goal ${Math.hypot(goal[0] - p[0], goal[1] - p[1]).toFixed(0)} m`, goal[0], goal[2], -goal[1], { color: c.ink, size: 13, bold: true, dy: -20, plate: true });
+    if (view.count > 1) stage.label(names[1], p[3], p[5], -p[4], { color: c.threat, size: 13, bold: true, dy: -20, plate: true });
+    return true;
+  }
   dispose() { this.view.dispose(); this.hidden.remove(); }
 }

@@ -44,6 +44,7 @@ export class PlayView {
     const main = el("div", { class: "stage" }), space = el("div", { class: "stage" });
     this.banner = el("div", { class: "banner", role: "status", "aria-live": "polite" });
     this.alert = el("div", { class: "alert", role: "status", "aria-live": "assertive" });
+    this.hud = el("div", { class: "hud" });
     this.readouts = [0, 1].map(() => el("div", { class: "readout" }));
     this.shots = [0, 1].map(() => el("div", { class: "shot" }));
     this.range = el("p", { class: "range" });
@@ -55,18 +56,18 @@ export class PlayView {
     this.scales = el("select", { "aria-label": "time scale", title: "Time scale", onchange: () => this.say({ kind: "scale", scale: +this.scales.value }) }, (this.site.index?.play?.scales ?? [0.25, 0.5, 1, 2]).map((s) => el("option", { value: s, text: `${s}×` })));
     this.scales.value = 1;
     this.pauseButton = button("Pause", () => this.pause(), { title: "Pause (P)" });
-    this.cameras = choice("camera", this.duel ? CAMERAS : [["follow", "Follow"], ["first", "First person"], ["top", "Top"]], this.duel ? "orbit" : "follow", (c) => this.scene.setCamera(c));
+    this.cameras = choice("camera", this.cameraNames, this.cameraNames[0][0], (c) => this.scene.setCamera(c));
     const bar = el("div", { class: "stagebar play" }, el("label", { class: "group" }, el("span", { class: "hint", text: "against" }), this.opponent), this.starts, button("New game", () => this.begin(), { title: "New game (Enter)", className: "primary" }),
       this.pauseButton, this.scales, el("span", { class: "spring" }), this.cameras, button("", () => this.help(), { iconName: "help", title: "Keys (?)" }));
     this.sheet = el("div", {});
     this.panel = el("aside", { class: "panel", "aria-label": "details" },
       this.duel ? el("section", {}, el("div", { class: "pair" }, ...this.readouts), this.range, ...this.shots) : el("section", {}, this.race = el("dl", { class: "facts" })),
-      el("section", {}, toggle("hints", true, (on) => { this.hints = on; if (this.duel) this.scene.hints = on; }), this.duel ? legend() : ""),
+      el("section", {}, toggle(this.duel ? "hints" : "LiDAR beams", true, (on) => this.setHints(on)), this.duel ? legend() : ""),
       el("section", {}, el("h2", { text: "Score" }), this.sheet),
       el("section", {}, el("h2", { text: "Connection" }), this.link = el("p", { class: "hint", text: "–" })));
     this.hints = true;
     this.touch = this._touch();
-    const pictures = this.duel ? el("div", { class: "split" }, el("figure", {}, main, this.alert), el("figure", { class: "space" }, space)) : el("div", { class: "split one" }, el("figure", {}, main, this.alert));
+    const pictures = this.duel ? el("div", { class: "split" }, el("figure", {}, main, this.hud, this.alert), el("figure", { class: "space" }, space, el("figcaption", { text: "Spacetime: the plane now, and the next 20 s above it" }))) : el("div", { class: "split one" }, el("figure", {}, main, this.hud, this.alert));
     this.element = el("div", { class: "viewer" }, el("div", { class: "main" }, bar, el("div", { class: "arena" }, pictures, this.banner, this.touch)), this.panel);
     this.host.append(this.element);
     this.scene = this.duel ? new DuelScene(main, space) : new LiveFlight(main, this.setup);
@@ -76,8 +77,12 @@ export class PlayView {
     const on = (name, f, target = window) => target.addEventListener(name, f, { signal: this.listeners.signal });
     on("keyup", (e) => { this.held.delete(e.code); });
     on("blur", () => this.held.clear());
+    on("visibilitychange", () => { if (document.hidden && this.playing && this.seat !== null) this.pause(); }, document);
+    // A control that was used with the mouse gives the keys back to the game.
+    on("pointerdown", () => { this.pointed = true; }); on("keydown", () => { this.pointed = false; });
+    for (const name of ["click", "change"]) on(name, (e) => { if (this.pointed && (name === "change" || e.target.closest("button"))) document.activeElement?.blur?.(); }, this.element);
     let before = performance.now();
-    this.timer = setInterval(() => { const now = performance.now(), dt = Math.min((now - before) / 1000, 0.1); before = now; if (this.playing) this._controls(dt); }, 16); // not with the pictures: they may be slow
+    this.timer = setInterval(() => { const now = performance.now(), dt = Math.min((now - before) / 1000, 0.1); before = now; if (this.playing) { this._controls(dt); if (!this.states.length && now - this.begun > 1000) this._banner("Preparing the game", "The first game on a machine compiles the flight model. This takes up to half a minute."); } }, 16); // not with the pictures: they may be slow
     this._show();
   }
 
@@ -112,14 +117,18 @@ export class PlayView {
   _heard(m) {
     if (m.kind === "error") { this._flash(m.text); return; }
     if (m.kind === "pong") return;
-    if (m.kind === "seat") { this.seat = m.side; }
-    if (m.game !== this.status.game) { this.states = []; this.trails = [[], []]; this.smoke = Array.from({ length: SLOTS }, () => []); this.diagram = null; this.scene.jumpCamera = this.scene.fitCamera = true; }
+    if (m.kind === "seat") this.seat = m.side < this.setup.meta.people ? m.side : null;
+    if (m.game !== this.status.game) { this.states = []; this.trails = [[], []]; this.smoke = Array.from({ length: SLOTS }, () => []); this.diagram = null; this.begun = performance.now(); this.scene.jumpCamera = this.scene.fitCamera = true; }
     this.status = { ...this.status, ...m };
     this._emptied = false;
     if (!this.duel && m.begun && m.begun.start !== this.setup.meta.start) { this._rebuild(); return; } // another field
     if (this.duel && this.seat !== null && !this.twoHands) this.scene.setSide(this.seat + 1);
+    if (this.invited && m.seats?.length > 1) return this.begin();
+    if (this.alone && this.playing && this.seat !== null) this.pause();
     this._show();
   }
+  // Whether the other person of a game for two browsers is away.
+  get alone() { const s = this.status; return this.invited || !!s.game && !s.result && s.begun?.opponent === null && this.setup.meta.people > 1 && !this.twoHands && (s.seats?.length ?? 0) < 2; }
 
   _received(v) {
     const kind = v.getUint8(0), now = performance.now();
@@ -128,7 +137,7 @@ export class PlayView {
     if (this.sent?.has(heard)) { this.delays.push(now - this.sent.get(heard)); if (this.delays.length > 200) this.delays.shift(); this.sent.clear(); }
     const state = this.duel ? this._duelState(v) : this.scene.read(v, PREFIX);
     state.at = now; state.scale = v.getFloat32(2, true);
-    this.states.push(state);
+    if (this.states.push(state) === 1) this._show();
     if (this.states.length > 30) this.states.shift();
     this.received = (this.received ?? 0) + 1;
   }
@@ -162,6 +171,8 @@ export class PlayView {
   begin() {
     const value = this.opponent.value;
     this.twoHands = value === "2";
+    this.invited = value === "" && this.setup.meta.people > 1 && (this.status.seats?.length ?? 0) < 2; // it starts when the other person comes
+    if (this.invited) return this._show();
     this.scene.setSide?.(this.twoHands ? 1 : (this.seat ?? 0) + 1);
     this.pads = [neutral(), neutral()];
     this.say({ kind: "start", opponent: value === "" || value === "2" ? null : value, start: this.starts.value });
@@ -169,12 +180,13 @@ export class PlayView {
   }
   pause() { if (this.status.result || !this.status.game) return this.begin(); this.say({ kind: "pause", on: !this.status.paused }); }
 
-  // One press fires one missile, however slowly the pictures come.
+  // One press fires one missile: fire is held until a state shows the launch, for a second at most.
   shoot(side) {
     if (side === null || !this.playing) return;
-    this.pads[side].until = performance.now() + 150;
+    Object.assign(this.pads[side], { until: performance.now() + 1000, had: this.missilesOf(side) });
     this._controls(0);
   }
+  missilesOf(side) { return this.states.at(-1)?.fighters[side].missiles ?? 0; }
   get playing() { return this.status.game && !this.status.paused && !this.status.result; }
 
   _controls(dt) {
@@ -189,7 +201,7 @@ export class PlayView {
         pad.rudder += Math.min(Math.max(wanted - pad.rudder, -dt / RAMP), dt / RAMP);
         pad.throttle = Math.min(Math.max(pad.throttle + k.throttle * dt * 1.2, 0), 1);
         if (this.stick) pad.throttle = Math.abs(this.stick[1]) > 0.5 ? (this.stick[1] < 0 ? 1 : 0.3) : pad.throttle;
-        this._send(side, [pad.rudder, pad.throttle, performance.now() < (pad.until ?? 0) ? 1 : 0]);
+        this._send(side, [pad.rudder, pad.throttle, performance.now() < (pad.until ?? 0) && this.missilesOf(side) === pad.had ? 1 : 0]);
       } else {
         const x = this.stick ? -this.stick[1] : k.throttle, y = this.stick ? -this.stick[0] : k.turn, z = (k.up || this.pressed ? 1 : 0) - (k.down || this.sinking ? 1 : 0);
         this._send(side, [x, y, z]);
@@ -210,10 +222,29 @@ export class PlayView {
     const now = this.now();
     if (now) this.duel ? this._drawDuel(now) : this.scene.update(now, this.status);
     else if (this.duel && !this._emptied) { this._emptied = true; this.scene.update(resting(), null); }
-    if (!this.duel && this.race && now) this.race.replaceChildren(...this.scene.facts(now).flatMap(([a, b]) => [el("dt", { text: a }), el("dd", { text: b })]));
+    if (!this.duel && now) this._describeRace(now);
     return this.scene.frame(this.names());
   }
-  names() { const pair = this.status.begun?.opponent; return this.duel ? [this.twoHands ? "left" : this.seat === 1 ? "guest" : "you", this.twoHands ? "right" : pair ? this.setup.meta.opponents[pair] ?? pair : this.seat === 1 ? "you" : "guest"] : ["you", "policy"]; }
+  names() {
+    const pair = this.status.begun?.opponent, agent = pair && (this.setup.meta.opponents[pair] ?? pair);
+    if (!this.duel) return [this.seat === null ? "player" : "you", "policy"];
+    if (this.twoHands) return ["left", "right"];
+    if (this.seat === null) return ["player 1", agent || "player 2"];
+    return this.seat === 1 ? ["player 1", "you"] : ["you", agent || "player 2"];
+  }
+  setHints(on) { this.hints = on; if (this.duel) this.scene.hints = on; else this.scene.setBeams(on); }
+  get cameraNames() { return this.duel ? CAMERAS : [["follow", "Follow", "Behind the drone (1)"], ["first", "First", "First person (2)"], ["top", "Top", "From above (3)"]]; }
+
+  _describeRace(now) {
+    const facts = this.scene.facts(now, this.names()), [me, policy] = now.b.drones.map((d) => d.status);
+    this.race.replaceChildren(...facts.flatMap(([a, b]) => [el("dt", { text: a }), el("dd", { text: b })]));
+    this._text(this.hud, `${facts[0][1]}   ${Math.max(0, (this.status.begun?.seconds ?? 0) - now.b.time).toFixed(0)} s left`);
+    if (this.status.result || this.seat === null) this._say("");
+    else if (me === 2) this._say("You collided: Enter starts a new race", "danger");
+    else this._say(policy === 2 ? "The policy collided: reach the ring" : "", "good");
+  }
+  _text(node, text) { if (node.textContent !== text) node.textContent = text; }
+  _say(text, mood = "") { this._text(this.alert, text); this.alert.className = `alert ${mood}`; }
 
   _drawDuel({ a, b, part }) {
     const mix = (p, q) => p + (q - p) * part, fighters = b.fighters.map((f, k) => { const e = a.fighters[k]; return { ...f, x: mix(e.x, f.x), y: mix(e.y, f.y), vx: mix(e.vx, f.vx), vy: mix(e.vy, f.vy) }; });
@@ -227,7 +258,7 @@ export class PlayView {
     const state = { fighters, missiles, trails: this.trails.map((t, k) => [...t, fighters[k].x, fighters[k].y]), smoke: this.smoke };
     this.scene.update(state, this.diagram && (this.hints ? this.diagram : { ...this.diagram }));
     const t = performance.now();
-    if (t - (this._told ?? 0) > 100) { this._told = t; describeDuel(this, state, this.diagram, this.scene.side, this.names()); this._advise(state); this._measure(); }
+    if (t - (this._told ?? 0) > 100) { this._told = t; describeDuel(this, state, this.diagram, this.scene.side, this.names()); this._advise(state); this._measure(); this._hud(b); }
   }
 
   // In reach, outside, break now.
@@ -249,8 +280,12 @@ export class PlayView {
       else if (shots && range <= rMax) { text = "Enemy in reach"; mood = "good"; }
       else if (d.range[4 * (1 - own)] <= d.range[4 * (1 - own) + 1] && state.fighters[1 - own].missiles) { text = "You are in the enemy's reach"; mood = "warn"; }
     }
-    if (this.alert.textContent !== text) this.alert.textContent = text;
-    this.alert.className = `alert ${mood}`;
+    this._say(text, mood);
+  }
+  // Missiles, throttle and time, where the eyes are.
+  _hud(state) {
+    const left = Math.max(0, (this.status.begun?.seconds ?? 0) - state.time), f = state.fighters[this.scene.side - 1];
+    this._text(this.hud, `${"▮".repeat(f.missiles)}${"▯".repeat(Math.max(CARRIED - f.missiles, 0))}   throttle ${Math.round(100 * f.throttle)} %   ${Math.floor(left / 60)}:${String(Math.floor(left % 60)).padStart(2, "0")} left`);
   }
 
   _measure() {
@@ -259,24 +294,42 @@ export class PlayView {
   }
 
   _banner(title, text, ...more) { this.banner.replaceChildren(...(title ? [el("h2", { text: title }), el("p", { text }), ...more] : [])); this.banner.hidden = !title; }
-  _flash(text) { this.alert.textContent = text; this.alert.className = "alert warn"; }
+  _flash(text) { this._say(text, "warn"); }
+  // Why the game ended.
+  _reason() {
+    const state = this.states.at(-1), names = this.names();
+    if (!state) return "it ended";
+    if (!this.duel) return state.drones.map((d, k) => d.status === 2 ? `${names[k]} collided` : "").filter(Boolean).join(", ") || (this.status.result.winner ? "first at the ring" : "the time is up");
+    const down = state.fighters.map((f) => !f.alive);
+    if (down[0] && down[1]) return "both were hit";
+    if (down[0] || down[1]) { const k = down[0] ? 0 : 1; return names[k] === "you" ? `a missile of ${names[1 - k]} hit you` : `a missile hit ${names[k]}`; }
+    return this.status.result.seconds < (this.status.begun?.seconds ?? 0) - 0.1 ? "no missiles are left" : "the time is up";
+  }
 
   _show() {
     const s = this.status;
     this.scales.value = s.scale ?? 1;
     this.pauseButton.textContent = s.paused ? "Resume" : "Pause";
     this.pauseButton.disabled = !s.game || !!s.result;
-    if (s.begun && document.activeElement !== this.opponent && !this.twoHands && s.game) this.opponent.value = s.begun.opponent ?? "";
+    if (s.begun && document.activeElement !== this.opponent && !this.twoHands && !this.invited && s.game) this.opponent.value = s.begun.opponent ?? "";
     const again = button("New game", () => this.begin(), { className: "primary", title: "New game (Enter)" });
     const watching = this.seat === null && (s.seats?.length || !this.setup.meta.starts.length);
-    if (s.result) this._banner(s.result.winner === 0 ? "Draw" : this.twoHands ? `${this.names()[s.result.winner - 1]} wins` : (s.result.winner === (this.seat ?? 0) + 1 ? "You win" : s.result.text ?? "You lose"), `after ${Math.round(s.result.seconds)} s; the game is recorded`, again);
-    else if (!s.game) this._banner(watching ? "Watching" : this.setup.meta.title ?? "Play", this.duel ? "Steer with A and D or ← and →, throttle with W and S, fire with space. On a phone: the stick and the button." : "Fly with W A S D or the arrows, up with space, down with shift. Reach the ring before the policy does.", again);
-    else if (s.paused) this._banner("Paused", "P goes on.", button("Resume", () => this.pause(), { className: "primary" }));
-    else if (!watching && s.begun && s.begun.opponent === null && !this.twoHands && s.seats?.length < 2) this._banner("Waiting for the other person", "Open this server's address in a second browser.");
+    const touch = matchMedia("(pointer: coarse)").matches, { seconds = 0 } = this.setup.meta;
+    const goal = this.duel ? `Hit the enemy with a missile before one hits you. After ${seconds} s it is a draw.` : "Reach the ring before the policy does, and touch nothing.";
+    const keys = this.duel ? (touch ? "The stick steers; up on it is full throttle, down is slow. The button fires." : "Steer with A D or ← →, throttle with W S or ↑ ↓, fire with space.")
+      : touch ? "The stick flies, the buttons climb and sink." : "Fly with W A S D or the arrows, up with space, down with shift.";
+    if (this.alone) this._banner("Waiting for the other person", "The game starts when a second browser opens the address that slipstream play printed.");
+    else if (s.result) {
+      const winner = s.result.winner ? this.names()[s.result.winner - 1] : "", kept = s.result.seconds >= 3;
+      this._banner(!winner ? "Draw" : winner === "you" ? "You win" : this.seat === null || this.twoHands ? `${winner} wins` : "You lose", `After ${Math.round(s.result.seconds)} s: ${this._reason()}${kept ? "; the game is recorded" : ""}.`,
+        el("div", { class: "group" }, again, kept ? el("a", { class: "button", href: this.duel ? "#/duels" : "#/flights", text: "Watch it" }) : ""));
+    }
+    else if (!s.game) this._banner(watching ? "Watching" : this.setup.meta.title ?? "Play", goal, el("p", { text: keys }), again);
+    else if (s.paused) this._banner("Paused", touch ? "" : "P or Esc continues.", button("Resume", () => this.pause(), { className: "primary" }));
     else this._banner("");
     const rows = s.scores ?? [];
-    this.sheet.replaceChildren(rows.length ? el("table", {}, el("thead", {}, el("tr", {}, ["", "won", "drawn", "lost"].map((t) => el("th", { text: t })))), el("tbody", {}, rows.map((r) => el("tr", {}, el("th", { scope: "row", text: r.pair.join(" – ") }), ...r.scores.map((n) => el("td", { text: n }))))))
-      : el("p", { class: "hint", text: "no game yet" }), Object.keys(s.ratings ?? {}).length ? el("p", { class: "hint", text: `Elo: ${Object.entries(s.ratings).sort((p, q) => q[1] - p[1]).map(([n, r]) => `${n} ${r}`).join(", ")}` }) : "");
+    this.sheet.replaceChildren(rows.length ? el("table", {}, el("thead", {}, el("tr", {}, ["", "won", "drawn", "lost"].map((t) => el("th", { text: t })))), el("tbody", {}, rows.map((r) => el("tr", {}, el("th", { scope: "row", text: r.pair.map(you).join(" – ") }), ...r.scores.map((n) => el("td", { text: n }))))))
+      : el("p", { class: "hint", text: "no game yet" }), Object.keys(s.ratings ?? {}).length ? el("p", { class: "hint", text: `Elo: ${Object.entries(s.ratings).sort((p, q) => q[1] - p[1]).map(([n, r]) => `${you(n)} ${r}`).join(", ")}` }) : "");
   }
 
   key(e) {
@@ -290,24 +343,26 @@ export class PlayView {
     if (e.repeat) return false;
     if (e.key === "Enter") { this.begin(); return true; }
     if (e.key === "p") { this.pause(); return true; }
-    if (e.key === "Escape") { if (this.status.game && !this.status.result && !this.status.paused) this.pause(); return true; }
-    if (e.key === "r" || e.key === "-") { this.hints = !this.hints; if (this.duel) this.scene.hints = this.hints; this.panel.querySelector(".toggle input").checked = this.hints; return true; }
+    if (e.key === "Escape") { if (this.status.game && !this.status.result) this.pause(); return true; }
+    if (e.key === "r" || e.key === "-") { this.setHints(!this.hints); this.panel.querySelector(".toggle input").checked = this.hints; return true; }
     if (e.key === "?") { this.help(); return true; }
+    const camera = this.cameraNames[+e.key - 1];
+    if (camera) { this.cameras.set(camera[0]); this.scene.setCamera(camera[0]); return true; }
     if (!this.duel) return false;
     if (e.key === "v") { this.scene.setSide(3 - this.scene.side); return true; }
     const turn = { q: 0.12, e: -0.12, 9: 0.12, 0: -0.12 }[e.key];
     if (turn) { this.scene.space.turn(turn, 0); return true; }
-    const camera = CAMERAS[+e.key - 1];
-    if (camera) { this.cameras.set(camera[0]); this.scene.setCamera(camera[0]); return true; }
     return false;
   }
   help() {
+    if (this.playing) this.pause();
     keyboardHelp(this.duel ? [["A D  or  ← →", "rudder"], ["W S  or  ↑ ↓", "throttle"], ["space, T or =", "fire"], ["P, Esc", "pause"], ["Enter", "new game"], ["V", "the other side's view"], ["R or −", "hints on and off"], ["Q E  or  9 0", "turn the spacetime diagram"], ["1 2 3", "orbit, chase, top"], ["two sets of keys", "left: A D W S T, right: arrows and ="]]
-      : [["W A S D or arrows", "fly"], ["space", "up"], ["shift or C", "down"], ["P, Esc", "pause"], ["Enter", "new race"]]);
+      : [["W A S D or arrows", "fly"], ["space", "up"], ["shift or C", "down"], ["P, Esc", "pause"], ["Enter", "new race"], ["R or −", "LiDAR beams on and off"], ["1 2 3", "follow, first person, top"]]);
   }
   dispose() { this.gone = true; clearInterval(this.timer); this.socket?.close(); this.listeners?.abort(); this.scene?.dispose(); this.element?.remove(); this.waiting?.remove(); }
 }
 
+const you = (name) => name === "player" ? "you" : name;
 const neutral = () => ({ rudder: 0, throttle: 1 });
 function resting() {
   const fighters = [[10, 1], [40, -1]].map(([x, way]) => ({ x: 1000 * x, y: 25000, vx: 300 * way, vy: 0, alive: true, missiles: 6, rudder: 0 }));

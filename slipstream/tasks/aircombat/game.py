@@ -81,7 +81,6 @@ class DuelGame:
         if start not in STARTS:
             raise ValueError(f"the start {start!r} is unknown: use {' or '.join(STARTS)}")
         self.opponent, self.begun = opponent, {"opponent": opponent, "start": start}
-        self.people = ("you",) if opponent is not None else ("you", "guest")
         config = AirCombatConfig(num_envs=1, sides=2, start=start, episode_s=self.options.seconds)
         self._games += 1
         self.env = AirCombatEnv(1, "cpu", self.options.seed + self._games, config)
@@ -102,7 +101,7 @@ class DuelGame:
         """Advance by 1/60 s; controls are rudder, throttle and fire of each side that a person flies."""
         if self.over:
             return
-        for side, given in enumerate(controls[: len(self.people)]):
+        for side, given in enumerate(controls[: 1 if self.agent else 2]):
             self._action[side, 0] = torch.tensor(given[:3])
         if self.agent is not None and self._step % self._hold == 0:
             self._action[1] = action_of(self.agent, self.env.views()[1])
@@ -160,7 +159,7 @@ class DuelGame:
     @property
     def names(self) -> tuple[str, str]:
         """Return the names of both sides."""
-        return "you", "guest" if self.opponent is None else short_name(self.opponent)
+        return ("player 1", "player 2") if self.opponent is None else ("player", short_name(self.opponent))
 
     def recording(self, title: str) -> Recording | None:
         """Return the recording of the game so far."""

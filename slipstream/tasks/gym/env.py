@@ -34,6 +34,7 @@ except ImportError as error:
     raise ImportError("task=gym needs Gymnasium: pip install 'slipstream-rl[gym]'") from error
 
 VECTORIZATIONS = ("sync", "async", "native")
+_OWN_STATISTICS = ("count", "return", "length")  # of an episode; an info of these names is not logged
 
 
 @dataclass
@@ -44,6 +45,9 @@ class GymConfig:
     id: str = "CartPole-v1"  # the registered id; module:Name-v0 imports the module first
     vectorization: str = "sync"  # async: one process per env; native: the env's own vector form, if it has one
     max_episode_steps: int = 0  # 0: the registered limit
+    info: list[str] = field(
+        default_factory=list
+    )  # numbers in the env's info to log; by default those of the first step
     kwargs: dict[str, Any] = field(default_factory=dict)  # arguments of the env: 'env.kwargs={g: 9.8}'
 
     def __post_init__(self) -> None:
@@ -75,19 +79,22 @@ class GymEnv(TensorEnv):
         self.observation_spec = {name: _observation_spec(space, name) for name, space in self._spaces.items()}
         self.action_spec, self._to_gym = _actions(self.vector.single_action_space)
         self._native_seed = derive_seed(seed, "native vector env") % 2**31
+        self._info: dict[str, np.ndarray] | None = None  # each [N]; the names are known after the first step
         self.reset()
 
     # -- one step
     # --------------------------------------------------------------------------------------------------------
 
     def _transition(self, action: Tensor, resetting: Tensor) -> None:
+        self._clear_info(resetting)
         self._advance(action)  # the vector env resets ended environments itself
 
     def _advance(self, action: Tensor) -> None:
         try:
-            self._observation, self._reward, self._terminated, self._truncated, _ = self.vector.step(
+            self._observation, self._reward, self._terminated, self._truncated, info = self.vector.step(
                 self._to_gym(action.cpu().numpy())
             )
+            self._read_info(info)
         except (EOFError, ConnectionError) as error:
             self.vector._state = AsyncState.DEFAULT  # else close() would wait for the step
             self.vector.close(terminate=True)
@@ -96,8 +103,30 @@ class GymEnv(TensorEnv):
                 "use fewer env.num_envs, or env.vectorization=sync"
             ) from error
 
+    def _read_info(self, info: dict[str, Any]) -> None:
+        """Take the numbers from the info of a step. Where a name is missing, its last value in the episode stays."""
+        if self._info is None:
+            names = self.config.info or [name for name in info if name not in _OWN_STATISTICS]
+            found = {name: _numbers(info, name) for name in names}
+            self._info = {
+                name: np.zeros(self.num_envs, np.float32)
+                for name in names
+                if found[name] is not None or name in self.config.info
+            }
+        for name, values in self._info.items():
+            numbers = _numbers(info, name)
+            if numbers is not None:
+                values[numbers[0]] = numbers[1]
+
+    def _clear_info(self, mask: Tensor) -> None:
+        if self._info:
+            begins = mask.cpu().numpy()
+            for values in self._info.values():
+                values[begins] = 0
+
     def _reset(self, mask: Tensor) -> None:
         chosen = mask.cpu().numpy()
+        self._clear_info(mask)
         if self.config.vectorization == "native":
             if not chosen.all():
                 raise ValueError(
@@ -116,7 +145,9 @@ class GymEnv(TensorEnv):
 
     def _outcome(self) -> Outcome:
         facts = self._tensor(self._reward, torch.float32), self._tensor(self._terminated), self._tensor(self._truncated)
-        return Outcome(*facts, {})
+        info = self._info or {}
+        renamed = {"is_success": "success"} if "success" not in info else {}  # SB3's name
+        return Outcome(*facts, {renamed.get(name, name): self._tensor(values) for name, values in info.items()})
 
     def _tensor(self, array: np.ndarray, dtype: torch.dtype | None = None) -> Tensor:
         """Return a copy on the device: the vector env reuses its arrays."""
@@ -143,6 +174,8 @@ class GymEnv(TensorEnv):
     def state_dict(self) -> dict[str, Any]:
         """Return each environment's episode number and its actions; the state of a native vector env is not saved."""
         state = super().state_dict()
+        if self._info is not None:
+            state["info"] = {name: torch.from_numpy(values.copy()) for name, values in self._info.items()}
         if self.config.vectorization == "native":
             return state | {"native_seed": self._native_seed}
         episodes, actions = zip(*self.vector.call("history"), strict=True)
@@ -152,6 +185,9 @@ class GymEnv(TensorEnv):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state`, bit for bit if the env is deterministic; a native vector env starts new episodes."""
         super().load_state_dict(state)
+        self._info = (
+            {name: values.numpy().copy() for name, values in state["info"].items()} if "info" in state else None
+        )
         if self.config.vectorization == "native":
             self._native_seed = state["native_seed"]
             self._reset(torch.ones_like(self._pending))
@@ -231,12 +267,28 @@ def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
             return AsyncVectorEnv(makers, context="fork" if sys.platform == "linux" else None)
         return SyncVectorEnv(makers, copy=False)
     except (gymnasium.error.Error, TypeError) as error:
-        raise ValueError(f"env.id={config.id}: {error}") from error
+        unknown = isinstance(error, gymnasium.error.UnregisteredEnv) and ":" not in config.id
+        hint = f" If a module of yours registers it, write env.id=my_module:{config.id}" if unknown else ""
+        if config.vectorization == "native" and isinstance(error, gymnasium.error.Error) and not unknown:
+            hint = " Use env.vectorization=sync"
+        raise ValueError(f"env.id={config.id}: {error}{hint}") from error
 
 
 def _make_one(id: str, kwargs: dict[str, Any], seed: int, index: int) -> gymnasium.Env:
     # The passive checker would check every step.
     return SeededEpisodes(gymnasium.make(id, disable_env_checker=True, **kwargs), seed, index)
+
+
+def _numbers(info: dict[str, Any], name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return where the environments' info has this name, bool [N], and its numbers there; None if it has none."""
+    values = info.get(name)
+    if not isinstance(values, np.ndarray) or values.ndim != 1 or name.startswith("_"):
+        return None
+    present = info.get(f"_{name}", np.ones(len(values), bool))
+    try:
+        return present, np.asarray(values[present], np.float32)
+    except (TypeError, ValueError):
+        return None
 
 
 def _named(space: gymnasium.Space, id: str) -> dict[str, gymnasium.Space]:

@@ -69,7 +69,7 @@ class RaceGame:
 
     def describe(self) -> dict[str, Any]:
         """Return what the page offers."""
-        return {"scene": self.scene, "title": "Race a learned drone", "opponents": {"learned": self.trained.name},
+        return {"scene": self.scene, "title": "Race a learned drone", "opponents": {"learned": self.names[1]},
                 "starts": list(STARTS), "people": 1, "opponent": "learned", "start": self.begun,
                 "seconds": self.options.seconds}  # fmt: skip
 
@@ -173,7 +173,7 @@ class RaceGame:
     @property
     def names(self) -> tuple[str, str]:
         """Return the names of both."""
-        return "you", self.trained.name
+        return "player", "learned" if self.options.opponent == "learned" else self.trained.name
 
     def recording(self, title: str) -> Recording | None:
         """Return the race so far."""
