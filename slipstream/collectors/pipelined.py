@@ -142,6 +142,9 @@ class PipelinedDataCollector:
         if self._taken and self.staleness != UNLIMITED:
             self._lane.allow(self._taken + 1 + self.staleness if self.lane == "thread" else self._taken + 1)
 
+    def update_policy_weights_(self) -> None:
+        """Do nothing: asking for the next batch publishes the weights. For loops written for TorchRL."""
+
     def check(self) -> None:
         """Raise if the last batch has invalid actions. The collecting thread checks by itself, and has raised
         already."""

@@ -27,8 +27,8 @@ class SyncDataCollector:
     """Collect batches [num_envs, T] of `policy` acting in `env`.
 
     Args:
-        env: the environments. A TorchRL env is used with its own policy (a module over TensorDicts, or None for random
-            actions); the batches have TorchRL's layout then.
+        env: the environments, or a function that makes them. A TorchRL env is used with its own policy (a module over
+            TensorDicts, or None for random actions); the batches have TorchRL's layout then.
         policy: `policy(observation)` returns the action, or a mapping with 'action' and optionally 'log_prob' [N],
             'value' [N] and other tensors [N, ...], which are stored too. If it has a method `value(observation)`, that
             computes the value after the last frame.
@@ -58,6 +58,8 @@ class SyncDataCollector:
         *,
         ring_size: int = 2,
     ) -> None:
+        if callable(env) and not hasattr(env, "step"):
+            env = env()  # a function that makes it, as in TorchRL
         if "torchrl" in sys.modules:  # env, policy and exploration type may be TorchRL's
             from slipstream.collectors import torchrl
 
@@ -122,6 +124,9 @@ class SyncDataCollector:
             yield self.rollout()
 
     __iter__ = iterator
+
+    def update_policy_weights_(self) -> None:
+        """Do nothing: the collector acts with the policy itself, not with a copy. For loops written for TorchRL."""
 
     def check(self) -> None:
         """Raise `BadActionError` if the policy returned invalid actions since the last check. Env and collector stay

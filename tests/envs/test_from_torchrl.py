@@ -147,6 +147,13 @@ def test_torchrls_exploration_type_reaches_the_policy():
         SyncDataCollector(Walker(2), policy, 2, exploration_type=TorchRLExploration.MEDIAN)
 
 
+def test_a_function_that_makes_the_env_and_torchrls_weight_update_work():
+    with SyncDataCollector(lambda: Walker(2), None, frames_per_batch=8, total_frames=16) as collector:
+        for batch in collector:
+            collector.update_policy_weights_()
+            assert batch.shape == (2, 4)
+
+
 def test_without_a_policy_actions_are_random():
     with SyncDataCollector(Walker(2), None, 8) as collector:
         assert collector.rollout()["agents", "action"].unique().numel() > 4

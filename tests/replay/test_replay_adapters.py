@@ -95,6 +95,25 @@ def test_torchrl_states_and_pickles_of_our_storage():
     assert len(buffer) == 0
 
 
+def test_torchrl_dumps_and_loads_our_storage(tmp_path):
+    buffer, other = (TensorDictReplayBuffer(storage=SlipstreamStorage(100), batch_size=8) for _ in range(2))
+    for k in range(2):  # a second save adds to the first
+        buffer.extend(transitions(80, k))
+        buffer.dumps(tmp_path)
+    other.loads(tmp_path)
+    assert len(other) == 100 and other.sample().keys() == buffer.sample().keys()
+    for rb in (buffer, other):
+        rb.extend(transitions(30, 2))
+    for key in buffer[:].keys(True, True):
+        assert torch.equal(other[:][key], buffer[:][key]), key
+
+
+def test_a_batch_of_several_envs_must_be_flat():
+    buffer = TensorDictReplayBuffer(storage=SlipstreamStorage(100), batch_size=8)
+    with pytest.raises(ValueError, match=r"\[4, 5\] must be \[n\]: write buffer.extend\(batch.reshape\(-1\)\)"):
+        buffer.extend(transitions(20, 0).reshape(4, 5))
+
+
 def test_writing_out_of_turn_is_refused():
     storage = SlipstreamStorage(100)
     with pytest.raises(NotImplementedError, match="0 is next"):

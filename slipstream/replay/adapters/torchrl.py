@@ -3,7 +3,9 @@ samplers."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from torchrl.data.replay_buffers.storages import LazyStackStorage, Storage
 
 from slipstream.replay.buffer import ReplayBuffer
 from slipstream.replay.host_storage import HostStorage
+from slipstream.storage.files import write_file
+
+_SLOTS_FILE = "slots.json"
 
 
 class SlipstreamStorage(
@@ -40,6 +45,9 @@ class SlipstreamStorage(
         """Write transitions [n] (or one) into the slots `cursor`, which must be the next ones."""
         if not isinstance(data, TensorDictBase | Mapping):
             raise TypeError(f"{type(self).__name__} stores TensorDicts, not {type(data).__name__}")
+        batch = getattr(data, "batch_size", ())
+        if len(batch) > 1:
+            raise ValueError(f"a batch {list(batch)} must be [n]: write buffer.extend(batch.reshape(-1))")
         slots = self._slots(cursor)
         if isinstance(cursor, int) or (isinstance(cursor, Tensor) and cursor.ndim == 0):
             data = (
@@ -98,6 +106,18 @@ class SlipstreamStorage(
         slots = self._slots(item)
         inside = torch.from_numpy((slots >= -len(self)) & (slots < len(self)))
         return bool(inside[0]) if isinstance(item, int) else inside
+
+    def dumps(self, path: str | Path) -> None:
+        """Save everything in a folder, for TorchRL's `buffer.dumps(path)`; a later save adds what is new."""
+        self.buffer.save(path)
+        write_file(Path(path) / _SLOTS_FILE, json.dumps({"indexed": self._indexed}).encode())
+
+    def loads(self, path: str | Path) -> None:
+        """Load what `dumps` wrote."""
+        indexed = bool(json.loads((Path(path) / _SLOTS_FILE).read_text())["indexed"])
+        self.buffer.load(path)
+        self._indexed = indexed
+        self._bump_mutation_revision()
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything."""
