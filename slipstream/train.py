@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import runpy
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 from slipstream.config.compose import to_dict
 from slipstream.config.schema import TrainConfig
-from slipstream.training.outputs import RunOutputs, draw_learning, wandb_settings
-from slipstream.training.resume import load_resume_state, restore, resume_command, sole_writer
+from slipstream.training.distributed import join_ranks
+from slipstream.training.outputs import draw_learning, open_outputs, wandb_settings
+from slipstream.training.resume import load_resume_state, recovery_hint, restore, resume_command, sole_writer
 from slipstream.training.run_folder import RunFolder
 from slipstream.training.trainer import Trainer
 from slipstream.training.tuning import choose_sizes
@@ -21,36 +23,49 @@ from slipstream.training.tuning import choose_sizes
 
 def run(cfg: TrainConfig) -> RunFolder:
     """Train until `total_frames`, `max_time_s` or a signal; return the run folder, which holds all results."""
-    if cfg.resume:
-        folder = RunFolder.open(cfg.resume)
-        with sole_writer(folder):  # before anything is read: another training would make it out of date at once
-            state = load_resume_state(cfg, folder)
-            with Trainer(replace(cfg, resume=None)) as trainer:
-                return loop(trainer, folder, wandb_settings(cfg), start=restore(trainer, state, folder))
-    cfg = choose_sizes(cfg) if cfg.auto else cfg
-    wandb = wandb_settings(cfg)
-    with Trainer(cfg) as trainer:  # a config that cannot be built leaves no run folder behind
-        folder = RunFolder.create(cfg.root, cfg.name, to_dict(cfg))
-        with folder.kept_if_used(), sole_writer(folder):
-            return loop(trainer, folder, wandb, start=0)
+    with join_ranks(cfg) as ranks, ExitStack() as stack:
+        state, fresh_envs = None, cfg.resume_envs == "fresh"
+        if cfg.resume:
+
+            def open_run() -> tuple[RunFolder, dict[str, Any]]:
+                folder = RunFolder.open(str(cfg.resume))
+                stack.enter_context(sole_writer(folder))  # first: another training would make what is read out of date
+                return folder, load_resume_state(cfg, folder, ranks.size)
+
+            folder, state = ranks.from_root(open_run)
+        with ranks.together():
+            cfg = choose_sizes(cfg) if cfg.auto and not cfg.resume else cfg
+            wandb = wandb_settings(cfg)
+            trainer = stack.enter_context(Trainer(replace(cfg, resume=None, resume_envs="saved"), ranks=ranks))
+        if state is None:  # a config that cannot be built leaves no run folder behind
+            folder = ranks.from_root(lambda: RunFolder.create(cfg.root, cfg.name, to_dict(trainer.cfg)))
+            if ranks.is_root:
+                stack.enter_context(folder.kept_if_used())
+                stack.enter_context(sole_writer(folder))
+        ranks.set_run(folder.path, lambda: recovery_hint(cfg, folder, full=False))
+        with ranks.together():
+            start = restore(trainer, state, folder, fresh_envs) if state is not None else 0
+        return loop(trainer, folder, wandb, start)
 
 
 def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunFolder:
     """Collect and learn from iteration `start` on; log, evaluate and save into `folder`."""
-    cfg, done = trainer.cfg, True
-    with RunOutputs(trainer, folder, wandb, start) as out:
-        trainer.capture(out.view.print)
+    cfg, ranks, done = trainer.cfg, trainer.ranks, True
+    with open_outputs(trainer, folder, wandb, start) as out:
+        trainer.capture(out.print)
         clock = out.start_clocks()
-        if start >= trainer.last_iteration:
+        if start >= trainer.last_iteration and ranks.is_root:
             print(
-                f"nothing left to do: this run has {trainer.collector.frames:,} frames; give a larger total_frames or max_time_s"
+                f"nothing left to do: this run has {trainer.frames:,} frames; give a larger total_frames or max_time_s"
             )
+        (time_share,) = ranks.max(clock.share())
         for it in range(start, trainer.last_iteration):
-            result = trainer.step(trainer.progress(it, clock), out.rollout_writer(it))
-            done = it + 1 == trainer.iterations or clock.is_up()
-            last = done or out.saver.stop_requested
+            result = trainer.step(trainer.progress(it, time_share), out.rollout_writer(it))
+            time_share, save_share, stop = ranks.max(clock.share(), out.save_clock.share(), out.stop_requested)
+            done = it + 1 == trainer.iterations or time_share >= 1
+            last = done or bool(stop)
             evaluates = is_due(cfg.eval_interval, it, done)  # a run that is stopped does not wait for a last evaluation
-            saves = is_due(cfg.save_interval, it, last) or out.save_clock.is_up()
+            saves = is_due(cfg.save_interval, it, last) or save_share >= 1
             read = out.read_metrics(it, result, wait=evaluates or saves)
             evaluation: dict[str, float] = {}
             if evaluates:
@@ -65,6 +80,8 @@ def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int)
             out.monitor.tick(frames=trainer.frames_per_batch)
             if last:
                 break
+    if not ranks.is_root:
+        return folder
     draw_learning(trainer.task, folder)
     if not done:
         print(f"stopped; continue with: {resume_command(cfg, folder)}")

@@ -19,6 +19,7 @@ from slipstream.models.encoders import Specs
 from slipstream.models.policy import build_own_policy
 
 Gradients = Sequence[Tensor | None]  # one per parameter of the policy, None where it has none
+Average = Callable[..., None]
 
 
 class Learner(ABC):
@@ -40,8 +41,10 @@ class Learner(ABC):
     config: Any
     device: torch.device
     generator: torch.Generator | None = None  # what minibatches are drawn from; None: torch's global one
-    # Called with the gradients of each step, between backward and clipping: reduces them in place over processes.
-    reduce_gradients: Callable[[Gradients], None] | None = None
+    # Of a training in several processes: `average(tensors, weight)` replaces tensors in place by their mean over all
+    # processes, weighed by `weight` [] if it is given. Called with the gradients of each step before they are clipped.
+    average: Average | None = None
+    rank_keys: ClassVar[tuple[str, ...]] = ()  # entries of `state_dict` that each process has its own of
 
     @abstractmethod
     def update(self, batch: Any, progress: float = 0.0) -> dict[str, Tensor]:
@@ -58,6 +61,10 @@ class Learner(ABC):
     def train(self, batch: Any, progress: float = 0.0) -> dict[str, Tensor]:
         """Learn from one batch, as `update` does. NavRL's training loop calls this name."""
         return self.update(batch, progress)
+
+    def networks(self) -> Iterable[nn.Module]:
+        """Return all networks whose weights must be equal in all processes of a training."""
+        return [self.policy]
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,7 +18,7 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from slipstream.algorithms.base import Gradients, Learner, apply_gradients, check_name, load_adam, make_adam
+from slipstream.algorithms.base import Average, Learner, apply_gradients, check_name, load_adam, make_adam
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Observation
 from slipstream.models.encoders import Specs
@@ -141,7 +141,7 @@ class OffPolicy(ABC):
         self.updates = 0  # gradient steps so far
         self.random_warmup = True  # False where the policy comes with something learned
         self.td_error: Tensor = torch.zeros(0)  # [B] of the batch just learned from: new priorities
-        self.reduce_gradients: Callable[[Gradients], None] | None = None  # see `Learner`
+        self.average: Average | None = None  # see `Learner`
         self.networks: dict[str, nn.Module] = {"policy": policy}  # what a checkpoint holds
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
@@ -207,8 +207,8 @@ class OffPolicy(ABC):
     def optimizer_step(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
         """Take one optimizer step on `loss`; only the weights of this optimizer get a gradient."""
         grads = torch.autograd.grad(loss, optimizer.param_groups[0]["params"])
-        if self.reduce_gradients is not None:
-            self.reduce_gradients(grads)
+        if self.average is not None:
+            self.average(grads)
         if self.config.max_grad_norm:  # torch's own clipping takes twice as long for a handful of small tensors
             norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
             torch._foreach_mul_(grads, (self.config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
@@ -241,6 +241,7 @@ class ReplayLearner(Learner):
     """Puts collected batches into a replay buffer, and lets an off-policy algorithm learn from samples of it."""
 
     on_policy = False
+    rank_keys = ("replay", "warm", "collected")
 
     def __init__(self, algo: OffPolicy, buffer: ReplayBuffer) -> None:
         self.algo = algo
@@ -255,7 +256,7 @@ class ReplayLearner(Learner):
     def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
         """Store a batch [N, T] and take the iteration's gradient steps; none before the warm-up is over."""
         config, algo = self.config, self.algo
-        algo.reduce_gradients = self.reduce_gradients
+        algo.average = self.average
         self.buffer.extend(batch)
         if config.prioritised:  # what the priorities distort is undone in full by the end
             exponent = config.importance_exponent + (1 - config.importance_exponent) * progress
@@ -273,6 +274,8 @@ class ReplayLearner(Learner):
             left -= steps
         algo.set_progress(progress)
         means = {name: torch.stack([step[name] for step in metrics]).mean() for name in (metrics[0] if metrics else ())}
+        if self.average is not None and means:
+            self.average(list(means.values()))
         return means | {"replay/updates": torch.tensor(float(algo.updates), device=self.device)}
 
     def startup_message(self, frames_per_batch: int, total_frames: int) -> str:
@@ -295,6 +298,10 @@ class ReplayLearner(Learner):
     def gauges(self) -> dict[str, Callable[[], float]]:
         """Return the buffer's memory: one that fills up is no leak."""
         return {"replay_mb": lambda: self.buffer.host_bytes / 2**20}
+
+    def networks(self) -> Iterable[nn.Module]:
+        """Return the policy, the critics and the target networks."""
+        return self.algo.networks.values()
 
     def close(self) -> None:
         """Close the buffer."""

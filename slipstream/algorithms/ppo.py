@@ -109,6 +109,7 @@ class PPO(Learner):
 
     Config = PPOConfig
     supports_capture = True
+    rank_keys = ("generator",)
     reads_minibatches = True
 
     def __init__(self, policy: ActorCritic, config: PPOConfig | None = None) -> None:
@@ -174,10 +175,15 @@ class PPO(Learner):
             config.lam,
         )
         returns = advantage + norm.denormalise(value)
-        norm.update(returns, valid)
+        norm.update(returns, valid, self.average)
         weight = valid.float()
         mean = _mean(advantage, weight)
-        deviation = _mean((advantage - mean).square(), weight).sqrt()
+        variance = _mean((advantage - mean).square(), weight)
+        if self.average is not None:  # of the frames of all processes
+            moments = [mean.double(), variance.double() + mean.double().square()]
+            self.average(moments, weight.sum())
+            mean, variance = moments[0].float(), (moments[1] - moments[0].square()).clamp(min=0).float()
+        deviation = variance.sqrt()
         data = {
             "observation": observation_source(batch.get("observation")),
             "action": time_major("action").flatten(0, 1),
@@ -236,6 +242,11 @@ class PPO(Learner):
         """
         config = self.config
         gradients, diagnostics = self.gradients(rows)
+        if (
+            self.average is not None
+        ):  # losses and KL ride along: adaptive rate and KL limit act on those of all processes
+            self.average([*gradients, diagnostics], rows["weight"].sum())
+            gradients, diagnostics = self._clip(gradients, diagnostics)
         kl = diagnostics[DIAGNOSTICS.index("kl")]
         if config.schedule == "adaptive" and adapt:  # skip after the KL limit: the weights no longer change
             factor = torch.where(kl > 2 * config.target_kl, 1 / 1.5, torch.where(kl < config.target_kl / 2, 1.5, 1.0))
@@ -247,11 +258,14 @@ class PPO(Learner):
 
     def gradients(self, rows: dict[str, Any]) -> tuple[Gradients, Tensor]:
         """Return the clipped gradient of each parameter (None if it has none), and the parts of the loss with the norms
-        per head."""
+        per head; neither clipped nor with norms if they are averaged over processes first."""
         loss, diagnostics = self.loss(rows)
-        found: list[Any] = list(torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True))
-        if self.reduce_gradients is not None:
-            self.reduce_gradients(found)
+        found = torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True)
+        return self._clip(found, diagnostics) if self.average is None else (found, diagnostics)
+
+    def _clip(self, gradients: Gradients, diagnostics: Tensor) -> tuple[Gradients, Tensor]:
+        """Clip the gradients of each head; add the norms that they had to the diagnostics."""
+        found: list[Any] = list(gradients)
         norms = []
         for head in self._heads:
             mine = [i for i in head if found[i] is not None]
@@ -304,7 +318,7 @@ class PPO(Learner):
         """Continue from `state`."""
         self.policy.load_state_dict(state["policy"])
         self.learning_rate.copy_(state["learning_rate"])
-        if self.generator is not None:
+        if self.generator is not None and "generator" in state:
             restore_generator(self.generator, state["generator"], "minibatches")
         load_adam(self.optimizer, state["optimizer"])
 

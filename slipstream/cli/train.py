@@ -25,6 +25,8 @@ def run(args: argparse.Namespace) -> int:
     from slipstream.config import registry
     from slipstream.train import run as train
     from slipstream.training import multirun
+    from slipstream.training.distributed import is_root
+    from slipstream.training.launch import launch, ranks_to_start
 
     jobs = multirun.expand(args.words, args.multirun)
     if jobs:
@@ -32,7 +34,12 @@ def run(args: argparse.Namespace) -> int:
         compare.show([str(multirun.run_jobs(jobs, args.jobs))], console(), [], None)
         return 0
     cfg = load_train(args.words)
+    count = ranks_to_start(cfg)
+    if count > 1:
+        return launch(args.words, cfg, count)
     folder = train(cfg).path
+    if not is_root():
+        return 0
     print(f"run folder: {folder}")
     curves = [path for name in ("report.html", "learning.png") if (path := folder / name).exists()]
     if curves:

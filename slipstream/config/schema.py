@@ -42,6 +42,19 @@ class WandbConfig:
 
 
 @dataclass
+class DistributedConfig:
+    """The settings of `distributed.*`, for a training in several processes (docs/scale.md)."""
+
+    timeout_s: float = 60.0  # a process that is silent or waited for this long ends the training
+    capture: str = "auto"  # auto: the all-reduce is part of the update's CUDA graph; off: the update is not captured
+
+    def __post_init__(self) -> None:
+        check_range(self, "timeout_s", minimum=1, maximum=86_400, section="distributed.")
+        if self.capture not in ("auto", "off"):
+            raise ValueError(f"distributed.capture must be auto or off, not '{self.capture}'")
+
+
+@dataclass
 class EvalConfig:
     """The settings of `eval.*`: deterministic episodes that training does not see."""
 
@@ -69,8 +82,10 @@ class TrainConfig:
     collect: Any = None  # CollectConfig
     eval: EvalConfig = field(default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303]))  # not those of `eval`
     wandb: WandbConfig = field(default_factory=WandbConfig)
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
     seed: int = 0
     device: str = "auto"  # cpu, cuda, cuda:1
+    gpus: int | Literal["auto"] | None = None  # 2, auto: train in as many processes, each with a GPU; see docs/scale.md
     compile: str = "auto"  # on: compiled kernels; off: plain; auto: graphs on a GPU, compiled for a long run
     total_frames: int = 1_200_000_000
     max_time_s: float = 0.0  # stop after this much training; 0 is no limit
@@ -90,6 +105,9 @@ class TrainConfig:
     root: str = "runs"
     name: str | None = None  # of the run folder; date, time and task by default
     resume: str | None = None  # a run folder: continue where it stopped
+    resume_envs: Literal["saved", "fresh"] = (
+        "saved"  # fresh: a resumed run starts new episodes, in any number of processes
+    )
     init: str | None = None  # weights to start from, ours or NavRL's
     headless: bool = True  # accepted for NavRL's sake; there is no window
     threads: int = 0  # CPU threads; 0 takes all
@@ -111,6 +129,8 @@ class TrainConfig:
             self.algo = registry.find("algorithm", registry.DEFAULT_ALGORITHM).Config()
         if self.compile not in ("auto", "on", "off"):
             raise ValueError(f"compile must be auto, on or off, not '{self.compile}'")
+        if isinstance(self.gpus, int) and self.gpus < 1:
+            raise ValueError(f"gpus must be auto or a number from 1 on, not {self.gpus}")
         check_range(self, "save_interval", "keep_checkpoints", "total_frames", minimum=1)
         check_range(self, "async_checkpoint_queue_size", "checkpoint_full_every", minimum=1)
         check_range(self, "eval_interval", "threads", "max_time_s", "save_minutes", "rollout_save_interval", minimum=0)

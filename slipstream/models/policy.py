@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,13 +68,19 @@ class ValueNorm(nn.Module):
         var = (self.running_mean_sq / weight - mean.square()).clamp(min=1e-2)
         return torch.where(fresh, 0.0, mean), torch.where(fresh, 1.0, var.sqrt())
 
-    def update(self, returns: Tensor, valid: Tensor) -> None:
-        """Add the returns of one batch; those that are not valid do not count."""
+    def update(self, returns: Tensor, valid: Tensor, average: Callable[..., None] | None = None) -> None:
+        """Add the returns of one batch, or of those of all processes (see `Learner.average`); those that are not valid
+        do not count."""
         weight = valid.to(returns.dtype)
         total = weight.sum().clamp(min=1)
-        step = (valid.any()).to(returns.dtype) * (1 - self.beta)
-        self.running_mean.lerp_((returns * weight).sum() / total, step)
-        self.running_mean_sq.lerp_((returns.square() * weight).sum() / total, step)
+        moments = [(returns * weight).sum() / total, (returns.square() * weight).sum() / total]
+        moments.append((valid.any()).to(returns.dtype))
+        if average is not None:
+            average(moments, weight.sum())
+        mean, mean_sq, some = moments
+        step = some * (1 - self.beta)
+        self.running_mean.lerp_(mean, step)
+        self.running_mean_sq.lerp_(mean_sq, step)
         self.debiasing_term.lerp_(torch.ones_like(step), step)
 
     def normalise(self, value: Tensor) -> Tensor:

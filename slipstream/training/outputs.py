@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 from slipstream.checkpoint import AsyncCheckpointSaver
+from slipstream.checkpoint.signals import StopFlag
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.monitor import PerformanceMonitor
@@ -71,7 +72,10 @@ class RunOutputs:
                 )
             )
             stack.enter_context(self.view.waiting)
-            message = trainer.learner.startup_message(trainer.frames_per_batch, cfg.total_frames)
+            ranks = trainer.ranks.size
+            message = trainer.learner.startup_message(trainer.collector.frames_per_batch, cfg.total_frames // ranks)
+            if ranks > 1:
+                message = f"{ranks} ranks: {trainer.frames_per_batch:,} frames per iteration\n{message}".rstrip()
             if message:
                 self.view.print(message)
             stack.enter_context(trainer.collector)
@@ -82,6 +86,15 @@ class RunOutputs:
 
     def __exit__(self, *exc: Any) -> bool | None:
         return self._stack.__exit__(*exc)
+
+    @property
+    def stop_requested(self) -> bool:
+        """True after a stop signal."""
+        return self.saver.stop_requested
+
+    def print(self, text: str) -> None:
+        """Print a line above the live area."""
+        self.view.print(text)
 
     def _wait_for_saves(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Wait until everything is on the disk, however slow it is. The signal handlers are still installed."""
@@ -117,7 +130,7 @@ class RunOutputs:
         def write(batch: Any) -> None:
             plain = batch.decode() if hasattr(batch, "decode") else batch  # a compressed batch
             with self.monitor.timer("rollout_save"):
-                self.rollouts.save(plain, it + 1, note={"frames": self.trainer.collector.frames})
+                self.rollouts.save(plain, it + 1, note={"frames": self.trainer.frames})
 
         return write
 
@@ -144,9 +157,9 @@ class RunOutputs:
         metrics: dict[str, float] = {}
         for past, values in read:
             metrics = values | (evaluation if past == it else {}) | {"fps": fps}
-            frames = trainer.collector.frames - (it - past) * trainer.frames_per_batch
+            frames = trainer.frames - (it - past) * trainer.frames_per_batch
             self.log.write(past + 1, frames, metrics | perf, saves)
-            self.view.update(past + 1, frames, trainer.progress(it + 1, self.clock), metrics, stats)
+            self.view.update(past + 1, frames, trainer.progress(it + 1, self.clock.share()), metrics, stats)
         if trainer.cfg.summary_interval and (it + 1) % trainer.cfg.summary_interval == 0:
             self.view.print(summary(self.monitor, self.saver, self.start))
         return metrics
@@ -163,7 +176,7 @@ class RunOutputs:
     def save_checkpoint(self, it: int, metrics: dict[str, float]) -> None:
         """Save the state after iteration `it`, and flush the log."""
         cfg = self.trainer.cfg
-        with self.monitor.timer("checkpoint_save"):
+        with self.monitor.timer("checkpoint_save"), self.trainer.ranks.busy():  # a slow disk is no hang
             self.saver.save_async(
                 self.trainer.state_dict(it + 1, self.clock),
                 self.folder.checkpoint_path(it + 1),
@@ -173,6 +186,56 @@ class RunOutputs:
             )
         self.log.flush()
         self.save_clock = Clock(60 * cfg.save_minutes)
+
+
+class SilentOutputs(RunOutputs):
+    """Of a rank other than 0: writes and prints nothing, but takes part in checkpoints and stops with the others."""
+
+    def __enter__(self) -> Self:
+        self._stop = StopFlag()
+        with ExitStack() as stack:
+            stack.callback(self._stop.restore)
+            stack.enter_context(self.trainer.collector)
+            self._stop.install()
+            self._stack = stack.pop_all()
+        return self
+
+    @property
+    def stop_requested(self) -> bool:
+        """True after a stop signal."""
+        return self._stop.requested
+
+    def print(self, text: str) -> None:
+        """Print nothing."""
+
+    def start_clocks(self) -> Clock:
+        """Return a clock without a limit: that of rank 0 counts."""
+        self.clock = self.save_clock = Clock(0)
+        return self.clock
+
+    def rollout_writer(self, it: int) -> None:
+        """Save no batch."""
+
+    def log_metrics(
+        self, it: int, read: list[tuple[int, dict[str, float]]], evaluation: dict[str, float]
+    ) -> dict[str, float]:
+        """Log nothing."""
+        return {}
+
+    def save_policy(self, tag: str) -> None:
+        """Save nothing."""
+
+    def record_flight(self, it: int) -> None:
+        """Record nothing."""
+
+    def save_checkpoint(self, it: int, metrics: dict[str, float]) -> None:
+        """Send the state of this rank to rank 0."""
+        self.trainer.state_dict(it + 1, self.clock)
+
+
+def open_outputs(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunOutputs:
+    """Return the outputs of this rank."""
+    return (RunOutputs if trainer.ranks.is_root else SilentOutputs)(trainer, folder, wandb, start)
 
 
 def draw_learning(task: Task, folder: RunFolder) -> None:
@@ -204,7 +267,8 @@ def title(trainer: Trainer) -> str:
     """Return the heading of the live view."""
     cfg, env = trainer.cfg, trainer.env
     weights = sum(p.numel() for p in trainer.policy.parameters())
-    return f"{cfg.task}: {env.num_envs:,} environments on {env.device}, {weights:,} weights, seed {cfg.seed}"
+    ranks = f"{trainer.ranks.size} × " if trainer.ranks.size > 1 else ""
+    return f"{cfg.task}: {ranks}{env.num_envs:,} environments on {env.device}, {weights:,} weights, seed {cfg.seed}"
 
 
 def summary(monitor: PerformanceMonitor, saver: AsyncCheckpointSaver, resumed_at: int = 0) -> str:

@@ -38,6 +38,7 @@ RESUME_OVERRIDABLE = (
         "name",
     ),
     *("init", "wandb.mode", "checkpoint_full_every", "collect.prefetch_count", "collect.threads"),
+    *("gpus", "resume_envs", "distributed.timeout_s", "distributed.capture"),
     *("rollout_save_interval", "rollout_compression_level", "record_minutes"),
 )
 
@@ -57,8 +58,9 @@ def _read_config(path: Path) -> dict[str, Any]:
         return check_config(load_checkpoint(path, keys=["config"])["config"], path)
 
 
-def load_resume_state(cfg: TrainConfig, folder: RunFolder) -> dict[str, Any]:
-    """Return the newest good state of a run; raise ConfigError if `cfg` differs from the run's own config.
+def load_resume_state(cfg: TrainConfig, folder: RunFolder, ranks: int = 1) -> dict[str, Any]:
+    """Return the newest good state of a run; raise ConfigError if `cfg` differs from the run's own config, or the state
+    is of another number of ranks.
 
     The config is the caller's and trusted, so code that it names may be named in the run folder too.
     """
@@ -73,13 +75,20 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder) -> dict[str, Any]:
         raise ConfigError(
             f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with init={folder.path}"
         )
+    with reading_state(path):
+        saved = 1 + len(state.get("ranks", ()))
+    if saved != ranks and cfg.resume_envs == "saved":
+        raise ConfigError(
+            f"{folder.path} has the envs of {saved} {'ranks' if saved > 1 else 'process'}, and {ranks} would continue: "
+            f"give gpus={saved}, or resume_envs=fresh, which keeps what is learned and starts new episodes"
+        )
     return state
 
 
-def restore(trainer: Trainer, state: dict[str, Any], folder: RunFolder) -> int:
+def restore(trainer: Trainer, state: dict[str, Any], folder: RunFolder, fresh_envs: bool = False) -> int:
     """Continue from `state`, which was read from `folder`; return the iteration that comes next."""
     with reading_state(folder.path):
-        return trainer.load_state_dict(state)
+        return trainer.load_state_dict(state, fresh_envs)
 
 
 def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "") -> list[str]:

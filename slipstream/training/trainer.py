@@ -28,6 +28,7 @@ from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
 from slipstream.tasks.report import progress_bar
 from slipstream.training.clock import Clock
+from slipstream.training.distributed import OneProcess, check_started
 
 # From here on compiled kernels pay on a GPU: they cost a minute of start-up.
 LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 240
@@ -47,13 +48,18 @@ class Trainer:
     Args:
         cfg: The config, such as `load_train(["env.num_envs=64"])`.
         monitor: Times the parts of each step; nothing is timed without one.
+        ranks: The processes that learn together; each has a Trainer of its own.
     """
 
-    def __init__(self, cfg: TrainConfig, monitor: PerformanceMonitor | None = None) -> None:
-        device = resolve_device(cfg.device)
+    def __init__(
+        self, cfg: TrainConfig, monitor: PerformanceMonitor | None = None, ranks: OneProcess | None = None
+    ) -> None:
+        self.ranks = ranks = ranks or OneProcess()
+        check_started(cfg, ranks.size)
+        device = resolve_device(ranks.device(cfg.device))
         if cfg.threads or device.type == "cpu":
             set_threads(cfg.threads)
-        torch.manual_seed(derive_seed(cfg.seed, "policy"))
+        torch.manual_seed(derive_seed(cfg.seed, "policy", ranks.rank))
         if device.type == "cuda":
             torch.set_float32_matmul_precision("high")
         self.cfg = cfg
@@ -62,23 +68,27 @@ class Trainer:
         if cfg.record_minutes and not self.task.can_record:
             raise ConfigError(f"task={cfg.task} has no scene for the viewer: leave record_minutes out")
         with progress_bar("building the env"):  # maps are generated, native code is compiled
-            self.env: TensorEnv = self.task.make_env(cfg.env, device, derive_seed(cfg.seed, "env"))
+            self.env: TensorEnv = self.task.make_env(cfg.env, device, derive_seed(cfg.seed, "env", ranks.rank))
         self.env.check_specs()
         specs = self.env.observation_spec, self.env.action_spec
         self.policy = build_policy(asdict(cfg.algo), *specs, cfg.model).to(device)
         if cfg.init:
             load_weights(self.policy, load_policy(cfg.init).build(*specs, device), cfg.init)
         self.controller = self.task.make_controller(cfg, self.env, self.policy)
-        seed = derive_seed(cfg.seed, "replay")
+        seed = derive_seed(cfg.seed, "replay", ranks.rank)
         self.learner: Learner = build_learner(self.policy, cfg.algo, specs[0], seed, fresh=not cfg.init)
         if cfg.compile == "on" and not self.learner.supports_capture:
             raise ConfigError(f"compile=on cannot compile the update of algo={cfg.algo.name}: leave it out")
         frames = self.env.num_envs * cfg.algo.rollout_steps
         self.learner.check_batch(frames)
-        self.collector = build_collector(cfg, self.env, self.policy, frames, self.learner)
+        self.learner.average = ranks.average
+        self.collector = build_collector(cfg, self.env, self.policy, frames, self.learner, ranks.rank)
         self.best = -math.inf  # score of the best evaluation
         self.trained_s = 0.0  # training time before this start
+        self._resumed = 0, 0  # iterations and frames of all ranks before this start
+        self._frames_before = 0  # frames of all ranks that `collector.frames` does not count
         self.monitor = monitor
+        ranks.copy_weights(self.learner.networks())
         # The two halves of a step, which `capture` replaces by faster forms.
         self.collect: Callable[[], Any] = lambda: self.collector.rollout(check=False)
         self.learn: Callable[[Any, float], dict[str, Tensor]] = self.learner.update
@@ -109,12 +119,17 @@ class Trainer:
         if inspect is not None:
             inspect(batch)
         self.collector.publish()
-        reported = {"bad_actions": self.collector.bad_actions, "episodes": self.collector.episodes.take()}
+        episodes = self.ranks.sum(self.collector.episodes.take())
+        reported = {"bad_actions": self.collector.bad_actions, "episodes": episodes}
+        self.ranks.step_done()
         return StepResult(batch, losses | reported)
 
     def capture(self, log: Callable[[str], None] = print, mode: str | None = None) -> None:
         """Run the next steps as CUDA graphs or compiled kernels, by `execution_mode` or another `mode`."""
-        self.collect, self.learn = capture_training(self.collector, self.learner, mode or self.execution_mode(), log)
+        mode, agree = mode or self.execution_mode(), lambda ok: not any(self.ranks.max(not ok))
+        self.collect, self.learn = capture_training(self.collector, self.learner, mode, log, agree=agree)
+        if self.learner.average is not None and self.cfg.distributed.capture == "off":
+            self.learn = self.learner.update
 
     def execution_mode(self) -> str:
         """Return how steps run: plain, graphs or compiled. `auto` compiles only for a run that earns the start-up
@@ -135,22 +150,28 @@ class Trainer:
 
     @property
     def frames_per_batch(self) -> int:
-        """Frames of one iteration."""
-        return self.collector.frames_per_batch
+        """Frames of one iteration, of all ranks."""
+        return self.collector.frames_per_batch * self.ranks.size
+
+    @property
+    def frames(self) -> int:
+        """Frames so far, of all ranks."""
+        return self._frames_before + self.collector.frames * self.ranks.size
 
     @property
     def iterations(self) -> int:
         """Iterations to `total_frames`."""
-        return max(1, math.ceil(self.cfg.total_frames / self.frames_per_batch))
+        iterations, frames = self._resumed  # with other ranks, perhaps
+        return max(1, iterations + math.ceil((self.cfg.total_frames - frames) / self.frames_per_batch))
 
     @property
     def last_iteration(self) -> int:
         """Where this start ends by frames; 0 if an earlier one used up the time."""
         return 0 if 0 < self.cfg.max_time_s <= self.trained_s else self.iterations
 
-    def progress(self, it: int, clock: Clock) -> float:
+    def progress(self, it: int, time_share: float) -> float:
         """Return the share of the run that is done, by frames or by time, whichever ends it sooner."""
-        return max(it / self.iterations, clock.share())
+        return max(it / self.iterations, time_share)
 
     def watch(self, monitor: PerformanceMonitor) -> None:
         """Time the steps with `monitor`, and let it watch the memory; a buffer that fills up is no leak."""
@@ -185,8 +206,22 @@ class Trainer:
     # -- evaluation ----------------------------------------------------------------------------------------------------
 
     def evaluate(self) -> dict[str, float]:
-        """Evaluate the policy with mean actions; return `eval/*` metrics. The global random state is left as it was."""
+        """Evaluate the policy with mean actions; return `eval/*` metrics. The global random state is left as it was.
+
+        Rank 0 evaluates for all: the others get the controller's state, and no metrics.
+        """
         self.collector.settle()  # an evaluation uses all threads, and the random numbers of the process
+        found = {}
+        if self.ranks.is_root:
+            with self.ranks.busy():
+                found = self._evaluate()
+        if self.controller is not None and self.ranks.size > 1:
+            state = self.ranks.from_root(self.controller.state_dict)
+            if not self.ranks.is_root:
+                self.controller.load_state_dict(state)
+        return found
+
+    def _evaluate(self) -> dict[str, float]:
         device = self.env.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(derive_seed(self.cfg.seed, "evaluation"))  # for envs that draw from torch itself
@@ -218,35 +253,55 @@ class Trainer:
         return {"config": to_dict(self.cfg), "policy": self.policy.state_dict()}
 
     def state_dict(self, iteration: int, clock: Clock) -> dict[str, Any]:
-        """Return everything that the iterations from `iteration` on depend on."""
+        """Return everything that the iterations from `iteration` on depend on; on rank 0, of all ranks."""
+        algo = self.learner.state_dict()
+        own = {"collector": self.collector.state_dict(), "rng": self._random_state()}
+        with self.ranks.busy():  # sends what may be a large replay buffer
+            others = self.ranks.gather(own | {"algo": {k: algo[k] for k in self.learner.rank_keys if k in algo}})
         return {
             "iteration": iteration,
-            "frames": self.collector.frames,
+            "frames": self.frames,
             "config": to_dict(self.cfg),
-            "algo": self.learner.state_dict(),
-            "collector": self.collector.state_dict(),
+            "algo": algo,
+            "collector": own["collector"],
             "best": self.best,
             "trained_s": clock.used_s(),
             "controller": None if self.controller is None else self.controller.state_dict(),
-            "rng": {
-                "cpu": torch.get_rng_state(),
-                **({"cuda": torch.cuda.get_rng_state()} if self.env.device.type == "cuda" else {}),
-            },
+            "rng": own["rng"],
+            **({"ranks": others} if others else {}),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> int:
-        """Continue from `state`; return the iteration that comes next."""
-        self.learner.load_state_dict(state["algo"])
-        self.collector.load_state_dict(state["collector"])
+    def _random_state(self) -> dict[str, Tensor]:
+        cuda = {"cuda": torch.cuda.get_rng_state()} if self.env.device.type == "cuda" else {}
+        return {"cpu": torch.get_rng_state(), **cuda}
+
+    def load_state_dict(self, state: dict[str, Any], fresh_envs: bool = False) -> int:
+        """Continue from `state`; return the iteration that comes next.
+
+        Args:
+            fresh_envs: Keep the envs, replay buffer and random numbers of this Trainer: any number of ranks may
+                continue.
+        """
+        rank, rank_keys = self.ranks.rank, self.learner.rank_keys if fresh_envs else ()
+        own = state if fresh_envs or not rank else state["ranks"][rank - 1]
+        algo = state["algo"] | own["algo"]
+        self.learner.load_state_dict({name: value for name, value in algo.items() if name not in rank_keys})
+        if not fresh_envs:
+            self.collector.load_state_dict(own["collector"])
         if self.controller is not None:
             self.controller.load_state_dict(state["controller"])
         self.best, self.trained_s = float(state["best"]), float(state["trained_s"])
-        counts = state["iteration"], self.collector.frames
+        counts = state["iteration"], state["frames"], self.collector.frames
         if not self.trained_s >= 0 or any(type(count) is not int or not 0 <= count < 2**63 for count in counts):
             raise ValueError("its counts of iterations, frames and seconds are not numbers of 0 or more")
-        torch.set_rng_state(state["rng"]["cpu"])
-        if "cuda" in state["rng"] and self.env.device.type == "cuda":
-            torch.cuda.set_rng_state(state["rng"]["cuda"])
+        self._resumed = state["iteration"], state["frames"]
+        self._frames_before = state["frames"] - self.collector.frames * self.ranks.size
+        if fresh_envs:
+            torch.manual_seed(derive_seed(self.cfg.seed, f"resumed after {state['iteration']} iterations", rank))
+            return state["iteration"]
+        torch.set_rng_state(own["rng"]["cpu"])
+        if "cuda" in own["rng"] and self.env.device.type == "cuda":
+            torch.cuda.set_rng_state(own["rng"]["cuda"])
         return state["iteration"]
 
     def close(self) -> None:
@@ -263,7 +318,7 @@ class Trainer:
         close_after(self.close, SaveError, error)
 
 
-def build_collector(cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, learner: Learner) -> Any:
+def build_collector(cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, learner: Learner, rank: int = 0) -> Any:
     """Return the collector of `collect.*`: in turn with the learner or beside it, with plain or compressed batches."""
     settings, on_gpu = cfg.collect, env.device.type == "cuda"
     sync, pipelined, compressed = (registry.find("collector", name) for name in ("sync", "pipelined", "compressed"))
@@ -283,7 +338,7 @@ def build_collector(cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, 
         return compressed(base, settings.compression_level, keys=keys, pieces=settings.pieces)
     if settings.pipeline == "off":
         return sync(env, policy, frames, return_same_td=True, ring_size=1)
-    learner.seed_minibatches(derive_seed(cfg.seed, "minibatches"))  # drawn beside the rollout
+    learner.seed_minibatches(derive_seed(cfg.seed, "minibatches", rank))  # drawn beside the rollout
     threads = 0
     if not on_gpu:
         total = torch.get_num_threads()
@@ -298,7 +353,7 @@ def build_collector(cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, 
         on_policy=on_policy,
         max_staleness=settings.max_staleness,
         threads=threads,
-        seed=derive_seed(cfg.seed, "collect"),
+        seed=derive_seed(cfg.seed, "collect", rank),
         postproc=compressed.compressor(settings.compression_level, keys) if compress else None,
         fixed_memory=on_gpu and not compress,
     )

@@ -338,7 +338,7 @@ def test_actions_that_an_algorithm_cannot_choose_are_refused_with_the_remedy():
 @pytest.mark.parametrize("make", [dqn, sac, td3])
 def test_gradients_are_reduced_over_processes_before_they_are_clipped(make):
     algo = make(max_grad_norm=0.01)
-    algo.reduce_gradients = lambda gradients: [x.mul_(1000.0) for x in gradients]
+    algo.average = lambda gradients: [x.mul_(1000.0) for x in gradients]
     algo.update(batch_of(action=torch.tensor([0, 1, 2, 0]) if make is dqn else None), 1)
     network = algo.policy if make is dqn else algo.critics
     norm = torch.cat([p.grad.flatten() for p in network.parameters()]).norm().item()

@@ -49,7 +49,12 @@ class Collector(Protocol):
 
 
 def capture_training(
-    collector: Collector, learner: Learner, mode: str, log: Log, capture: Capture | None = None
+    collector: Collector,
+    learner: Learner,
+    mode: str,
+    log: Log,
+    capture: Capture | None = None,
+    agree: Callable[[bool], bool] = bool,
 ) -> tuple[Collect, Learn]:
     """Return `collect()` and `learn(batch, progress)`, run as `mode` says.
 
@@ -61,6 +66,7 @@ def capture_training(
             compiles the update and captures nothing, unless `capture` is given.
         log: receives one line per part that cannot be compiled or captured.
         capture: replaces `GraphedFunction`, for tests.
+        agree: see `GraphedFunction`.
     """
     if mode not in EXECUTION_MODES:
         raise ValueError(f"unknown execution mode '{mode}': use one of {', '.join(EXECUTION_MODES)}")
@@ -76,7 +82,7 @@ def capture_training(
         return partial(collector.rollout, check=False), learner.update
     if mode == "compiled":
         collector.compile_with(partial(compile_step, log=log))
-    captured_update = capture or partial(GraphedFunction, generator=learner.generator)
+    captured_update = capture or partial(GraphedFunction, generator=learner.generator, agree=agree)
     return _capture_rollout(collector, log, capture or GraphedFunction), _capture_update(learner, log, captured_update)
 
 

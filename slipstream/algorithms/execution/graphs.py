@@ -24,6 +24,7 @@ WARM_UP = 2  # eager calls on the side stream before the capture: libraries init
 # stream it has seen, and a graph keeps using the workspace of its capture stream: two live graphs must not share a
 # stream, and new streams must be rare.
 _free_streams: dict[int, list[Any]] = {}
+_captured: weakref.WeakSet[GraphedFunction] = weakref.WeakSet()
 
 
 class CaptureFailed(RuntimeError):
@@ -39,6 +40,8 @@ class GraphedFunction:
         log: receives one line if the function cannot be captured.
         generator: the generator that `fn` draws from, if not the global one. Graphs that run side by side need one
             each: a replay writes its state.
+        agree: returns whether all ranks of a training could capture, for whether this one could. An all-reduce must be
+            in the graph of all ranks or of none.
     """
 
     def __init__(
@@ -47,8 +50,10 @@ class GraphedFunction:
         name: str,
         log: Callable[[str], None] = print,
         generator: torch.Generator | None = None,
+        agree: Callable[[bool], bool] = bool,
     ) -> None:
         self._fn = fn
+        self._agree = agree
         self._name = name
         self._log = log
         self._generator = generator
@@ -102,6 +107,7 @@ class GraphedFunction:
         graph = torch.cuda.CUDAGraph()
         if self._generator is not None:
             graph.register_generator_state(self._generator)
+        failure: RuntimeError | None = None
         try:  # thread_local: other threads, such as the checkpoint writer, may use CUDA meanwhile
             with (
                 _garbage_collection_paused(),
@@ -111,10 +117,14 @@ class GraphedFunction:
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
+            failure = error
+        if not self._agree(failure is None):
             torch.cuda.synchronize()
-            self._give_up(error, f"({str(error).splitlines()[0]})")
-            raise CaptureFailed(str(error)) from error
+            failure = failure or RuntimeError("another rank cannot capture it")
+            self._give_up(failure, f"({str(failure).splitlines()[0]})")
+            raise CaptureFailed(str(failure)) from failure
         self._graph = graph
+        _captured.add(self)
         self._graph.replay()  # the capture only recorded
         return self._result
 
@@ -123,6 +133,15 @@ class GraphedFunction:
         self._log(
             f"{self._name} cannot be captured as a CUDA graph: {_source_line(error)} {reason}. It runs eagerly, which is slower."
         )
+
+
+def destroy_graphs() -> None:
+    """Free all captured graphs; the functions run eagerly from now on."""
+    if _captured:
+        torch.cuda.synchronize()
+    for function in list(_captured):
+        function._graph, function._result, function.eager = None, None, True
+        _captured.discard(function)
 
 
 def forbid_sync() -> AbstractContextManager[None]:
@@ -169,7 +188,7 @@ def _garbage_collection_paused() -> Iterator[None]:
 
 def _source_line(error: BaseException) -> str:
     """Return the last line outside of torch in an error's traceback, as `file:line (code)`."""
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = traceback.extract_tb(error.__traceback__) or traceback.extract_stack()[:-1]
     torch_home = str(Path(torch.__file__).parent)
     own = [f for f in frames if not f.filename.startswith(torch_home)]
     frame = (own or list(frames))[-1]

@@ -1,0 +1,396 @@
+"""Data-parallel training: several processes (ranks) that torchrun starts, each with its own env, learn one policy.
+
+The loop talks to the other ranks through one object: `OneProcess` if there are none, `Ranks` otherwise. All calls of
+`Ranks` but `busy` and `step_done` are collective: every rank makes the same calls in the same order.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from slipstream.algorithms.execution.graphs import destroy_graphs
+from slipstream.config.help import ConfigError
+from slipstream.config.schema import TrainConfig
+
+TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+RUN_FILE = "SLIPSTREAM_RUN_FILE"  # set by our launcher: rank 0 writes the path of the run folder to this file
+PEER_FAILED = 75  # exit code of a rank that ends because another one failed
+POLL_S = 0.5  # between two looks at the other ranks while one waits for them
+UNLIMITED = timedelta(hours=24)  # of torch's own time limits: an evaluation of rank 0 may take long
+ENDED = "ended"
+START_S = 300  # in which all ranks must have started
+BUSY_STEPS = 4  # the first iterations compile and capture
+
+
+def started_by_torchrun() -> bool:
+    """Return whether this process is a rank of torchrun."""
+    return all(name in os.environ for name in TORCHRUN_VARIABLES)
+
+
+def is_root() -> bool:
+    """Return whether this process is rank 0, or the only one."""
+    return not started_by_torchrun() or os.environ["RANK"] == "0"
+
+
+class OneProcess:
+    """A training in one process: every exchange returns what it is given."""
+
+    rank, size, is_root = 0, 1, True
+    average: Callable[..., None] | None = None  # for `Learner.average`
+
+    def device(self, name: str) -> str:
+        """Return the name of the device that this rank uses."""
+        return name
+
+    def max(self, *values: float) -> tuple[float, ...]:
+        """Return the largest of each number over all ranks."""
+        return values
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Return the sum of a tensor over all ranks."""
+        return x
+
+    def from_root(self, make: Callable[[], Any]) -> Any:
+        """Return to every rank what `make` returns on rank 0."""
+        return make()
+
+    def gather(self, item: Any) -> list[Any]:
+        """Return the items of the ranks from 1 on to rank 0, and an empty list to the others."""
+        return []
+
+    def copy_weights(self, modules: Iterable[nn.Module]) -> None:
+        """Give every rank the weights of rank 0."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Fail on all ranks if the block fails on one; the first that failed raises its error."""
+        return nullcontext()
+
+    def busy(self) -> AbstractContextManager[None]:
+        """Let the others wait for as long as the block takes."""
+        return nullcontext()
+
+    def step_done(self) -> None:
+        """Count an iteration."""
+
+    def set_run(self, folder: Path, recovery_hint: Callable[[], str]) -> None:
+        """Set the run folder, and the function that returns how to continue if a rank fails."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        pass
+
+
+class Ranks(OneProcess):
+    """The processes of a data-parallel training, with this one's `rank` among `size`.
+
+    A thread tells the others several times per `distributed.timeout_s` that this process lives, through the store of
+    torchrun, and watches them. A rank that is silent for that long, or that others wait for that long while it is not
+    `busy`, ends the job.
+    """
+
+    def __init__(self, cfg: TrainConfig) -> None:
+        self.rank, self.size, self.local_rank = (int(os.environ[n]) for n in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+        self.is_root = self.rank == 0
+        self.timeout_s = cfg.distributed.timeout_s
+        device = torch.device(self.device(cfg.device))
+        cuda = device.type == "cuda"
+        if cuda:
+            torch.cuda.set_device(device)
+        self._buffers: dict[Any, tuple[Tensor, list[Tensor]]] = {}
+        self._folder: Path | None = None
+        self._hint: Callable[[], str] = lambda: "Start the training again"
+        self._calls = self._steps = 0  # exchanges on the host, iterations
+        self._long = False  # inside `busy`
+        self._waiting_s: float | None = None  # since when this rank waits for the others
+        self._lost: tuple[int, str] | None = None  # a rank that failed, and how
+        self._where: list[list[str]] = []  # node and process of each rank
+        self._closed = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="slipstream ranks", daemon=True)
+        self._watcher.start()
+        backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+        dist.init_process_group(backend, timeout=UNLIMITED, device_id=device if cuda else None)
+
+    # -- exchanges -----------------------------------------------------------------------------------------------------
+
+    def device(self, name: str) -> str:
+        """Return the GPU of this rank, or `cpu`."""
+        if name == "auto":
+            name = "cuda" if torch.cuda.is_available() else "cpu"
+        check_device(name)
+        count = torch.cuda.device_count() if name == "cuda" else 0
+        if name == "cuda" and self.local_rank >= count:
+            raise ConfigError(
+                f"{self.local_rank + 1} ranks on a machine of {count} GPUs: start {count} or fewer per machine"
+            )
+        return f"cuda:{self.local_rank}" if name == "cuda" else name
+
+    def average(self, tensors: Sequence[Tensor | None], weight: Tensor | None = None) -> None:  # type: ignore[override]
+        """Replace tensors in place by their mean over the ranks, weighed by `weight` []: one all-reduce of one buffer.
+
+        The buffer of a set of shapes keeps its memory, so a CUDA graph can capture this.
+        """
+        found = [x for x in tensors if x is not None]
+        key = (found[0].dtype, tuple(x.shape for x in found))
+        if key not in self._buffers:
+            sizes = [x.numel() for x in found]
+            flat = found[0].new_empty(sum(sizes) + 1)  # the weight is last
+            views = [part.view(x.shape) for part, x in zip(flat[:-1].split(sizes), found, strict=True)]
+            self._buffers[key] = flat, views
+        flat, views = self._buffers[key]
+        torch._foreach_copy_(views, found)
+        if weight is None:
+            flat[-1:].fill_(1)
+        else:
+            flat[:-1].mul_(weight)
+            flat[-1].copy_(weight)
+        self._all_reduce(flat)
+        flat.div_(flat[-1].clamp(min=1))
+        torch._foreach_copy_(found, views)
+
+    def max(self, *values: float) -> tuple[float, ...]:
+        """Return the largest of each number over all ranks."""
+        numbers = torch.tensor(values, dtype=torch.float64)
+        self._all_reduce(numbers, dist.ReduceOp.MAX)
+        return tuple(numbers.tolist())
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Return the sum of a tensor over all ranks, in its memory."""
+        self._all_reduce(x)
+        return x
+
+    def from_root(self, make: Callable[[], Any]) -> Any:
+        """Return to every rank what `make` returns on rank 0; its error ends all."""
+        item = None
+        with self.together():
+            item = make() if self.is_root else None
+        data = _packed(item if self.is_root else None)
+        size = int(self.max(len(data) if self.is_root else 0)[0])
+        data = data if self.is_root else torch.empty(size, dtype=torch.uint8)
+        self._wait(lambda: dist.broadcast(data, 0, async_op=True))
+        return item if self.is_root else pickle.loads(data.numpy().tobytes())
+
+    def gather(self, item: Any) -> list[Any]:
+        """Return the items of the ranks from 1 on to rank 0, and an empty list to the others."""
+        data = _packed(None if self.is_root else item)
+        size = int(self.max(len(data))[0])
+        data = torch.cat((data, data.new_zeros(size - len(data))))  # pickle ignores what follows an object
+        parts = [torch.empty_like(data) for _ in range(self.size)] if self.is_root else None
+        self._wait(lambda: dist.gather(data, parts, 0, async_op=True))
+        return [pickle.loads(part.numpy().tobytes()) for part in (parts or [])[1:]]
+
+    def copy_weights(self, modules: Iterable[nn.Module]) -> None:
+        """Give every rank the weights and buffers of rank 0."""
+        for module in modules:
+            for x in (*module.parameters(), *module.buffers()):
+                self._wait(partial(dist.broadcast, x.detach(), 0, async_op=True))
+
+    def _all_reduce(self, x: Tensor, op: Any = dist.ReduceOp.SUM) -> None:
+        if x.is_cuda:
+            dist.all_reduce(x, op)
+        else:
+            self._wait(lambda: dist.all_reduce(x, op, async_op=True))
+
+    def _wait(self, start: Callable[[], Any]) -> None:
+        """Start an exchange and wait until it is done; end if a rank that takes part is lost."""
+        self._calls += 1
+        self._waiting_s = time.monotonic()
+        try:
+            work = start()
+            while not self._poll(work):
+                if self._lost:
+                    self._end()
+        except RuntimeError as error:
+            if not any(word in str(error).lower() for word in ("connection", "peer", "socket", "broken pipe")):
+                raise
+            self._end_after_peer()
+        finally:
+            self._waiting_s = None
+
+    @staticmethod
+    def _poll(work: Any) -> bool:
+        try:
+            work.wait(timedelta(seconds=POLL_S))
+        except RuntimeError as error:
+            if "timed out" not in str(error):
+                raise
+            return False
+        return True
+
+    # -- failures ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Fail on all ranks if the block fails on one; the first that failed raises its error."""
+        error: Exception | None = None
+        try:
+            yield
+        except Exception as found:
+            error = found
+        first = self.size - self.max(self.size - self.rank if error else 0)[0]
+        if error is not None and first == self.rank:
+            raise error
+        if first < self.size:
+            raise SystemExit(PEER_FAILED)
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Let the others wait for as long as the block takes."""
+        self._long = True
+        try:
+            yield
+        finally:
+            self._long = False
+
+    def step_done(self) -> None:
+        """Count an iteration."""
+        self._steps += 1
+
+    def set_run(self, folder: Path, recovery_hint: Callable[[], str]) -> None:
+        """Set the run folder, and the function that returns how to continue if a rank fails."""
+        self._folder, self._hint = folder, recovery_hint
+        if self.is_root and RUN_FILE in os.environ:
+            Path(os.environ[RUN_FILE]).write_text(str(folder))
+
+    def _watch(self) -> None:
+        """Tell the others that this process lives, and look for one that is lost. Runs in a thread."""
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        interval = min(1.0, self.timeout_s / 5)
+        seen: dict[int, tuple[bytes, float]] = {}
+        beats, last = 0, time.monotonic()
+        try:
+            store = dist.TCPStore(
+                address, port, is_master=False, timeout=timedelta(seconds=max(START_S, self.timeout_s))
+            )
+            prefix = f"slipstream/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+            where = f"{os.environ.get('GROUP_RANK', '0')} {os.getpid()}"
+            store.set(f"{prefix}/where/{self.rank}", where)
+            self._where = [x.decode().split() for x in store.multi_get(self._keys(f"{prefix}/where"))]
+            while not self._closed.wait(interval):
+                beats += 1
+                busy = int(self._long or self._steps < BUSY_STEPS)
+                store.set(f"{prefix}/beat/{self.rank}", f"{beats} {self._calls} {busy}")
+                values = store.multi_get(self._keys(f"{prefix}/beat"))
+                now = time.monotonic()
+                if now - last > interval + self.timeout_s / 2:  # this process was stopped, perhaps all were
+                    seen.clear()
+                last = now
+                self._lost = self._find_lost(values, seen, now)
+                if self._lost:
+                    break
+            else:
+                store.set(f"{prefix}/beat/{self.rank}", "done")
+                return
+        except RuntimeError as error:
+            self._lost = -1, f"cannot be reached: no answer at {address}:{port} ({str(error).splitlines()[0][:80]})"
+        if not self._closed.wait(max(self.timeout_s, 2 * POLL_S)):  # the main thread waits for a device, or computes
+            self._print_lost()
+            os._exit(PEER_FAILED)
+
+    def _keys(self, prefix: str) -> list[str]:
+        return [f"{prefix}/{rank}" for rank in range(self.size)]
+
+    def _find_lost(
+        self, values: list[bytes], seen: dict[int, tuple[bytes, float]], now: float
+    ) -> tuple[int, str] | None:
+        """Return a rank that is silent, or that this one waits for in vain, and a sentence about it."""
+        waiting = self._waiting_s
+        for rank, value in enumerate(values):
+            if seen.get(rank, (b"",))[0] != value:
+                seen[rank] = value, now
+            if value == b"done":
+                continue
+            if seen[rank][1] != now and not self._is_alive(rank):
+                return rank, ENDED
+            if now - seen[rank][1] > self.timeout_s:
+                return rank, f"has not answered for {self.timeout_s:g} s (stopped, or its machine is lost)"
+            _, calls, busy = map(int, value.split())
+            late = waiting is not None and now - waiting > self.timeout_s and calls < self._calls
+            if late and not busy and rank != self.rank:
+                return rank, f"hangs: the others have waited for it for {self.timeout_s:g} s"
+        return None
+
+    def _end_after_peer(self) -> None:
+        """End after a broken connection. The launcher names the rank that ended; without one the watcher finds it."""
+        deadline = time.monotonic() + self.timeout_s + 2
+        while RUN_FILE not in os.environ and self._lost is None and time.monotonic() < deadline:
+            time.sleep(POLL_S / 5)
+        self._lost = self._lost or (-1, ENDED)
+        self._end()
+
+    def _is_alive(self, rank: int) -> bool:
+        node, pid = self._where[rank]
+        if node != self._where[self.rank][0]:  # on another machine: its silence will show it
+            return True
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def _end(self) -> None:
+        """End this process because another one failed."""
+        self._print_lost()
+        raise SystemExit(PEER_FAILED)
+
+    def _print_lost(self) -> None:
+        """Print one sentence, on the lowest rank that is left, which also ends a rank of its machine that hangs."""
+        assert self._lost is not None
+        rank, what = self._lost
+        if self.rank != (1 if rank == 0 else 0) or (what == ENDED and RUN_FILE in os.environ):
+            return
+        name = f"rank {rank} of {self.size} " if rank >= 0 else "another rank "
+        if rank >= 0 and self._where[rank][0] == self._where[self.rank][0]:
+            name += f"(process {self._where[rank][1]}) "
+            if what != ENDED:  # torchrun would wait for it
+                os.kill(int(self._where[rank][1]), signal.SIGKILL)
+        print(f"slipstream train: {name}{what}; the training ends. {self._hint()}", file=sys.stderr, flush=True)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._closed.set()
+        self._watcher.join(self.timeout_s)
+        destroy_graphs()  # a captured all-reduce must go before its communicator: NCCL waits for it otherwise
+        self._buffers.clear()
+        dist.destroy_process_group()
+
+
+def join_ranks(cfg: TrainConfig) -> OneProcess:
+    """Return the ranks of this training: those that torchrun started, or this process alone."""
+    return Ranks(cfg) if started_by_torchrun() else OneProcess()
+
+
+def check_started(cfg: TrainConfig, size: int) -> None:
+    """Raise ConfigError if other than `cfg.gpus` processes train."""
+    if cfg.gpus not in (None, 1, size):
+        alone = "only `slipstream train` starts them: leave gpus out here"
+        remedy = alone if size == 1 else f"give gpus={size}"
+        raise ConfigError(f"gpus={cfg.gpus} needs as many processes, and there are {size}: {remedy}")
+
+
+def check_device(name: str) -> None:
+    """Raise ConfigError for a device that several ranks cannot share."""
+    if name not in ("cpu", "cuda"):
+        raise ConfigError(f"every rank has a GPU of its own: give device=auto, cuda or cpu, not device={name}")
+
+
+def _packed(item: Any) -> Tensor:
+    """Return an object as bytes [n], with its tensors on the host. Only the ranks of one job exchange them."""
+    on_host = tree_map(lambda x: x.cpu() if isinstance(x, Tensor) else x, item)
+    return torch.frombuffer(bytearray(pickle.dumps(on_host, protocol=5)), dtype=torch.uint8)

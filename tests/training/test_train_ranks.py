@@ -1,0 +1,194 @@
+"""Data-parallel trainings: two ranks on the CPU (gloo), what they share, and what happens if one is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from slipstream import train
+from slipstream.checkpoint import load_checkpoint
+from slipstream.cli import main
+from slipstream.config.compose import load_train
+from slipstream.training import launch
+from slipstream.training.distributed import Ranks
+from slipstream.training.metrics_log import read_metrics
+
+SCRIPT = Path(__file__).with_name("two_ranks.py")
+TINY = shlex.split("""
+    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20
+    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16]
+    save_interval=1 eval_interval=0 threads=1 wandb.mode=disabled
+""")
+
+
+def run_cases(folder, *cases):
+    done = subprocess.run([sys.executable, SCRIPT, folder, *cases], capture_output=True, text=True, timeout=3600)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_two_ranks_learn_as_one_process_and_resume_bit_for_bit(tmp_path):
+    run_cases(tmp_path, "large_batch", "equal:ppo", "equal:sac", "equal:league", "resume:ppo")
+
+
+@pytest.mark.soak
+def test_off_policy_and_league_resume_bit_for_bit_in_two_ranks(tmp_path):
+    run_cases(tmp_path, "resume:sac", "resume:league")
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(20, marks=pytest.mark.soak)])
+def test_a_rank_that_is_killed_or_stopped_ends_the_job_and_nothing_is_lost(tmp_path, count):
+    run_cases(tmp_path, f"stops:{count}:1")
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def start(*command):
+    return subprocess.Popen(
+        [sys.executable, "-m", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
+    )
+
+
+def wait_for_checkpoint(process, folder, number):
+    """Read the output, which must go on, until there is a checkpoint after `number` iterations."""
+    while not any(int(path.name[5:11]) >= number for path in folder.glob("checkpoints/ckpt_*.slip")):
+        assert process.poll() is None, process.stdout.read()
+        os.sched_yield()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
+def test_the_command_starts_ranks_stops_them_and_names_one_that_is_killed(tmp_path):
+    folder = tmp_path / "run"
+    words = [*TINY, f"root={tmp_path}", "name=run", "device=cpu", "gpus=2", "total_frames=128000000"]
+    first = start("slipstream", "train", *words)
+    wait_for_checkpoint(first, folder, 2)
+    first.send_signal(signal.SIGINT)
+    text = first.communicate()[0]
+    assert first.returncode == 0 and f"stopped; continue with: slipstream train resume={folder}" in text, text
+    assert "2 ranks: 128 frames per iteration" in text
+    saved = load_checkpoint(folder / "checkpoints")
+    assert len(saved["ranks"]) == 1 and saved["frames"] == 128 * saved["iteration"]
+
+    second = start("slipstream", "train", f"resume={folder}")  # the run's own gpus=2
+    wait_for_checkpoint(second, folder, saved["iteration"] + 2)
+    children = Path(f"/proc/{second.pid}/task/{second.pid}/children").read_text().split()
+    victim = next(pid for pid in children if b"\0RANK=1\0" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes())
+    os.kill(int(victim), signal.SIGKILL)
+    text = second.communicate()[0]
+    assert second.returncode == 2, text
+    named = rf"rank 1 of 2 \(process {victim}\) was killed by SIGKILL; the training ends\. The run is good up to iteration \d+"
+    assert re.search(rf"{named}.*slipstream train resume={folder}", text), text
+    assert text.count("rank 1") == 1 and "Traceback" not in text
+
+    reached = load_checkpoint(folder / "checkpoints")
+    options = ["--standalone", "--nproc-per-node=2", "-m", "slipstream", "train"]
+    more = f"total_frames={reached['frames'] + 256}"
+    third = start("torch.distributed.run", *options, f"resume={folder}", more)
+    text = third.communicate()[0]
+    assert third.returncode == 0, text
+    assert read_metrics(folder)[-1]["iteration"] == reached["iteration"] + 2
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def refusal(capfd, *words, command="train"):
+    assert main([command, *words]) == 2
+    text = capfd.readouterr().err.strip()
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gpus=0"], "gpus must be auto or a number from 1 on, not 0"),
+        (["gpus=-1"], "gpus must be auto or a number from 1 on, not -1"),
+        (["gpus=many"], "gpus must be a whole number or auto, not 'many'"),
+        (["gpus=64"], "gpus=64: torch finds 2 GPUs on this machine: give gpus=2 or gpus=auto"),
+        (["gpus=auto", "device=cpu"], "gpus=auto counts GPUs: give a number of processes with device=cpu"),
+        (["gpus=2", "device=cuda:1"], "give device=auto, cuda or cpu, not device=cuda:1"),
+        (["gpus=100000", "device=cpu"], "would start as many processes"),
+        (["gpus=2", "env.num_envs=auto"], "gpus=2 does not work with env.num_envs=auto"),
+        (["gpus=2", "distributed.timeout_s=0"], r"distributed.timeout_s must be in \[1, 86400\], not 0"),
+        (["gpus=2", "distributed.capture=maybe"], "distributed.capture must be auto or off, not 'maybe'"),
+        (["resume_envs=old"], "resume_envs must be saved or fresh, not 'old'"),
+    ],
+)
+def test_a_number_of_ranks_that_cannot_be_is_refused(monkeypatch, capfd, words, message):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert re.search(message, refusal(capfd, *words))
+
+
+def test_more_than_no_gpu_is_refused_with_the_remedy(monkeypatch, capfd):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert "torch finds 0 GPUs on this machine: leave gpus out, or add device=cpu" in refusal(capfd, "gpus=2")
+    assert "torch finds 0 GPUs" in refusal(capfd, "gpus=auto")
+
+
+def test_one_gpu_is_an_ordinary_training():
+    assert launch.ranks_to_start(load_train(["gpus=1", "device=cpu"])) == 1
+
+
+def test_the_advisor_and_python_refuse_several_ranks(capfd):
+    one_process = "gpus=2 needs as many processes, and there are 1: only `slipstream train` starts them"
+    assert one_process in refusal(capfd, *TINY, "gpus=2", "device=cpu", "seconds=1", command="advise")
+    with pytest.raises(ValueError, match="only `slipstream train` starts them"):
+        train.run(load_train([*TINY, "gpus=2", "device=cpu"]))
+
+
+# -- who is lost -------------------------------------------------------------------------------------------------------
+
+
+def ranks_of_two(monkeypatch, calls, waiting_s):
+    """The watcher's view of rank 0, without processes."""
+    ranks = object.__new__(Ranks)
+    ranks.rank, ranks.size, ranks.timeout_s, ranks._calls, ranks._waiting_s = 0, 2, 60.0, calls, waiting_s
+    monkeypatch.setattr(ranks, "_is_alive", lambda rank: True, raising=False)
+    return ranks
+
+
+def test_a_rank_that_others_wait_for_is_lost_unless_it_is_busy(monkeypatch):
+    seen = {}
+    ranks = ranks_of_two(monkeypatch, calls=7, waiting_s=100.0)
+    assert ranks._find_lost([b"1 7 0", b"1 6 0"], seen, 150.0) is None
+    assert ranks._find_lost([b"2 7 0", b"2 6 1"], seen, 200.0) is None  # busy: rank 1 evaluates or compiles
+    assert ranks._find_lost([b"3 7 0", b"3 7 0"], seen, 200.0) is None  # it waits too
+    assert ranks._find_lost([b"4 7 0", b"4 6 0"], seen, 200.0)[0] == 1
+
+
+def test_a_silent_rank_is_lost_and_one_that_is_done_is_not(monkeypatch):
+    seen = {}
+    ranks = ranks_of_two(monkeypatch, calls=7, waiting_s=None)
+    assert ranks._find_lost([b"1 7 0", b"1 7 1"], seen, 0.0) is None
+    assert ranks._find_lost([b"2 7 0", b"1 7 1"], seen, 59.0) is None
+    assert "has not answered for 60 s" in ranks._find_lost([b"3 7 0", b"1 7 1"], seen, 61.0)[1]
+    assert ranks._find_lost([b"4 7 0", b"done"], seen, 62.0) is None
+    assert ranks._find_lost([b"5 7 0", b"done"], seen, 999.0) is None
+
+
+# -- one rank with NCCL ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("more", [[], ["compile=on"], ["distributed.capture=off"]])
+def test_one_rank_with_nccl_captures_the_all_reduce_and_ends(tmp_path, more):
+    words = [*TINY, f"root={tmp_path}", "name=run", "device=cuda", "total_frames=640", *more]
+    done = start("torch.distributed.run", "--standalone", "--nproc-per-node=1", "-m", "slipstream", "train", *words)
+    text = done.communicate(timeout=600)[0]
+    assert done.returncode == 0 and "cannot be captured" not in text, text
+    assert load_checkpoint(tmp_path / "run" / "checkpoints")["iteration"] == 10
