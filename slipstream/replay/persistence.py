@@ -46,7 +46,7 @@ _MIN_SPILL = 1 << 20  # bytes: smaller files are not worth their names
 FullBlock = tuple[Key, int, int]  # the key, the first row, the section of the file
 
 
-@dataclass
+@dataclass(frozen=True)
 class Folder:
     """The state of one folder, as this buffer last saved it."""
 
@@ -233,32 +233,30 @@ class Saves:
 
     def _save(self, path: Path) -> tuple[Path | None, list[FullBlock]]:
         """Write a save; return the new file of rows, if there is one, and its full blocks. Hold `writing`."""
-        memory, folder = self._storage.memory, self._folders.setdefault(path, Folder())
+        memory, folder = self._storage.memory, self._folders.get(path, Folder())
         prepare_folder(path)
-        listed = read_list(path, Reader(path / _LIST))
-        if listed is not None and (listed["identity"], listed["number"]) != (folder.identity, folder.number):
-            # another buffer was saved here, or this one by another process: start again beside it and remove it at the
-            # end
-            folder.identity, folder.piece, folder.files = uuid.uuid4().hex, 0, []
-        number = (listed["number"] if listed is not None else folder.number) + 1
+        listed = read_list(path, Reader(path / _LIST)) or {"identity": folder.identity, "number": 0}
+        if (listed["identity"], listed["number"]) != (folder.identity, folder.number):
+            # another buffer was saved here, this one by another process, or the last save is gone: start again beside
+            # it and remove it at the end
+            folder = Folder(number=listed["number"])
         rows: Path | None = None
         full: list[FullBlock] = []
         first, last = max(folder.piece, memory.index.head), memory.index.tail
+        number, files = folder.number + 1, [f for f in folder.files if f[1] > memory.index.head]
         if last > first:
             rows = path / f"rows-{folder.identity}-{number:08d}.slip"
             with atomic_file(rows) as file:
                 writer = ContainerWriter(file, KIND)
                 head, full = write_rows(memory, writer, first)
                 writer.finish(head)
-            folder.files.append([rows.name, last])
-            folder.piece = last
-        folder.files = [f for f in folder.files if f[1] > memory.index.head]
+            files.append([rows.name, last])
         with atomic_file(path / _LIST) as file:
             writer = ContainerWriter(file, KIND)
             state = store_state(writer, export_state(memory, self._storage.sampler, self._storage.lock))
-            writer.finish({"identity": folder.identity, "number": number, "files": folder.files, "state": state})
-        folder.number = number
-        kept = {name for name, _ in folder.files}
+            writer.finish({"identity": folder.identity, "number": number, "files": files, "state": state})
+        self._folders[path] = Folder(folder.identity, number, max(folder.piece, last), files)
+        kept = {name for name, _ in files}
         for other in path.iterdir():
             if (_ROWS_FILE.fullmatch(other.name) and other.name not in kept) or _STALE_FILE.fullmatch(other.name):
                 other.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,12 +61,25 @@ def test_a_save_that_stops_anywhere_leaves_the_one_before_or_itself(tmp_path, mo
         assert after in ((199,) if finished else (49, 199))
         assert check(ReplayBuffer(300).load(folder, recover=True)) in (49, 199)
         ended.add((finished, after))
-        buffer.save(folder)  # and the next one works
-        assert check(ReplayBuffer(300).load(folder)) == 199
+        buffer.extend(batch(200))
+        buffer.save(folder)  # and the next one works, with the rows of both
+        for recover in (False, True):
+            loaded = ReplayBuffer(300).load(folder, recover=recover)
+            assert check(loaded) == 209 and len(loaded) == 300
         assert not list(folder.glob(".*.tmp"))
         if finished and left[0] > 0:
             break
     assert ended == {(True, 199), (False, 49), (False, 199)}
+
+
+def test_a_save_into_a_folder_that_was_removed_is_complete(tmp_path):
+    buffer = ReplayBuffer(1000)
+    buffer.extend(batch(0))
+    buffer.save(tmp_path / "replay")
+    shutil.rmtree(tmp_path / "replay")
+    buffer.extend(batch(10))
+    buffer.save(tmp_path / "replay")
+    assert len(ReplayBuffer(1000).load(tmp_path / "replay")) == 40
 
 
 def test_saves_write_only_what_is_new(tmp_path):
