@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,8 @@ class HostStorage:
             memory.gather(arrays, both, waiting, streams, pending)
             total = memory.sum_rewards(arrays, rows, gamma) if n_step > 1 else None
             if goals is not None:
-                self.sampler.relabel(arrays, goals, lambda key, r: memory.observations(key, r, pending))
+                rows_of = partial(memory.observations, pending=pending)
+                self.sampler.relabel(arrays, memory.schema.specs, goals, rows_of)
         if goals is not None and ("terminated",) in arrays:  # may have been relabelled
             ended = arrays["terminated",].reshape(number) != 0
             discount = np.where(ended, 0.0, gamma).astype(np.float32)
@@ -238,8 +240,8 @@ class HostStorage:
         following[waiting] = rows[waiting]
         place, arrays = memory.allocate(self._pool, mask.shape)
         memory.gather(arrays, np.concatenate([rows, following]), waiting, streams, pending)
-        for array in arrays.values():
-            array[~mask if array.shape[:2] == mask.shape else (slice(None), ~mask)] = 0
+        for key, array in arrays.items():
+            array[~mask if memory.schema.specs[key].next_key is None else (slice(None), ~mask)] = 0
         tensors = memory.tensors(arrays)
         tensors["index",], tensors["mask",] = torch.from_numpy(numbers), torch.from_numpy(mask)
         if weights is not None:

@@ -3,7 +3,7 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from slipstream.replay.index import StepIndex
 from slipstream.replay.sum_tree import SumTree
 from slipstream.storage.jit import native
-from slipstream.storage.schema import as_key, show
+from slipstream.storage.schema import KeySpec, as_key, show
 
 _ROUNDS = 6
 
@@ -49,9 +49,20 @@ class Sampler:
         return None
 
     def relabel(
-        self, arrays: dict[Any, np.ndarray], goals: Any, rows_of: Callable[[Any, np.ndarray], np.ndarray]
+        self,
+        arrays: dict[Any, np.ndarray],
+        specs: Mapping[Any, KeySpec],
+        goals: Any,
+        rows_of: Callable[[Any, np.ndarray], np.ndarray],
     ) -> None:
-        """Change a batch before it is returned; `rows_of(key, rows)` reads observations."""
+        """Change a batch before it is returned.
+
+        Args:
+            arrays: by key, [B, ...]; [2, B, ...] of keys with a next observation.
+            specs: of the keys.
+            goals: from `goals`.
+            rows_of: `rows_of(key, rows)` reads observations.
+        """
 
     def update_priority(self, steps: np.ndarray, priority: np.ndarray) -> None:
         """Set priorities, in samplers that have them."""
@@ -315,14 +326,18 @@ class HindsightSampler(Sampler):
         return chosen, index.next_rows(steps, distance)
 
     def relabel(
-        self, arrays: dict[Any, np.ndarray], goals: Any, rows_of: Callable[[Any, np.ndarray], np.ndarray]
+        self,
+        arrays: dict[Any, np.ndarray],
+        specs: Mapping[Any, KeySpec],
+        goals: Any,
+        rows_of: Callable[[Any, np.ndarray], np.ndarray],
     ) -> None:
         """See `Sampler`."""
         reward, ended = arrays.get(("reward",)), arrays.get(("terminated",))
         for key in (self.goal, self.achieved, ("reward",)):
             if key not in arrays:
                 raise KeyError(f"hindsight needs the key {show(key)}, which this buffer does not have")
-        if arrays[self.achieved].shape[:1] != (2,) or self.achieved == self.goal:
+        if specs[self.achieved].next_key is None or self.achieved == self.goal:
             raise KeyError(
                 f"hindsight needs {show(self.achieved)} as an observation that comes with its next observation"
             )
@@ -334,7 +349,7 @@ class HindsightSampler(Sampler):
         chosen, rows = goals
         new = rows_of(self.achieved, rows)
         goal, reached = arrays[self.goal], arrays[self.achieved][1, chosen]
-        if goal.ndim == arrays[self.achieved].ndim:
+        if specs[self.goal].next_key is not None:
             goal[:, chosen] = new  # in the observation and in the next one
         else:
             goal[chosen] = new

@@ -197,3 +197,11 @@ def test_hindsight_takes_goals_from_the_same_episode_and_computes_the_reward_ane
 def test_hindsight_does_not_sum_rewards_it_changes():
     with pytest.raises(ValueError, match="n_step=1"):
         goal_buffer().sample(8, n_step=3)
+
+
+def test_hindsight_refuses_a_goal_without_a_next_one_also_in_a_batch_of_two():
+    sampler = HindsightSampler(lambda reached, goal: np.zeros(len(goal)), goal="goal", achieved="at")
+    buffer = ReplayBuffer(100, sampler=sampler)
+    buffer.add({"x": np.zeros((6, 1)), "at": np.zeros((5, 2)), "goal": np.zeros((5, 2)), "reward": np.zeros(5)})
+    with pytest.raises(KeyError, match="as an observation that comes with its next observation"):
+        buffer.sample(2)

@@ -96,6 +96,16 @@ def test_n_step_returns_stop_at_the_end_of_the_episode_and_at_what_is_known(seed
         assert drawn["observation", "x"][k].numpy().tobytes() == steps[i].observation
 
 
+@pytest.mark.parametrize("draw", [lambda b: b.sample_slices(2, 2), lambda b: b.sample_slices(2, 1, burn_in=1)])
+def test_two_slices_of_two_steps_are_zero_only_where_there_is_no_step(draw):
+    buffer = ReplayBuffer(100)
+    buffer.add({"x": np.array([[1.0], [2.0]]), "reward": np.array([3.0])})
+    drawn = draw(buffer)
+    assert drawn["mask"].sum(1).tolist() == [1, 1]
+    for key, value in (("x", 1.0), (("next", "x"), 2.0), ("reward", 3.0)):
+        assert torch.equal(drawn[key].reshape(2, 2), value * drawn["mask"].double())
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_slices_are_consecutive_steps_of_one_episode_with_their_burn_in(seed):
     buffer, steps = filled(seed)
