@@ -58,7 +58,7 @@ class RunOutputs:
                 )
             )
             self.rollouts = stack.enter_context(RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level))
-            self.recorder = FlightRecorder(folder.path, cfg.record_minutes)
+            self.recorder = FlightRecorder(folder.path, cfg.record_minutes, lambda text: self.view.print(text))
             stack.callback(self.recorder.close)
             stack.push(self._wait_for_saves)
             self.log = stack.enter_context(RunLog(folder, self._wandb, self.start))

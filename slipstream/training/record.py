@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from slipstream.config import registry
 from slipstream.recordings import SUFFIX
@@ -21,35 +24,43 @@ from slipstream.training.evaluate import configure
 FOLDER = "recordings"
 KEPT = 50  # recordings of a run; older ones are removed
 LONGEST_S = 600.0  # a process that takes longer is ended
+_ERROR_BYTES = 2000  # of the text of an error
 
 
 class FlightRecorder:
-    """Records a flight every `minutes` into RUN/recordings; with 0 it does nothing."""
+    """Records a flight every `minutes` into RUN/recordings; with 0 it does nothing. The first failure is warned about.
 
-    def __init__(self, run: Path, minutes: float) -> None:
-        self._folder, self._minutes = run / FOLDER, minutes
-        self._clock = Clock(60 * minutes)
+    Args:
+        run: the run folder.
+        minutes: between two flights.
+        warn: called with the text of a warning.
+    """
+
+    def __init__(self, run: Path, minutes: float, warn: Callable[[str], None]) -> None:
+        self._folder, self._minutes, self._warn = run / FOLDER, minutes, warn
+        self._clock = Clock(60 * minutes)  # since the last start
         self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes]
+        self._has_warned = False
 
     def is_due(self) -> bool:
-        """Return whether the next flight is due; one at a time."""
-        if not self._clock.is_up():
-            return False
+        """Return whether the next flight is due; one at a time. A process that takes too long is ended."""
         if self._process is not None and self._process.poll() is None:
-            if self._clock.used_s() > LONGEST_S + 60 * self._minutes:
+            if self._clock.used_s() > LONGEST_S:
                 self._process.kill()
             return False
-        return True
+        self._check()
+        return self._clock.is_up()
 
     def start(self, iteration: int, saver: Any, policy_state: dict[str, Any]) -> None:
         """Save the policy in the background, and start the process that flies it."""
         self._folder.mkdir(exist_ok=True)
-        weights = self._folder / f".{iteration:08d}.pt"
+        weights = self._folder / f".{iteration:08d}-policy.pt"  # no number before .pt: not a checkpoint of a series
         saver.save_async(policy_state, weights, compress=False)
         command = [sys.executable, "-m", "slipstream.training.record", str(weights), str(iteration), str(os.getpid())]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-        quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, env=environment)
+        quiet, self._errors = subprocess.DEVNULL, tempfile.TemporaryFile()  # noqa: SIM115 (closed in _check)
+        self._process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=self._errors, env=environment)
         self._clock = Clock(60 * self._minutes)
 
     def close(self) -> None:
@@ -57,6 +68,21 @@ class FlightRecorder:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+            self._has_warned = True  # it did not fail
+        self._check()
+
+    def _check(self) -> None:
+        """Warn if the process that has ended failed; remove its weights and forget it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with self._errors as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _ERROR_BYTES))
+            text = file.read().decode(errors="replace").strip()
+        if process.returncode and not self._has_warned:
+            self._has_warned = True
+            reason = f"it was ended after {LONGEST_S:.0f} s" if process.returncode == -signal.SIGKILL else text
+            self._warn(f"a flight could not be recorded (record_minutes); later failures are not shown: {reason}")
         for weights in self._folder.glob(".*.pt"):
             with contextlib.suppress(OSError):
                 weights.unlink()

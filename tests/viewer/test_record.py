@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import signal
+import sys
 
 import pytest
 
+import slipstream.training.record as recording_process
 from slipstream import train
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
@@ -32,7 +35,45 @@ def test_a_training_records_a_flight_with_its_weights(tmp_path, monkeypatch):
     recording = load_recording(path)
     assert recording.scene == "flight" and recording.title == f"iteration {int(path.stem):,}"
     assert recording.columns["drone.position"].shape[1] == RECORDED_DRONES
-    assert not list((folder / "recordings").glob(".*.pt"))
+    assert sorted(folder.glob("recordings/*")) == [path]
+
+
+class Saver:
+    def save_async(self, state, path, compress):
+        path.touch()
+
+
+def flights_of(program, tmp_path, monkeypatch):
+    """A recorder whose process is this shell program, and its warnings."""
+    script = tmp_path / "fly"
+    script.write_text(f"#!/bin/sh\n{program}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    warned = []
+    return FlightRecorder(tmp_path, 1e-9, warned.append), warned
+
+
+def test_the_error_of_a_flight_is_shown_once(tmp_path, monkeypatch):
+    recorder, warned = flights_of("yes noise | head -9999 >&2; echo no such map >&2; exit 1", tmp_path, monkeypatch)
+    for iteration in range(3):
+        assert recorder.is_due()
+        recorder.start(iteration, Saver(), {})
+        recorder._process.wait(60)
+    assert recorder.is_due() and not list((tmp_path / "recordings").iterdir())
+    recorder.close()
+    assert len(warned) == 1 and warned[0].endswith("noise\nno such map") and len(warned[0]) < 2200
+
+
+def test_a_flight_that_takes_too_long_is_ended_before_the_next_is_due(tmp_path, monkeypatch):
+    recorder, warned = flights_of("exec sleep 600", tmp_path, monkeypatch)
+    recorder._minutes = 1000.0
+    recorder.start(1, Saver(), {})
+    assert not recorder.is_due()
+    monkeypatch.setattr(recording_process, "LONGEST_S", 0.0)
+    assert not recorder.is_due()
+    assert recorder._process.wait(60) == -signal.SIGKILL
+    assert not recorder.is_due() and len(warned) == 1 and "ended after 0 s" in warned[0]
+    recorder.close()
 
 
 def test_without_record_minutes_nothing_is_started(tmp_path, monkeypatch):
