@@ -275,6 +275,7 @@ class HostStorage:
         for column in old.all_columns():
             column.close()
         self._make_room(0)
+        self._fit_bytes()
 
     def save(self, folder: Path) -> None:
         """See `ReplayBuffer.save`."""
@@ -339,7 +340,7 @@ class HostStorage:
                 with self.lock:
                     self._closed = True
                     self.readers.wait()
-                for column in self.memory.columns.values():
+                for column in self.memory.all_columns():
                     column.close()
 
 

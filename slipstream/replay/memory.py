@@ -112,7 +112,8 @@ class Memory:
 
     def allocate(self, pool: BatchPool, shape: tuple[int, ...]) -> tuple[np.ndarray, Arrays]:
         """Return (memory, arrays in it) for a batch of this shape: [2, ...] for an observation and the next one."""
-        if shape not in self._layouts:
+        found = self._layouts.get(shape)
+        if found is None:
             nbytes, layout = 0, []
             for key, spec in self.schema.specs.items():
                 full_shape = (*((2,) if spec.next_key else ()), *shape, *spec.shape)
@@ -120,9 +121,9 @@ class Memory:
                 size = int(np.prod(full_shape, dtype=np.int64)) * spec.dtype.itemsize
                 nbytes += -(-size // 64) * 64
             if len(self._layouts) >= _MAX_LAYOUTS:
-                self._layouts.clear()
-            self._layouts[shape] = (max(nbytes, 64), layout)
-        nbytes, layout = self._layouts[shape]
+                self._layouts.clear()  # another thread may have looked there just now
+            found = self._layouts[shape] = (max(nbytes, 64), layout)
+        nbytes, layout = found
         memory = pool.take(nbytes)
         return memory, {key: np.ndarray(shape, dtype, memory, at) for key, shape, dtype, at in layout}
 

@@ -39,6 +39,43 @@ def test_a_limit_in_bytes_keeps_about_as_much_as_fits_and_goes_on_doing_so(setti
     assert torch.equal(batch["next", "observation"][:, 0], batch["observation"][:, 0] + 1)
 
 
+def test_a_limit_in_bytes_holds_after_a_load(tmp_path):
+    large, small = ReplayBuffer(capacity_bytes=10**8), ReplayBuffer(capacity_bytes=600_000)
+    for k in range(200):
+        large.add(episode(100 * k, 100))
+        small.add(episode(100 * k, 100))
+    large.save(tmp_path)
+    for load in (lambda b: b.load(tmp_path), lambda b: b.load_state_dict(large.state_dict())):
+        loaded = ReplayBuffer(capacity_bytes=600_000)
+        load(loaded)
+        assert 0.75 * len(small) < len(loaded) < 20_000
+        assert sum(c.settled_bytes for c in loaded._storage.memory.all_columns()) < 600_000
+        loaded.add(episode(20_000, 100))
+        batch = loaded.sample(64)
+        assert torch.equal(batch["next", "observation"][:, 0], batch["observation"][:, 0] + 1)
+
+
+def test_layouts_that_another_thread_forgets_do_not_matter():
+    class Forgetful(dict):
+        def __contains__(self, shape):
+            found = super().__contains__(shape)
+            self.clear()  # as another thread does when there are too many
+            return found
+
+    buffer = ReplayBuffer(100)
+    buffer.add(episode(0, 30))
+    buffer._storage.memory._layouts = Forgetful()
+    for _ in range(2):
+        assert buffer.sample(4)["observation"].shape == (4, 8)
+
+
+def test_closing_frees_all_columns():
+    buffer = ReplayBuffer(10_000)
+    buffer.add(episode(0, 5000))
+    buffer.close()
+    assert [len(column.ring) for column in buffer._storage.memory.all_columns()] == [16, 16, 16, 16]
+
+
 def test_a_load_that_fails_leaves_what_is_there(tmp_path):
     buffer, other = ReplayBuffer(500, sampler="without_replacement"), ReplayBuffer(500)
     buffer.add(episode(0, 50))
