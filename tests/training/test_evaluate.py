@@ -7,12 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from slipstream.config.compose import load_train
 from slipstream.config.schema import EvalConfig
 from slipstream.envs.base import BadActionError, Outcome, TensorEnv
 from slipstream.envs.specs import Box, Observation
 from slipstream.tasks import evaluation as any_task
 from slipstream.tasks.evaluation import bootstrap_interval, fly_each, fly_episodes, wilson, with_intervals
-from slipstream.tasks.navigation import evaluation
+from slipstream.tasks.navigation import demo, evaluation
 from slipstream.tasks.navigation.env import NavigationConfig, evaluation_starts
 from slipstream.tasks.navigation.evaluation import Flights, compare, evaluation_env, fly, summarise
 from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
@@ -287,3 +288,12 @@ def test_flights_over_other_maps_cannot_be_compared():
     other.map_seeds = [99]
     with pytest.raises(ValueError, match="same maps"):
         compare(flights_of([[1, 1]]), other)
+
+
+def test_the_demo_flies_straight_as_fast_as_the_drone_may(monkeypatch):
+    monkeypatch.setattr(demo, "FINAL_MAPS", [101])
+    words = "preset=demo env.max_speed_mps=1 env.map_half_m=4 env.num_obstacles=0 env.dyn.num_obstacles=0 device=cpu"
+    flights = demo.NavigationDemo(load_train([*words.split(), "eval.num_drones=2", "eval.bootstrap=10", "eval.max_steps=1200"]))
+    flights.before()
+    assert [row["name"] for row in flights.rows] == ["flying straight", "untrained policy"]
+    assert flights.rows[0]["time_to_goal_s"] > 15  # 16 m

@@ -43,7 +43,7 @@ class NavigationDemo:
         untrained = build_policy(dataclasses.asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model)
         print(f"before: {len(FINAL_MAPS)} maps that training never sees, {self.final.num_drones} drones on each")
         steered = dataclasses.replace(cfg, env=dataclasses.replace(cfg.env, actions="continuous"))
-        self.rows.append(evaluate("flying straight", steered, self.final, straight)[0])
+        self.rows.append(evaluate("flying straight", steered, self.final, straight(cfg.env.max_speed_mps))[0])
         self.rows.append(evaluate("untrained policy", cfg, self.final, untrained.to(self.device))[0])
         print(f"\ntraining: {cfg.env.num_envs} drones over {cfg.env.num_worlds} other maps, {cfg.max_time_s:.0f} s")
 
@@ -71,11 +71,15 @@ class NavigationDemo:
         print(f"\nflights:  {page}\nreport:   {report}\npictures: {', '.join(str(path) for path in figures.values())}")
 
 
-def straight(observation: Observation) -> torch.Tensor:
-    """Return full speed towards the goal, without regard to obstacles."""
-    action = torch.zeros(len(observation["state"]), 3, device=observation["state"].device)
-    action[:, 0] = 2.0
-    return action
+def straight(speed_mps: float) -> Policy:
+    """Return the policy that flies towards the goal with this speed, without regard to obstacles."""
+
+    def policy(observation: Observation) -> torch.Tensor:
+        action = torch.zeros(len(observation["state"]), 3, device=observation["state"].device)
+        action[:, 0] = speed_mps
+        return action
+
+    return policy
 
 
 def evaluate(name: str, cfg: TrainConfig, settings: EvalConfig, policy: Policy) -> tuple[dict[str, Any], Flights]:
