@@ -31,7 +31,9 @@ class UnknownKeyError(ConfigError):
     ) -> None:
         self.key, self.keys, self.source, self.aliases = key, list(keys), source, aliases
         what = f"{source}: unknown key" if source else f"unknown key '{key}'"
-        super().__init__(f"{what}{nearest(key, self.keys, aliases)} (all keys: slipstream {command} --help)")
+        section, _, name = key.partition(".")
+        own = f"an argument of your env is {section}.kwargs.{name}; " if f"{section}.kwargs" in self.keys else ""
+        super().__init__(f"{what}{nearest(key, self.keys, aliases)} ({own}all keys: slipstream {command} --help)")
 
 
 def nearest(word: str, words: Iterable[str], aliases: Mapping[str, str] | None = None) -> str:
@@ -50,6 +52,7 @@ def nearest(word: str, words: Iterable[str], aliases: Mapping[str, str] | None =
     def likeness(key: str) -> tuple[float, float]:
         name = key.rpartition(".")[2]
         begins = len(leaf) >= 3 and len(name) >= 3 and (name.startswith(leaf) or leaf.startswith(name))
+        begins |= len(leaf) >= 5 and name.endswith(f"_{leaf}")  # frames for total_frames
         same = difflib.SequenceMatcher(None, leaf, name).ratio() + (0.1 if len(leaf) < 4 else 0)  # one letter of three
         return max(same, _NEAR) if begins else same, difflib.SequenceMatcher(None, word, key).ratio()
 

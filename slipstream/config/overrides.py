@@ -36,6 +36,10 @@ ALIASES = {
     "algo.train_freq": "algo.rollout_steps",
     "algo.target_update_interval": "algo.target_interval",
     "max_frame_num": "total_frames",
+    "total_timesteps": "total_frames",
+    "n_eval_episodes": "eval.num_drones",
+    "eval.num_episodes": "eval.num_drones",
+    "eval.episodes": "eval.num_drones",
     "checkpoint_dir": "root",
 }
 MAX_YAML_BYTES = 1 << 17  # of a configuration file: the reader is slow, and ours have 10 kB
@@ -118,9 +122,9 @@ def _as_words(words: Iterable[str]) -> Iterator[Word]:
             word = Word(f"{key}={value}", word.source)
         if "=" not in word:
             what = f"{word.source} is" if word.source else f"'{word}' is"
-            raise ConfigError(
-                f"{what} not an override: write key=value, as in env.num_envs=1024 (see slipstream train --help)"
-            )
+            is_path = not word.source and Path(word).exists()
+            form = f"checkpoint={word} (train: resume= or config=)" if is_path else "env.num_envs=1024"
+            raise ConfigError(f"{what} not an override: write key=value, as in {form}; see slipstream train --help")
         key, value = _renamed(word.key), word.partition("=")[2]
         if key == "task" and value.count(":") == 2:  # task=torchrl:my_module:make_env
             value, _, factory = value.partition(":")

@@ -175,6 +175,8 @@ def test_a_key_that_is_near_nothing_gets_no_hint(typed):
         ("lidar.range_m=3", "env.lidar.range_m"),
         ("wandb.modes=online", "wandb.mode"),
         ("save_intervall=3", "save_interval"),
+        ("frames=3", "total_frames"),
+        ("episodes=3", "eval.num_drones"),
         ("presets=debug", "preset"),
         ("lr=1e-3", "algo.learning_rate"),
         ("n_steps=4", "algo.rollout_steps"),
@@ -186,6 +188,23 @@ def test_an_unknown_key_is_answered_with_the_nearest(typed, meant):
     text = error_of(typed)
     assert f"unknown key '{typed.split('=')[0].replace('env_dyn', 'env.dyn')}'" in text
     assert f"did you mean '{meant}'?" in text and "slipstream train --help" in text
+
+
+def test_an_argument_of_a_gymnasium_env_is_answered_with_its_key():
+    pytest.importorskip("gymnasium")
+    assert "an argument of your env is env.kwargs.gravity" in error_of("task=gym", "env.gravity=9.8")
+
+
+@pytest.mark.parametrize("key", ["eval.num_episodes", "n_eval_episodes"])
+def test_episodes_of_an_evaluation_have_the_names_of_others(key):
+    assert load_evaluate([f"{key}=7"]).eval.num_drones == load_train([f"{key}=7"]).eval.num_drones == 7
+    assert load_train(["total_timesteps=500"]).total_frames == 500
+
+
+def test_a_path_without_a_key_is_answered_with_the_key(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    assert "'runs' is not an override: write key=value, as in checkpoint=runs (" in error_of("runs", load=load_evaluate)
 
 
 def test_an_unknown_key_of_eval_points_to_evals_own_help():
