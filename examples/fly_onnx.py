@@ -52,10 +52,7 @@ if __name__ == "__main__":
     if not Path(path).is_file():
         sys.exit(f"there is no file {path}: write it with slipstream export --to onnx out={path}")
     policy = OnnxPolicy(path)
-    try:
-        env = make_env(policy.about, opponent, typed=sys.argv[1:])
-    except ValueError as error:
-        sys.exit(str(error))
+    env = make_env(policy.about, opponent, typed=sys.argv[1:])
     total, steps, info = fly(env, policy, int(seed))
     duel = f" against {opponent} (reward: {env.env.config.reward})" if '"opponent"' in policy.about["env"] else ""
     print(f"{policy.about['task']}{duel}, {policy.about['policy']}: return {total:.1f} in {steps} decisions;", end=" ")
