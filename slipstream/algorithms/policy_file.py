@@ -12,7 +12,15 @@ import torch
 
 from slipstream.algorithms.base import build_policy
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, reading_state
-from slipstream.checkpoint.load import find_file, find_run, is_damage, load_checked, newest_good, sha256_of
+from slipstream.checkpoint.load import (
+    check_listed,
+    find_file,
+    find_run,
+    is_damage,
+    load_checked,
+    newest_good,
+    sha256_of,
+)
 from slipstream.config import registry
 from slipstream.config.compose import build_section
 from slipstream.config.registry import DEFAULT_TASK
@@ -35,6 +43,11 @@ class LoadedPolicy:
         """The name in tables: the file, and the run it is in."""
         folder = self.path.parent.parent if self.path.parent.name == "checkpoints" else self.path.parent
         return f"{folder.name}/{self.path.name}" if (folder / "config.yaml").is_file() else self.path.name
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the file."""
+        return sha256_of(self.path)
 
     def beside(self, name: str) -> Path:
         """Return where a file about this policy goes by default: its run's folder, or here for a file outside of a
@@ -92,7 +105,7 @@ def load_policy(path: str | Path) -> LoadedPolicy:
             this process has not been given by the user.
     """
     path, state = _open(Path(path))
-    _check_shipped(path)
+    check_listed(path)
     if isinstance(state, dict) and is_navrl(state):
         return LoadedPolicy(state, path, "navrl")
     if not isinstance(state, dict) or "config" not in state or not ("policy" in state or "algo" in state):
@@ -100,15 +113,6 @@ def load_policy(path: str | Path) -> LoadedPolicy:
     config = check_config(state["config"], path)
     registry.refuse_unregistered({key: config[key] for key in ("algo", "model")}, (), str(path))
     return LoadedPolicy(state, path, "slipstream")
-
-
-def _check_shipped(path: Path) -> None:
-    """Raise CorruptCheckpointError if a file beside a SHA256SUMS, as the policies of the package are, is not the listed
-    one."""
-    sums = path.parent / "SHA256SUMS"
-    listed = [line.split() for line in sums.read_text().splitlines()] if sums.is_file() else []
-    if any(line[1:] == [path.name] and line[0] != sha256_of(path) for line in listed):
-        raise CorruptCheckpointError(f"{path} is not the file that {sums} lists: install the package again")
 
 
 def check_config(config: Any, source: object) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from slipstream.storage.errors import SaveError
 from slipstream.storage.files import FileSystem, atomic_file, refuse_outside_links
 from slipstream.storage.pickle_check import check_old_torch_file, check_pickle
 from slipstream.storage.reader import Reader, open_regular
-from slipstream.storage.serializer import flatten, select, unflatten
+from slipstream.storage.serializer import MAX_DEPTH, flatten, select, unflatten
 
 FORMS = (".slip", ".lz4", "")
 _NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d{1,18})(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
@@ -99,8 +99,20 @@ def find_file(path: str | Path) -> Path:
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a checkpoint's file, as `sha256sum` prints it."""
-    with open(find_file(path), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    file = find_file(path)
+    with os.fdopen(open_regular(file), "rb") as opened:
+        Reader(file).claim(os.fstat(opened.fileno()).st_size, "the file")  # a sparse file of terabytes takes hours
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def check_listed(path: Path) -> None:
+    """Raise CorruptCheckpointError if a file beside a SHA256SUMS, as the policies of the package are, is not the listed
+    one."""
+    sums = path.parent / "SHA256SUMS"
+    listed = Reader(sums, max_bytes=1 << 20).read(sums).splitlines() if sums.is_file() else []
+    wanted = {line.split()[0] for line in listed if line.split()[1:] == [os.fsencode(path.name)]}
+    if wanted and wanted != {sha256_of(path).encode()}:
+        raise CorruptCheckpointError(f"{path} is not the file that {sums} lists: install the package again")
 
 
 def number_of(path: Path) -> int | None:
@@ -276,14 +288,36 @@ def _reading_zip(name: object) -> Iterator[None]:
 def _claim_archive(source: Path | io.BytesIO, reader: Reader) -> int:
     """Count what the entries of a torch file take once they are decompressed; return it."""
     with _reading_zip(reader.name), zipfile.ZipFile(source) as archive:
+        if archive.start_dir != _directory_offset(cast(IO[bytes], archive.fp)):
+            reader.fail("its zip directory is not where torch would read it")
         entries = archive.infolist()
         held = reader.claim(sum(entry.file_size for entry in entries), "the archive")
         for entry in entries:
-            if entry.filename.endswith("data.pkl"):
+            if entry.filename.lower().endswith("data.pkl"):  # torch ignores the case
                 check_pickle(archive.read(entry), reader)
     if isinstance(source, io.BytesIO):
         source.seek(0)
     return held
+
+
+def _directory_offset(file: IO[bytes]) -> int:
+    """Return where an archive says that its directory begins; -1 if its end is not as torch writes it.
+
+    Python computes the place from the end of the file, torch takes this number: a file with two directories would be
+    checked by one and loaded by the other.
+    """
+    record, locator, end = 56, 20, 22  # bytes of the last parts; the first two only in ZIP64 archives
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(0, size - record - locator - end))
+    tail = file.read()
+    last, before, first = tail[-end:], tail[-end - locator : -end], tail[: -end - locator]
+    if last[:4] != b"PK\5\6" or last[-2:] != b"\0\0":
+        return -1
+    if before[:4] != b"PK\6\7":
+        return int.from_bytes(last[16:20], "little")
+    if int.from_bytes(before[8:16], "little") != size - record - locator - end or first[:4] != b"PK\6\6":
+        return -1
+    return int.from_bytes(first[48:56], "little")
 
 
 def _claim_old_form(source: Path | io.BytesIO, reader: Reader) -> int:
@@ -294,25 +328,34 @@ def _claim_old_form(source: Path | io.BytesIO, reader: Reader) -> int:
 
 
 def _check_loaded(state: Any, held: int, reader: Reader) -> None:
-    """Bound what torch loaded: the number of values (a list may contain itself), what strides of 0 repeat, and tensors
-    that torch made larger than the `held` bytes of the file."""
-    pending, values, storages = [state], 0, {}
-    while pending:
-        node = pending.pop()
-        if isinstance(node, dict):
-            pending.extend(node.values())
-        elif isinstance(node, (list, tuple, set, frozenset)):
-            pending.extend(node)
-        elif isinstance(node, torch.Tensor) and node.layout is torch.strided and node.device.type != "meta":
+    """Bound what torch loaded: the number of values and levels, what strides of 0 repeat, and tensors that torch made
+    larger than the `held` bytes of the file."""
+    sizes: dict[int, int] = {}  # values in a list or dict by its id; a file may name one many times
+    storages: dict[int, int] = {}
+
+    def count(node: Any, depth: int) -> int:
+        if depth > MAX_DEPTH:
+            reader.fail(f"it is nested deeper than {MAX_DEPTH} levels, or contains itself")
+        if any(hasattr(type(node), name) for name in getattr(node, "__dict__", ())):
+            reader.fail("a value in it replaces its own methods")
+        if isinstance(node, (dict, list, tuple, set, frozenset)):
+            if id(node) not in sizes:
+                sizes[id(node)] = _MAX_VALUES  # until it is counted
+                children = node.values() if isinstance(node, dict) else node
+                sizes[id(node)] = 1 + sum(count(child, depth + 1) for child in children)
+            if sizes[id(node)] >= _MAX_VALUES:
+                reader.fail(f"it holds more than {_MAX_VALUES} values, or contains itself")
+            return sizes[id(node)]
+        if isinstance(node, torch.Tensor) and node.layout is torch.strided and node.device.type != "meta":
             storage, shown = node.untyped_storage(), node.numel() * node.element_size()
             storages[storage.data_ptr()] = storage.nbytes()
             if shown > storage.nbytes():
                 reader.claim(shown - storage.nbytes(), "a tensor that repeats its numbers")
         elif callable(node):
             reader.fail("it holds a function or a class where a value belongs")
-        values += 1
-        if values + len(pending) > _MAX_VALUES:
-            reader.fail(f"it holds more than {_MAX_VALUES} values, or contains itself")
+        return 1
+
+    count(state, 0)
     if sum(storages.values()) > held:
         reader.fail("a tensor is larger than the numbers that the file holds for it")
 

@@ -13,8 +13,18 @@ import torch
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.checkpoint.file import CheckpointFile, CheckpointWriter
-from slipstream.checkpoint.load import check_torch, find_file, is_slip, load_checkpoint, number_of, read_torch, write_pt
+from slipstream.checkpoint.load import (
+    check_torch,
+    find_file,
+    is_damage,
+    is_slip,
+    load_checkpoint,
+    number_of,
+    read_torch,
+    write_pt,
+)
 from slipstream.checkpoint.retention import link_to, read_entry, remove_unneeded_bases
+from slipstream.storage.errors import SaveError, TooLargeError
 from slipstream.storage.files import (
     DISK,
     LOCK_NAME,
@@ -38,6 +48,12 @@ def checkpoint_files(folder: Path) -> list[Path]:
 
 def verify(path: Path) -> str | None:
     """Return None if every byte of the checkpoint is as it was written, else what is wrong."""
+    error = _find_error(path)
+    return None if error is None else str(error)
+
+
+def _find_error(path: Path) -> Exception | None:
+    """Return the error with which a checkpoint cannot be read; None if it can."""
     try:
         if is_slip(path):
             with CheckpointFile(path) as slip:
@@ -45,8 +61,8 @@ def verify(path: Path) -> str | None:
         else:  # an old torch file has no checksums: it can only be read
             check_torch(path)
             read_torch(path)
-    except (CheckpointError, OSError) as error:
-        return str(error)
+    except (SaveError, OSError) as error:
+        return error
     return None
 
 
@@ -143,6 +159,7 @@ class Repairs:
 
     removed: list[Path] = field(default_factory=list)  # half-written files of killed processes, bases not needed
     quarantined: list[tuple[Path, str]] = field(default_factory=list)  # damaged checkpoints, now *.broken, and why
+    left: list[tuple[Path, str]] = field(default_factory=list)  # may be good, but cannot be read here, and why
     linked: list[tuple[Path, Path]] = field(default_factory=list)
 
 
@@ -156,15 +173,18 @@ def repair_folder(folder: Path) -> Repairs:
     places = [place for place in (folder, folder / "checkpoints") if place.is_dir()]
     with _writers_locked_out(folder):
         for path in (path for place in places for path in stale_files(place, every_host=True)):
-            path.unlink()
-            done.removed.append(path)
+            if not path.is_dir() or path.is_symlink():
+                path.unlink()
+                done.removed.append(path)
         for path in checkpoint_files(folder):
-            reason = verify(path)
-            if reason is None:
+            error = _find_error(path)
+            if error is None:
                 good.append(path)
-                continue
-            path.rename(path.with_name(path.name + ".broken"))
-            done.quarantined.append((path, reason))
+            elif isinstance(error, TooLargeError) or not is_damage(error):
+                done.left.append((path, str(error)))
+            else:
+                path.rename(path.with_name(path.name + ".broken"))
+                done.quarantined.append((path, str(error)))
         for place in places:
             done.removed += remove_unneeded_bases(place, DISK)
             _repair_links(place, [path for path in good if path.parent == place], done)

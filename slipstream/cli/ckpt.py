@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from slipstream.checkpoint import maintenance
-from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.file import CheckpointFile
 from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint, sha256_of
 from slipstream.cli import add_force, add_subcommands, check_output
+from slipstream.storage.errors import SaveError
 from slipstream.storage.serializer import flatten, walk_leaves
 
 
@@ -59,7 +59,10 @@ def _info(args: argparse.Namespace, console: Console) -> int:
         table.add_row(*_describe(path))
     console.print(table)
     for path in files:
-        console.print(f"sha256 {sha256_of(path)}  {path.name}", soft_wrap=True)
+        try:
+            console.print(f"sha256 {sha256_of(path)}  {path.name}", soft_wrap=True)
+        except (SaveError, OSError) as error:
+            console.print(f"no sha256: {error}", soft_wrap=True)
     if args.tensors and len(files) == 1:
         console.print(_tensor_table(files[0]))
     return 0
@@ -74,7 +77,7 @@ def _describe(path: Path) -> list[str]:
     try:
         with CheckpointFile(path) as slip:
             index = slip.index
-    except CheckpointError as error:
+    except SaveError as error:
         row[1] = f"broken: {error}"
         return row
     row[1] = f"difference to {index.base[0]}" if index.base else "complete"
@@ -159,6 +162,8 @@ def _repair(args: argparse.Namespace, console: Console) -> int:
         table.add_row("removed", path.name, "left by a process that is gone, or needed by nothing")
     for path, reason in done.quarantined:
         table.add_row("moved aside", f"{path.name}.broken", reason)
+    for path, reason in done.left:
+        table.add_row("left as it is", path.name, reason)
     for link, target in done.linked:
         table.add_row("link", link.name, f"now {target.name}")
     console.print(table if table.row_count else "nothing to repair")

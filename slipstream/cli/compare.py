@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.cli import DEBUG_HELP, add_force, check_output
+from slipstream.storage.files import default_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,5 +41,5 @@ def show(runs: list[str], console: Any, metrics: list[str], out: Path | None) ->
     shown = comparison.metrics_of(groups, metrics)
     for table in comparison.tables(groups, shown):
         console.print(table.render(console.width), markup=False)
-    figure = comparison.draw(groups, shown, out or groups[0].runs[0].parent / "compare.png")
+    figure = comparison.draw(groups, shown, out or default_output(groups[0].runs[0].parent / "compare.png"))
     console.print(f"curves: {figure}")

@@ -44,7 +44,7 @@ from slipstream.config.overrides import split_keys
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.exploration import ExplorationType, set_exploration_type
-from slipstream.storage.files import check_writable, write_file
+from slipstream.storage.files import check_writable, default_output, write_file
 from slipstream.tasks.report import progress_bar
 from slipstream.training.evaluate import configure, trusts_code
 
@@ -107,7 +107,7 @@ def export_policy(trained: LoadedPolicy, task: str, env_config: Any, to: str, ou
     for package in ("onnx", "onnxscript") if to == "onnx" else ():
         if importlib.util.find_spec(package) is None:
             raise ImportError(f"exporting to ONNX needs {package}: pip install 'slipstream-rl[export]'")
-    path = out or _default_path(trained, to)
+    path = out or default_output(_default_path(trained, to))
     check_writable(path)  # before seconds of work
     env = _small_env(task, env_config)
     policy = ActingPolicy(trained.build(env.observation_spec, env.action_spec, "cpu")).eval()

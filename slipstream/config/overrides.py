@@ -45,6 +45,7 @@ ALIASES = {
 MAX_YAML_BYTES = 1 << 17  # of a configuration file: the reader is slow, and ours have 10 kB
 MAX_YAML_VALUES = 10_000  # with every alias counted as often as it is used
 MAX_YAML_DEPTH = 40
+MAX_YAML_DIGITS = 400  # of one number
 NEEDS_VALUE = frozenset((
     *("task", "algo", "preset", "config", "checkpoint", "compare", "resume", "init", "root", "name", "out", "red", "blue"),
     *("env.opponent", "to", "apply", "seconds", "only", "sizes", "forms"),
@@ -143,9 +144,14 @@ def _renamed(key: str) -> str:
 
 
 class Loader(yaml.SafeLoader):
-    """YAML whose plain words are those of YAML 1.2: `on` and `no` are text, 1e-3 is a number."""
+    """YAML of plain values, whose words are those of YAML 1.2: `on` and `no` are text, 1e-3 is a number."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}
+    yaml_constructors = {
+        tag: make
+        for tag, make in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None or tag.rpartition(":")[2] in ("null", "bool", "int", "float", "str", "seq", "map")
+    }
 
 
 for _tag, _pattern, _first in (
@@ -161,6 +167,10 @@ for _tag, _pattern, _first in (
     Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
 
+# what making a value raises, besides its own errors: `!!bool maybe` is a KeyError
+_NOT_PLAIN = (yaml.YAMLError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
+
+
 def parse_value(text: str) -> Any:
     """Return the value that a text means, as in a YAML file; `{key:value}` needs no space after the colon.
 
@@ -170,19 +180,17 @@ def parse_value(text: str) -> Any:
     if "{" in text and ": " not in text:
         text = re.sub(r":(?=[^:,{}\[\]]*[,}]|[\[{])", ": ", text.replace("\\:", "\0")).replace("\0", ":")
     try:
-        return yaml.load(text, Loader)
-    except (yaml.YAMLError, RecursionError) as error:
+        return _construct(_checked(yaml.compose(text, Loader)))
+    except (*_NOT_PLAIN, RecursionError) as error:
         raise ValueError("not YAML") from error
 
 
 def read_yaml(path: Path) -> Any:
     """Return the contents of a YAML file of bounded size, depth and number of values."""
     root = _compose(path)
-    if root is None:
-        return None
     try:
-        return Loader("").construct_document(root)
-    except (yaml.YAMLError, ValueError) as error:
+        return _construct(root)
+    except _NOT_PLAIN as error:
         raise ConfigError(f"{path}{_line_of(error)}: this is not YAML of plain values") from None
 
 
@@ -190,19 +198,28 @@ def _compose(path: Path) -> yaml.Node | None:
     """Return the node tree of a YAML file, after its bounds were checked."""
     text = _text_of(path, "config=")
     try:
-        root = yaml.compose(text, Loader)
-        _count_values(root, {}, 0)
+        return _checked(yaml.compose(text, Loader))
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}{_line_of(error)}: this is not YAML") from None
     except (RecursionError, OverflowError):
         limits = f"{MAX_YAML_VALUES} values and {MAX_YAML_DEPTH} levels"
         raise ConfigError(f"{path} is too large for a configuration: it has more than {limits}") from None
+
+
+def _construct(root: yaml.Node | None) -> Any:
+    return None if root is None else Loader("").construct_document(root)
+
+
+def _checked(root: yaml.Node | None) -> yaml.Node | None:
+    """Return the node tree. Raises OverflowError if it is past the bounds."""
+    _count_values(root, {}, 0)
     return root
 
 
 def _count_values(node: Any, known: dict[int, int], depth: int) -> int:
     """Return how many values a node stands for, every alias counted. Raises OverflowError past the bounds."""
-    if depth > MAX_YAML_DEPTH:
+    long_number = getattr(node, "tag", "")[-4:] in (":int", "loat") and len(node.value) > MAX_YAML_DIGITS
+    if depth > MAX_YAML_DEPTH or long_number:
         raise OverflowError
     if id(node) not in known:
         known[id(node)] = MAX_YAML_VALUES + 1  # an alias to a node around it would never end
@@ -242,7 +259,7 @@ def yaml_words(path: Path) -> list[Word]:
         try:
             value = construct(node, deep=True)
             text = "null" if value is None else node.value if isinstance(node, yaml.ScalarNode) else json.dumps(value)
-        except (yaml.YAMLError, ValueError, TypeError):
+        except _NOT_PLAIN:
             raise ConfigError(f"{source}: this is not a plain value") from None
         text = f"'{text}'" if _is_quoted(text) else text
         yield Word(f"{'algo' if key == 'algo.name' else _renamed(key)}={text}", source)

@@ -8,6 +8,7 @@ import io
 import math
 from collections.abc import Iterator
 from html import escape
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from slipstream.recordings.format import Recording
+from slipstream.storage.errors import printable
 from slipstream.storage.files import write_file
 
 STATIC = Path(__file__).parents[1] / "viewer" / "static"  # the page: built from web/ by `make web`
 METERS_PER_DEGREE = 6378137.0 * math.pi / 180  # Tacview's flat coordinates, around longitude and latitude 0
+LINES_AT_ONCE = 4096
 ALTITUDE_M = 6000.0  # of bodies in a plane
 
 
@@ -45,27 +48,52 @@ def write_html(recording: Recording, path: str | PathLike[str]) -> Path:
 def write_acmi(recording: Recording, path: str | PathLike[str]) -> Path:
     """Write a flight recording for Tacview, version 2.2 of its text format."""
     path = Path(path)
-    write_file(path, ("﻿" + "\n".join(_acmi_lines(recording)) + "\n").encode())
+    write_file(path, _in_pieces(chain(["﻿"], (f"{line}\n" for line in _acmi_lines(recording)))))
     return path
 
 
 def write_csv(recording: Recording, path: str | PathLike[str]) -> Path:
     """Write one line per body and time: time, group, body, position, and the columns that begin with its group."""
     path = Path(path)
+    write_file(path, _in_pieces(_csv_lines(recording)))
+    return path
+
+
+def _csv_lines(recording: Recording) -> Iterator[str]:
     extra = {group["name"]: _own_columns(recording, group) for group in recording.groups}
     names = list(dict.fromkeys(name for columns in extra.values() for name in columns))
+    shown = [_shown(recording, group) for group in recording.groups]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["time_s", "group", "body", "x_m", "y_m", "z_m", *names])
+
+    def line(*cells: str) -> str:
+        writer.writerow(cells)
+        text = buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+        return text
+
+    yield line("time_s", "group", "body", "x_m", "y_m", "z_m", *map(_csv_text, names))
     for t, time_s in enumerate(recording.clocks[""]):
-        for group in recording.groups:
+        for group, there in zip(recording.groups, shown, strict=True):
             position, columns = recording.columns[group["position"]][t], extra[group["name"]]
-            for k in np.flatnonzero(_shown(recording, group)[t]):
+            for k in np.flatnonzero(there[t]):
                 place = [f"{value:.3f}" for value in position[k]] + [""] * (3 - position.shape[1])
                 more = [f"{columns[name][t, k]:.6g}" if name in columns else "" for name in names]
-                writer.writerow([f"{time_s:.3f}", group["name"], group["labels"][k], *place, *more])
-    write_file(path, buffer.getvalue().encode())
-    return path
+                texts = _csv_text(group["name"]), _csv_text(group["labels"][k])
+                yield line(f"{time_s:.3f}", *texts, *place, *more)
+
+
+def _csv_text(text: str) -> str:
+    """Return a text of one line that no spreadsheet takes for a formula."""
+    text = printable(text, keep="")
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+
+
+def _in_pieces(lines: Iterator[str]) -> Iterator[bytes]:
+    """Yield lines as bytes, many at a time: a recording of some MB may have millions."""
+    while piece := "".join(islice(lines, LINES_AT_ONCE)):
+        yield piece.encode()
 
 
 def _own_columns(recording: Recording, group: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -138,4 +166,4 @@ def _color(group: dict[str, Any], k: int) -> str:
 
 def _acmi_text(text: str) -> str:
     """Return a text of one line in which Tacview's separators are escaped."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace(",", "\\,").replace("|", "/")
+    return printable(" ".join(text.split()), keep="").replace("\\", "\\\\").replace(",", "\\,").replace("|", "/")

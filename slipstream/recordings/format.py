@@ -144,6 +144,7 @@ def load_recording(path: str | PathLike[str], *, reader: Reader | None = None) -
         events = [_checked_event(event, reader) for event in head["events"]]
         recording = Recording(*named, clocks, columns, arrays, head["groups"], events, dict(head["meta"]), steps)
         _check(recording)
+        json.dumps([recording.groups, recording.meta], allow_nan=False)  # the page gets them as JSON
     return recording
 
 
@@ -154,8 +155,8 @@ def read_title(path: str | PathLike[str], *, reader: Reader | None = None) -> di
         head = container.head
         frames = reader.shape(head["data"]["clock:"]["shape"], "the clock")[0]
         known = {name: reader.text(head[name], name, 400) for name in ("scene", "title")}
-        summary = head["meta"].get("summary")
-        return known | {"frames": frames, "summary": summary if isinstance(summary, str) else ""}
+        summary = head["meta"].get("summary", "")
+        return known | {"frames": frames, "summary": reader.text(summary, "the summary", 4000)}
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import errno
 import itertools
 import os
 import socket
+import stat
 import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -255,6 +256,27 @@ def refuse_outside_links(folder: Path) -> None:
         )
 
 
+def default_output(path: Path) -> Path:
+    """Return `path`, which the user did not type: raise UnsafeFolderError if it is a link to a file elsewhere."""
+    if path.is_symlink() and not _is_inside(os.fspath(path), os.path.realpath(path.parent)):
+        raise UnsafeFolderError(f"{path} is a symbolic link to a file elsewhere: remove it, or name the file to write")
+    return path
+
+
+def open_in_place(path: Path, flags: int = 0) -> int:
+    """Open a file for reading and writing where it is; return its descriptor. Anything that is not a file, and a file
+    that has a second name elsewhere, is refused: it would be changed there too."""
+    flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
+    info = os.fstat(fd)
+    if stat.S_ISREG(info.st_mode) and info.st_nlink <= 1:
+        return fd
+    os.close(fd)
+    if stat.S_ISREG(info.st_mode):
+        raise UnsafeFolderError(f"{path} has a second name (a hard link), whose file would change too: copy it first")
+    raise FileExistsError(f"{path} is a device, a pipe or a socket: remove it")
+
+
 def _links(folder: str, depth: int) -> Iterator[str]:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(folder) as entries:
         for entry in entries:
@@ -285,7 +307,7 @@ class WriterLock:
         if self._fd >= 0 or fcntl is None:
             return
         refuse_outside_links(self._path.parent)
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        fd = open_in_place(self._path, os.O_NOFOLLOW)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -48,8 +48,7 @@ class Reader:
     ) -> None:
         self.name, self.error = str(name), error
         self.used = 0
-        given = os.environ.get("SLIPSTREAM_MAX_BYTES")
-        self._max_bytes = int(float(given)) if max_bytes is None and given else max_bytes
+        self._max_bytes = _max_bytes_given() if max_bytes is None else max_bytes
         self._counts: dict[str, int] = {}
 
     @property
@@ -110,8 +109,8 @@ class Reader:
         return math.prod(sizes)
 
     def text(self, value: Any, what: str, max_length: int = 4096) -> str:
-        """Check a string."""
-        if type(value) is not str or len(value) > max_length:
+        """Check a string: bounded, and without half characters (surrogates), which no file or page can hold."""
+        if type(value) is not str or len(value) > max_length or not (value.isascii() or is_unicode(value)):
             self.fail(f"{what} is {_short(value)}, which is not a text of at most {max_length} letters")
         return value
 
@@ -193,6 +192,15 @@ class Reader:
             raise self.error(f"{self.name}: {what} is malformed ({type(error).__name__})") from error
 
 
+def _max_bytes_given() -> int | None:
+    """Return the number in SLIPSTREAM_MAX_BYTES; None if it is not set."""
+    given = os.environ.get("SLIPSTREAM_MAX_BYTES")
+    try:
+        return int(float(given)) if given else None
+    except (ValueError, OverflowError):
+        raise SaveError(f"SLIPSTREAM_MAX_BYTES must be a number of bytes, such as 2e9, not {given!r}") from None
+
+
 def open_regular(path: str | Path) -> int:
     """Open a regular file for reading; return its descriptor. Anything else, such as a pipe that would block, is an
     OSError."""
@@ -201,6 +209,15 @@ def open_regular(path: str | Path) -> int:
         os.close(fd)
         raise OSError(errno.EINVAL, "is not a regular file", str(path))
     return fd
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be encoded: one from JSON or of a file name may have surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def default_max_bytes() -> int:

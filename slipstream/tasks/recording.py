@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 
@@ -18,7 +16,7 @@ def describe_policy(trained: Any, env_config: Any) -> dict[str, Any]:
     facts["env"] = {key: value for key, value in dataclasses.asdict(env_config).items() if _is_plain(value)}
     if trained is not None:
         facts["policy"] = trained.name
-        facts["policy_sha256"] = hashlib.sha256(Path(trained.path).read_bytes()).hexdigest()
+        facts["policy_sha256"] = trained.sha256
     return facts
 
 

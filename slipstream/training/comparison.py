@@ -26,6 +26,7 @@ SHOWN = ("eval/success", "eval/return", "episode/success", "episode/return")  # 
 NOT_COMPARED = ("seed", "name", "root", "resume", "quiet", "threads")  # settings that do not make a run another one
 LAST_SHARE = 0.1  # a final metric is the mean of this part of the run: one row alone is noise
 POINTS = 200  # of a mean curve
+MAX_CELL = 400  # characters of a setting in a table
 # two-sided 95 % quantiles of Student's t by degrees of freedom; the normal distribution's beyond
 T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 
@@ -61,6 +62,7 @@ def load_groups(paths: Sequence[str | PathLike[str]]) -> list[Group]:
         run = RunFolder.open(path)
         settings = _flat(run.config())
         seed = settings.get("seed")
+        seed = seed if isinstance(seed, int) else str(seed)  # a file may hold anything, such as a list
         settings = {key: value for key, value in settings.items() if key not in NOT_COMPARED}
         rows = read_metrics(run.path) if run.metrics_path.exists() else []
         if not rows:
@@ -74,7 +76,7 @@ def load_groups(paths: Sequence[str | PathLike[str]]) -> list[Group]:
     changed = [row[0] for row in differences(groups)]
     for number, group in enumerate(groups, start=1):
         group.name = group.runs[0].name if len(group.runs) == 1 else f"group {number}"
-        values = ", ".join(f"{key.rpartition('.')[2]}={group.settings.get(key)}" for key in changed[:3])
+        values = ", ".join(f"{key.rpartition('.')[2]}={_cell(group.settings.get(key))}" for key in changed[:3])
         if len(group.runs) > 1 and values:
             group.name = values
     return groups
@@ -122,7 +124,7 @@ def tables(groups: Sequence[Group], metrics: Sequence[str]) -> list[TextTable]:
             rows.append([group.name, str(max(map(len, pairs), default=0)), *cells])
         title = f"difference to {groups[0].name}: mean over equal seeds ± 95 % interval"
         found.append(TextTable(title, ["runs", "pairs", *metrics], rows, left=1))
-    changed = [[key, *map(str, values)] for key, values in differences(groups)]
+    changed = [[_cell(key), *map(_cell, values)] for key, values in differences(groups)]
     if changed:
         names = [group.name for group in groups]
         found.append(TextTable("settings that differ", ["key", *names], changed, left=1 + len(names)))
@@ -165,7 +167,7 @@ def _draw_group(axes: Any, group: Group, metric: str, color: str) -> None:
 
 def _points(rows: Sequence[Mapping[str, Any]], metric: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return (frames, values) of the rows that have a metric."""
-    found = [(row["frames"], row[metric]) for row in rows if row.get(metric) is not None]
+    found = [(row["frames"], row[metric]) for row in rows if None not in (row.get(metric), row.get("frames"))]
     frames, values = zip(*found, strict=True) if found else ((), ())
     return np.array(frames, np.float64), np.array(values, np.float64)
 
@@ -190,6 +192,11 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in config.items():
         flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
+
+
+def _cell(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]} …"
 
 
 def _number(mean: float, half: float, sign: bool = False) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
-from slipstream.checkpoint.load import sha256_of
 from slipstream.config import registry
 from slipstream.config.compose import load_evaluate, task_of_keys
 from slipstream.config.help import ConfigError
@@ -42,7 +41,7 @@ def run(
     device = resolve_device(cfg.device)
     if cfg.threads or device.type == "cpu":
         set_threads(cfg.threads)
-    log(f"policy: {trained.path}, sha256 {sha256_of(trained.path)}")
+    log(f"policy: {trained.path}, sha256 {trained.sha256}")
     result = getattr(registry.find_task(cfg.task), method)(cfg, trained, device, log)
     if cfg.json:
         print(json.dumps(result), flush=True)

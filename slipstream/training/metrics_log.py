@@ -19,7 +19,7 @@ from typing import Any
 
 from slipstream.config.schema import WANDB_MODES
 from slipstream.storage.errors import DamagedFileError
-from slipstream.storage.files import sync_folder, write_file
+from slipstream.storage.files import open_in_place, sync_folder, write_file
 from slipstream.storage.reader import Reader
 from slipstream.training.run_folder import RunFolder
 
@@ -31,6 +31,8 @@ KEEP_ROWS = 4096  # the newest rows are all kept; of older ones every 2nd, 4th, 
 MAX_BYTES = 32 << 20  # the file is thinned when it is larger, and twice as large as after the last time
 _ITERATION = re.compile(rb'\{"iteration": (\d+)')
 _BLOCK = 1 << 18
+_LINE_BYTES = 48  # memory of a line besides its bytes
+_NUMBERS = frozenset((int, float, type(None)))
 
 
 class RunLog:
@@ -100,7 +102,8 @@ class RunLog:
             self._wandb.log({"frames": frames, **numbers}, step=iteration)
 
     def _open(self) -> None:
-        self._file = open(self._run.metrics_path, "a", encoding="utf-8")  # noqa: SIM115  closed by close()
+        fd = open_in_place(self._run.metrics_path, os.O_APPEND)
+        self._file = os.fdopen(fd, "a", encoding="utf-8")  # closed by close()
 
     def _thin(self) -> None:
         self._file.close()
@@ -166,7 +169,9 @@ def read_metrics(path: str | PathLike[str]) -> list[dict[str, Any]]:
     if path.is_dir():
         path = path / "metrics.jsonl"
     reader = Reader(path)
-    lines = reader.read(path).split(b"\n")
+    data = reader.read(path)
+    reader.claim(_LINE_BYTES * data.count(b"\n"), "the lines")
+    lines = data.split(b"\n")
     while lines and not lines[-1].strip():
         lines.pop()
     rows = []
@@ -179,6 +184,8 @@ def read_metrics(path: str | PathLike[str]) -> list[dict[str, Any]]:
             raise DamagedFileError(f"{error}: only the last line of a log may be cut short") from error
         if not isinstance(row, dict):
             reader.fail(f"line {number} is not an object with the metrics of an iteration")
+        if not _NUMBERS.issuperset(map(type, row.values())):
+            reader.fail(f"line {number} has a metric that is not a number")
         rows.append(row)
     return rows
 
@@ -213,7 +220,7 @@ def _drop_rows_after(iteration: int, path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     reader = Reader(path)
-    with open(path, "r+b") as file:
+    with os.fdopen(open_in_place(path), "r+b") as file:
         end, tail = file.seek(0, os.SEEK_END), b""  # the bytes [end, end + len(tail)) are not yet looked at
         last_line = True
         while end or tail:

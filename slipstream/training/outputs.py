@@ -242,7 +242,7 @@ def draw_learning(task: Task, folder: RunFolder) -> None:
     """Write the curves of a run into its folder. A training is not lost because a picture cannot be written."""
     try:
         task.draw_learning(folder.path, read_metrics(folder.path))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError) as error:  # another program's log, too
         print(f"the curves could not be drawn: {error}")
 
 

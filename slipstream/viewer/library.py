@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from slipstream.config.overrides import read_yaml
 from slipstream.recordings import SUFFIX, load_recording, read_title
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import LOCK_NAME
-from slipstream.storage.reader import Reader
+from slipstream.storage.reader import Reader, is_unicode, open_regular
 
 DEPTH = 5  # levels of folders below the root
 MOST_ENTRIES = 20_000  # files and folders looked at in one scan
 MOST_SHOWN = 2_000
 CHUNK = 4 << 20  # of a log, per answer
-CONFIG_BYTES = 1 << 20
-RECORDING_BYTES = 1 << 30  # memory that opening a recording may take
+RECORDING_BYTES = 256 << 20  # memory that opening a recording may take; its title takes less
+TITLE_BYTES = 32 << 20
+MAX_NUMBER = 1.7e308
 FIGURES = (".png", ".svg", ".jpg")
 
 
@@ -51,6 +51,7 @@ class Library:
             raise FileNotFoundError(f"there is no {root}: name a run, a folder of runs or a recording")
         self.found = Found()
         self._titles: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}
+        self._configs: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}
         self.scan()
 
     def scan(self) -> Found:
@@ -78,7 +79,11 @@ class Library:
         shown = list(self.found.recordings.items())[:MOST_SHOWN]
         recordings = [self._describe_recording(name, path) for name, path in shown]
         newest = lambda entry: -entry["modified"]  # noqa: E731
-        return {"root": self.root.name, "runs": sorted(runs, key=newest), "recordings": sorted(recordings, key=newest)}
+        return {
+            "root": _text(self.root.name),
+            "runs": sorted(runs, key=newest),
+            "recordings": sorted(recordings, key=newest),
+        }
 
     def recording(self, name: str) -> bytes:
         """Return a recording in the form of the page.
@@ -115,13 +120,13 @@ class Library:
         near = [n for n in self.found.recordings if self.found.recordings[n].is_relative_to(folder)]
         facts = {"name": name, "offset": offset, "more": offset < size and bool(rows), "restarted": restarted}
         facts |= {"running": _is_running(folder, _locked_inodes())}
-        return facts | {"rows": rows, "config": _config(folder), "checkpoints": checkpoints, "figures": figures,
+        return facts | {"rows": rows, "config": self._known_config(folder), "checkpoints": checkpoints, "figures": figures,
                         "recordings": near}  # fmt: skip
 
     def figure(self, run: str, name: str) -> Path:
         """Return the path of a figure of a run."""
         folder = self._path(self.found.runs, run)
-        found = {path.name: path for path in _listed(folder) if path.suffix in FIGURES}
+        found = {_text(path.name): path for path in _listed(folder) if path.suffix in FIGURES}
         return self._path(found, name)
 
     def _path(self, known: dict[str, Path], name: str) -> Path:
@@ -134,7 +139,9 @@ class Library:
         return path
 
     def _name(self, path: Path) -> str:
-        return path.name if path == self.root else path.relative_to(self.root).as_posix()
+        """Return the name by which a page asks; bytes of a name that are no text are shown as \\xff."""
+        name = path.name if path == self.root else path.relative_to(self.root).as_posix()
+        return _text(name)
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         if self.root.is_file():
@@ -148,12 +155,25 @@ class Library:
         facts = {"name": name, "running": _is_running(path, locked), "modified": 0.0, "task": "", "last": {}}
         try:
             facts["modified"] = max(p.stat().st_mtime for p in (log, path / "config.yaml") if p.exists())
-            config = _config(path)
-            facts["task"] = str(config.get("task", ""))
+            task = self._known_config(path).get("task")
+            facts["task"] = task if isinstance(task, str) else ""
             facts["last"] = _last_row(log)
         except (OSError, ValueError) as error:
             facts["error"] = str(error)
         return facts
+
+    def _known_config(self, folder: Path) -> dict[str, Any]:
+        """Return a run's config, read once; an empty one if it cannot be read."""
+        path = folder / "config.yaml"
+        try:
+            info = os.lstat(path)
+        except OSError:
+            return {}
+        key = (info.st_mtime_ns, info.st_size)
+        known = self._configs.get(path)
+        if known is None or known[0] != key:
+            known = self._configs[path] = (key, _config(path) if stat.S_ISREG(info.st_mode) else {})
+        return known[1]
 
     def _describe_recording(self, name: str, path: Path) -> dict[str, Any]:
         try:
@@ -169,7 +189,7 @@ class Library:
 
 def _title(path: Path, name: str) -> dict[str, Any]:
     try:
-        return read_title(path, reader=Reader(name))
+        return read_title(path, reader=Reader(name, max_bytes=TITLE_BYTES))
     except (SaveError, OSError, ValueError) as error:
         return {"scene": "", "title": name, "frames": 0, "summary": "", "error": str(error)}
 
@@ -204,20 +224,22 @@ def _file(path: Path) -> dict[str, Any]:
     try:
         info = path.stat()
     except OSError:
-        return {"name": path.name, "bytes": 0, "modified": 0.0}
-    return {"name": path.name, "bytes": info.st_size, "modified": info.st_mtime}
+        return {"name": _text(path.name), "bytes": 0, "modified": 0.0}
+    return {"name": _text(path.name), "bytes": info.st_size, "modified": info.st_mtime}
 
 
-def _config(folder: Path) -> dict[str, Any]:
-    """Return a run's config; an empty one if it cannot be read."""
-    path = folder / "config.yaml"
+def _config(path: Path) -> dict[str, Any]:
+    """Return a config as a page can get it; an empty one if it cannot be read."""
     try:
-        if path.is_symlink() or path.stat().st_size > CONFIG_BYTES:
-            return {}
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        config = read_yaml(path)
+        json.dumps(config, allow_nan=False, ensure_ascii=False).encode()
+    except (OSError, ValueError, TypeError, RecursionError):
         return {}
     return config if isinstance(config, dict) else {}
+
+
+def _text(name: str) -> str:
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
@@ -227,13 +249,20 @@ def _row(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(row, dict):
         return None
-    return {key: value for key, value in row.items() if value is None or type(value) in (int, float)}
+    return {key: value for key, value in row.items() if is_unicode(key) and (value is None or _is_finite(value))}
+
+
+def _is_finite(value: Any) -> bool:
+    """Return whether a value of a log is a number that JSON has."""
+    return type(value) in (int, float) and -MAX_NUMBER <= value <= MAX_NUMBER
 
 
 def _last_row(log: Path) -> dict[str, Any]:
     """Return the last complete row of a log."""
     try:
-        with open(log, "rb") as file:
+        if log.is_symlink():
+            return {}
+        with os.fdopen(open_regular(log), "rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - (1 << 16)))
             lines = file.read().split(b"\n")

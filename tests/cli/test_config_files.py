@@ -150,3 +150,14 @@ def test_a_runs_own_config_starts_another_run(tmp_path):
         yaml.safe_load((tmp_path / name / "config.yaml").read_text()) for name in ("one", "one-2", "one-3")
     ]
     assert first["seed"] == 5 and all(other == {**first, "save_interval": 3} for other in others)
+
+
+@pytest.mark.parametrize("value", ["!!bool maybe", "!!int ''", "!!timestamp x", "!!float " + ":".join(["59"] * 400),
+                                   "[&a [1, 1], &b [*a, *a], " + ", ".join(f"&c{i} [*{'b' if not i else f'c{i - 1}'}, *{'b' if not i else f'c{i - 1}'}]" for i in range(40)) + "]"])  # fmt: skip
+@pytest.mark.parametrize("form", ["seed: {}", "seed={}"])
+def test_a_value_that_is_not_plain_is_one_sentence(tmp_path, capsys, value, form):
+    path = tmp_path / "file"
+    path.write_text(form.format(value) + "\n")
+    assert main(["config", f"config={path}" if ":" in form else f"@{path}"]) == 2
+    error = capsys.readouterr().err
+    assert "file" in error and "Error" not in error and len(error) < 300

@@ -12,6 +12,7 @@ from slipstream.storage.files import (
     FileSystem,
     WriterLock,
     atomic_file,
+    open_in_place,
     point_link,
     prepare_folder,
     refuse_outside_links,
@@ -111,3 +112,20 @@ def test_a_saver_syncs_the_parent_of_its_folder(tmp_path, kind):
         with RolloutStorage(tmp_path / "new", fs=fs, threads=1) as storage:
             storage.save({"reward": torch.zeros(2, 3)}, 0)
     assert fs.synced[0] == str(tmp_path) and fs.synced[-1] == str(tmp_path / "new")
+
+
+@pytest.mark.parametrize("name", [LOCK_NAME, "metrics.jsonl"])
+def test_a_file_with_a_second_name_elsewhere_is_not_written(tmp_path, elsewhere, name):
+    (tmp_path / "run").mkdir()
+    os.link(elsewhere / "precious", tmp_path / "run" / name)
+    with pytest.raises(UnsafeFolderError, match="second name"):
+        open_in_place(tmp_path / "run" / name)
+    if name == LOCK_NAME:
+        with pytest.raises(UnsafeFolderError, match="second name"):
+            WriterLock(tmp_path / "run").take()
+
+
+def test_a_pipe_is_not_opened_as_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileExistsError):
+        open_in_place(tmp_path / "pipe")

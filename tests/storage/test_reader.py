@@ -3,7 +3,7 @@
 import lz4.frame
 import pytest
 
-from slipstream.storage.errors import DamagedFileError, TooLargeError
+from slipstream.storage.errors import DamagedFileError, SaveError, TooLargeError
 from slipstream.storage.reader import Reader, default_max_bytes
 
 
@@ -82,3 +82,10 @@ def test_the_default_budget_can_be_set(monkeypatch):
     assert 1 << 20 < default_max_bytes() < 1 << 50
     monkeypatch.setenv("SLIPSTREAM_MAX_BYTES", "2e9")
     assert Reader("x").max_bytes == 2_000_000_000
+
+
+@pytest.mark.parametrize("given", ["abc", "inf", "nan"])
+def test_a_wrong_budget_is_one_sentence(monkeypatch, given):
+    monkeypatch.setenv("SLIPSTREAM_MAX_BYTES", given)
+    with pytest.raises(SaveError, match=f"number of bytes, such as 2e9, not '{given}'"):
+        Reader("file")

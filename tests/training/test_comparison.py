@@ -130,3 +130,33 @@ def test_a_failed_training_is_named_and_the_others_finish(tmp_path, capfd):
     told = capfd.readouterr()
     assert "1 of 2 trainings failed (env.id=NoSuchEnv-v0)" in told.err and "env.id=CartPole-v1: done" in told.out
     assert "NoSuchEnv" in (tmp_path / "some" / "env.id=NoSuchEnv-v0.log").read_text()
+
+
+@pytest.mark.parametrize(
+    "row", [b'{"eval/success": 1}', b'{"frames": 1, "eval/success": "x"}', b'{"frames": [1], "eval/success": {}}']
+)
+def test_a_log_of_other_things_is_one_sentence(tmp_path, capsys, row):
+    path = make_run(tmp_path, "a", 0, 0.1, [0.5])
+    with open(f"{path}/metrics.jsonl", "ab") as log:
+        log.write(row + b"\n" + row + b"\n")
+    main(["compare", path])
+    assert "Error" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "seed", ["[1, 2]", "{a: 1}", "!!bool maybe", "!!int ''", "!!timestamp x", "!!int 0x" + "f" * 9000]
+)
+def test_a_config_of_other_things_is_one_sentence(tmp_path, capsys, seed):
+    path = make_run(tmp_path, "a", 0, 0.1, [0.5])
+    with open(f"{path}/config.yaml", "w") as config:
+        config.write(f"task: navigation\nseed: {seed}\n")
+    code, error = main(["compare", path]), capsys.readouterr().err
+    assert code in (0, 2) and "Error" not in error and "digits" not in error
+
+
+def test_the_default_figure_follows_no_link(tmp_path, capsys):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "runs" / "compare.png").symlink_to(tmp_path / "precious")
+    assert main(["compare", make_run(tmp_path / "runs", "a", 0, 0.1, [0.5])]) == 2
+    assert (tmp_path / "precious").read_text() == "precious" and "symbolic link" in capsys.readouterr().err

@@ -133,3 +133,39 @@ def test_another_programs_parser_reads_the_acmi_file(tmp_path):
 def test_unknown_formats_are_named(tmp_path):
     with pytest.raises(ValueError, match="html, acmi, csv"):
         export_recording(small_recording(), tmp_path / "x", "gif")
+
+
+def test_names_in_exports_are_no_formulas_and_no_lines(tmp_path):
+    recording = small_recording()
+    recording.groups[0] |= {"name": "=1+1", "labels": ["@SUM(1)", "-2\n3"]}
+    text = export_recording(recording, tmp_path / "a.csv", "csv").read_text(encoding="utf-8")
+    rows = list(csv.reader(text.splitlines()))
+    assert rows[1][1:3] == ["'=1+1", "'@SUM(1)"] and rows[2][2] == "'-2\\n3"
+    recording.meta["created"] = "x\n0,Title=\ud800"
+    text = export_recording(recording, tmp_path / "a.acmi", "acmi").read_text(encoding="utf-8")
+    assert "0,ReferenceTime=x 0\\,Title=\\\\ud800\n" in text
+
+
+@pytest.mark.parametrize(
+    "edit", [{"title": "\ud800"}, {"meta": {"a": float("nan")}}, {"meta": {"summary": "x" * 5000}}]
+)
+def test_texts_and_numbers_that_a_page_cannot_hold_are_refused(tmp_path, monkeypatch, edit):
+    write = json.dumps
+    monkeypatch.setattr(json, "dumps", lambda value, **options: write(value, **options | {"allow_nan": True}))
+    recording = small_recording()
+    recording.__dict__.update(edit)
+    path = recording.save(tmp_path / "a.rec")
+    monkeypatch.undo()
+    with pytest.raises(DamagedFileError):
+        load_recording(path)
+        read_title(path)
+
+
+def test_a_default_export_follows_no_link(tmp_path):
+    from slipstream.cli import main
+
+    (tmp_path / "x").mkdir()
+    path = small_recording().save(tmp_path / "x" / "a.rec")
+    (tmp_path / "x" / "a.html").symlink_to(tmp_path / "new")
+    assert main(["recording", "export", str(path), "--to", "html"]) == 2
+    assert not (tmp_path / "new").exists()
