@@ -17,11 +17,28 @@ from torch import Tensor
 from slipstream.replay.batches import BatchPool, copy_to_gpu, make_batch
 from slipstream.replay.index import StepIndex
 from slipstream.replay.memory import ColumnSettings, Memory
-from slipstream.replay.persistence import Saves
+from slipstream.replay.persistence import (
+    KIND,
+    Folder,
+    FullBlock,
+    RowsFile,
+    open_bytes,
+    open_save,
+    restore,
+    restore_state,
+    write_bytes,
+    write_save,
+)
 from slipstream.replay.rows import Rows, StreamBatch, read_episode
 from slipstream.replay.samplers import Sampler
+from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.block_table import Readers
+from slipstream.storage.blocks import BlockColumn
+from slipstream.storage.container import Container
+from slipstream.storage.reader import Reader
 from slipstream.storage.schema import Key, Schema
+
+_MIN_SPILL = 1 << 20  # bytes: smaller files are not worth their names
 
 
 class HostStorage:
@@ -62,7 +79,12 @@ class HostStorage:
         self._keys = keys
         self._pool = BatchPool(pinned=device.type == "cuda")
         self._closed = False
-        self.saves = Saves(self, spill_dir, memory_budget)
+        self._folders: dict[Path, Folder] = {}
+        self._spill_dir = None if spill_dir is None else Path(spill_dir).absolute()
+        self._budget = memory_budget
+        self._after_spill = 0  # memory that the last spill could not free
+        self._spilled_files = 0
+        self._spiller = BackgroundWorker("spilling to disk", restart_after_fork=True)
 
     # adding
 
@@ -82,7 +104,7 @@ class HostStorage:
             read.advance(streams, rows.pieces, first)
             memory.writers[stream] = streams
             self._fit_bytes()
-        self.saves.spill_if_needed()
+        self._spill_if_needed()
 
     def end_episodes(self, stream: int | str) -> None:
         """See `ReplayBuffer.end_episodes`."""
@@ -98,7 +120,7 @@ class HostStorage:
             self._make_room(rows.steps)
             self._append(rows, memory.pending)
             self._fit_bytes()
-        self.saves.spill_if_needed()
+        self._spill_if_needed()
 
     def _append(self, rows: Rows, pending: dict[Key, np.ndarray]) -> int:
         """Make new rows and pending observations part of the buffer, all at once; return the number of the first
@@ -255,14 +277,56 @@ class HostStorage:
 
     # saving and loading
 
-    def new_memory(self) -> tuple[Memory, Sampler]:
-        """Return empty contents to load into, and a copy of the sampler for them."""
-        sampler = copy.deepcopy(self.sampler)
-        sampler.restart()
-        return Memory(Schema(ragged=self.memory.schema.ragged), self.memory.settings), sampler
+    def save(self, folder: Path) -> None:
+        """See `ReplayBuffer.save`."""
+        self._spiller.raise_errors()
+        with self.writing:
+            self._save(folder.absolute())
 
-    def replace(self, memory: Memory, sampler: Sampler) -> None:
-        """Use other contents from now on; the old ones are freed once nobody reads them. Hold `writing`."""
+    def _save(self, path: Path) -> tuple[Path | None, list[FullBlock]]:
+        """Write a save; return the new file of rows, if there is one, and its full blocks. Hold `writing`."""
+        known = self._folders.get(path, Folder())
+        self._folders[path], rows, full = write_save(path, known, self.memory, self.sampler, self.lock)
+        return rows, full
+
+    def load(self, folder: Path, recover: bool, max_bytes: int | None = None) -> None:
+        """See `ReplayBuffer.load`. If it cannot be read, nothing changes."""
+        path = folder.absolute()
+        known, reader = Folder(), Reader(path, max_bytes=max_bytes)
+        with self.writing:
+            files, listed, state = open_save(path, recover, reader)
+            reader.name = str(path)
+            self._replace(files, state, reader)
+            if listed is not None and not recover:  # otherwise the next save writes everything again
+                known = Folder(listed["identity"], listed["number"], self.memory.index.tail, listed["files"])
+            self._folders = {path: known}
+            self._after_spill = self.nbytes
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """See `ReplayBuffer.state_dict`: one tensor of bytes."""
+        with self.writing:
+            return {"replay": torch.from_numpy(write_bytes(self.memory, self.sampler, self.lock))}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See `ReplayBuffer.load_state_dict`. If it cannot be read, nothing changes."""
+        reader = Reader("the state of the replay buffer")
+        with reader.parsing("the state dict"):
+            data = state["replay"].detach().cpu().contiguous().numpy()
+        with self.writing:
+            self._replace(*open_bytes(data, reader), reader)
+            self._folders.clear()
+
+    def _replace(self, files: list[RowsFile], state: Any, reader: Reader) -> None:
+        """Use the contents of these files from now on; the old ones are freed once nobody reads them. Hold
+        `writing`."""
+        memory, sampler = (
+            Memory(Schema(ragged=self.memory.schema.ragged), self.memory.settings),
+            copy.deepcopy(self.sampler),
+        )
+        sampler.restart()
+        with reader.parsing("the saved buffer"):
+            restore(memory, files, reader)
+        restore_state(memory, sampler, state, reader)
         index = memory.index
         if self.capacity is not None and len(index) and index.head_for(self.capacity) == index.tail:
             raise ValueError(
@@ -277,21 +341,39 @@ class HostStorage:
         self._make_room(0)
         self._fit_bytes()
 
-    def save(self, folder: Path) -> None:
-        """See `ReplayBuffer.save`."""
-        self.saves.save(folder)
+    # spilling: a save into `spill_dir`, after which full blocks are read from the file
 
-    def load(self, folder: Path, recover: bool, max_bytes: int | None = None) -> None:
-        """See `ReplayBuffer.load`."""
-        self.saves.load(folder, recover, max_bytes)
+    def _spill_if_needed(self) -> None:
+        """Start a spill if the memory is past the budget; wait for it if the memory is past twice the budget."""
+        if self._budget is None:
+            return
+        self._spiller.raise_errors()
+        if self._is_over(1):
+            if not len(self._spiller):
+                self._spiller.submit(self._spill)
+            if self._is_over(2):
+                self._spiller.wait()
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """See `ReplayBuffer.state_dict`."""
-        return self.saves.state_dict()
+    def _is_over(self, times: int) -> bool:
+        """Return whether memory that a spill could free is past so many budgets."""
+        assert self._budget is not None
+        least = min(max(_MIN_SPILL, self._budget // 8), self._budget)
+        return self.nbytes > max(times * self._budget, self._after_spill + times * least)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `ReplayBuffer.load_state_dict`."""
-        self.saves.load_state_dict(state)
+    def _spill(self) -> None:
+        assert self._spill_dir is not None
+        columns = [c for c in self.memory.columns.values() if isinstance(c, BlockColumn)]
+        while any(c.stats()["backlog_rows"] for c in columns) and not self._is_over(2) and not self._closed:
+            threading.Event().wait(0.01)  # blocks are being sealed: nobody waits for this
+        with self.writing:
+            path, full = self._save(self._spill_dir)
+            if path is not None:
+                container = Container.open(path, KIND)
+                for key, first_row, section in full:
+                    column: Any = self.memory.columns[key]
+                    column.relocate(first_row, container.view(section))
+                self._spilled_files += 1
+            self._after_spill = self.nbytes
 
     # facts
 
@@ -327,18 +409,19 @@ class HostStorage:
                 "pieces": index.tail - index.head,
                 "complete_episodes": complete,
                 "nbytes": self.nbytes,
-                "spilled_files": self.saves.spilled_files,
+                "spilled_files": self._spilled_files,
                 "columns": {".".join(key): column.stats() for key, column in memory.columns.items()},
             }
 
     def close(self) -> None:
         """End the background work and free the memory, once nobody reads or writes."""
+        self._closed = True
         try:
-            self.saves.close()
+            self._spiller.close()
+            self._spiller.raise_errors()
         finally:
             with self.writing:
                 with self.lock:
-                    self._closed = True
                     self.readers.wait()
                 for column in self.memory.all_columns():
                     column.close()

@@ -1,4 +1,4 @@
-"""Saves, state dicts and spilling of a replay buffer in host memory.
+"""The files and bytes of a replay buffer in host memory.
 
     replay.slip                the last save: its files of rows, the oldest piece, the sampler
     rows-IDENTITY-NUMBER.slip  everything about a run of pieces: blocks, end flags, pieces, pending observations
@@ -14,20 +14,16 @@ import contextlib
 import re
 import threading
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from slipstream.replay.index import ROW, STEP
 from slipstream.replay.memory import Memory
 from slipstream.replay.rows import Streams
 from slipstream.replay.samplers import Sampler
-from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec.registry import read_header
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
@@ -41,7 +37,6 @@ KIND = "rply"
 _LIST = "replay.slip"
 _ROWS_FILE = re.compile(r"rows-([0-9a-f]{32})-(\d{8,18})\.slip")
 _STALE_FILE = re.compile(r"\.(rows-[0-9a-f]{32}-\d+|replay)\.slip\..*\.tmp")
-_MIN_SPILL = 1 << 20  # bytes: smaller files are not worth their names
 
 FullBlock = tuple[Key, int, int]  # the key, the first row, the section of the file
 
@@ -208,142 +203,58 @@ def restore_state(memory: Memory, sampler: Sampler, state: Any, reader: Reader) 
         column.evict(index.head_row)
 
 
-# --- folders, state dicts, spilling
+# --- folders and state dicts
 
 
-class Saves:
-    """The saves of a `HostStorage`. Spilling is a save into `spill_dir` after which full blocks are read from the
-    file."""
-
-    def __init__(self, storage: Any, spill_dir: str | Path | None, memory_budget: int | None) -> None:
-        self._storage = storage
-        self._folders: dict[Path, Folder] = {}
-        self._spill_dir = None if spill_dir is None else Path(spill_dir).absolute()
-        self._budget = memory_budget
-        self._after_spill = 0  # memory that the last spill could not free
-        self._closed = False
-        self._worker = BackgroundWorker("spilling to disk", restart_after_fork=True)
-        self.spilled_files = 0
-
-    def save(self, path: Path) -> None:
-        """Save into a folder what is new since the last save there."""
-        self._worker.raise_errors()
-        with self._storage.writing:
-            self._save(path.absolute())
-
-    def _save(self, path: Path) -> tuple[Path | None, list[FullBlock]]:
-        """Write a save; return the new file of rows, if there is one, and its full blocks. Hold `writing`."""
-        memory, folder = self._storage.memory, self._folders.get(path, Folder())
-        prepare_folder(path)
-        listed = read_list(path, Reader(path / _LIST)) or {"identity": folder.identity, "number": 0}
-        if (listed["identity"], listed["number"]) != (folder.identity, folder.number):
-            # another buffer was saved here, this one by another process, or the last save is gone: start again beside
-            # it and remove it at the end
-            folder = Folder(number=listed["number"])
-        rows: Path | None = None
-        full: list[FullBlock] = []
-        first, last = max(folder.piece, memory.index.head), memory.index.tail
-        number, files = folder.number + 1, [f for f in folder.files if f[1] > memory.index.head]
-        if last > first:
-            rows = path / f"rows-{folder.identity}-{number:08d}.slip"
-            with atomic_file(rows) as file:
-                writer = ContainerWriter(file, KIND)
-                head, full = write_rows(memory, writer, first)
-                writer.finish(head)
-            files.append([rows.name, last])
-        with atomic_file(path / _LIST) as file:
+def write_save(
+    path: Path, folder: Folder, memory: Memory, sampler: Sampler, lock: threading.Lock
+) -> tuple[Folder, Path | None, list[FullBlock]]:
+    """Save into a folder what is new since `folder`; return its new state, the file of rows, if one was needed, and the
+    full blocks in it."""
+    prepare_folder(path)
+    listed = read_list(path, Reader(path / _LIST)) or {"identity": folder.identity, "number": 0}
+    if (listed["identity"], listed["number"]) != (folder.identity, folder.number):
+        # another buffer was saved here, this one by another process, or the last save is gone: start again beside it
+        # and remove it at the end
+        folder = Folder(number=listed["number"])
+    rows: Path | None = None
+    full: list[FullBlock] = []
+    first, last = max(folder.piece, memory.index.head), memory.index.tail
+    number, files = folder.number + 1, [f for f in folder.files if f[1] > memory.index.head]
+    if last > first:
+        rows = path / f"rows-{folder.identity}-{number:08d}.slip"
+        with atomic_file(rows) as file:
             writer = ContainerWriter(file, KIND)
-            state = store_state(writer, export_state(memory, self._storage.sampler, self._storage.lock))
-            writer.finish({"identity": folder.identity, "number": number, "files": files, "state": state})
-        self._folders[path] = Folder(folder.identity, number, max(folder.piece, last), files)
-        kept = {name for name, _ in files}
-        for other in path.iterdir():
-            if (_ROWS_FILE.fullmatch(other.name) and other.name not in kept) or _STALE_FILE.fullmatch(other.name):
-                other.unlink(missing_ok=True)
-        return rows, full
+            head, full = write_rows(memory, writer, first)
+            writer.finish(head)
+        files.append([rows.name, last])
+    with atomic_file(path / _LIST) as file:
+        writer = ContainerWriter(file, KIND)
+        state = store_state(writer, export_state(memory, sampler, lock))
+        writer.finish({"identity": folder.identity, "number": number, "files": files, "state": state})
+    kept = {name for name, _ in files}
+    for other in path.iterdir():
+        if (_ROWS_FILE.fullmatch(other.name) and other.name not in kept) or _STALE_FILE.fullmatch(other.name):
+            other.unlink(missing_ok=True)
+    return Folder(folder.identity, number, max(folder.piece, last), files), rows, full
 
-    def load(self, path: Path, recover: bool, max_bytes: int | None) -> None:
-        """Replace the contents by those of a folder; if it cannot be read, nothing changes."""
-        path = path.absolute()
-        folder, reader = Folder(), Reader(path, max_bytes=max_bytes)
-        with self._storage.writing:
-            files, listed, state = _open(path, recover, reader)
-            reader.name = str(path)
-            memory = self._load(files, state, reader)
-            if listed is not None and not recover:  # otherwise the next save writes everything again
-                folder = Folder(listed["identity"], listed["number"], memory.index.tail, listed["files"])
-            self._folders = {path: folder}
-            self._after_spill = self._storage.nbytes
 
-    def _load(self, files: list[RowsFile], state: Any, reader: Reader) -> Memory:
-        memory, sampler = self._storage.new_memory()
-        with reader.parsing("the saved buffer"):
-            restore(memory, files, reader)
-        restore_state(memory, sampler, state, reader)
-        self._storage.replace(memory, sampler)
-        return memory
+def write_bytes(memory: Memory, sampler: Sampler, lock: threading.Lock) -> np.ndarray:
+    """Return everything as bytes."""
+    index, file = memory.index, MemoryFile()
+    writer = ContainerWriter(file, KIND)
+    rows = write_rows(memory, writer, index.head)[0] if index.tail > index.head else None
+    state = store_state(writer, export_state(memory, sampler, lock))
+    writer.finish({"rows": rows, "state": state})
+    return file.join()
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return everything as one tensor of bytes."""
-        storage = self._storage
-        with storage.writing:
-            memory, index, file = storage.memory, storage.memory.index, MemoryFile()
-            writer = ContainerWriter(file, KIND)
-            rows = write_rows(memory, writer, index.head)[0] if index.tail > index.head else None
-            state = store_state(writer, export_state(memory, storage.sampler, storage.lock))
-            writer.finish({"rows": rows, "state": state})
-            return {"replay": torch.from_numpy(file.join())}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Replace the contents by those of a state dict; if it cannot be read, nothing changes."""
-        reader = Reader("the state of the replay buffer")
-        with reader.parsing("the state dict"):
-            data = state["replay"].detach().cpu().contiguous().numpy()
-        with self._storage.writing:
-            container = Container.from_bytes(data, KIND, reader.name, reader=reader)
-            with reader.parsing("the saved buffer"):
-                files = [] if container.head["rows"] is None else [RowsFile(container, container.head["rows"])]
-                saved = load_state(container, container.head["state"])
-            self._load(files, saved, reader)
-            self._folders.clear()
-
-    def spill_if_needed(self) -> None:
-        """Start a spill if the memory is past the budget; wait for it if the memory is past twice the budget."""
-        if self._budget is None:
-            return
-        self._worker.raise_errors()
-        if self._is_over(1):
-            if not len(self._worker):
-                self._worker.submit(self._spill)
-            if self._is_over(2):
-                self._worker.wait()
-
-    def close(self) -> None:
-        """End the spilling; raise its error."""
-        self._closed = True
-        self._worker.close()
-        self._worker.raise_errors()
-
-    def _is_over(self, times: int) -> bool:
-        """Return whether memory that a spill could free is past so many budgets."""
-        assert self._budget is not None
-        least = min(max(_MIN_SPILL, self._budget // 8), self._budget)
-        return self._storage.nbytes > max(times * self._budget, self._after_spill + times * least)
-
-    def _spill(self) -> None:
-        assert self._spill_dir is not None
-        columns = [c for c in self._storage.memory.columns.values() if isinstance(c, BlockColumn)]
-        while any(c.stats()["backlog_rows"] for c in columns) and not self._is_over(2) and not self._closed:
-            threading.Event().wait(0.01)  # blocks are being sealed: nobody waits for this
-        with self._storage.writing:
-            path, full = self._save(self._spill_dir)
-            if path is not None:
-                container = Container.open(path, KIND)
-                for key, first_row, section in full:
-                    column: Any = self._storage.memory.columns[key]
-                    column.relocate(first_row, container.view(section))
-                self.spilled_files += 1
-            self._after_spill = self._storage.nbytes
+def open_bytes(data: np.ndarray, reader: Reader) -> tuple[list[RowsFile], Any]:
+    """Return (files of rows, the state) from what `write_bytes` returned."""
+    container = Container.from_bytes(data, KIND, reader.name, reader=reader)
+    with reader.parsing("the saved buffer"):
+        files = [] if container.head["rows"] is None else [RowsFile(container, container.head["rows"])]
+        return files, load_state(container, container.head["state"])
 
 
 def read_list(path: Path, reader: Reader) -> dict[str, Any] | None:
@@ -363,7 +274,7 @@ def read_list(path: Path, reader: Reader) -> dict[str, Any] | None:
     return {**listed, "container": container}
 
 
-def _open(path: Path, recover: bool, reader: Reader) -> tuple[list[RowsFile], Any, Any]:
+def open_save(path: Path, recover: bool, reader: Reader) -> tuple[list[RowsFile], Any, Any]:
     """Return (files of rows, the list of the last save, its state)."""
     listed: Any = None
     try:

@@ -132,7 +132,7 @@ def test_a_flipped_byte_in_a_spilled_block_is_reported_when_it_is_drawn(tmp_path
     buffer = ReplayBuffer(10_000, spill_dir=tmp_path, memory_budget=100_000, codec="lz4")
     for k in range(120):
         buffer.extend(batch(10 * k))
-    buffer._storage.saves._spill()
+    buffer._storage._spill()
     files = sorted(tmp_path.glob("rows-*"))
     assert buffer.stats()["columns"]["observation"]["relocated_bytes"] > 0
     for path in files:

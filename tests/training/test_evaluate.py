@@ -293,7 +293,9 @@ def test_flights_over_other_maps_cannot_be_compared():
 def test_the_demo_flies_straight_as_fast_as_the_drone_may(monkeypatch):
     monkeypatch.setattr(demo, "FINAL_MAPS", [101])
     words = "preset=demo env.max_speed_mps=1 env.map_half_m=4 env.num_obstacles=0 env.dyn.num_obstacles=0 device=cpu"
-    flights = demo.NavigationDemo(load_train([*words.split(), "eval.num_drones=2", "eval.bootstrap=10", "eval.max_steps=1200"]))
+    flights = demo.NavigationDemo(
+        load_train([*words.split(), "eval.num_drones=2", "eval.bootstrap=10", "eval.max_steps=1200"])
+    )
     flights.before()
     assert [row["name"] for row in flights.rows] == ["flying straight", "untrained policy"]
     assert flights.rows[0]["time_to_goal_s"] > 15  # 16 m
