@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvalConfig
 from slipstream.recordings import load_recording
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
-from slipstream.tasks.navigation.evaluation import evaluation_env
+from slipstream.tasks.navigation.evaluation import build_for, evaluation_env
 from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.model import DRONE, Drone
 from slipstream.tasks.navigation.mujoco.simulator import CAUSES, MujocoDrones, MujocoLidar
@@ -279,9 +280,12 @@ def test_without_mujoco_the_extra_is_named(capsys, monkeypatch):
 
 
 def test_a_policy_that_reads_more_is_refused_by_name():
+    env = NavigationEnv(1, config=NavigationConfig(num_envs=1, num_obstacles=0))
+    trained = lambda *keys: SimpleNamespace(name="mine.pt", build=lambda *specs: SimpleNamespace(keys=keys))  # noqa: E731
     with pytest.raises(ConfigError, match="mine.pt reads direction: sim=mujoco flies policies that read lidar, state"):
-        SIM.check_observations(("lidar", "direction"), "mine.pt")
-    SIM.check_observations(("lidar", "dynamic_obstacle", "state"), "mine.pt")
+        build_for(trained("lidar", "direction"), env, SIM)
+    assert build_for(trained("lidar", "direction"), env, SimConfig()).keys == ("lidar", "direction")
+    assert build_for(trained("lidar", "dynamic_obstacle", "state"), env, SIM)
 
 
 def test_rates_and_angles_have_bounds():

@@ -11,6 +11,7 @@ import numpy as np
 from slipstream.config.help import ConfigError
 from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
+from slipstream.tasks.navigation.physics.quadrotor import GRAVITY_MPS2
 
 DRONE = Path(__file__).with_name("drone.xml")
 GROUND_HALF_M = 250.0  # farther than any drone flies
@@ -71,7 +72,7 @@ class Drone:
                 "three axes: use sites with gear='0 0 1 0 0 DRAG', with opposite DRAG for neighbours"
             )
         mixer = np.linalg.inv(effect)
-        hover = mixer @ inertia[:, 0] * -model.opt.gravity[2]
+        hover = mixer @ inertia[:, 0] * GRAVITY_MPS2
         limits = np.where(model.actuator_ctrllimited[:, None], model.actuator_ctrlrange, (-np.inf, np.inf))
         if (hover < limits[:, 0]).any() or (hover > limits[:, 1]).any():
             raise ConfigError(f"sim.model={path} cannot hover: its rotors need controls of {hover.round(3).tolist()}")
@@ -144,7 +145,7 @@ def build_field(
             body = world.add_body(mocap=True)
             body.add_geom(type=cylinder if pillar else box, size=size, group=MOVING, **obstacle)
     if drone is not None:
-        for name in ("density", "viscosity", "wind", "gravity"):  # air that its MJCF may have
+        for name in ("density", "viscosity", "wind"):  # the air, which its MJCF may have
             setattr(spec.option, name, getattr(drone.spec.option, name))
         for k in range(drones):
             world.add_frame().attach_body(drone.spec.body(drone.body), f"{k}/", "")

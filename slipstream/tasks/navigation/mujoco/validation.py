@@ -14,7 +14,7 @@ import torch
 from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.config.help import ConfigError
 from slipstream.tasks.animation import check_outputs
-from slipstream.tasks.figures import SERIES, finish_figure, new_figure, style_axes, style_legend
+from slipstream.tasks.figures import INK, SERIES, finish_figure, new_figure, style_axes, style_legend
 from slipstream.tasks.navigation import evaluation
 from slipstream.tasks.navigation.evaluation import Flights, NavigationEvaluateConfig
 from slipstream.tasks.navigation.mujoco.config import SimConfig
@@ -228,9 +228,14 @@ def _draw(
         times, colour = np.arange(len(row["curves"])) * (2 * STEP_S / len(row["curves"])), SERIES[k % len(STEPS)]
         name, (line, label) = row["step"].partition(",")[0], styles[row["gains"]]
         if row["gains"] == "equal gains":
-            flight.plot(times, row["curves"][:, 0], color=colour, linewidth=4, alpha=0.45, label=f"{name}: Slipstream")
-        flight.plot(times, row["curves"][:, 1], line, color=colour, label=f"{name}: {label}")
-    style_legend(flight, loc="upper right")
+            flight.plot(
+                times, row["curves"][:, 0], color=colour, linewidth=4, alpha=0.45, label="Slipstream, quadrotor"
+            )
+            flight.text(STEP_S / 2, max(STEPS[name]) + 0.12, name, color=colour)
+        flight.plot(times, row["curves"][:, 1], line, color=colour, label=label)
+    handles = dict(zip(*reversed(flight.get_legend_handles_labels()), strict=True))  # one of each label
+    flight.set_ylim(-3.6, 2.5)
+    flight.legend(handles.values(), handles.keys(), frameon=False, fontsize=9.5, labelcolor=INK, loc="lower left")
     style_axes(sensor, "share of beams", "LiDAR difference (m)")
     share = np.linspace(0, 1, lidar.size)
     sensor.plot(share, np.sort(np.maximum(lidar, 1e-9)), color=SERIES[0])
