@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import json
 import math
 import re
@@ -142,6 +144,8 @@ class Games:
         self._wanted.set()
         for thread in self._threads:
             thread.join(5)
+        if self.stepped:
+            gc.unfreeze()
         self._keep()
 
     # -- what pages say ----------------------------------------------------------------------------------------------
@@ -209,6 +213,7 @@ class Games:
     def _step(self) -> None:
         """Step the game in time: a step that is late is made up for, up to a quarter of a second."""
         set_threads(1)
+        self._warm_up()
         due = time.perf_counter()
         looked = 0.0
         while not self._ending:
@@ -240,6 +245,15 @@ class Games:
             self._broadcast(message)
             if result:
                 self._end(result)
+
+    def _warm_up(self) -> None:
+        """Load and compile before the first game: 0.3 s, or several seconds after an installation."""
+        with self._lock:
+            with contextlib.suppress(Exception):  # an agent that fails is reported by the game
+                self.game.step(self.controls)
+                self.game.extras(self.game.snapshot())
+            gc.collect()
+            gc.freeze()  # a full collection in the middle of a game took 0.13 s, for torch's objects
 
     def _compute(self) -> None:
         """Compute diagrams beside the game."""

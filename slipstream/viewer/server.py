@@ -226,7 +226,8 @@ class Server:
                  token: str | None = None) -> None:  # fmt: skip
         self.token = token or secrets.token_urlsafe(18)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio turns Nagle's algorithm off only if the protocol is named; with it a state came up to 40 ms late
+        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))

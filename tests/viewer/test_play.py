@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import socket as sockets
 import struct
+import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -16,7 +20,7 @@ from slipstream.config.registry import find_task
 from slipstream.recordings import load_recording
 from slipstream.viewer import play as play_module
 from slipstream.viewer.library import Library
-from slipstream.viewer.play import PREFIX, Games
+from slipstream.viewer.play import PREFIX, QUEUE, Games, Page
 from slipstream.viewer.server import Server
 
 VIEW = "slipstream.view"
@@ -203,15 +207,70 @@ def test_too_many_and_too_long_messages_end_the_connection(server, monkeypatch):
 
 
 def test_the_score_sheet_is_kept_and_a_broken_one_is_no_problem(tmp_path):
-    game = duel()
-    games = Games(game, tmp_path)
-    games._end({"winner": 1, "pair": ["you", "pursuit"]})
-    games._end({"winner": 2, "pair": ["you", "pursuit"]})
-    games.close()
-    assert Games(game, tmp_path).scores == {("you", "pursuit"): [1, 0, 1]}
-    assert Games(find_task("navigation").make_game([]), tmp_path).scores == {}  # a race has its own sheet
+    def scores(game):
+        with closing(Games(game, tmp_path)) as games:
+            return games.scores
+
+    with closing(Games(duel(), tmp_path)) as games:
+        games._end({"winner": 1, "pair": ["you", "pursuit"]})
+        games._end({"winner": 2, "pair": ["you", "pursuit"]})
+    assert scores(duel()) == {("you", "pursuit"): [1, 0, 1]}
+    assert scores(find_task("navigation").make_game([])) == {}  # a race has its own sheet
     (tmp_path / "scores-duel.json").write_text('[{"pair": 3}]')
-    assert Games(game, tmp_path).scores == {}
+    assert scores(duel()) == {}
+
+
+def test_compiling_is_over_before_the_first_game(tmp_path):
+    game, stepped = duel(), threading.Event()
+    step, game.step = game.step, lambda controls: (step(controls), stepped.set())
+    games = Games(game, tmp_path)
+    assert stepped.wait(120) and games.number == 0
+    with games._lock:  # a game starts after this
+        assert gc.get_freeze_count() > 0  # no collection during a game looks at all objects
+    games.close()
+    assert gc.get_freeze_count() == 0 and not any(thread.is_alive() for thread in games._threads)
+
+
+def fail(*_):
+    raise RuntimeError("out of order")
+
+
+def test_a_diagram_that_fails_is_reported_and_the_game_continues(server, monkeypatch):
+    monkeypatch.setattr(server.games.game, "extras", fail)
+    with sit(server) as socket:
+        say(socket, kind="start")
+        assert hear(socket, "error")["text"] == "no diagram: out of order"
+        before = PREFIX.unpack_from(hear(socket, "state"))[6]
+        while PREFIX.unpack_from(hear(socket, "state"))[6] < before + 30:
+            pass
+        monkeypatch.undo()
+        assert hear(socket, "extras")
+
+
+def test_an_agent_that_fails_pauses_the_game(server, monkeypatch):
+    monkeypatch.setattr(server.games.game, "step", fail)
+    with sit(server) as socket:
+        say(socket, kind="start")
+        assert hear(socket, "error")["text"] == "the game stopped: RuntimeError: out of order"
+        monkeypatch.undo()
+        say(socket, kind="pause", on=False)
+        assert hear(socket, "state")
+
+
+def test_states_are_sent_at_once(server):
+    with sit(server) as socket:
+        hear(socket, "seat")
+        (connection,) = server._server.server_state.connections
+        taken = connection.transport.get_extra_info("socket")
+        assert taken.getsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY)
+
+
+def test_a_page_that_is_behind_loses_the_oldest_states():
+    page = Page(None, 0)
+    page.put("a message")
+    for k in range(100):
+        page.put(bytes([k]))
+    assert list(page._queue) == ["a message", *(bytes([k]) for k in range(100 - QUEUE, 100))]
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------
