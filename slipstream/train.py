@@ -69,6 +69,8 @@ def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int)
             read = out.read_metrics(it, result, wait=evaluates or saves)
             evaluation: dict[str, float] = {}
             if evaluates:
+                if ranks.is_root:
+                    out.view.waiting.restart(f"iteration {it + 1:,}, evaluating")
                 with out.monitor.timer("evaluation"), clock.paused():
                     evaluation = trainer.evaluate()
                 for tag in trainer.checkpoint_tags(evaluation):

@@ -18,6 +18,7 @@ import select
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -65,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 a file is broken or different, 2 an error, 130 interrupted, 141 nobody reads the
         output.
     """
-    with _safe_output():
+    with _safe_output(), _plain_warnings():
         code = _run(list(sys.argv[1:] if argv is None else argv))
         try:
             sys.stdout.flush()
@@ -229,6 +230,8 @@ def _failed(title: str, error: Exception, own_keys: Iterable[str], debug: bool) 
         error = UnknownKeyError(error.key, [*own_keys, *error.keys], command, error.source, error.aliases)
     text = str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error)
     text = " ".join(line.strip() for line in text.splitlines() if line.strip())
+    if isinstance(error, FileNotFoundError) and error.filename:
+        text = f"there is no {error.filename}"
     expected = isinstance(error, ValueError | FloatingPointError | OSError | ImportError | SaveError)
     if _is_too_large(error, text):
         text = (
@@ -239,6 +242,16 @@ def _failed(title: str, error: Exception, own_keys: Iterable[str], debug: bool) 
         text += "" if debug else " (--debug shows where)"
     _complain(title, text)
     return 2
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Print warnings as a sentence, without the line of code that gave them."""
+    before, warnings.formatwarning = warnings.formatwarning, lambda message, *place, **more: f"warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def _is_too_large(error: Exception, text: str) -> bool:

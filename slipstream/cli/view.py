@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.cli import DEBUG_HELP
+from slipstream.config.help import ConfigError
 
 DEFAULT = "runs"
 
@@ -36,10 +37,13 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
 
 def view(args: argparse.Namespace, console: Any) -> int:
     """Serve the page until Ctrl-C."""
+    from slipstream.recordings import SUFFIX
     from slipstream.viewer.library import Library
     from slipstream.viewer.server import Server
 
     path = args.path or (DEFAULT if Path(DEFAULT).is_dir() else ".")
+    if Path(path).is_file() and Path(path).suffix != SUFFIX:
+        raise ConfigError(f"{path} is not a recording ({SUFFIX}), a run or a folder; a .html file opens in any browser")
     serve(Server(Library(path), host=args.host, port=args.port), args, f"{path}: ")
     return 0
 

@@ -119,6 +119,9 @@ class TrainConfig:
         "total_timesteps": "total_frames",
         "max_iterations": "give the length in frames: total_frames = iterations x env.num_envs x algo.rollout_steps",
         "timesteps": "total_frames",
+        "sensor.lidar_hres": "set env.lidar.azimuths, the number of beams around: 360 / lidar_hres",
+        "sensor.lidar_vfov": "set env.lidar.elevations_deg, the list of angles, as in [-10,0,10,20]",
+        "sensor.lidar_vbeams": "set env.lidar.elevations_deg, the list of angles, as in [-10,0,10,20]",
     }
 
     def __post_init__(self) -> None:

@@ -51,6 +51,11 @@ class NavigationReward:
     collision: float = 0.0  # cost of ending by a collision
     goal: float = 0.0  # bonus when the goal is first reached
 
+    def __post_init__(self) -> None:
+        for name in ("smoothness", "height", "collision"):
+            if (value := getattr(self, name)) < 0:
+                raise ValueError(f"env.reward.{name}={value:g} is a cost, which is subtracted: use {-value:g}")
+
 
 @dataclass
 class NavigationConfig:

@@ -278,7 +278,7 @@ def evaluate(
         log(f"success of {trained.name} less {other.name}, paired by map: {found['difference']:+.3f}{interval}")
     if len(cfg.eval.map_seeds) < 16:
         hint = ",".join(str(cfg.eval.map_seeds[0] + i) for i in range(16))
-        log(f"({len(cfg.eval.map_seeds)} maps; take at least 16 for a claim: 'eval.map_seeds=[{hint}]')")
+        log(f"(maps: {len(cfg.eval.map_seeds)}; take at least 16 for a claim: 'eval.map_seeds=[{hint}]')")
     if cfg.eval.picture:
         picture = out.with_suffix(".png") if cfg.out else trained.beside("eval.png")
         result["picture"] = str(draw(flights, env, picture))
