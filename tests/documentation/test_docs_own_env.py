@@ -63,6 +63,12 @@ def test_a_wrong_key_is_answered_as_the_page_says(reader, capsys):
     assert "did you mean 'env.wind_mps2'?" in capsys.readouterr().err
 
 
+def test_the_page_trains_and_evaluates_in_python(reader, capsys):
+    Path("short.py").write_text(Path("train_docking.py").read_text().replace("200000", "8192"))
+    runpy.run_path("short.py", run_name="__main__")
+    assert re.search(r"^return -?[\d.]+ \(-?[\d.]+ … -?[\d.]+\)$", capsys.readouterr().out, re.MULTILINE)
+
+
 def test_the_page_from_training_to_flying(reader, capsys):
     train = shown("train", "task=my_env:Docking", "env.num_envs=128")[0]
     assert main([*shorter(train, 25 * 128 * 32), "device=cpu", "wandb.mode=disabled"]) == 0

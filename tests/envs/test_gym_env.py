@@ -62,6 +62,7 @@ class Walk(gymnasium.Env):
 
 
 gymnasium.register("tests/Walk-v0", Walk, max_episode_steps=4)
+gymnasium.register("tests/OnlyVector-v0", vector_entry_point=Walk)
 
 
 def walk(num_envs=2, seed=0, vectorization="sync", **kwargs):
@@ -111,6 +112,7 @@ def test_bounds_that_differ_become_units_of_the_box():
         (GymConfig(id="tests/Walk-v0", kwargs={"actions": "multi"}), "MultiDiscrete"),
         (GymConfig(id="tests/Walk-v0", kwargs={"nosuch": 1}), "nosuch"),
         (GymConfig(id="tests/Walk-v0", vectorization="native"), "vector entry point.*vectorization=sync"),
+        (GymConfig(id="tests/OnlyVector-v0"), "only a vector env: use env.vectorization=native"),
         (GymConfig(id="Blackjack-v1"), "only Box, Discrete"),
     ],
 )

@@ -259,7 +259,8 @@ def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
             vector = gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
             if vector.metadata.get("autoreset_mode") is not AutoresetMode.NEXT_STEP:
                 raise ValueError(
-                    f"{config.id}'s native vector env does not reset on the next step: use env.vectorization=sync"
+                    f"{config.id}'s native vector env does not reset on the next step (its metadata['autoreset_mode'] is not "
+                    "AutoresetMode.NEXT_STEP): use env.vectorization=sync"
                 )
             return vector
         makers = [partial(_make_one, config.id, kwargs, seed, index) for index in range(num_envs)]
@@ -267,10 +268,13 @@ def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
             return AsyncVectorEnv(makers, context="fork" if sys.platform == "linux" else None)
         return SyncVectorEnv(makers, copy=False)
     except (gymnasium.error.Error, TypeError) as error:
-        unknown = isinstance(error, gymnasium.error.UnregisteredEnv) and ":" not in config.id
-        hint = f" If a module of yours registers it, write env.id=my_module:{config.id}" if unknown else ""
-        if config.vectorization == "native" and isinstance(error, gymnasium.error.Error) and not unknown:
+        spec, hint = gymnasium.registry.get(config.id.rpartition(":")[2]), ""
+        if spec is None and ":" not in config.id:
+            hint = f" If a module of yours registers it, write env.id=my_module:{config.id}"
+        elif spec is not None and spec.vector_entry_point is None and config.vectorization == "native":
             hint = " Use env.vectorization=sync"
+        elif spec is not None and spec.entry_point is None:
+            hint = " It has only a vector env: use env.vectorization=native"
         raise ValueError(f"env.id={config.id}: {error}{hint}") from error
 
 
