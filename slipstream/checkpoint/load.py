@@ -272,6 +272,9 @@ def check_torch(path: Path) -> None:
         raise CorruptCheckpointError(f"{path}: the checksum of {broken!r} is wrong")
 
 
+_ZIP_ERRORS = (RuntimeError, EOFError, ValueError, OverflowError, OSError)
+
+
 @contextlib.contextmanager
 def _reading_zip(name: object) -> Iterator[None]:
     """Turn the errors of a damaged archive into ours."""
@@ -279,7 +282,7 @@ def _reading_zip(name: object) -> Iterator[None]:
         yield
     except SaveError:
         raise
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, ValueError, struct.error, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, struct.error, *_ZIP_ERRORS) as error:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: a place before the file's beginning
             raise
         raise CorruptCheckpointError(f"{name}: not a readable torch file: {_first_line(error)}") from error
@@ -351,6 +354,10 @@ def _check_loaded(state: Any, held: int, reader: Reader) -> None:
             storages[storage.data_ptr()] = storage.nbytes()
             if shown > storage.nbytes():
                 reader.claim(shown - storage.nbytes(), "a tensor that repeats its numbers")
+            if node._backward_hooks:
+                reader.fail("a tensor in it has hooks")
+        elif isinstance(node, torch.storage.TypedStorage | torch.UntypedStorage | torch.serialization.StorageType):
+            reader.fail(f"it holds a {type(node).__name__} where a tensor belongs")
         elif callable(node):
             reader.fail("it holds a function or a class where a value belongs")
         return 1

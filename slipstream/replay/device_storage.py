@@ -28,7 +28,7 @@ from slipstream.replay.rows import END_KEYS, end_bits, is_shifted_view, split_ba
 from slipstream.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
 from slipstream.storage.container import Container, ContainerWriter
 from slipstream.storage.files import atomic_file, prepare_folder
-from slipstream.storage.reader import Reader
+from slipstream.storage.reader import Reader, shorten
 from slipstream.storage.schema import Key, Schema, show
 from slipstream.storage.serializer import load_state, store_state
 
@@ -548,7 +548,7 @@ class DeviceStorage:
             time, step = reader.integer(state["time"], "the time"), state.get("step")
             schema.restore(state["schema"], reader)
             if not all(type(x) in (int, float) and 0 <= x < 1e30 for x in saved.values()):
-                reader.fail(f"the state of the sampler is {saved}")
+                reader.fail(f"the state of the sampler has {shorten(list(saved.values()))}, which are not numbers")
         if kind_saved != kind or not saved.keys() <= {"alpha", "beta", "eps"}:
             raise ValueError(f"the state is of a {kind_saved}, this buffer has a {kind}: build it with that sampler")
         with self._lock.writing():

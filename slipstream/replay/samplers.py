@@ -11,6 +11,7 @@ import numpy as np
 from slipstream.replay.index import StepIndex
 from slipstream.replay.sum_tree import SumTree
 from slipstream.storage.jit import native
+from slipstream.storage.reader import shorten
 from slipstream.storage.schema import KeySpec, as_key, show
 
 _ROUNDS = 6
@@ -259,7 +260,7 @@ class PrioritizedSampler(Sampler):
         super().load_state_dict(state, head, tail)
         numbers = [state[name] for name in ("alpha", "beta", "eps", "largest")]
         if any(type(x) not in (int, float) or not 0 <= x < 1e30 for x in numbers):
-            raise ValueError(f"the saved alpha, beta, eps and largest priority are {numbers}")
+            raise ValueError(f"the saved alpha, beta, eps and largest priority are {shorten(numbers)}")
         self.alpha, self.beta, self.eps, self._largest = numbers
         values, size = state["priorities"], state["size"]
         if values.dtype != np.float64 or values.shape != (tail - head,):

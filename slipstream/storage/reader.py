@@ -82,7 +82,7 @@ class Reader:
     def integer(self, value: Any, what: str, low: int = 0, high: int = MAX_INTEGER) -> int:
         """Check that `value` is an integer within [low, high]."""
         if type(value) is not int or not low <= value <= high:
-            self.fail(f"{what} is {_short(value)}, which is not an integer from {low} to {high}")
+            self.fail(f"{what} is {shorten(value)}, which is not an integer from {low} to {high}")
         return value
 
     def integers(
@@ -90,7 +90,7 @@ class Reader:
     ) -> list[int]:
         """Check a list of integers."""
         if type(values) not in (list, tuple) or len(values) > max_count:
-            self.fail(f"{what} is {_short(values)}, which is not a list of at most {max_count} numbers")
+            self.fail(f"{what} is {shorten(values)}, which is not a list of at most {max_count} numbers")
         if values and (not _INTEGERS.issuperset(map(type, values)) or min(values) < low or max(values) > high):
             for value in values:
                 self.integer(value, what, low, high)
@@ -105,13 +105,13 @@ class Reader:
     def product(self, sizes: Sequence[int], what: str) -> int:
         """Multiply sizes that were checked; the result is below 2^63, also if one of them is 0."""
         if math.prod(size for size in sizes if size) > MAX_INTEGER:
-            self.fail(f"{what} is {_short(list(sizes))}, which is too large")
+            self.fail(f"{what} is {shorten(list(sizes))}, which is too large")
         return math.prod(sizes)
 
     def text(self, value: Any, what: str, max_length: int = 4096) -> str:
         """Check a string: bounded, and without half characters (surrogates), which no file or page can hold."""
         if type(value) is not str or len(value) > max_length or not (value.isascii() or is_unicode(value)):
-            self.fail(f"{what} is {_short(value)}, which is not a text of at most {max_length} letters")
+            self.fail(f"{what} is {shorten(value)}, which is not a text of at most {max_length} letters")
         return value
 
     def dtype(self, value: Any, what: str) -> np.dtype[Any]:
@@ -156,7 +156,7 @@ class Reader:
         if not shown:
             self.product(shape, what)
         elif (last + 1) * itemsize > nbytes:
-            self.fail(f"{what} of shape {_short(list(shape))} runs past the end of its {nbytes} bytes")
+            self.fail(f"{what} of shape {shorten(list(shape))} runs past the end of its {nbytes} bytes")
         elif shown > nbytes:
             self.claim(shown - nbytes, what)
 
@@ -258,10 +258,10 @@ def _cgroup_room() -> int:
     return max(room, 0)
 
 
-def _short(value: Any) -> str:
+def shorten(value: Any) -> str:
     """A value from a file on one line, shortened and with escape characters shown as text."""
     if isinstance(value, (list, tuple)):
-        text = f"[{', '.join(map(_short, value[:8]))}{', ...' if len(value) > 8 else ''}]"
+        text = f"[{', '.join(map(shorten, value[:8]))}{', ...' if len(value) > 8 else ''}]"
     elif type(value) in (str, float, bool, type(None)) or (type(value) is int and abs(value) < 1 << 200):
         text = ascii(value[:60] if type(value) is str else value)
     else:

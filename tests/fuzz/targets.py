@@ -35,7 +35,7 @@ from slipstream.rollouts.episodes import find_episodes, read_episode
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec import block_coder
 from slipstream.storage.codec.registry import LZ4, MASK, PALETTE, SHUFFLE, CodecError, codec_name, read_header
-from slipstream.storage.errors import SaveError
+from slipstream.storage.errors import SaveError, TooLargeError
 
 UNFIT = (KeyError, ValueError, TypeError, IndexError)  # of a use that the contents do not fit, after a good load
 CLI_SHARE = 16  # one input in so many goes through the command line too
@@ -368,7 +368,7 @@ def kind_of(data: bytes, names: tuple[str, ...], rng: random.Random) -> str:
     return found[-1] if found else rng.choice(names)
 
 
-@target(mutate.container, ValueError, 60_000, replay_state_seeds)
+@target(mutate.container, (ValueError, TooLargeError), 60_000, replay_state_seeds)
 def use_replay_state(data: bytes, folder: Path, rng: random.Random) -> None:
     with ReplayBuffer(60, sampler=kind_of(data, SAMPLERS, rng)) as buffer:
         try:
