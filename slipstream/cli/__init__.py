@@ -4,8 +4,8 @@ A command is one module of this folder. It is imported only when it is called, s
 The module has `run(args) -> int` and, if it has flags of its own, `add_arguments(parser)`; its docstring is the help
 text. There are two kinds of commands:
 
-- `key=value` commands (train, eval, validate, demo, bench, advise, export, config, play): everything that is not a
-  common flag is in `args.words`. `OWN_KEYS` names the keys that the command has besides those of a training.
+- `key=value` commands (train, eval, validate, demo, bench, advise, export, config, sweep, play): everything that is not
+  a common flag is in `args.words`. `OWN_KEYS` names the keys that the command has besides those of a training.
 - commands with paths (compare, view, ckpt, rollouts, recording): `add_arguments` adds arguments or subparsers.
 """
 
@@ -39,6 +39,7 @@ COMMANDS = {
     "advise": "find faster settings:      slipstream advise preset=demo --apply advice.txt",
     "export": "write a policy file:       slipstream export checkpoint=runs/NAME --to onnx",
     "config": "print the composed config: slipstream config preset=demo algo.epochs=2",
+    "sweep": "search settings:           slipstream sweep preset=demo 'algo.learning_rate=log(1e-4,3e-3)' trials=30",
     "compare": "compare runs:              slipstream compare runs/A runs/B",
     "play": "fly against the agents:    slipstream play opponent=crank",
     "view": "watch runs and flights:    slipstream view [RUN | FOLDER | RECORDING]",

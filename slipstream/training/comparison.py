@@ -60,7 +60,7 @@ def load_groups(paths: Sequence[str | PathLike[str]]) -> list[Group]:
     groups: list[Group] = []
     for path in dict.fromkeys(run for given in paths for run in _runs_of(Path(given))):
         run = RunFolder.open(path)
-        settings = _flat(run.config())
+        settings = flat_settings(run.config())
         seed = settings.get("seed")
         seed = seed if isinstance(seed, int) else str(seed)  # a file may hold anything, such as a list
         settings = {key: value for key, value in settings.items() if key not in NOT_COMPARED}
@@ -187,10 +187,11 @@ def _runs_of(path: Path) -> list[Path]:
     return runs
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested config as `a.b.c` -> value."""
     flat: dict[str, Any] = {}
     for key, value in config.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+        flat |= flat_settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
 
 

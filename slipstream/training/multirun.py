@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import plain_overrides, value_of
+from slipstream.storage.files import WriterLock
 
 REPORT_S = 10.0  # seconds between two lines while trainings run side by side
 STOP_CODES = (130, -2, -15)  # of a training that was interrupted
@@ -84,7 +86,7 @@ def run_jobs(jobs: Sequence[Job], parallel: int = 1) -> Path:
             while waiting and len(running) < parallel:
                 number, job = waiting.pop(0)
                 print(f"[{number}/{len(jobs)}] {job.name}", flush=True)
-                running[_start(job, parallel)] = job
+                running[start_job(job, parallel)] = job
             for process in [p for p in running if p.poll() is not None]:
                 job = running.pop(process)
                 if process.returncode in STOP_CODES:
@@ -112,13 +114,16 @@ def run_jobs(jobs: Sequence[Job], parallel: int = 1) -> Path:
     return group
 
 
-def _start(job: Job, parallel: int) -> subprocess.Popen[bytes]:
+def start_job(job: Job, parallel: int, to_file: bool = False) -> subprocess.Popen[bytes]:
     """Start or resume a training. Of several at a time each has its share of the cores, and a log file beside its
     folder."""
-    started = job.folder.is_dir() and any((job.folder / "checkpoints").glob("ckpt_*"))
-    words = [f"resume={job.folder}"] if started else job.words
+    resumes = any((job.folder / "checkpoints").glob("ckpt_*"))
+    if job.folder.is_dir() and not resumes:  # killed before its first checkpoint
+        with WriterLock(job.folder):
+            shutil.rmtree(job.folder)
+    words = [f"resume={job.folder}"] if resumes else job.words
     command = [sys.executable, "-m", "slipstream", "train", *words]
-    if parallel == 1:
+    if parallel == 1 and not to_file:
         return subprocess.Popen(command)
     threads = max(1, (os.cpu_count() or 1) // parallel)
     env = {"OMP_NUM_THREADS": str(threads)} | os.environ
