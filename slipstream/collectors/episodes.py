@@ -109,6 +109,10 @@ class EpisodeStatistics:
             clash = set(info) & set(_OWN_NAMES)
             if clash:
                 raise ValueError(f"info key {min(clash)!r} is one of the statistics' own names: rename it in the env")
+            wide = [name for name, values in info.items() if values.dim() > 2]
+            if wide:
+                one = list(info[wide[0]].shape[2:])
+                raise ValueError(f"info {wide[0]!r} must be one number per environment, not a tensor {one} for each")
             self._info_names = tuple(info)
             self._sums = torch.cat([self._sums, self._sums.new_zeros(len(info))])
         elif set(info) != set(self._info_names):

@@ -136,3 +136,9 @@ def test_info_keys_must_stay_the_same_and_leave_our_names_alone():
 def test_loading_the_state_of_another_number_of_envs_is_refused():
     with pytest.raises(ValueError, match="of 3 environments, these of 2"):
         EpisodeStatistics(2).load_state_dict(EpisodeStatistics(3).state_dict())
+
+
+def test_an_info_of_several_numbers_is_named():
+    zeros = torch.zeros(3, 2)
+    with pytest.raises(ValueError, match=r"info 'pose' must be one number per environment, not a tensor \[4\]"):
+        EpisodeStatistics(2).update(zeros, zeros > 0, zeros == 0, {"pose": torch.zeros(3, 2, 4)})
