@@ -180,10 +180,10 @@ export class PlayView {
   }
   pause() { if (this.status.result || !this.status.game) return this.begin(); this.say({ kind: "pause", on: !this.status.paused }); }
 
-  // One press fires one missile: fire is held until a state shows the launch, for a second at most.
+  // One press fires one missile: fire is held until a state shows the launch, but for less than the 0.5 s of game time between two launches.
   shoot(side) {
     if (side === null || !this.playing) return;
-    Object.assign(this.pads[side], { until: performance.now() + 1000, had: this.missilesOf(side) });
+    Object.assign(this.pads[side], { until: performance.now() + Math.min(400 / (this.status.scale || 1), 1000), had: this.missilesOf(side) });
     this._controls(0);
   }
   missilesOf(side) { return this.states.at(-1)?.fighters[side].missiles ?? 0; }
