@@ -13,6 +13,7 @@ import onnxruntime
 
 from slipstream.config import registry
 from slipstream.envs.adapters import gymnasium_env
+from slipstream.storage.errors import printable
 
 
 class OnnxPolicy:
@@ -51,9 +52,15 @@ if __name__ == "__main__":
     path, seed, opponent = [*words, *["policy.onnx", 0, "crank"][len(words) :]]
     if not Path(path).is_file():
         sys.exit(f"there is no file {path}: write it with slipstream export --to onnx out={path}")
-    policy = OnnxPolicy(path)
-    env = make_env(policy.about, opponent, typed=sys.argv[1:])
+    try:
+        policy = OnnxPolicy(path)
+        env = make_env(policy.about, opponent, typed=sys.argv[1:])
+    except Exception as error:  # the file is not trusted: it may be anything
+        sys.exit(printable(f"{path} cannot be flown: {error}", keep=""))
     total, steps, info = fly(env, policy, int(seed))
     duel = f" against {opponent} (reward: {env.env.config.reward})" if '"opponent"' in policy.about["env"] else ""
-    print(f"{policy.about['task']}{duel}, {policy.about['policy']}: return {total:.1f} in {steps} decisions;", end=" ")
+    print(
+        f"{printable(policy.about['task'])}{duel}, {printable(policy.about['policy'])}: return {total:.1f} in {steps} decisions;",
+        end=" ",
+    )
     print(*(f"{name} {value:g}" for name, value in info.items()), sep=", ")

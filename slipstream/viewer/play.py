@@ -26,8 +26,10 @@ from slipstream.recordings import SUFFIX
 from slipstream.sim.devices import set_threads
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import write_file
+from slipstream.storage.reader import Reader
 from slipstream.tasks.base import Game
 
+MOST_SCORE_BYTES, MOST_PAIRS, MOST_GAMES = 4 << 20, 200, 1_000_000_000  # of a score sheet
 EXTRAS_S = 0.25  # between two diagrams
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
 MOST_MESSAGES = 240  # of one page per second
@@ -369,11 +371,16 @@ class Page:
 
 def _read_scores(path: Path) -> dict[tuple[str, str], list[int]]:
     """Return the score sheet; an empty one if there is none that can be read."""
+    reader = Reader(path, max_bytes=MOST_SCORE_BYTES)
     try:
-        if path.stat().st_size > 1 << 20:
-            return {}
-        rows = json.loads(path.read_bytes())
-        found = {tuple(map(str, row["pair"])): [int(n) for n in row["scores"]] for row in rows}
-        return {(p[0], p[1]): s for p, s in found.items() if len(p) == 2 and len(s) == 3 and min(s) >= 0}
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        with reader.parsing("the score sheet"):
+            rows = reader.json(reader.read(path))
+            found = {
+                tuple(reader.text(name, "a player", 200) for name in row["pair"]): reader.integers(
+                    row["scores"], "a score", 0, MOST_GAMES
+                )
+                for row in rows[:MOST_PAIRS]
+            }
+    except (OSError, SaveError):
         return {}
+    return {(pair[0], pair[1]): scores for pair, scores in found.items() if len(pair) == 2 and len(scores) == 3}

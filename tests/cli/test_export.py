@@ -333,6 +333,16 @@ def test_the_example_tells_of_a_missing_file_in_a_sentence(tmp_path, monkeypatch
         runpy.run_path(str(EXAMPLE), run_name="__main__")
 
 
+@pytest.mark.parametrize("data", [b"", b"no ONNX file", b"\x08\x0a" * 50])
+def test_a_file_that_is_no_policy_is_one_sentence_of_the_example(tmp_path, monkeypatch, data):
+    for package in ("onnxruntime", "gymnasium"):
+        pytest.importorskip(package)
+    (tmp_path / "no.onnx").write_bytes(data)
+    monkeypatch.setattr(sys, "argv", ["fly_onnx.py", str(tmp_path / "no.onnx")])
+    with pytest.raises(SystemExit, match=r"no.onnx cannot be flown: [^\n]*$"):
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+
+
 def test_a_reward_and_an_opponent_that_are_gone_hinder_no_export(tmp_path):
     source = checkpoint(tmp_path / "p.pt", "task=aircombat", *TINY[2:])
     state = torch.load(source, weights_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import socket as sockets
 import struct
 import threading
@@ -271,6 +272,18 @@ def test_a_page_that_is_behind_loses_the_oldest_states():
     for k in range(100):
         page.put(bytes([k]))
     assert list(page._queue) == ["a message", *(bytes([k]) for k in range(100 - QUEUE, 100))]
+
+
+def test_a_hostile_score_sheet_is_bounded(tmp_path):
+    path = tmp_path / "scores.json"
+    for text in ("{}", "NaN", "[" * 50_000, '[{"pair": ["a", "b"], "scores": [1e300, 0, 0]}]'):
+        path.write_text(text)
+        assert play_module._read_scores(path) == {}
+    path.write_text(json.dumps([{"pair": [str(n), "you"], "scores": [1, 0, 0]} for n in range(1000)]))
+    assert len(play_module._read_scores(path)) == play_module.MOST_PAIRS
+    path.unlink()
+    os.mkfifo(path)
+    assert play_module._read_scores(path) == {}
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------

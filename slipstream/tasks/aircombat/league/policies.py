@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from slipstream.algorithms.policy_file import load_policy
+from slipstream.config.compose import build_section
 from slipstream.envs.specs import Observation
 from slipstream.models.policy import ActorCritic
 from slipstream.tasks.aircombat.agents import BaseAgent, accepts_named, action_of, create_agent
@@ -69,8 +70,10 @@ class LearnedAgent(BaseAgent):
         loaded = load_policy(path or SHIPPED)
         if loaded.task != "aircombat" or loaded.trained_env is None:
             raise ValueError(f"{loaded.path} was trained for task={loaded.task}, not task=aircombat")
-        self.time_scale = loaded.trained_env["time_scale"]
-        features = AirCombatConfig(num_envs=1, reach_features=loaded.trained_env["reach_features"])
+        names = ("time_scale", "reach_features")  # the rest may name code
+        trained = build_section(AirCombatConfig(), {n: v for n, v in loaded.trained_env.items() if n in names})
+        self.time_scale = trained.time_scale
+        features = AirCombatConfig(num_envs=1, reach_features=trained.reach_features)
         env = AirCombatEnv(1, "cpu", config=features)  # for its specs only
         policy = loaded.build(env.observation_spec, env.action_spec, self.device)
         if not isinstance(policy, ActorCritic):
