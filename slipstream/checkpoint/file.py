@@ -314,7 +314,16 @@ class CheckpointFile:
         host = np.empty(self._container.reader.claim(end, "the state"), np.uint8)
         whole = [host[s.start : s.start + s.nbytes] for s in streams]
         self._read_all([((s, i), [(0, whole[s][i * CHUNK_BYTES :][:CHUNK_BYTES])]) for s, i in self._chunks()])
-        return Layout((), tuple(streams), tuple(self.index.storages), tuple(self.index.views), (), (), end), host
+        layout = Layout(
+            key=(),
+            streams=tuple(streams),
+            storages=tuple(self.index.storages),
+            views=tuple(self.index.views),
+            sources=(),
+            regions=(),
+            nbytes=end,
+        )
+        return layout, host
 
     def check(self) -> None:
         """Read and decode every chunk; raise CorruptCheckpointError at the first one that is damaged."""
@@ -391,7 +400,7 @@ class CheckpointFile:
         reason = f"this difference needs {name}: "
         for path in (folder / name, folder / aside_name(identity)):
             header = read_header(path)
-            if header is not None and header[2] == identity:
+            if header is not None and header.identity == identity:
                 base = CheckpointFile(path, self._container.reader.max_bytes, as_base=True)
                 if [(s.width, s.nbytes) for s in base.index.streams] == [
                     (s.width, s.nbytes) for s in self.index.streams

@@ -114,7 +114,7 @@ def needed_bases(folder: Path) -> set[bytes]:
     found = set()
     for path in folder.glob("*.slip"):
         header = None if path.is_symlink() else read_header(path)
-        if header is not None and header[0] == KIND and header[1] & IS_DIFFERENCE:
+        if header is not None and header.kind == KIND and header.flags & IS_DIFFERENCE:
             found.add(read_entry(path).base)
     return found - {b""}  # of a damaged one
 

@@ -205,7 +205,7 @@ class AsyncCheckpointSaver(SnapshotSaver):
         if base is None or self._since_full + 1 >= self.full_every or base.buffer.layout != buffer.layout:
             return None
         header = read_header(base.path) if base.path.parent == path.parent and base.path != path else None
-        return base if header is not None and header[2] == base.identity else None
+        return base if header is not None and header.identity == base.identity else None
 
     def _forget_base(self) -> None:
         if self._base is not None:
@@ -215,8 +215,8 @@ class AsyncCheckpointSaver(SnapshotSaver):
     def _keep_base(self, path: Path) -> None:
         """Before a complete file is overwritten, keep it under another name while differences need it."""
         header = read_header(path) if path.suffix == ".slip" else None
-        if header is not None and header[2] in needed_bases(path.parent):
-            aside = path.with_name(aside_name(header[2]))
+        if header is not None and header.identity in needed_bases(path.parent):
+            aside = path.with_name(aside_name(header.identity))
             if not aside.exists():
                 self._fs.link(path, aside)
 

@@ -16,7 +16,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -272,8 +272,16 @@ def section_checksum(*parts: Any) -> int:
     return zlib.crc32(bytes(-size % ALIGN), checksum)
 
 
-def read_header(path: Path) -> tuple[str, int, bytes] | None:
-    """(kind, flags, identity) of a file by its first 64 bytes; None if it is not a container."""
+class FileHeader(NamedTuple):
+    """The first 64 bytes of a container say this."""
+
+    kind: str
+    flags: int
+    identity: bytes
+
+
+def read_header(path: Path) -> FileHeader | None:
+    """Return the header of a file; None if it is not a container."""
     with contextlib.suppress(OSError), os.fdopen(open_regular(path), "rb") as file:
         head = file.read(HEADER.size)
         if (
@@ -282,7 +290,7 @@ def read_header(path: Path) -> tuple[str, int, bytes] | None:
             and zlib.crc32(head[:-4]) == struct.unpack("<I", head[-4:])[0]
         ):
             _, _, flags, kind, identity, *_ = HEADER.unpack(head)
-            return kind.decode("ascii", "replace"), flags, identity
+            return FileHeader(kind.decode("ascii", "replace"), flags, identity)
     return None
 
 

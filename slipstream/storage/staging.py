@@ -172,9 +172,15 @@ def plan(leaves: Leaves, key: tuple[Any, ...]) -> Layout:
         streams[-1] = streams[-1]._replace(nbytes=position - streams[-1].start)
         regions[-1] = (part.device, regions[-1][1], position)
         views.update((i, _make_view(leaves.data[i], p, part.low)) for i in part.leaves)
-    placed = tuple(storages[p] for p in range(len(parts))), tuple(views[i] for i in range(len(leaves.data)))
-    sources = tuple((part.leaves[0], part.low) for part in parts)
-    return Layout(key, tuple(streams), *placed, sources, tuple(regions), position)
+    return Layout(
+        key=key,
+        streams=tuple(streams),
+        storages=tuple(storages[p] for p in range(len(parts))),
+        views=tuple(views[i] for i in range(len(leaves.data))),
+        sources=tuple((part.leaves[0], part.low) for part in parts),
+        regions=tuple(regions),
+        nbytes=position,
+    )
 
 
 def _make_part(leaves: Leaves, group: list[int]) -> _Part:

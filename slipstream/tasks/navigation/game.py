@@ -76,9 +76,8 @@ class RaceGame:
     def setup(self) -> Recording:
         """Return the field."""
         env = self.env
-        boxes = env.grid.boxes[0].cpu().numpy()
         sizes = torch.stack((env.movers.width, env.movers.height), -1).cpu().numpy()
-        arrays = {"box": boxes[np.abs(boxes[:, 0]) < 1e3], "drone.goal": self._goals,
+        arrays = {"box": env.grid.boxes_of_world(0), "drone.goal": self._goals,
                   "drone.yaw": self._yaw, "mover.size": sizes}  # fmt: skip
         config = env.config
         facts = {"map_half_m": config.map_half_m, "lidar": dataclasses.asdict(config.lidar),
