@@ -26,16 +26,12 @@ class Learner(ABC):
     """Improves a policy from collected batches [N, T].
 
     Nothing in `update` waits for the device: metrics are tensors on it.
-    A batch of a recurrent policy holds `("recurrent", name)` [N, ...], the policy's state before the first step of each
-    row; such a learner sets `recurrent` and keeps the T steps of a row together.
     """
 
-    on_policy: ClassVar[bool] = True  # learns from each batch once; otherwise from a replay buffer
     # Whether execution/ may compile `gradients(rows)` and capture `learn(prepare(batch))`, after
     # `set_progress(progress)`, as a CUDA graph.
     supports_capture: ClassVar[bool] = False
     reads_minibatches: ClassVar[bool] = False  # takes any `ObservationSource`, so batches may be compressed
-    recurrent: ClassVar[bool] = False
 
     policy: Any
     config: Any

@@ -240,12 +240,11 @@ class OffPolicy(ABC):
 class ReplayLearner(Learner):
     """Puts collected batches into a replay buffer, and lets an off-policy algorithm learn from samples of it."""
 
-    on_policy = False
     rank_keys = ("replay", "warm", "collected")
 
     def __init__(self, algo: OffPolicy, buffer: ReplayBuffer) -> None:
         self.algo = algo
-        self.policy = getattr(algo, "policy", None)
+        self.policy = algo.policy
         self.buffer = buffer
         self.config = algo.config
         self.device = algo.device

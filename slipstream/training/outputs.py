@@ -170,7 +170,7 @@ class RunOutputs:
 
     def record_flight(self, it: int) -> None:
         """Start the recording of a flight with the present weights, if one is due."""
-        if self.trainer.cfg.record_minutes and self.recorder.is_due():
+        if self.recorder.is_due():
             self.recorder.start(it + 1, self.saver, self.trainer.policy_state())
 
     def save_checkpoint(self, it: int, metrics: dict[str, float]) -> None:

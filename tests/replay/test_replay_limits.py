@@ -182,6 +182,7 @@ def test_a_warm_up_as_long_as_the_buffer_ends():
     class Algo:
         config = OffPolicyConfig(warmup=100, buffer_size=100, updates=1, batch_size=4)
         device = torch.device("cpu")
+        policy = None
         updates = 0
         td_error = torch.zeros(0)
 
