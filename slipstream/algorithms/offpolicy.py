@@ -249,7 +249,7 @@ class ReplayLearner(Learner):
         self.config = algo.config
         self.device = algo.device
         self._collected = 0  # frames
-        self._warm = False  # asked until it is so, since a buffer on a GPU must be waited for
+        self._warm = False  # once True it is not computed again: the size of a buffer on a GPU must be waited for
         algo.set_progress(0.0)
 
     def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
@@ -257,7 +257,7 @@ class ReplayLearner(Learner):
         config, algo = self.config, self.algo
         algo.average = self.average
         self.buffer.extend(batch)
-        if config.prioritised:  # what the priorities distort is undone in full by the end
+        if config.prioritised:  # the exponent grows to 1, which corrects the bias of the priorities completely
             exponent = config.importance_exponent + (1 - config.importance_exponent) * progress
             self.buffer.sampler.beta = exponent  # type: ignore[attr-defined]  # a PrioritizedSampler
         self._collected += batch.numel()

@@ -26,8 +26,8 @@ class SACConfig(OffPolicyConfig):
     """The settings of `algo.*`."""
 
     name: str = "sac"
-    entropy: float = 1.0  # what entropy is paid; where the search for the price begins
-    learn_entropy: bool = True  # search for the price that keeps the entropy at its target
+    entropy: float = 1.0  # the temperature (reward of one nat of entropy) at the start
+    learn_entropy: bool = True  # adapt the temperature so that the entropy stays at its target
     target_entropy: float | None = None  # minus the number of action dimensions by default; in units of the box [-1, 1]
 
     other_names: ClassVar[Mapping[str, str]] = {

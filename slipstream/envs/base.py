@@ -298,7 +298,10 @@ class TensorEnv(ABC):
         return True
 
     def _check_outcome(self, outcome: Outcome) -> None:
-        """Raise ValueError if a part of the outcome would be broadcast or converted silently."""
+        """Raise ValueError if a part of the outcome would be broadcast or lose precision silently.
+
+        Rewards may be integers or booleans: they are converted to float32.
+        """
         device, n = self.device.type, (self.num_envs,)
         for name, x, shape, dtype in (
             ("reward", outcome.reward, self.batch_shape, torch.float32),

@@ -7,9 +7,8 @@ import numpy as np
 
 from slipstream.storage.jit import native
 
-# A block and a node of the tree are one cache line each. Of 1e8 leaves all levels but two lie in 7 MB, so that a search
-# misses the cache about twice, and the whole takes 5.2 bytes a leaf, where a binary tree of float64 takes 27 misses and
-# 32 bytes.
+# A block and a node of the tree are one cache line each. With 1e8 leaves all levels but two fit in 7 MB: a search
+# misses the cache about twice, and a leaf needs 5.2 bytes in total. A binary tree of float64: 27 misses and 32 bytes.
 BLOCK = 16
 FAN = 8
 _SHIFT = 3
@@ -17,7 +16,7 @@ _SHIFT = 3
 
 @native
 def _block(values, first):  # pragma: no cover
-    """(sum, least above 0) of a block."""
+    """Return (sum, least above 0) of a block."""
     total, least = 0.0, np.inf
     for k in range(first, first + BLOCK):
         value = np.float64(values[k])
@@ -28,7 +27,7 @@ def _block(values, first):  # pragma: no cover
 
 @native
 def _parent(sums, least, starts, level, at):  # pragma: no cover
-    """A parent is summed from its children, never corrected by a difference: no rounding error can build up."""
+    """Sum a parent from its children. A correction by differences would build up rounding errors."""
     first = starts[level - 1] + at * FAN
     total, smallest = 0.0, np.inf
     for k in range(first, first + FAN):
@@ -68,7 +67,7 @@ def _build(values, sums, least, starts, counts):  # pragma: no cover
 
 @native
 def _choose(node, width, target):  # pragma: no cover
-    """(child, what lies before it): the child of the first `width` in whose share `target` lies."""
+    """Return (child, sum of the children before it): the child whose part of the running sum contains `target`."""
     running, passed, child = 0.0, 0.0, np.int64(0)
     for k in range(width):  # no branch that depends on the data: it would be guessed wrong half the time
         running += node[k]
@@ -84,7 +83,7 @@ def _choose(node, width, target):  # pragma: no cover
 
 @native
 def _find(values, sums, starts, targets, leaves, nodes):  # pragma: no cover
-    # All targets go down one level together, and their nodes are fetched before any is looked at: the cache misses
+    # All targets descend one level together, and their nodes are fetched before any is compared: the cache misses
     # overlap.
     number = targets.shape[0]
     leaves[:] = 0
@@ -113,10 +112,10 @@ class SumTree:
         counts = [-(-size // BLOCK)]
         while counts[-1] > 1:
             counts.append(-(-counts[-1] // FAN))
-        padded = [-(-c // FAN) * FAN for c in counts[:-1]] + [1]  # whole nodes: the loops need no bounds
+        padded = [-(-c // FAN) * FAN for c in counts[:-1]] + [1]  # complete nodes: the loops need no bounds
         self._starts = np.concatenate([[0], np.cumsum(padded)[:-1]]).astype(np.int64)
         self._counts = np.array(counts)
-        # filled, not np.zeros: large arrays then lie on huge pages, and random reads miss fewer address translations
+        # fill, not np.zeros: the system then uses huge pages, and random reads miss fewer address translations
         self._values = np.empty(counts[0] * BLOCK, np.float32)
         self._sums, self._least = np.empty(sum(padded)), np.empty(sum(padded))
         for array, value in ((self._values, 0.0), (self._sums, 0.0), (self._least, np.inf)):
@@ -145,13 +144,13 @@ class SumTree:
         _update(self._values, self._sums, self._least, self._starts, leaves, values.astype(np.float32))
 
     def fill(self, values: np.ndarray) -> None:
-        """Sets leaves 0 ... len(values) - 1, the others to 0, in one pass."""
+        """Set leaves 0 ... len(values) - 1, and the others to 0, in one pass."""
         self._values.fill(0.0)
         self._values[: len(values)] = values
         _build(self._values, self._sums, self._least, self._starts, self._counts)
 
     def find(self, targets: np.ndarray) -> np.ndarray:
-        """For each target in [0, total), the leaf in whose share of the running sum it lies."""
+        """Return the leaf for each target in [0, total): the one whose part of the running sum contains it."""
         leaves = np.empty(len(targets), np.int64)
         _find(
             self._values, self._sums, self._starts, targets.astype(np.float64), leaves, np.empty((len(targets), BLOCK))

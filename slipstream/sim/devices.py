@@ -29,7 +29,7 @@ class Movable:
 
 
 def resolve_device(name: str) -> torch.device:
-    """Return the device of a name and make it the current one; `auto` is CUDA if available."""
+    """Return the device of a name; a CUDA device that is named becomes the current one. `auto` is CUDA if available."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

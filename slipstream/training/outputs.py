@@ -152,7 +152,7 @@ class RunOutputs:
         perf = {f"perf/{name}": value for name, value in found.items()}
         if "learn" in found:
             perf["perf/policy_training"] = found["learn"]  # the name of NavRL's logs
-        # as often as the monitor's own, once a second
+        # once a second, like the statistics of the monitor
         saves = checkpoint_metrics(self.saver) if "overhead" in found else {}
         metrics: dict[str, float] = {}
         for past, values in read:

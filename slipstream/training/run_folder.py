@@ -6,6 +6,10 @@ runs/2026-11-20_14-03-12_TASK/
   metrics.jsonl    one line per iteration (`RunLog`)
   tensorboard/     the same for TensorBoard
   checkpoints/     ckpt_000123.pt
+  best.pt          the policy with the best evaluation
+  rollouts/        batches, with rollout_save_interval
+  recordings/      flights or duels, with record_minutes
+  learning.png     the curves of the run
 """
 
 from __future__ import annotations

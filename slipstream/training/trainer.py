@@ -166,7 +166,7 @@ class Trainer:
 
     @property
     def last_iteration(self) -> int:
-        """Where this start ends by frames; 0 if an earlier one used up the time."""
+        """The iteration with which this start ends; 0 if earlier starts used up `max_time_s`."""
         return 0 if 0 < self.cfg.max_time_s <= self.trained_s else self.iterations
 
     def progress(self, it: int, time_share: float) -> float:

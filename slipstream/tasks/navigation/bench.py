@@ -26,7 +26,7 @@ def bench_env(config: NavigationConfig, device: torch.device, progress: Callable
         rows += time_forms([f"{drones:,}"], drones, steps, device, repeats)
         progress((k + 1) / len(runs))
     obstacles = f"{config.num_obstacles} + {config.dyn.count} obstacles"
-    title = f"NavigationEnv.step on {describe_device(device)}: {obstacles}, LiDAR and all"
+    title = f"NavigationEnv.step on {describe_device(device)}: {obstacles}, LiDAR included"
     return TextTable(title, ["drones", "form", "µs per step", "frames/s", "times the plain form"], rows)
 
 

@@ -29,14 +29,14 @@ class FlightRows:
         self.values: list[Tensor] = []
 
     def add_state(self, time_s: float, over: Tensor) -> None:
-        """Keep where everything is; NaN for the drones that are `over` [N]."""
+        """Keep all positions; NaN for the drones whose flight is `over` [N]."""
         n = self.drones
         self.times_s.append(time_s)
         self.positions.append(torch.where(over[:n, None], torch.nan, self.env.drone.pos[:n]))
         self.movers.append(self.env.movers.pos[0].clone())
 
     def add_decision(self, action: Tensor, value: Tensor | None) -> None:
-        """Keep what the policy answered in the state that was kept last."""
+        """Keep the action and the value for the state that was added last."""
         env, n = self.env, self.drones
         chosen = env.action_table[action[:n]] if env.config.actions == "discrete" else action[:n]
         self.actions.append(chosen.clone())
