@@ -55,7 +55,9 @@ class PPOConfig:
     gamma: float = 0.99
     lam: float = 0.95
     learning_rate: float = 5e-4
-    schedule: str = "constant"  # linear, cosine: down to `final_rate` of it; adaptive: by the KL, towards `target_kl`, from 1e-5 to 1e-2
+    schedule: str = (
+        "constant"  # linear, cosine: down to `final_rate` of it; adaptive: by `target_kl`, within 1e-5 … 1e-2
+    )
     final_rate: float = 0.0  # share of the learning rate at the end of linear and cosine
     clip: float = 0.1
     value_clip: float = 0.1  # of normalised values; 0 is off
@@ -63,9 +65,7 @@ class PPOConfig:
     entropy: float = 1e-3
     actor_weight: float | None = None  # of the policy loss; the number of action dimensions by default
     value_weight: float = 1.0
-    max_grad_norm: float = (
-        5.0  # of the weights named actor.* and of those named critic.*, each; the encoder is not clipped
-    )
+    max_grad_norm: float = 5.0  # of the weights actor.* and of critic.*, each; those of the encoder are not clipped
     kl_limit: float = 0.0  # the rest of an update is skipped once the KL passes this; 0 is off
     target_kl: float = 0.01  # of the adaptive schedule
     bf16: bool = False  # autocast of the encoder, acting and learning
