@@ -72,16 +72,16 @@ class DQN(OffPolicy):
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """Take one gradient step on the Huber loss of the values of the actions taken."""
-        goal = self.goal(rows)
+        td_target = self.td_target(rows)
         value = self.policy.values(rows.observation).gather(1, rows.action[:, None])[:, 0]
-        loss = weighted_mean(F.smooth_l1_loss(value, goal, reduction="none"), rows.weight)
+        loss = weighted_mean(F.smooth_l1_loss(value, td_target, reduction="none"), rows.weight)
         self.optimizer_step(self._optimizer, loss)
         if self.updates % self.config.target_interval == 0:
-            self._target_updater.follow()
-        return (loss.detach(), value.detach().mean(), self.policy.random_share), (value.detach() - goal).abs()
+            self._target_updater.soft_update()
+        return (loss.detach(), value.detach().mean(), self.policy.random_share), (value.detach() - td_target).abs()
 
     @torch.no_grad()
-    def goal(self, rows: Transitions) -> Tensor:
+    def td_target(self, rows: Transitions) -> Tensor:
         """Return the targets of the values [B]: the reward and the best next value."""
         values = self.target.values(rows.next_observation)
         chooser = self.policy.values(rows.next_observation) if self.config.double else values

@@ -348,7 +348,7 @@ class TargetUpdater:
         self._tau = tau
 
     @torch.no_grad()
-    def follow(self) -> None:
+    def soft_update(self) -> None:
         """Move the target by a share tau."""
         torch._foreach_lerp_(self._target, self._online, self._tau)
 

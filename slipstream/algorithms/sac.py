@@ -59,13 +59,13 @@ class SAC(OffPolicy):
         self.critics = critics.to(self.device)
         self.target = deepcopy(self.critics)
         # The temperature (the reward of one nat of entropy), as its logarithm.
-        self.price = nn.ParameterDict({"log": torch.tensor(math.log(config.entropy))}).to(self.device)
-        self.networks |= {"critics": self.critics, "target": self.target, "entropy_price": self.price}
+        self.temperature = nn.ParameterDict({"log": torch.tensor(math.log(config.entropy))}).to(self.device)
+        self.networks |= {"critics": self.critics, "target": self.target, "entropy_price": self.temperature}
         self._target_updater = TargetUpdater(self.target, self.critics, config.tau)
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
-        # One optimiser for the policy and the price of entropy: their losses share no weights, so one pass serves both.
-        price = self.price.parameters() if config.learn_entropy else ()
-        self._actor_optimizer = self.adam("policy", [*policy.parameters(), *price])
+        # One optimiser for the policy and the temperature: their losses share no weights, so one pass serves both.
+        temperature = self.temperature.parameters() if config.learn_entropy else ()
+        self._actor_optimizer = self.adam("policy", [*policy.parameters(), *temperature])
         self.target_entropy = -float(policy.dims) if config.target_entropy is None else config.target_entropy
 
     @classmethod
@@ -83,28 +83,28 @@ class SAC(OffPolicy):
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """Take one gradient step of the critics, and one of the policy and the temperature."""
-        price = self.price["log"].detach().exp()
-        goal = self.goal(rows, price)
+        alpha = self.temperature["log"].detach().exp()
+        td_target = self.td_target(rows, alpha)
         values = self.critics(rows.observation, self.policy.to_unit(rows.action))
-        errors = values - goal
+        errors = values - td_target
         critic_loss = weighted_mean(errors.square(), rows.weight)
         self.optimizer_step(self._critic_optimizer, critic_loss)
 
         unit, log_prob = self.policy.sample(rows.observation)
-        worth = self.critics(rows.observation, unit).amin(0)
-        actor_loss = (price * log_prob - worth).mean()
+        q = self.critics(rows.observation, unit).amin(0)
+        actor_loss = (alpha * log_prob - q).mean()
         loss = actor_loss
-        if self.config.learn_entropy:  # too little entropy raises its price
-            loss = loss - self.price["log"] * (log_prob.detach().mean() + self.target_entropy)
+        if self.config.learn_entropy:  # too little entropy raises the temperature
+            loss = loss - self.temperature["log"] * (log_prob.detach().mean() + self.target_entropy)
         self.optimizer_step(self._actor_optimizer, loss)
-        self._target_updater.follow()
-        metrics = (critic_loss.detach(), actor_loss.detach(), values.detach().mean(), -log_prob.detach().mean(), price)
+        self._target_updater.soft_update()
+        metrics = (critic_loss.detach(), actor_loss.detach(), values.detach().mean(), -log_prob.detach().mean(), alpha)
         return metrics, errors.detach().abs().mean(0)
 
     @torch.no_grad()
-    def goal(self, rows: Transitions, price: Tensor) -> Tensor:
+    def td_target(self, rows: Transitions, alpha: Tensor) -> Tensor:
         """Return the targets of the values [B]: the reward, and the lower of the target's values of a new action, with
         its entropy."""
         unit, log_prob = self.policy.sample(rows.next_observation)
-        after = self.target(rows.next_observation, unit).amin(0) - price * log_prob
+        after = self.target(rows.next_observation, unit).amin(0) - alpha * log_prob
         return torch.addcmul(rows.reward, rows.bootstrap, after)

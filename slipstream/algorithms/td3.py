@@ -79,9 +79,9 @@ class TD3(OffPolicy):
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """Take one gradient step of the critics, and every `policy_delay` steps one of the policy and the targets."""
-        goal = self.goal(rows)
+        td_target = self.td_target(rows)
         values = self.critics(rows.observation, self.policy.to_unit(rows.action))
-        errors = values - goal
+        errors = values - td_target
         critic_loss = weighted_mean(errors.square(), rows.weight)
         self.optimizer_step(self._critic_optimizer, critic_loss)
         if self.updates % self.config.policy_delay == 0:
@@ -89,15 +89,15 @@ class TD3(OffPolicy):
             self.optimizer_step(self._actor_optimizer, actor_loss)
             self._actor_loss = actor_loss.detach()
             for updater in self._target_updaters:
-                updater.follow()
+                updater.soft_update()
         return (critic_loss.detach(), self._actor_loss, values.detach().mean()), errors.detach().abs().mean(0)
 
     @torch.no_grad()
-    def goal(self, rows: Transitions) -> Tensor:
+    def td_target(self, rows: Transitions) -> Tensor:
         """Return the targets of the values [B]: the reward, and the lower of the target's values of the target's noisy
         action."""
         unit = self.target_policy.unit(rows.next_observation)
         limit = self.config.target_noise_limit
-        blur = (self.config.target_noise * torch.randn_like(unit)).clamp(-limit, limit)
-        after = self.target(rows.next_observation, (unit + blur).clamp(-1, 1)).amin(0)
+        noise = (self.config.target_noise * torch.randn_like(unit)).clamp(-limit, limit)
+        after = self.target(rows.next_observation, (unit + noise).clamp(-1, 1)).amin(0)
         return torch.addcmul(rows.reward, rows.bootstrap, after)

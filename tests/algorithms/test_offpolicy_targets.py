@@ -123,14 +123,14 @@ def with_values(algo, online, target):
 )
 def test_double_takes_the_targets_value_of_the_action_the_online_network_prefers(double, expected):
     algo = with_values(dqn(double=double), [[1.0, 3.0, 2.0], [5.0, 4.0, 3.0]], [[10.0, 20.0, 30.0], [40.0, 50.0, 60.0]])
-    assert algo.goal(rows_of(size=2, reward=torch.tensor([1.0, 2.0]))).tolist() == pytest.approx(expected)
+    assert algo.td_target(rows_of(size=2, reward=torch.tensor([1.0, 2.0]))).tolist() == pytest.approx(expected)
 
 
 def test_dqn_expects_the_reward_alone_where_the_episode_ended_and_n_steps_of_discount_where_it_did_not():
     algo = with_values(dqn(), [[1.0, 0.0, 0.0]] * 3, [[10.0, 0.0, 0.0]] * 3)
     discount = torch.tensor([0.9**3, 0.9**2, 0.9**3])  # of three-step returns, the second cut after two
     ends = {"terminated": torch.tensor([False, False, True]), "truncated": torch.tensor([False, True, False])}
-    goal = algo.goal(rows_of(size=3, reward=torch.tensor([1.0, 1.0, 1.0]), discount=discount, **ends))
+    goal = algo.td_target(rows_of(size=3, reward=torch.tensor([1.0, 1.0, 1.0]), discount=discount, **ends))
     assert goal.tolist() == pytest.approx([1 + 7.29, 1 + 8.1, 1])
 
 
@@ -175,7 +175,7 @@ def test_sac_expects_the_lower_critic_and_pays_for_entropy():
     algo = sac()
     algo.policy.sample = lambda observation: (torch.zeros(2, 2), torch.tensor([-1.0, 2.0]))
     algo.target.forward = lambda observation, unit: torch.tensor([[10.0, 20.0], [12.0, 18.0]])
-    goal = algo.goal(rows_of(size=2, reward=torch.tensor([1.0, 1.0])), price=torch.tensor(0.5))
+    goal = algo.td_target(rows_of(size=2, reward=torch.tensor([1.0, 1.0])), alpha=torch.tensor(0.5))
     assert goal.tolist() == pytest.approx([1 + 0.9 * (10 + 0.5), 1 + 0.9 * (18 - 1.0)])
 
 
@@ -186,13 +186,13 @@ def test_too_little_entropy_raises_its_price_and_too_much_lowers_it(log_prob, ri
     plain = algo.policy.sample
     algo.policy.sample = lambda observation: (plain(observation)[0], plain(observation)[1] * 0 + log_prob)
     algo.update(batch_of())
-    assert (algo.price.log.item() > 0) is rises
+    assert (algo.temperature.log.item() > 0) is rises
 
 
 def test_a_fixed_price_of_entropy_stays():
     algo = sac(entropy=0.2, learn_entropy=False)
     algo.update(batch_of())
-    assert math.exp(algo.price.log.item()) == pytest.approx(0.2)
+    assert math.exp(algo.temperature.log.item()) == pytest.approx(0.2)
 
 
 def test_the_policys_step_leaves_the_critics_alone():
@@ -236,7 +236,7 @@ def test_td3_blurs_the_targets_action_within_limits_and_takes_the_lower_critic()
         return torch.tensor([[1.0] * 4, [2.0] * 4])
 
     algo.target.forward = values
-    goal = algo.goal(rows_of(reward=torch.zeros(4)))
+    goal = algo.td_target(rows_of(reward=torch.zeros(4)))
     assert goal.tolist() == pytest.approx([0.9] * 4)
     assert set(seen[0][:, 0].tolist()) <= {-0.5, 0.5}  # noise of that size is always cut
     assert all(
@@ -262,9 +262,9 @@ def test_a_follower_moves_by_its_share():
         target.weight.fill_(0.0)
         online.weight.fill_(10.0)
     follower = TargetUpdater(target, online, 0.1)
-    follower.follow()
+    follower.soft_update()
     assert target.weight.item() == pytest.approx(1.0)
-    follower.follow()
+    follower.soft_update()
     assert target.weight.item() == pytest.approx(1.9)
     assert not target.weight.requires_grad and online.weight.requires_grad
 
