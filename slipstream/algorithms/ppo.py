@@ -55,9 +55,7 @@ class PPOConfig:
     gamma: float = 0.99
     lam: float = 0.95
     learning_rate: float = 5e-4
-    schedule: str = (
-        "constant"  # linear, cosine: down to `final_rate` of it; adaptive: by `target_kl`, within 1e-5 … 1e-2
-    )
+    schedule: str = "constant"  # linear, cosine: to `final_rate` of it; adaptive: by `target_kl`, within 1e-5 … 1e-2
     final_rate: float = 0.0  # share of the learning rate at the end of linear and cosine
     clip: float = 0.1
     value_clip: float = 0.1  # of normalised values; 0 is off
