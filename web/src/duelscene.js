@@ -274,7 +274,7 @@ export class DuelScene {
     const { width: w, height: h } = s, size = `${w} ${h}`;
     if (!w || this._fitted === size) return;
     this._fitted = size;
-    const left = 58, right = 14, above = 34, below = matchMedia("(pointer: coarse)").matches ? 0.3 * h : 26;
+    const left = 58, right = 14, above = 34, below = this.thumbs ? 0.3 * h : 26;
     s.camera.clearViewOffset();
     for (s.distance = 60; s.distance < 400; s.distance *= 1.04) {
       s.look(); s.camera.updateMatrixWorld();

@@ -71,7 +71,8 @@ export class PlayView {
     this.element = el("div", { class: "viewer" }, el("div", { class: "main" }, bar, el("div", { class: "arena" }, pictures, this.banner, this.touch)), this.panel);
     this.host.append(this.element);
     this.scene = this.duel ? new DuelScene(main, space) : new LiveFlight(main, this.setup);
-    this.scene.autoZoom = true; this.scene.jumpCamera = this.scene.fitCamera = true;
+    this.scene.autoZoom = true; this.scene.thumbs = matchMedia("(pointer: coarse)").matches; // they cover the lower edge
+    this.scene.jumpCamera = this.scene.fitCamera = true;
     if (this.duel) this.scene.plane.keysTaken = true;
     this.listeners = new AbortController();
     const on = (name, f, target = window) => target.addEventListener(name, f, { signal: this.listeners.signal });
