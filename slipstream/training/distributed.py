@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +27,7 @@ from torch.utils._pytree import tree_map
 from slipstream.algorithms.execution.graphs import destroy_graphs
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
+from slipstream.sim.devices import resolve_device
 
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 RUN_FILE = "SLIPSTREAM_RUN_FILE"  # set by our launcher: rank 0 writes the path of the run folder to this file
@@ -110,23 +111,21 @@ class Ranks(OneProcess):
         self.rank, self.size, self.local_rank = (int(os.environ[n]) for n in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
         self.is_root = self.rank == 0
         self.timeout_s = cfg.distributed.timeout_s
-        device = torch.device(self.device(cfg.device))
-        cuda = device.type == "cuda"
-        if cuda:
-            torch.cuda.set_device(device)
+        device = resolve_device(self.device(cfg.device))
+        self._cuda = device.type == "cuda"
         self._buffers: dict[Any, tuple[Tensor, list[Tensor]]] = {}
-        self._folder: Path | None = None
         self._hint: Callable[[], str] = lambda: "Start the training again"
         self._calls = self._steps = 0  # exchanges on the host, iterations
         self._long = False  # inside `busy`
         self._waiting_s: float | None = None  # since when this rank waits for the others
         self._lost: tuple[int, str] | None = None  # a rank that failed, and how
         self._where: list[list[str]] = []  # node and process of each rank
+        self._state = "running"  # ending: because of another rank; then done or failed
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="slipstream ranks", daemon=True)
         self._watcher.start()
-        backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
-        dist.init_process_group(backend, timeout=UNLIMITED, device_id=device if cuda else None)
+        backend = "cpu:gloo,cuda:nccl" if self._cuda else "gloo"
+        dist.init_process_group(backend, timeout=UNLIMITED, device_id=device if self._cuda else None)
 
     # -- exchanges -----------------------------------------------------------------------------------------------------
 
@@ -135,11 +134,6 @@ class Ranks(OneProcess):
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "cpu"
         check_device(name)
-        count = torch.cuda.device_count() if name == "cuda" else 0
-        if name == "cuda" and self.local_rank >= count:
-            raise ConfigError(
-                f"{self.local_rank + 1} ranks on a machine of {count} GPUs: start {count} or fewer per machine"
-            )
         return f"cuda:{self.local_rank}" if name == "cuda" else name
 
     def average(self, tensors: Sequence[Tensor | None], weight: Tensor | None = None) -> None:  # type: ignore[override]
@@ -161,19 +155,19 @@ class Ranks(OneProcess):
         else:
             flat[:-1].mul_(weight)
             flat[-1].copy_(weight)
-        self._all_reduce(flat)
+        self._exchange(dist.all_reduce, flat)
         flat.div_(flat[-1].clamp(min=1))
         torch._foreach_copy_(found, views)
 
     def max(self, *values: float) -> tuple[float, ...]:
         """Return the largest of each number over all ranks."""
         numbers = torch.tensor(values, dtype=torch.float64)
-        self._all_reduce(numbers, dist.ReduceOp.MAX)
+        self._exchange(dist.all_reduce, numbers, dist.ReduceOp.MAX)
         return tuple(numbers.tolist())
 
     def sum(self, x: Tensor) -> Tensor:
         """Return the sum of a tensor over all ranks, in its memory."""
-        self._all_reduce(x)
+        self._exchange(dist.all_reduce, x)
         return x
 
     def from_root(self, make: Callable[[], Any]) -> Any:
@@ -184,7 +178,7 @@ class Ranks(OneProcess):
         data = _packed(item if self.is_root else None)
         size = int(self.max(len(data) if self.is_root else 0)[0])
         data = data if self.is_root else torch.empty(size, dtype=torch.uint8)
-        self._wait(lambda: dist.broadcast(data, 0, async_op=True))
+        self._exchange(dist.broadcast, data, 0)
         return item if self.is_root else pickle.loads(data.numpy().tobytes())
 
     def gather(self, item: Any) -> list[Any]:
@@ -193,28 +187,31 @@ class Ranks(OneProcess):
         size = int(self.max(len(data))[0])
         data = torch.cat((data, data.new_zeros(size - len(data))))  # pickle ignores what follows an object
         parts = [torch.empty_like(data) for _ in range(self.size)] if self.is_root else None
-        self._wait(lambda: dist.gather(data, parts, 0, async_op=True))
+        self._exchange(dist.gather, data, parts, 0)
         return [pickle.loads(part.numpy().tobytes()) for part in (parts or [])[1:]]
 
     def copy_weights(self, modules: Iterable[nn.Module]) -> None:
         """Give every rank the weights and buffers of rank 0."""
         for module in modules:
             for x in (*module.parameters(), *module.buffers()):
-                self._wait(partial(dist.broadcast, x.detach(), 0, async_op=True))
+                self._exchange(dist.broadcast, x.detach(), 0)
 
-    def _all_reduce(self, x: Tensor, op: Any = dist.ReduceOp.SUM) -> None:
+    def _exchange(self, function: Callable[..., Any], x: Tensor, *args: Any) -> None:
+        """Exchange a tensor: queue it on a device, or wait until it is done; end if a rank that takes part is lost."""
         if x.is_cuda:
-            dist.all_reduce(x, op)
-        else:
-            self._wait(lambda: dist.all_reduce(x, op, async_op=True))
-
-    def _wait(self, start: Callable[[], Any]) -> None:
-        """Start an exchange and wait until it is done; end if a rank that takes part is lost."""
+            function(x, *args)
+            return
         self._calls += 1
         self._waiting_s = time.monotonic()
         try:
-            work = start()
-            while not self._poll(work):
+            work = function(x, *args, async_op=True)
+            while True:
+                try:
+                    work.wait(timedelta(seconds=POLL_S))
+                    break
+                except RuntimeError as error:
+                    if "timed out" not in str(error):
+                        raise
                 if self._lost:
                     self._end()
         except RuntimeError as error:
@@ -223,16 +220,6 @@ class Ranks(OneProcess):
             self._end_after_peer()
         finally:
             self._waiting_s = None
-
-    @staticmethod
-    def _poll(work: Any) -> bool:
-        try:
-            work.wait(timedelta(seconds=POLL_S))
-        except RuntimeError as error:
-            if "timed out" not in str(error):
-                raise
-            return False
-        return True
 
     # -- failures ------------------------------------------------------------------------------------------------------
 
@@ -253,11 +240,11 @@ class Ranks(OneProcess):
     @contextmanager
     def busy(self) -> Iterator[None]:
         """Let the others wait for as long as the block takes."""
-        self._long = True
+        before, self._long = self._long, True
         try:
             yield
         finally:
-            self._long = False
+            self._long = before
 
     def step_done(self) -> None:
         """Count an iteration."""
@@ -265,7 +252,7 @@ class Ranks(OneProcess):
 
     def set_run(self, folder: Path, recovery_hint: Callable[[], str]) -> None:
         """Set the run folder, and the function that returns how to continue if a rank fails."""
-        self._folder, self._hint = folder, recovery_hint
+        self._hint = recovery_hint
         if self.is_root and RUN_FILE in os.environ:
             Path(os.environ[RUN_FILE]).write_text(str(folder))
 
@@ -280,8 +267,8 @@ class Ranks(OneProcess):
                 address, port, is_master=False, timeout=timedelta(seconds=max(START_S, self.timeout_s))
             )
             prefix = f"slipstream/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-            where = f"{os.environ.get('GROUP_RANK', '0')} {os.getpid()}"
-            store.set(f"{prefix}/where/{self.rank}", where)
+            node = os.environ.get("GROUP_RANK", socket.gethostname())
+            store.set(f"{prefix}/where/{self.rank}", f"{node} {os.getpid()}")
             self._where = [x.decode().split() for x in store.multi_get(self._keys(f"{prefix}/where"))]
             while not self._closed.wait(interval):
                 beats += 1
@@ -296,13 +283,14 @@ class Ranks(OneProcess):
                 if self._lost:
                     break
             else:
-                store.set(f"{prefix}/beat/{self.rank}", "done")
+                store.set(f"{prefix}/beat/{self.rank}", self._state)
                 return
         except RuntimeError as error:
             self._lost = -1, f"cannot be reached: no answer at {address}:{port} ({str(error).splitlines()[0][:80]})"
-        if not self._closed.wait(max(self.timeout_s, 2 * POLL_S)):  # the main thread waits for a device, or computes
-            self._print_lost()
-            os._exit(PEER_FAILED)
+        while not self._closed.wait(max(self.timeout_s, 2 * POLL_S)):
+            if self._state == "running":  # the main thread waits for a device, or computes
+                self._print_lost()
+                os._exit(PEER_FAILED)
 
     def _keys(self, prefix: str) -> list[str]:
         return [f"{prefix}/{rank}" for rank in range(self.size)]
@@ -315,15 +303,15 @@ class Ranks(OneProcess):
         for rank, value in enumerate(values):
             if seen.get(rank, (b"",))[0] != value:
                 seen[rank] = value, now
-            if value == b"done":
+            if value == b"done" or rank == self.rank:
                 continue
-            if seen[rank][1] != now and not self._is_alive(rank):
+            if value == b"failed" or (seen[rank][1] != now and not self._is_alive(rank)):
                 return rank, ENDED
             if now - seen[rank][1] > self.timeout_s:
                 return rank, f"has not answered for {self.timeout_s:g} s (stopped, or its machine is lost)"
             _, calls, busy = map(int, value.split())
             late = waiting is not None and now - waiting > self.timeout_s and calls < self._calls
-            if late and not busy and rank != self.rank:
+            if late and not busy:
                 return rank, f"hangs: the others have waited for it for {self.timeout_s:g} s"
         return None
 
@@ -347,6 +335,7 @@ class Ranks(OneProcess):
 
     def _end(self) -> None:
         """End this process because another one failed."""
+        self._state = "ending"
         self._print_lost()
         raise SystemExit(PEER_FAILED)
 
@@ -354,7 +343,8 @@ class Ranks(OneProcess):
         """Print one sentence, on the lowest rank that is left, which also ends a rank of its machine that hangs."""
         assert self._lost is not None
         rank, what = self._lost
-        if self.rank != (1 if rank == 0 else 0) or (what == ENDED and RUN_FILE in os.environ):
+        prints = self.rank == (1 if rank == 0 else 0) if rank >= 0 else self.local_rank == 0
+        if not prints or (what == ENDED and RUN_FILE in os.environ):
             return
         name = f"rank {rank} of {self.size} " if rank >= 0 else "another rank "
         if rank >= 0 and self._where[rank][0] == self._where[self.rank][0]:
@@ -364,8 +354,11 @@ class Ranks(OneProcess):
         print(f"slipstream train: {name}{what}; the training ends. {self._hint()}", file=sys.stderr, flush=True)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._state = "done" if error is None else "failed"
         self._closed.set()
         self._watcher.join(self.timeout_s)
+        if self._cuda and error is not None:  # a kernel may wait for the other ranks for ever: leave it to the exit
+            return
         destroy_graphs()  # a captured all-reduce must go before its communicator: NCCL waits for it otherwise
         self._buffers.clear()
         dist.destroy_process_group()

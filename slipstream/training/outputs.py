@@ -129,7 +129,7 @@ class RunOutputs:
 
         def write(batch: Any) -> None:
             plain = batch.decode() if hasattr(batch, "decode") else batch  # a compressed batch
-            with self.monitor.timer("rollout_save"):
+            with self.monitor.timer("rollout_save"), self.trainer.ranks.busy():
                 self.rollouts.save(plain, it + 1, note={"frames": self.trainer.frames})
 
         return write
@@ -166,7 +166,8 @@ class RunOutputs:
 
     def save_policy(self, tag: str) -> None:
         """Save the policy alone as TAG.pt."""
-        self.saver.save_async(self.trainer.policy_state(), self.folder.path / f"{tag}.pt", compress=False)
+        with self.trainer.ranks.busy():
+            self.saver.save_async(self.trainer.policy_state(), self.folder.path / f"{tag}.pt", compress=False)
 
     def record_flight(self, it: int) -> None:
         """Start the recording of a flight with the present weights, if one is due."""

@@ -45,7 +45,7 @@ RUNS = {  # 20 iterations of 2 x 64 frames
     "league": """task=aircombat reward=shaped num_envs=8 env.time_scale=60 env.backend=native algo.rollout_steps=8
         algo.minibatches=2 algo.epochs=1 algo.schedule=constant model.trunk=[8] model.part=0 league.enabled=true
         league.seats=4 league.pool=4 league.games=2 league.patience=1 league.snapshot_every=1 eval_interval=4
-        total_frames=1280 save_interval=2 device=cpu threads=1 quiet=true wandb.mode=disabled""",
+        total_frames=1024 save_interval=2 device=cpu threads=1 quiet=true wandb.mode=disabled""",
 }
 END_S = 120  # a job that has not ended by then hangs; much more than it needs
 
