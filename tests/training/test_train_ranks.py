@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -52,25 +53,33 @@ def test_a_rank_that_is_killed_or_stopped_ends_the_job_and_nothing_is_lost(tmp_p
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def start(*command):
-    return subprocess.Popen(
-        [sys.executable, "-m", *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
-    )
+@pytest.fixture
+def start():
+    """Starts a command; what still runs at the end of the test is stopped."""
+    started = []
+
+    def start(*command):
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        started.append(subprocess.Popen([sys.executable, "-m", *command], env=env, **pipes))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.communicate()
 
 
 def wait_for_checkpoint(process, folder, number):
-    """Read the output, which must go on, until there is a checkpoint after `number` iterations."""
+    """Wait until there is a checkpoint after `number` iterations; the process must not end before."""
     while not any(int(path.name[5:11]) >= number for path in folder.glob("checkpoints/ckpt_*.slip")):
-        assert process.poll() is None, process.stdout.read()
-        os.sched_yield()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+            raise AssertionError(process.stdout.read())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
-def test_the_command_starts_ranks_stops_them_and_names_one_that_is_killed(tmp_path):
+def test_the_command_starts_ranks_stops_them_and_names_one_that_is_killed(tmp_path, start):
     folder = tmp_path / "run"
     words = [*TINY, f"root={tmp_path}", "name=run", "device=cpu", "gpus=2", "total_frames=128000000"]
     first = start("slipstream", "train", *words)
@@ -186,7 +195,7 @@ def test_a_silent_rank_is_lost_and_one_that_is_done_is_not(monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("more", [[], ["compile=on"], ["distributed.capture=off"]])
-def test_one_rank_with_nccl_captures_the_all_reduce_and_ends(tmp_path, more):
+def test_one_rank_with_nccl_captures_the_all_reduce_and_ends(tmp_path, start, more):
     words = [*TINY, f"root={tmp_path}", "name=run", "device=cuda", "total_frames=640", *more]
     done = start("torch.distributed.run", "--standalone", "--nproc-per-node=1", "-m", "slipstream", "train", *words)
     text = done.communicate(timeout=600)[0]

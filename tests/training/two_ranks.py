@@ -224,29 +224,31 @@ def stops(root, count, seed=0) -> None:
     began = wait_for_loop(root)
     finish(job)
     seconds = time.monotonic() - began
-    folder, reached = root / f"stopped-{seed}", 0
-    for number in range(int(count)):
-        words = [f"resume={folder}"] if reached else words_of(root, "ppo", folder.name, limit)
-        if not reached and folder.exists():  # stopped before its first checkpoint
-            folder.rename(root / f"{folder.name}-before-{number}")
-        job = train(root, words)
-        victim, sign = rng.randrange(2), rng.choice((signal.SIGKILL, signal.SIGSTOP))
-        wait_for_loop(root)
-        time.sleep(seconds * rng.uniform(0, 0.5))
-        os.kill(job.pids[victim], sign)
-        codes, text = job.wait(), job.text()
-        assert None not in codes, f"the job hangs after {sign.name} of rank {victim}: {text}"
-        other, why = codes[1 - victim], f"{codes} after {sign.name} of rank {victim}: {text}"
-        assert codes[victim] in (0, -signal.SIGKILL), why
-        if other:  # the run was not finished yet
-            assert other == PEER_FAILED and text.count(f"rank {victim} of 2") == 1, why
-        now = newest_good(folder / "checkpoints")[1]["iteration"] if list(folder.glob("checkpoints/ckpt_*")) else 0
-        print(f"{sign.name} of rank {victim}: exit codes {codes}, checkpoint {reached} -> {now}", flush=True)
-        assert now >= reached
-        reached = now
-    finish(train(root, [f"resume={folder}"] if reached else words_of(root, "ppo", folder.name, limit)))
-    assert differences(*(load_checkpoint(path / "checkpoints") for path in (root / "complete", folder))) == []
-    assert [row["iteration"] for row in read_metrics(folder)] == list(range(1, 21))
+    hits = number = 0
+    while hits < int(count):  # the last run may be finished before a stop comes: then another one begins
+        folder, reached, codes = root / f"stopped-{seed}-{number}", 0, None
+        first = words_of(root, "ppo", folder.name, limit)
+        number += 1
+        while hits < int(count) and codes != [0, 0]:
+            job = train(root, [f"resume={folder}"] if reached else first)
+            victim, sign = rng.randrange(2), rng.choice((signal.SIGKILL, signal.SIGSTOP))
+            wait_for_loop(root)
+            time.sleep(seconds * rng.uniform(0, 0.5))
+            os.kill(job.pids[victim], sign)
+            codes, text = job.wait(), job.text()
+            why = f"{codes} after {sign.name} of rank {victim}: {text}"
+            assert None not in codes and codes[victim] in (0, -signal.SIGKILL), why
+            if codes[1 - victim]:
+                assert codes[1 - victim] == PEER_FAILED and text.count(f"rank {victim} of 2") == 1, why
+            now = newest_good(folder / "checkpoints")[1]["iteration"] if list(folder.glob("checkpoints/ckpt_*")) else 0
+            print(f"{sign.name} of rank {victim}: exit codes {codes}, checkpoint {reached} -> {now}", flush=True)
+            assert now >= reached
+            hits, reached = hits + (codes != [0, 0]), now
+            if not reached and folder.exists():  # stopped before its first checkpoint
+                folder.rename(root / f"{folder.name}-before-{hits}")
+        finish(train(root, [f"resume={folder}"] if reached else first))
+        assert differences(*(load_checkpoint(path / "checkpoints") for path in (root / "complete", folder))) == []
+        assert [row["iteration"] for row in read_metrics(folder)] == list(range(1, 21))
 
 
 if __name__ == "__main__":
