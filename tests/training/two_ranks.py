@@ -101,6 +101,8 @@ class Job:
             for rank, pid in enumerate(self.pids):
                 if codes[rank] is None and (done := os.waitpid(pid, os.WNOHANG))[0]:
                     codes[rank] = os.waitstatus_to_exitcode(done[1])
+                elif codes[rank] is None and 0 in codes:  # stopped after the others had finished: nobody waits for it
+                    os.kill(pid, signal.SIGCONT)
             time.sleep(0.01)
         for pid in [pid for pid, code in zip(self.pids, codes, strict=True) if code is None] + [self._store]:
             os.kill(pid, signal.SIGKILL)
