@@ -35,6 +35,8 @@ FORMS = (".slip", ".lz4", "")
 _NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d{1,18})(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _MAX_VALUES = 10_000_000  # in a state that torch loaded
+_PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
+_BUILT_IN = frozenset((dict, list, tuple, set, *_PLAIN))  # they have no attributes of their own
 
 
 def load_checkpoint(
@@ -339,13 +341,14 @@ def _check_loaded(state: Any, held: int, reader: Reader) -> None:
     def count(node: Any, depth: int) -> int:
         if depth > MAX_DEPTH:
             reader.fail(f"it is nested deeper than {MAX_DEPTH} levels, or contains itself")
-        if any(hasattr(type(node), name) for name in getattr(node, "__dict__", ())):
+        if type(node) not in _BUILT_IN and any(hasattr(type(node), name) for name in getattr(node, "__dict__", ())):
             reader.fail("a value in it replaces its own methods")
         if isinstance(node, (dict, list, tuple, set, frozenset)):
             if id(node) not in sizes:
                 sizes[id(node)] = _MAX_VALUES  # until it is counted
                 children = node.values() if isinstance(node, dict) else node
-                sizes[id(node)] = 1 + sum(count(child, depth + 1) for child in children)
+                nested = [child for child in children if type(child) not in _PLAIN]
+                sizes[id(node)] = 1 + len(node) - len(nested) + sum(count(child, depth + 1) for child in nested)
             if sizes[id(node)] >= _MAX_VALUES:
                 reader.fail(f"it holds more than {_MAX_VALUES} values, or contains itself")
             return sizes[id(node)]
