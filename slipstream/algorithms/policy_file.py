@@ -75,10 +75,13 @@ class LoadedPolicy:
         config = self.state["config"]
         with reading_state(self.path):
             model = build_section(ModelConfig(), config["model"])
-            policy = build_policy(config["algo"], observation_spec, action_spec, model)
             weights = self.state["policy"] if "policy" in self.state else self.state["algo"]["policy"]
+            own_code = ":" in f"{model.policy}{model.encoder}{config['algo']['name']}"
             try:
-                policy.load_state_dict(weights)
+                for place in ["cpu"] if own_code else ["meta", "cpu"]:  # first without memory: do the sizes fit?
+                    with torch.device(place):
+                        policy = build_policy(config["algo"], observation_spec, action_spec, model)
+                        policy.load_state_dict(weights, assign=place == "meta")
             except RuntimeError as error:
                 detail = shorten((str(error) + "\n").split("\n", 2)[1], 160, placeholder=" …")
                 raise ValueError(

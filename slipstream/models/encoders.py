@@ -216,7 +216,7 @@ class DenseConv2d(nn.Conv2d):
         # The convolution itself shows which weight is where: its weights are their own numbers, its inputs single
         # pixels.
         pixels = self.in_channels * image[0] * image[1]
-        with torch.no_grad():
+        with torch.no_grad(), torch.device("cpu"):
             numbers = torch.arange(1, n + 1, dtype=torch.float64).view_as(self.weight)
             eye = torch.eye(pixels, dtype=torch.float64).view(pixels, self.in_channels, *image)
             out = F.conv2d(eye, numbers, None, self.stride, self.padding, self.dilation, self.groups)  # type: ignore[arg-type]
