@@ -76,6 +76,7 @@ class LoadedPolicy:
         with reading_state(self.path):
             model = build_section(ModelConfig(), config["model"])
             weights = self.state["policy"] if "policy" in self.state else self.state["algo"]["policy"]
+            registry.find("algorithm", config["algo"]["name"])  # imported here: other packages make tensors then
             own_code = ":" in f"{model.policy}{model.encoder}{config['algo']['name']}"
             try:
                 for place in ["cpu"] if own_code else ["meta", "cpu"]:  # first without memory: do the sizes fit?

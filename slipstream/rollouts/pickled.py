@@ -87,7 +87,8 @@ def read_pickle(data: bytes, reader: Reader) -> Any:
     try:
         with reader.parsing("the pickle"):
             result = machine.run(data)
-            return machine.resolve(result, 0)
+            machine.count(result, 0)
+            return machine.resolve(result)
     except RecursionError:
         reader.fail(f"it is nested deeper than {_MAX_DEPTH} levels")
 
@@ -113,6 +114,7 @@ class _Machine:
         self.reader = reader
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
+        self.sizes: dict[int, int] = {}
 
     def run(self, data: bytes) -> Any:
         """Follow the opcodes; return the value on the stack, with `_Call`s in the place of arrays."""
@@ -169,16 +171,26 @@ class _Machine:
                 )
         self.reader.fail("the pickle is cut short")
 
-    def resolve(self, node: Any, depth: int) -> Any:
-        """Return a value with its arrays made; lists and dicts are copied, so that nothing contains itself."""
-        self.reader.count(1, _MAX_VALUES, "values, or contains itself")
+    def count(self, node: Any, depth: int) -> int:
+        """Return the number of values below a node, each as often as it is named. Refuse too many, or too deep ones."""
+        if type(node) not in (dict, list, tuple):
+            return 1
         if depth > _MAX_DEPTH:
             self.reader.fail(f"it is nested deeper than {_MAX_DEPTH} levels, or contains itself")
+        if id(node) not in self.sizes:
+            children = node.values() if type(node) is dict else node
+            self.sizes[id(node)] = 1 + sum(self.count(child, depth + 1) for child in children)
+        if self.sizes[id(node)] > _MAX_VALUES:
+            self.reader.fail(f"it has more than {_MAX_VALUES} values")
+        return self.sizes[id(node)]
+
+    def resolve(self, node: Any) -> Any:
+        """Return a value with its arrays made; lists and dicts are copied, so that nothing contains itself."""
         kind = type(node)
         if kind is dict:
-            return {self.resolve(key, depth + 1): self.resolve(value, depth + 1) for key, value in node.items()}
+            return {self.resolve(key): self.resolve(value) for key, value in node.items()}
         if kind is list or kind is tuple:
-            return kind(self.resolve(value, depth + 1) for value in node)
+            return kind(self.resolve(value) for value in node)
         if kind is _Call:
             return self._made(node)
         if kind in (_Name, object):

@@ -286,7 +286,8 @@ class Ranks(OneProcess):
                 store.set(f"{prefix}/beat/{self.rank}", self._state)
                 return
         except RuntimeError as error:
-            self._lost = -1, f"cannot be reached: no answer at {address}:{port} ({str(error).splitlines()[0][:80]})"
+            reason = f"cannot be reached: no answer at {address}:{port} ({str(error).splitlines()[0][:80]})"
+            self._lost = self._find_dead() or (-1, reason)
         while not self._closed.wait(max(self.timeout_s, 2 * POLL_S)):
             if self._state == "running":  # the main thread waits for a device, or computes
                 self._print_lost()
@@ -320,8 +321,12 @@ class Ranks(OneProcess):
         deadline = time.monotonic() + self.timeout_s + 2
         while RUN_FILE not in os.environ and self._lost is None and time.monotonic() < deadline:
             time.sleep(POLL_S / 5)
-        self._lost = self._lost or (-1, ENDED)
+        self._lost = self._lost or self._find_dead() or (-1, ENDED)
         self._end()
+
+    def _find_dead(self) -> tuple[int, str] | None:
+        """Return a rank of this machine whose process has ended."""
+        return next(((rank, ENDED) for rank in range(len(self._where)) if not self._is_alive(rank)), None)
 
     def _is_alive(self, rank: int) -> bool:
         node, pid = self._where[rank]
@@ -329,9 +334,11 @@ class Ranks(OneProcess):
             return True
         try:
             os.kill(int(pid), 0)
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"  # ended, not waited for
         except ProcessLookupError:
             return False
-        return True
+        except OSError:  # no /proc
+            return True
 
     def _end(self) -> None:
         """End this process because another one failed."""
