@@ -215,14 +215,9 @@ def test_as_a_module(module, tmp_path):
     assert done.returncode == 2 and done.stderr.startswith("slipstream train: unknown key 'env.num_env'")
 
 
-def test_an_ascii_or_closed_output_is_no_error(tmp_path):
-    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(
-        [sys.executable, "-m", "slipstream", "config", "name=…"], capture_output=True, text=True, env=env
-    )
-    assert (done.returncode, done.stderr) == (0, "") and "name: ?" in done.stdout
+def test_a_closed_output_is_no_error():
     done = subprocess.run([sys.executable, "-c", "import os; os.close(1); os.execv(os.sys.executable, "
-                           "[os.sys.executable, '-m', 'slipstream', 'config'])"], stderr=subprocess.PIPE, text=True)  # fmt: skip
+                           "[os.sys.executable, '-m', 'slipstream', '--help'])"], stderr=subprocess.PIPE, text=True)  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -94,7 +94,7 @@ def test_an_ascii_stdout_and_a_full_stdout_print_no_traceback():
     done = run_as_program("config", "name=é✓", PYTHONIOENCODING="ascii")
     assert done.returncode == 0 and b"name: ??" in done.stdout and done.stderr == b""
     with open("/dev/full", "w") as full:
-        done = run_as_program("config", stdout=full)
+        done = run_as_program("--help", stdout=full)
     assert done.returncode == 2 and b"Traceback" not in done.stderr and b"No space left" in done.stderr
 
 
