@@ -231,7 +231,7 @@ def block(data: bytes, rng: random.Random) -> bytes:
         return change_bytes(data, rng)
     fields = list(registry.HEADER.unpack(data[: registry.HEADER.size]))
     h = registry.header_of(out)
-    end = min(h.payload, len(out))
+    end = min(h.payload, len(out)) if h.group else len(out)
     dice = rng.random()
     if dice < 0.3:
         which = rng.randrange(1, 12)
