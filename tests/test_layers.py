@@ -29,6 +29,7 @@ ALLOWED = {
     "tasks": {*LOW, "storage", "recordings", "envs", "models", "algorithms", "collectors"},
     "training": {*LOW, "storage", "monitor", "checkpoint", "rollouts", "recordings", "envs", "algorithms", "tasks"},
     "train": {"config", "training"},
+    "distributed": {*LOW, "storage", "tasks", "training"},
     "viewer": {*LOW, "storage", "recordings", "tasks"},
 }
 COMPOSE = {"__init__", "__main__", "cli"}

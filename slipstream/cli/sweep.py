@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Search, and print the best settings."""
     from slipstream.cli import console
-    from slipstream.training.sweep import Sweep, import_optuna
+    from slipstream.distributed.sweep import Sweep, import_optuna
 
     own, words = split_keys(args.words, OWN_KEYS)
     if value_of("resume", words):

@@ -23,10 +23,10 @@ def run(args: argparse.Namespace) -> int:
     """Train, and print where the results are."""
     from slipstream.cli import compare, console
     from slipstream.config import registry
+    from slipstream.distributed import multirun
+    from slipstream.distributed.launch import launch, ranks_to_start
     from slipstream.train import run as train
-    from slipstream.training import multirun
     from slipstream.training.distributed import is_root
-    from slipstream.training.launch import launch, ranks_to_start
 
     jobs = multirun.expand(args.words, args.multirun)
     if jobs:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import optuna
 
-from slipstream.training import sweep as module
-from slipstream.training.sweep import Sweep
+from slipstream.distributed import sweep as module
+from slipstream.distributed.sweep import Sweep
 
 TRAINING = """
 import json, pathlib, sys, time

@@ -9,9 +9,9 @@ import pytest
 
 from slipstream.cli import main
 from slipstream.config.help import ConfigError
-from slipstream.training import multirun
+from slipstream.distributed import multirun
+from slipstream.distributed.multirun import expand, split_values
 from slipstream.training.comparison import interval, load_groups, metrics_of
-from slipstream.training.multirun import expand, split_values
 from slipstream.training.run_folder import RunFolder
 
 TINY = shlex.split("""

@@ -10,8 +10,8 @@ import pytest
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
-from slipstream.training import sweep as module
-from slipstream.training.sweep import Range
+from slipstream.distributed import sweep as module
+from slipstream.distributed.sweep import Range
 
 pytest.importorskip("optuna")
 sys.path.insert(0, str(Path(__file__).parent))

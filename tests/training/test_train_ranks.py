@@ -18,7 +18,7 @@ from slipstream import train
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.config.compose import load_train
-from slipstream.training import launch
+from slipstream.distributed import launch
 from slipstream.training.distributed import Ranks
 from slipstream.training.metrics_log import read_metrics
 

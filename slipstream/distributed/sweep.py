@@ -24,12 +24,12 @@ import yaml
 
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.help import ConfigError, nearest
+from slipstream.distributed.multirun import STOP_CODES, Job, run_jobs, split_values, start_job
 from slipstream.storage.files import WriterLock, make_folder, write_file
 from slipstream.tasks.figures import SERIES, finish_figure, new_figure, style_axes, style_legend
 from slipstream.tasks.report import TextTable, format_time
 from slipstream.training.comparison import flat_settings, interval
 from slipstream.training.metrics_log import read_metrics
-from slipstream.training.multirun import STOP_CODES, Job, run_jobs, split_values, start_job
 from slipstream.training.run_folder import config_yaml
 
 STEPS = 20  # a trial reports its evaluations at this many points of its time, so that trials can be compared there
