@@ -57,6 +57,11 @@ class Actor(SquashedGaussianPolicy):
         return 0.5 * mean, log_std
 
 
+class Flat(Encoder):
+    def forward(self, observation):
+        return self.layers(torch.cat([observation[key].flatten(1) for key in sorted(observation)], -1))
+
+
 class Narrow(Encoder):
     def forward(self, observation):
         return super().forward(observation)[:, :3]
@@ -135,6 +140,24 @@ def test_an_own_network_trains_resumes_and_is_evaluated(mine, monkeypatch, capsy
         assert "mine" not in sys.modules and all(word in error.partition("command line:")[2] for word in own)
         assert main([*command.split(), *own]) == 0  # as the error says
     assert load_checkpoint("runs/run")["iteration"] == 4
+
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.mark.parametrize(
+    ("device", "compile_"),
+    [
+        ("cpu", "off"),
+        pytest.param("cuda", "auto", marks=[pytest.mark.gpu, needs_gpu]),
+        pytest.param("cuda", "on", marks=[pytest.mark.gpu, needs_gpu]),
+    ],
+)
+def test_an_own_encoder_is_captured(mine, capsys, device, compile_):
+    words = shlex.split("""env.num_envs=16 env.num_obstacles=8 env_dyn.num_obstacles=8 algo.rollout_steps=4 algo.minibatches=2
+        total_frames=640 eval_interval=0 model.encoder=mine:Flat name=flat""")
+    assert main(["train", *words, f"device={device}", f"compile={compile_}"]) == 0
+    assert "cannot be" not in capsys.readouterr().out  # compiled, captured
 
 
 def test_the_printed_evaluation_names_the_gymnasium_env_too(mine, capsys):
