@@ -295,9 +295,10 @@ class Sweep:
             return False
         known = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
         new = {step: value for share, value in self._points(job.folder)[0] if (step := int(share * STEPS)) < STEPS}
-        for step in new.keys() - known.keys():
+        unreported = new.keys() - known.keys()
+        for step in unreported:
             trial.report(new[step], step)
-        if not new.keys() - known.keys() or not trial.should_prune():
+        if not unreported or not trial.should_prune():
             return False
         trial.set_user_attr("pruned", True)
         return True

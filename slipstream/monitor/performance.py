@@ -65,8 +65,8 @@ class PerformanceMonitor:
             monitor.tick(frames=batch.numel())
         print(monitor.get_summary())
 
-    Timers nest, and an inner timer's time is also part of the outer one's: name it "outer/inner" so that readers can
-    tell. On CUDA a timer measures the time to launch the work; `timer(name, device=...)` also measures the device's own
+    Timers nest, and an inner timer's time is also part of the outer one's: name it "outer/inner" to show this. On
+    CUDA a timer measures the time to launch the work; `timer(name, device=...)` also measures the device's own
     time, as "name/device", without synchronising.
 
     Args:

@@ -102,9 +102,9 @@ class OneProcess:
 class Ranks(OneProcess):
     """The processes of a data-parallel training, with this one's `rank` among `size`.
 
-    A thread tells the others several times per `distributed.timeout_s` that this process lives, through the store of
-    torchrun, and watches them. A rank that is silent for that long, or that others wait for that long while it is not
-    `busy`, ends the job.
+    A thread reports several times per `distributed.timeout_s`, through the store of torchrun, that this process is
+    alive, and watches the other ranks. A rank that is silent for that long, or that others wait for that long while it
+    is not `busy`, ends the job.
     """
 
     def __init__(self, cfg: TrainConfig) -> None:
@@ -257,7 +257,7 @@ class Ranks(OneProcess):
             Path(os.environ[RUN_FILE]).write_text(str(folder))
 
     def _watch(self) -> None:
-        """Tell the others that this process lives, and look for one that is lost. Runs in a thread."""
+        """Report that this process is alive, and look for a rank that is lost. Runs in a thread."""
         address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         interval = min(1.0, self.timeout_s / 5)
         seen: dict[int, tuple[bytes, float]] = {}
