@@ -242,9 +242,7 @@ class PPO(Learner):
         """
         config = self.config
         gradients, diagnostics = self.gradients(rows)
-        if (
-            self.average is not None
-        ):  # losses and KL ride along: adaptive rate and KL limit act on those of all processes
+        if self.average is not None:  # with losses and KL: rate and KL limit act on the figures of all processes
             self.average([*gradients, diagnostics], rows["weight"].sum())
             gradients, diagnostics = self._clip(gradients, diagnostics)
         kl = diagnostics[DIAGNOSTICS.index("kl")]
