@@ -105,7 +105,7 @@ class Games:
         await socket.send_text(json.dumps({"kind": "seat", "side": page.side, **self._status()}))
         if self.number:
             page.put(self._prefix(STATE) + self.game.state())  # a page that comes back to a paused game
-        self._tell({"kind": "status", **self._status()})
+        self._notify({"kind": "status", **self._status()})
         sender = asyncio.create_task(page.send())
         try:
             while True:
@@ -115,7 +115,9 @@ class Games:
                     break
                 # a game that is left for another one is recorded first, which takes a second
                 answer = (
-                    await asyncio.to_thread(self._hear, page, text) if '"start"' in text else self._hear(page, text)
+                    await asyncio.to_thread(self._receive, page, text)
+                    if '"start"' in text
+                    else self._receive(page, text)
                 )
                 if answer:
                     page.put(json.dumps(answer))
@@ -128,7 +130,7 @@ class Games:
                 self.controls[page.side] = list(self.game.neutral)
             if self.stepped and not any(p.side is not None for p in self.pages.values()):
                 self.paused = True
-            self._tell({"kind": "status", **self._status()})
+            self._notify({"kind": "status", **self._status()})
 
     def push(self) -> None:
         """Send the present state, and let the diagram be computed."""
@@ -152,7 +154,7 @@ class Games:
 
     # -- what pages say ----------------------------------------------------------------------------------------------
 
-    def _hear(self, page: Page, text: str) -> dict[str, Any] | None:
+    def _receive(self, page: Page, text: str) -> dict[str, Any] | None:
         """Act on a message; wrong ones get an answer and change nothing."""
         try:
             said = json.loads(text)
@@ -199,7 +201,7 @@ class Games:
             return {"kind": "pong", "at": float(said.get("at", 0))}
         elif kind != "sit":
             raise ValueError(f"unknown kind {str(kind)[:20]!r}")
-        self._tell({"kind": "status", **self._status()})
+        self._notify({"kind": "status", **self._status()})
         return None
 
     def _status(self) -> dict[str, Any]:
@@ -207,7 +209,7 @@ class Games:
         return {"paused": self.paused, "scale": self.scale, "seats": seats, "game": self.number, "begun": self.describe(),
                 "result": self.game.result() if self._over else None, **self._sheet()}  # fmt: skip
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _notify(self, message: dict[str, Any]) -> None:
         self._broadcast(json.dumps(message))
 
     # -- the threads -------------------------------------------------------------------------------------------------
@@ -242,7 +244,7 @@ class Games:
             except Exception as error:  # an agent of the user's own that fails: the server continues
                 self.paused = True
                 text = f"the game stopped: {type(error).__name__}: {error}"
-                self._tell({"kind": "error", "text": text[:400]})
+                self._notify({"kind": "error", "text": text[:400]})
                 continue
             self._broadcast(message)
             if result:
@@ -268,7 +270,7 @@ class Games:
             try:
                 data = self.game.extras(self._snapshot)
             except Exception as error:  # the game continues without a diagram
-                self._tell({"kind": "error", "text": f"no diagram: {error}"})
+                self._notify({"kind": "error", "text": f"no diagram: {error}"})
                 continue
             if data is not None:
                 self._broadcast(self._prefix(EXTRAS) + data)
@@ -296,7 +298,7 @@ class Games:
         counts = self.scores.setdefault(tuple(result["pair"]), [0, 0, 0])
         counts[{1: 0, 0: 1, 2: 2}[result["winner"]]] += 1
         self._save_scores()
-        self._tell({"kind": "status", **self._status()})
+        self._notify({"kind": "status", **self._status()})
         self._keep()
 
     # -- files -------------------------------------------------------------------------------------------------------
@@ -314,14 +316,14 @@ class Games:
         try:
             recording.save(self.folder / f"{stem}{SUFFIX}")
         except (OSError, SaveError) as error:
-            self._tell({"kind": "error", "text": f"the game was not recorded: {error}"})
+            self._notify({"kind": "error", "text": f"the game was not recorded: {error}"})
 
     def _save_scores(self) -> None:
         data = [{"pair": list(pair), "scores": counts} for pair, counts in self.scores.items()]
         try:
             write_file(self._sheet_path, json.dumps(data, indent=1).encode())
         except OSError as error:
-            self._tell({"kind": "error", "text": f"the score sheet was not written: {error}"})
+            self._notify({"kind": "error", "text": f"the score sheet was not written: {error}"})
 
     def _sheet(self) -> dict[str, Any]:
         scores = [{"pair": list(pair), "scores": counts} for pair, counts in self.scores.items()]
