@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -48,6 +49,10 @@ class LoadedPolicy:
     def sha256(self) -> str:
         """The SHA-256 of the file."""
         return sha256_of(self.path)
+
+    def message(self) -> str:
+        """Return the line with which a command says which policy it runs."""
+        return f"policy: {self.path}, sha256 {self.sha256}"
 
     def beside(self, name: str) -> Path:
         """Return where a file about this policy goes by default: its run's folder, or here for a file outside of a
@@ -100,9 +105,15 @@ class LoadedPolicy:
                 )
 
 
-def load_policy(path: str | Path) -> LoadedPolicy:
+def load_policy(
+    path: str | Path, later: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+) -> LoadedPolicy:
     """Open a checkpoint or policy file, or a run folder: its best policy if that file is good, else its newest good
     checkpoint.
+
+    Args:
+        path: the file or folder.
+        later: returns the other sections of its config that the caller uses, so that one error names all words to type.
 
     Raises:
         ConfigError: The file names an algorithm or a network that is not registered (`package.module:Class`) and that
@@ -115,7 +126,8 @@ def load_policy(path: str | Path) -> LoadedPolicy:
     if not isinstance(state, dict) or "config" not in state or not ("policy" in state or "algo" in state):
         raise ValueError(f"{path} holds neither a Slipstream checkpoint nor NavRL's weights")
     config = check_config(state["config"], path)
-    registry.refuse_unregistered({key: config[key] for key in ("algo", "model")}, (), str(path))
+    network = {key: config[key] for key in ("algo", "model")}
+    registry.refuse_unregistered(network, (), str(path), later(config) if later else {})
     return LoadedPolicy(state, path, "slipstream")
 
 

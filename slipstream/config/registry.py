@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from slipstream.config.help import ConfigError, nearest
@@ -178,7 +179,9 @@ def _names_code(key: str, value: str) -> bool:
     return key in _CODE_KEYS or f"{key}.".startswith(_CODE_SECTIONS) or _IMPORTABLE.fullmatch(value) is not None
 
 
-def refuse_unregistered(config: Mapping[str, Any], typed: Iterable[str], source: str) -> None:
+def refuse_unregistered(
+    config: Mapping[str, Any], typed: Iterable[str], source: str, later: Mapping[str, Any] = MappingProxyType({})
+) -> None:
     """Raise ConfigError if a config read from a file names code that the user did not type.
 
     Args:
@@ -186,14 +189,19 @@ def refuse_unregistered(config: Mapping[str, Any], typed: Iterable[str], source:
         typed: What the user typed, as `key=value` or values; a name that appears in it is trusted, and so is one that
             this process was given before.
         source: The file or run folder the config came from.
+        later: Sections that are checked afterwards: the message names their words too, so that one message names all.
     """
     words = [word for word in typed if word.partition("=")[0] not in FREE_TEXT]
     given = {name for word in words for name in _BETWEEN_NAMES.split(word)}
     trusted = _trusted | given | {name.removesuffix(":") for name in given}  # {mine:Agent: 0.5} is a dict
-    names = [name for found in unregistered_names(config).values() for name in found if name not in trusted]
-    if names:
+
+    def missing(sections: Mapping[str, Any]) -> list[str]:
+        return [name for found in unregistered_names(sections).values() for name in found if name not in trusted]
+
+    if missing(config):
+        config = {**config, **(later if missing(later) else {})}
         raise ConfigError(
-            f"{source} names code that is not part of Slipstream ({', '.join(map(repr, names))}), and a file may not "
+            f"{source} names code that is not part of Slipstream ({', '.join(map(repr, missing(config)))}), and a file may not "
             f"choose what is imported: if you trust that code, add to the command line:{trusting_words(config)}"
         )
 

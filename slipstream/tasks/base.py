@@ -131,6 +131,7 @@ class Task:
     EvaluateConfig: ClassVar[type[EvaluateConfig]] = EvaluateConfig
     set_by_evaluation: ClassVar[Mapping[str, str]] = {}  # keys an evaluation sets itself: the key to use instead
     evaluation_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, in place of those of the policy's training
+    names_policies: ClassVar[bool] = False  # whether `evaluate` itself prints which policy files it runs
     export_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, for the small env that checks an exported policy
     game_help: ClassVar[str] = ""  # the keys of its game, for `slipstream play --help`
     shown_info: ClassVar[Sequence[str] | None] = None  # info keys in the terminal and learning.png; None: the first few

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
@@ -41,8 +41,10 @@ def run(
     device = resolve_device(cfg.device)
     if cfg.threads or device.type == "cpu":
         set_threads(cfg.threads)
-    log(f"policy: {trained.path}, sha256 {trained.sha256}")
-    result = getattr(registry.find_task(cfg.task), method)(cfg, trained, device, log)
+    task = registry.find_task(cfg.task)
+    if not task.names_policies:
+        log(trained.message())
+    result = getattr(task, method)(cfg, trained, device, log)
     if cfg.json:
         print(json.dumps(result), flush=True)
     return result
@@ -65,18 +67,27 @@ def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     for word in [word for word in overrides if trusts_code(word)]:
         registry.load(word.value, word)  # the user's own, which the files of policies may name then
         overrides.remove(word)
-    trained = load_policy(path)
+
+    def used(config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the evaluation takes from the config of the training, besides the network."""
+        name = config["task"]
+        if typed and typed != name:
+            return {}
+        known = task if typed else registry.find_task(name) if name in registry.names("task") else None
+        return {"task": name, "env": {**config["env"], **(known.evaluation_settings if known else {})}}
+
+    trained = load_policy(path, used)
     if special and (typed or trained.task) != special[0]:
         whose = f"not task={typed}" if typed else f"and {trained.path} was trained for task={trained.task}"
         raise ConfigError(
             f"{special[1]}= is for task={special[0]}, {whose}: leave {special[1]}= out, or name a policy of that task"
         )
+    if trained.kind == "slipstream":
+        registry.refuse_unregistered(used(trained.state["config"]), overrides, str(trained.path))
     if typed is None:
-        registry.refuse_unregistered({"task": trained.task}, overrides, str(trained.path))
         task = registry.find_task(trained.task)
         overrides.append(Word(f"task={trained.task}"))
     env = trained.trained_env if task.name == trained.task else None
     if env is not None:
         env |= task.evaluation_settings
-        registry.refuse_unregistered({"env": env}, overrides, str(trained.path))
     return load_evaluate(overrides, env), trained

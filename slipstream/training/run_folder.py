@@ -43,13 +43,15 @@ class RunFolder:
     @classmethod
     def create(cls, root: str | PathLike[str], name: str | None, config: Mapping[str, Any]) -> RunFolder:
         """Make a new folder under `root`, by default named after the time and `config["task"]`; a name in use gets -2,
-        -3, ..."""
+        -3, ..., and a line says so."""
         if name is None:
             name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{_task_name(config)}"
         elif name in ("", ".", "..") or name != Path(name).name:
             raise ValueError(f"a run's name is one folder name, not {name!r}: give the folder around it as root")
         text = config_yaml(config)  # before mkdir: it may raise
         run = cls(_make_unused(Path(root), name))
+        if run.path.name != name:
+            print(f"name={name} is in use: this run is {run.path.name}", flush=True)
         run.checkpoints.mkdir()
         write_file(run.path / "git.json", json.dumps(provenance(Path.cwd()), indent=2).encode())
         write_file(run.path / "config.yaml", text.encode())  # last: a folder that has it is complete

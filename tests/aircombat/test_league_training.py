@@ -226,6 +226,16 @@ def test_eval_prints_a_matrix_whose_parts_sum_to_the_whole(whole, capsys):
     assert result["time_scale"] == 60  # as in red's training
 
 
+def test_eval_prints_the_files_of_those_who_play_only(whole, capsys):
+    words = ["red=crank", f"blue={whole.path}/stage1-champion.pt", "games=2", "threads=1", "device=cpu"]
+    small = ["eval.picture=false", "env.episode_s=2"]
+    assert main(["eval", f"checkpoint={whole.path}", *words, *small]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "sha256" in line]
+    assert len(lines) == 1 and lines[0].startswith(f"policy: {whole.path}/stage1-champion.pt, sha256 ")
+    assert main(["eval", "red=crank", "blue=pursuit", "games=2", "threads=1", "device=cpu", *small]) == 0
+    assert "sha256" not in capsys.readouterr().out
+
+
 def test_a_start_range_without_games_shows_no_shares(whole, capsys):
     words = [
         "red=crank",

@@ -95,6 +95,23 @@ def test_an_algorithm_named_in_a_file_is_not_imported(run, here, capsys, command
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"task": "hostile_module:Env"}, "task=hostile_module:Env"),
+        ({"task": "gym", "env__id": "hostile_module:Env-v0"}, "env.id=hostile_module:Env-v0"),
+    ],
+)
+def test_one_message_names_all_words(run, here, capsys, command, changes, words):
+    copy = rewritten(run, here, model__policy="hostile_module:Net", **changes)
+    assert main(command.format(copy).split()) == 2
+    error = capsys.readouterr().err
+    added = error.partition("add to the command line:")[2].split()
+    assert sorted(added) == sorted([words, "model.policy=hostile_module:Net"]), error
+    assert not (here / "imported.txt").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", ["{}:", "{}:1X", "{}:X y", "{}:ns/Env-v0", "évil:X", "hostile-module:X", "{}::X"])
 def test_every_name_that_python_would_import_is_refused(run, here, capsys, command, name):
     for module in ("évil", "hostile-module"):

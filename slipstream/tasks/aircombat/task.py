@@ -46,6 +46,7 @@ class AirCombatTask(Task):
     EvaluateConfig = AirCombatEvaluateConfig
     set_by_evaluation = {"env.num_envs": "games", "env.opponent": "blue", "env.sides": "red and blue"}
     evaluation_settings = {"opponent": "placeholder", "reward": "zero"}  # the names of the training may not exist here
+    names_policies = True  # of red= and blue=
     export_settings = {"sides": 1}
     shown_info = ("lost", "draw")  # of the facts of a duel, beside success
     evaluate = staticmethod(evaluation.evaluate)

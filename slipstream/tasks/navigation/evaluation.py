@@ -253,6 +253,8 @@ def evaluate(
         raise ConfigError(
             f"{trained.path} was trained for task={trained.task}, compare={other.path} for task={other.task}: compare policies of one task"
         )
+    if other:
+        log(other.message())
     cfg.sim.check_used()
     out = Path(cfg.out) if cfg.out else trained.beside("flight.html")
     if cfg.eval.picture:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,8 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
         check_outputs(film_path, (".png", ".html", ".acmi", SUFFIX))
     world = replace(cfg.env, num_envs=cfg.games, sides=2, opponent="placeholder", reward="zero")
     agents = [{name: _open(name, cfg, device, log) for name in names} for names in (reds, blues)]  # before any game
+    for line in dict.fromkeys(file.message() for side in agents for file in _policy_files(side.values())):
+        log(line)
     pairs: list[dict[str, Any]] = []
     film = None
     for red in reds:
@@ -70,7 +72,8 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
         with progress_bar("drawing a game") as progress:
             result |= draw_game(recorder.states(index), seen_from, film_path, title, (blue, red), progress)
         sides = (red, blue) if index % 2 == 0 else (blue, red)
-        facts = describe_policy(trained, cfg.env) | {"pairs": [_shown_pair(p) for p in pairs], "shown_side": seen_from}
+        shown = next(iter(_policy_files([agents[0][reds[0]], agents[1][blues[0]]])), None)
+        facts = describe_policy(shown, cfg.env) | {"pairs": [_shown_pair(p) for p in pairs], "shown_side": seen_from}
         recording = duel_recording(recorder.game(index), sides, title, facts)
         result["recording"] = str(recording.save(film_path.with_suffix(SUFFIX)))
         result["acmi"] = str(export_recording(recording, film_path.with_suffix(".acmi"), "acmi"))
@@ -172,6 +175,10 @@ def _open(name: str, cfg: Any, device: torch.device, log: Callable[[str], None])
     if isinstance(agent, LearnedAgent) and agent.time_scale not in (None, cfg.env.time_scale):
         log(f"{name} was trained with env.time_scale={agent.time_scale:g}; here it decides with {cfg.env.time_scale:g}")
     return agent
+
+
+def _policy_files(agents: Iterable[BaseAgent]) -> list[LoadedPolicy]:
+    return [agent.loaded for agent in agents if isinstance(agent, LearnedAgent) and agent.loaded]
 
 
 def _ratings(pairs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:

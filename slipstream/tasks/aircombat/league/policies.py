@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from slipstream.algorithms.policy_file import load_policy
+from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
 from slipstream.config.compose import build_section
 from slipstream.envs.specs import Observation
 from slipstream.models.policy import ActorCritic
@@ -32,7 +33,8 @@ class LearnedAgent(BaseAgent):
         policy: used instead of a checkpoint.
         sampled: sample actions, as in training, instead of taking the mean.
 
-    `time_scale` is the decision time of the policy's training, None if unknown.
+    `time_scale` is the decision time of the policy's training, None if unknown; `loaded` is the file of the policy,
+    None if one was given.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class LearnedAgent(BaseAgent):
         super().__init__(num_envs, device)
         self.sampled = sampled
         self.time_scale: float | None = None
+        self.loaded: LoadedPolicy | None = None
         self.policy = policy or self._open(checkpoint)
 
     @accepts_named
@@ -68,6 +71,7 @@ class LearnedAgent(BaseAgent):
 
     def _open(self, path: str | Path | None) -> ActorCritic:
         loaded = load_policy(path or SHIPPED)
+        self.loaded = replace(loaded, state={})  # which file, without its content
         if loaded.task != "aircombat" or loaded.trained_env is None:
             raise ValueError(f"{loaded.path} was trained for task={loaded.task}, not task=aircombat")
         names = ("time_scale", "reach_features")  # the rest may name code
