@@ -24,6 +24,7 @@ LEAST_RATIO = 1.1  # an observation that gains less stays plain until the next c
 HIGHEST_LEVEL = 12  # of LZ4-HC; levels up to 16 are the same
 KIND = "fram"
 BATCH_KIND = "cbat"
+NO_OBSERVATIONS = ("done", "terminated", "truncated", "value", "reward")  # though they are under "next" too
 
 
 def _check_level(level: int) -> None:
@@ -146,7 +147,7 @@ class CompressedObservations:
     """The observations of a batch [N, T], each frame once.
 
     Row t * N + n is the observation of env n at step t, row (t + 1) * N + n its successor. Some observations may be
-    plain tensors [rows, ...]: those that were not to be compressed.
+    plain tensors [rows, ...]: those that were not to be compressed. `observations[name]` decodes one, [N, T, ...].
     """
 
     def __init__(self, frames: dict[str, CompressedFrames | Tensor], num_envs: int, steps: int) -> None:
@@ -172,6 +173,11 @@ class CompressedObservations:
         for part in rows.chunk(count):
             yield self.rows(part, keys)
 
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self.frames:
+            raise KeyError(f"there is no observation {name!r}: the batch has {', '.join(self.frames)}")
+        return self.decode(name)
+
     def decode(self, name: str, later: int = 0) -> Tensor:
         """Return one observation [N, T, ...], `later` steps later."""
         x = self.frames[name]
@@ -183,13 +189,16 @@ class CompressedBatch:
     """A batch [N, T] with observations as blocks and everything else plain. Keys are read and written as in a
     TensorDict.
 
-    `batch["observation"]` gives the `CompressedObservations`. It pickles, as the bytes of `to_bytes`.
+    `batch["observation"]` gives the `CompressedObservations`; `batch["observation", "lidar"]` decodes all frames of one
+    observation, at every call. It pickles, as the bytes of `to_bytes`.
 
     Args:
         plain: everything but the observations.
         observations: with the row after the last step, unless `successors` are given.
         successors: the next observations, if they are not the observations one step later (TorchRL's envs reset within
             a step).
+        nested: whether observations are under the key "observation"; otherwise the name `agents.lidar` is the key
+            ("agents", "lidar"), as TorchRL's envs have it.
     """
 
     def __init__(
@@ -197,10 +206,13 @@ class CompressedBatch:
         plain: TensorDictBase,
         observations: CompressedObservations,
         successors: CompressedObservations | None = None,
+        *,
+        nested: bool = True,
     ) -> None:
         self.plain = plain
         self.observations = observations
         self.successors = successors
+        self.nested = nested
         self.batch_size = plain.batch_size
         self.device = plain.device
 
@@ -214,20 +226,28 @@ class CompressedBatch:
         rows = step * self.batch_size[0] + env
         near = self.plain.device or torch.device("cpu")
         chosen = self.plain[env.to(near), step.to(near)]
-        chosen["observation"] = TensorDict(self.observations.rows(rows), [len(index)])
-        later = self.successors or self.observations
         after = rows if self.successors is not None else rows + self.batch_size[0]
-        chosen.set(("next", "observation"), TensorDict(later.rows(after), [len(index)]))
+        for name, x in self.observations.rows(rows).items():
+            chosen.set(self._key(name), x)
+        for name, x in (self.successors or self.observations).rows(after).items():
+            chosen.set(("next", *self._key(name)), x)
         return chosen
 
     def decode(self) -> TensorDictBase:
         """Return the batch as the base collector gave it."""
         batch = self.plain.clone(recurse=False)
         for name in self.observations.keys():  # noqa: SIM118
-            batch[("observation", name)] = self.observations.decode(name)
-            following = self.successors or self.observations
-            batch[("next", "observation", name)] = following.decode(name, later=int(self.successors is None))
+            batch[self._key(name)] = self.observations.decode(name)
+            batch[("next", *self._key(name))] = self._successor(name)
         return batch
+
+    def _key(self, name: str) -> tuple[str, ...]:
+        """Return the key of an observation."""
+        return ("observation", name) if self.nested else tuple(name.split("."))
+
+    def _successor(self, name: str) -> Tensor:
+        """Return the next observations [N, T, ...]."""
+        return self.observations.decode(name, 1) if self.successors is None else self.successors.decode(name)
 
     def to_bytes(self) -> bytes:
         """Return everything as bytes for a file, another process or another machine; nothing is compressed again."""
@@ -241,7 +261,8 @@ class CompressedBatch:
         raw = [{name: x for name, x in part.items() if isinstance(x, Tensor)} for part in parts]
         state = store_state(writer, {"plain": self.plain, "raw": raw})
         names = [list(part) for part in parts]
-        writer.finish({"state": state, "blocks": blocks, "names": names, "batch_size": list(self.batch_size)})
+        head = {"state": state, "blocks": blocks, "names": names, "batch_size": list(self.batch_size)}
+        writer.finish(head | {"nested": self.nested})
         return file.join().tobytes()
 
     @classmethod
@@ -271,24 +292,41 @@ class CompressedBatch:
                 parts.append(CompressedObservations(frames, num_envs, steps))
             if state["plain"].batch_size != (num_envs, steps) or len(parts) not in (1, 2):
                 reader.fail("its parts do not fit together")
-        return cls(state["plain"].to(device), *parts)
+        return cls(state["plain"].to(device), *parts, nested=head["nested"] is True)
 
     def __reduce__(self) -> Any:
         return CompressedBatch.from_bytes, (self.to_bytes(),)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """Return the value of a key; observations as `CompressedObservations`."""
-        return self.observations if key == "observation" else self.plain.get(key, default)
+        """Return the value of a key, as `batch[key]`; `default` if there is none."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
 
     def __getitem__(self, key: Any) -> Any:
-        return self.observations if key == "observation" else self.plain[key]
+        path = key if isinstance(key, tuple) else (key,)
+        if self.nested and path == ("observation",):
+            return self.observations
+        for name in self.observations.keys():  # noqa: SIM118
+            if path == self._key(name):
+                return self.observations.decode(name)
+            if path == ("next", *self._key(name)):
+                return self._successor(name)
+        try:
+            return self.plain[key]
+        except KeyError as error:
+            names = [".".join(self._key(name)) for name in self.observations.keys()]  # noqa: SIM118
+            held = [*names, *(".".join(k) if isinstance(k, tuple) else k for k in self.plain.keys(True, True))]
+            raise KeyError(f"this compressed batch has no key {key!r}, but {', '.join(held)}") from error
 
     def __setitem__(self, key: Any, value: Tensor) -> None:
         self.plain[key] = value
 
     def keys(self, *args: Any) -> Iterator[Any]:
-        """Yield all keys, the compressed observations as one."""
-        return itertools.chain(self.plain.keys(*args), ("observation",))
+        """Yield all keys, the compressed observations as one if they are under one."""
+        names = ("observation",) if self.nested else map(self._key, self.observations.keys())
+        return itertools.chain(self.plain.keys(*args), names)
 
     def numel(self) -> int:
         """The number of frames."""
@@ -317,7 +355,7 @@ class CompressedBatch:
             for part in (self.observations, self.successors)
             if part is not None
         ]
-        return CompressedBatch(self.plain.to(device), *parts)
+        return CompressedBatch(self.plain.to(device), *parts, nested=self.nested)
 
     def _frames(self) -> list[CompressedFrames | Tensor]:
         later = {} if self.successors is None else self.successors.frames
@@ -345,12 +383,28 @@ class Compressor:
         self._batches = 0
 
     def __call__(self, batch: TensorDictBase) -> CompressedBatch:
-        """Compress one batch."""
-        return self.join([batch])
+        """Compress one batch, also one of an env that resets within a step."""
+        nested, seen, following = _both_observations(batch)
+        if all(_shifted(seen[name], following[name]) for name in seen):
+            return self.join([batch])
+        parts = []
+        for part in (seen, following):
+            rows = {name: x.transpose(0, 1).flatten(0, 1) for name, x in part.items()}
+            frames: dict[str, CompressedFrames | Tensor] = {
+                name: x.clone() if self._stays_plain(name, x) else CompressedFrames.of(x, self.level)
+                for name, x in rows.items()
+            }
+            parts.append(CompressedObservations(frames, *batch.batch_size))
+        self._check_keys(seen)
+        return CompressedBatch(_without(batch, nested, seen), *parts, nested=nested)
 
     def join(self, batches: Iterable[TensorDictBase]) -> CompressedBatch:
         """Compress batches of the same environments that follow one another as one; each may be overwritten once the
-        next is taken."""
+        next is taken.
+
+        Raises:
+            ValueError: A next observation is not the observation of the step after it.
+        """
         if self._batches % CHOOSE_AGAIN == 0:
             self._codecs, self._hopeless = {}, set()
         self._batches += 1
@@ -358,8 +412,16 @@ class Compressor:
         raw: dict[str, list[Tensor]] = {}
         plain: list[TensorDictBase] = []
         last: dict[str, Tensor] = {}
+        nested = True
         for batch in batches:
-            seen = {name: x.transpose(0, 1).flatten(0, 1) for name, x in _observations(batch).items()}  # [T * N, ...]
+            nested, now, following = _both_observations(batch)
+            for name, x in now.items():
+                if not _shifted(x, following[name]) or (last and not torch.equal(last[name], x[:, 0])):
+                    raise ValueError(
+                        f"the next observation {name!r} of a step is not the observation of the step after it, because "
+                        "the env resets within a step: such batches are compressed one by one, with pieces=1"
+                    )
+            seen = {name: x.transpose(0, 1).flatten(0, 1) for name, x in now.items()}  # [T * N, ...]
             for name, frames in seen.items():
                 if self._stays_plain(name, frames):
                     raw.setdefault(name, []).append(frames.clone())
@@ -367,13 +429,11 @@ class Compressor:
                 if name not in columns:
                     columns[name] = CompressedFrames(frames, self.level, self._codecs.get(name, "auto"))
                 columns[name].append(frames)
-            last = {name: batch["next", "observation", name][:, -1].clone() for name in seen}
-            plain.append(batch.exclude("observation", ("next", "observation")).clone())
+            last = {name: x[:, -1].clone() for name, x in following.items()}
+            plain.append(_without(batch, nested, seen))
         if not plain:
             raise ValueError("there was no batch to compress")
-        if missing := sorted(set(self.keys or ()) - set(last)):
-            names = ", ".join(sorted(last))
-            raise ValueError(f"there is no observation {missing[0]!r} to compress: the batch has {names}")
+        self._check_keys(last)
         for name, column in columns.items():
             column.append(last[name])
             column.finish()
@@ -382,7 +442,12 @@ class Compressor:
                 self._hopeless.add(name)
         kept = {name: torch.cat([*parts, last[name]]) for name, parts in raw.items()}
         joined: Any = plain[0] if len(plain) == 1 else torch.cat(plain, 1)  # type: ignore[call-overload]
-        return CompressedBatch(joined, CompressedObservations({**columns, **kept}, *joined.batch_size))
+        return CompressedBatch(joined, CompressedObservations({**columns, **kept}, *joined.batch_size), nested=nested)
+
+    def _check_keys(self, names: Iterable[str]) -> None:
+        if missing := sorted(set(self.keys or ()).difference(names)):
+            has = ", ".join(sorted(names))
+            raise ValueError(f"there is no observation {missing[0]!r} to compress: the batch has {has}")
 
     def _stays_plain(self, name: str, frames: Tensor) -> bool:
         """Return whether an observation [n, ...] is not compressed."""
@@ -395,26 +460,15 @@ def compress_rollout(data: Any, compression_level: int = 1) -> CompressedBatch:
     """Compress a batch [N, T] to keep it or to send it: `decompress_rollout` returns it, bit for bit.
 
     Args:
-        data: a TensorDict, or a nested dict of tensors or arrays, with ("observation", name) and ("next",
-            "observation", name); of any collector, also of envs that reset within a step.
+        data: a TensorDict, or a nested dict of tensors or arrays, of any collector: with ("observation", name) and
+            ("next", "observation", name), or with observations under keys of their own as TorchRL's envs have them.
         compression_level: as in `CompressedFrames`.
 
     Returns:
         A batch that learners and `minibatch(indices)` read without decoding all of it.
     """
     batch = data if isinstance(data, TensorDictBase) else _as_tensordict(data)
-    seen, following = _both_observations(batch)
-    if all(_shifted(seen[name], following[name]) for name in seen):
-        return Compressor(compression_level)(batch)
-    parts = []
-    for part in (seen, following):
-        rows = {name: x.transpose(0, 1).flatten(0, 1) for name, x in part.items()}
-        frames: dict[str, CompressedFrames | Tensor] = {
-            name: x.clone() if x[0].nbytes < SMALL_FRAME else CompressedFrames.of(x, compression_level)
-            for name, x in rows.items()
-        }
-        parts.append(CompressedObservations(frames, *batch.batch_size))
-    return CompressedBatch(batch.exclude("observation", ("next", "observation")).clone(), *parts)
+    return Compressor(compression_level)(batch)
 
 
 def decompress_rollout(compressed: CompressedBatch | bytes, device: torch.device | str | None = None) -> TensorDictBase:
@@ -427,11 +481,12 @@ class CompressedDataCollector:
     """A collector that returns the batches of another one as `CompressedBatch`.
 
     Args:
-        base_collector: its batches must be [N, T] in which the next observation of step t is the observation of step t
-            + 1, as those of slipstream's collectors are. `return_same_td=True` is best: everything is copied anyway.
+        base_collector: its batches are [N, T]; over a TorchRL env they have TorchRL's keys. `return_same_td=True` is
+            best: everything is copied anyway.
         compression_level: as in `CompressedFrames`.
         keys: the observations to compress, for example `["lidar"]`; all by default.
-        pieces: so many batches of the base are joined to one. Only one of them is in memory uncompressed.
+        pieces: so many batches of the base are joined to one. Only one of them is in memory uncompressed. 1 for envs
+            that reset within a step, as TorchRL's do.
     """
 
     compressor: ClassVar[type[Compressor]] = Compressor  # for a pipelined collector, as its `postproc`
@@ -448,6 +503,8 @@ class CompressedDataCollector:
 
     def rollout(self, check: bool = True) -> CompressedBatch:
         """Collect the next batch; for a base collector of ours."""
+        if self.pieces == 1:
+            return self._compressor(self.base.rollout(check))
         return self._compressor.join(self.base.rollout(check) for _ in range(self.pieces))
 
     def collect(self) -> CompressedBatch:
@@ -458,6 +515,9 @@ class CompressedDataCollector:
         """Yield batches until the base has no more; a joined one at the end may be shorter."""
         source = iter(self.base)
         for first in source:  # one at a time: a batch of the base may be overwritten by the next
+            if self.pieces == 1:
+                yield self._compressor(first)
+                continue
             yield self._compressor.join(itertools.chain((first,), itertools.islice(source, self.pieces - 1)))
 
     def __getattr__(self, name: str) -> Any:
@@ -480,26 +540,34 @@ class CompressedDataCollector:
             shutdown()
 
 
-def _observations(batch: TensorDictBase) -> dict[str, Tensor]:
-    """Return the observations of a batch, after a check that the next ones are the same memory or numbers one step
-    later."""
-    seen, following = _both_observations(batch)
-    for name in seen:
-        if not _shifted(seen[name], following[name]):
-            raise ValueError(
-                f"the next observation {name!r} of a step is not the observation of the step after it: the env resets within a step. "
-                "Compress it with a TensorEnv (docs/your-own-env.md), or keep such batches in a ReplayBuffer"
-            )
-    return seen
+def _both_observations(batch: TensorDictBase) -> tuple[bool, dict[str, Tensor], dict[str, Tensor]]:
+    """Return whether the observations of a batch are under the key "observation", and by name the observations and the
+    next observations. Otherwise observations are the keys that are also under "next"."""
+    if batch.dim() != 2:
+        size = list(batch.batch_size)
+        raise ValueError(f"a batch to compress is [N, T], not {size}: of one env, use batch.unsqueeze(0)")
+    following = batch.get("next", None)
+    following = following if isinstance(following, TensorDictBase) else TensorDict({}, batch.batch_size)
+    parts = batch.get("observation", None), following.get("observation", None)
+    if all(isinstance(part, TensorDictBase) for part in parts):
+        seen, later = ({name: part[name] for name in part.keys()} for part in parts)  # noqa: SIM118
+        return True, seen, later
+    own = {key if isinstance(key, tuple) else (key,): x for key, x in batch.items(True, True)}
+    keys = [key for key in own if ("next", *key) in own and key[-1] not in NO_OBSERVATIONS]
+    if not keys:
+        raise ValueError(
+            "a batch to compress has observations and next observations, the keys ('observation', name) and ('next', "
+            f"'observation', name), or TorchRL's; this one has {', '.join('.'.join(key) for key in own)}"
+        )
+    return False, {".".join(key): own[key] for key in keys}, {".".join(key): own["next", *key] for key in keys}
 
 
-def _both_observations(batch: TensorDictBase) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the observations and the next observations of a batch by name."""
-    parts = batch.get("observation", None), batch.get(("next", "observation"), None)
-    if batch.dim() != 2 or not all(isinstance(part, TensorDictBase) for part in parts):
-        raise ValueError("a batch to compress is [N, T] with the nested keys 'observation' and ('next', 'observation')")
-    seen, following = ({name: part[name] for name in part.keys()} for part in parts)  # noqa: SIM118
-    return seen, following
+def _without(batch: TensorDictBase, nested: bool, names: Iterable[str]) -> TensorDictBase:
+    """Return a copy of everything but the observations."""
+    if nested:
+        return batch.exclude("observation", ("next", "observation")).clone()
+    keys = [tuple(name.split(".")) for name in names]
+    return batch.exclude(*keys, *(("next", *key) for key in keys)).clone()
 
 
 def _shifted(seen: Tensor, following: Tensor) -> bool:

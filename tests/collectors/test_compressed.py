@@ -129,11 +129,35 @@ def test_iteration_gives_every_batch_of_the_base_and_a_shorter_last_one(counter_
     assert sizes == [(3, 8), (3, 8), (3, 4)]
 
 
-def test_batches_of_envs_that_reset_within_a_step_are_refused():
+def test_batches_of_envs_that_reset_within_a_step_are_not_joined():
     batch = make_batch()
     batch["next", "observation", "state"] = batch["next", "observation", "state"] + 1
-    with pytest.raises(ValueError, match="resets within a step"):
-        Compressor()(batch)
+    assert equal(Compressor()(batch).decode(), batch)
+    with pytest.raises(ValueError, match="resets within a step.*pieces=1"):
+        Compressor().join([batch])
+    with pytest.raises(ValueError, match="resets within a step.*pieces=1"):  # at the end of the first batch
+        Compressor().join([make_batch(seed=0), make_batch(seed=1)])
+
+
+@pytest.mark.parametrize("resets", [False, True])
+def test_keys_are_read_as_in_the_plain_batch(resets):
+    batch = make_batch()
+    if resets:
+        batch["next", "observation", "state"] = batch["next", "observation", "state"] + 1
+    packed = Compressor()(batch)
+    for key in batch.keys(True, True):
+        assert torch.equal(packed[key], batch[key]), key
+    assert torch.equal(packed["observation"]["lidar"], batch["observation", "lidar"])
+    assert packed.get("log_prob", 3) == 3
+    with pytest.raises(KeyError, match="no key 'radar', but observation.lidar, observation.state, value, reward"):
+        packed["radar"]
+    with pytest.raises(KeyError, match="no observation 'radar': the batch has lidar, state"):
+        packed["observation"]["radar"]
+
+
+def test_a_batch_of_one_env_is_refused_with_the_remedy():
+    with pytest.raises(ValueError, match=r"is \[N, T\], not \[5\]: of one env, use batch.unsqueeze"):
+        Compressor()(make_batch()[0])
 
 
 def test_a_key_that_is_not_there_is_named():

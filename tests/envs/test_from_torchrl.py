@@ -15,8 +15,9 @@ from torchrl.data import Bounded, Composite, Unbounded
 from torchrl.envs import EnvBase, GymEnv, SerialEnv
 from torchrl.envs.utils import ExplorationType as TorchRLExploration
 
-from slipstream import PipelinedDataCollector, SyncDataCollector
+from slipstream import CompressedDataCollector, PipelinedDataCollector, SyncDataCollector
 from slipstream.cli import main
+from slipstream.collectors import CompressedBatch
 from slipstream.envs.adapters.from_torchrl import FromTorchRL
 
 MODULE = """
@@ -128,6 +129,32 @@ def test_nested_keys_and_final_observations_stay_torchrls():
     x = batch["next", "agents", "observation", "state"][..., 0]
     assert torch.equal(batch["next", "agents", "reward"][..., 0], x)
     assert batch["agents", "action"].shape == (2, 12, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "policy", "name"),
+    [
+        (lambda: Walker(2), walker_policy, "agents.observation.state"),
+        (lambda: GymEnv("Pendulum-v1", frame_skip=40), pendulum_policy, "observation"),
+    ],
+)
+def test_compressed_batches_have_torchrls_keys(make, policy, name):
+    def collector():
+        env = make()
+        env.set_seed(0)
+        return SyncDataCollector(env, policy(), 12)
+
+    plain = collector().rollout()
+    assert plain["next", "done"].any()
+    with CompressedDataCollector(collector(), keys=[name]) as compressed:
+        packed = compressed.rollout()
+    for batch in (packed.decode(), CompressedBatch.from_bytes(packed.to_bytes()).decode()):
+        assert set(batch.keys(True, True)) == set(plain.keys(True, True))
+        assert all(torch.equal(batch[key], plain[key]) for key in plain.keys(True, True))
+    some, flat = packed.minibatch([5, 0]), plain.reshape(-1)
+    assert all(torch.equal(some[key], flat[key][[5, 0]]) for key in plain.keys(True, True))
+    assert all(torch.equal(packed[key], plain[key]) for key in plain.keys(True, True))
+    assert isinstance(next(iter(CompressedDataCollector(collector()))), CompressedBatch)
 
 
 def test_torchrls_exploration_type_reaches_the_policy():
