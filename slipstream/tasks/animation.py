@@ -1,4 +1,5 @@
-"""Files that an evaluation draws: which names it takes, and animations as GIF, or as MP4 if ffmpeg is installed."""
+"""Files that an evaluation draws: which names it takes, and animations as GIF, or as MP4 if ffmpeg or imageio-ffmpeg is
+installed."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -51,7 +53,8 @@ def find_ffmpeg() -> str | None:
     if found is None and importlib.util.find_spec("imageio_ffmpeg"):
         import imageio_ffmpeg
 
-        found = imageio_ffmpeg.get_ffmpeg_exe()
+        with suppress(RuntimeError):  # it has none for this platform
+            found = imageio_ffmpeg.get_ffmpeg_exe()
     return found
 
 

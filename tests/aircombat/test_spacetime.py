@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from mpl_toolkits.mplot3d.art3d import Path3DCollection
 from mpl_toolkits.mplot3d.proj3d import proj_transform
 from PIL import Image
 
+from slipstream.tasks import animation
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.figures.animation import animate
 from slipstream.tasks.aircombat.figures.spacetime import (
@@ -271,13 +271,13 @@ def test_an_animation_says_which_endings_it_knows(tmp_path):
         animate(tmp_path / "game.gif", [])
 
 
-@pytest.mark.skipif(shutil.which("ffmpeg") is not None, reason="ffmpeg is there")
-def test_without_ffmpeg_a_film_is_refused_with_a_way_out(tmp_path):
-    with pytest.raises(ValueError, match=r"needs ffmpeg.*game\.gif"):
+def test_without_ffmpeg_a_film_is_refused_with_a_way_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(animation, "find_ffmpeg", lambda: None)
+    with pytest.raises(ValueError, match=r"needs ffmpeg.*pip install imageio-ffmpeg, or write game\.gif"):
         animate(tmp_path / "game.mp4", [{}])
 
 
-@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg")
+@pytest.mark.skipif(animation.find_ffmpeg() is None, reason="needs ffmpeg or imageio-ffmpeg")
 def test_with_ffmpeg_a_game_becomes_a_film(tmp_path):
     path = animate(tmp_path / "game.mp4", scenes_of_game(game(1)), fps=4, width_px=320)
     assert path.read_bytes()[4:8] == b"ftyp"

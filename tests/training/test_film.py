@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import re
+import shutil
 import stat
+import subprocess
+import sys
+import types
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -60,6 +67,28 @@ def test_ffmpeg_gets_every_frame(tmp_path, monkeypatch):
     monkeypatch.setattr(animation, "find_ffmpeg", lambda: str(fake))
     frames = FPS + 1 + 2 * FPS  # a second of flight and two of hold
     assert int(film(tmp_path / "flight.mp4").read_bytes()) == frames * 720 * 792 * 3
+
+
+@pytest.mark.skipif(animation.find_ffmpeg() is None, reason="needs ffmpeg or imageio-ffmpeg")
+def test_an_mp4_is_h264_with_25_frames_per_second(tmp_path):
+    path = film(tmp_path / "flight.mp4")
+    command = [animation.find_ffmpeg(), "-hide_banner", "-i", str(path), "-f", "null", "-"]  # decodes every frame
+    report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert re.search(r"Video: h264 .*yuv420p.*, 720x792,.* 25 fps", report), report
+    assert "Duration: 00:00:03.04" in report and re.search(r"frame= *76 ", report), report
+
+
+def test_the_binary_of_imageio_ffmpeg_is_the_second_choice(monkeypatch):
+    package = types.ModuleType("imageio_ffmpeg")
+    package.__spec__ = importlib.machinery.ModuleSpec("imageio_ffmpeg", None)
+    package.get_ffmpeg_exe = lambda: "/opt/imageio/ffmpeg"
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", package)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert animation.find_ffmpeg() == "/opt/imageio/ffmpeg"
+    package.get_ffmpeg_exe = Mock(side_effect=RuntimeError("no binary for this platform"))
+    assert animation.find_ffmpeg() is None
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert animation.find_ffmpeg() == "/usr/bin/ffmpeg"
 
 
 def test_an_error_of_ffmpeg_is_shown(tmp_path, monkeypatch):
