@@ -65,6 +65,7 @@ class Games:
         self._ending = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._snapshot: Any = None
+        self._diagram: tuple[int, bytes] | None = None  # the last one, and the number of its game
         self._wanted = threading.Event()
         sys.setswitchinterval(0.001)  # a diagram that is being computed lets the next step begin sooner
         self._threads = [
@@ -105,6 +106,8 @@ class Games:
         await socket.send_text(json.dumps({"kind": "seat", "side": page.side, **self._status()}))
         if self.number:
             page.put(self._prefix(STATE) + self.game.state())  # a page that comes back to a paused game
+            if self._diagram is not None and self._diagram[0] == self.number:
+                page.put(self._prefix(EXTRAS) + self._diagram[1])
         self._notify({"kind": "status", **self._status()})
         sender = asyncio.create_task(page.send())
         try:
@@ -267,12 +270,14 @@ class Games:
             self._wanted.clear()
             if self._snapshot is None or self._ending:
                 continue
+            number = self.number
             try:
                 data = self.game.extras(self._snapshot)
             except Exception as error:  # the game continues without a diagram
                 self._notify({"kind": "error", "text": f"no diagram: {error}"})
                 continue
             if data is not None:
+                self._diagram = number, data
                 self._broadcast(self._prefix(EXTRAS) + data)
 
     def _prefix(self, kind: int) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import logging
 import secrets
 import socket
 import threading
@@ -246,6 +247,9 @@ class Server:
             ws_ping_timeout=20, timeout_graceful_shutdown=2, limit_concurrency=1024, server_header=False, lifespan="off",
         )  # fmt: skip
         self._server = uvicorn.Server(config)
+        # requests that are cut off at the end are no errors
+        self._quiet = lambda record: not self._server.should_exit
+        logging.getLogger("uvicorn.error").addFilter(self._quiet)
 
     @property
     def url(self) -> str:
@@ -280,6 +284,7 @@ class Server:
         if self.games is not None:
             self.games.close()
         self._socket.close()
+        logging.getLogger("uvicorn.error").removeFilter(self._quiet)
 
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -163,6 +163,15 @@ def test_a_game_over_a_websocket(server, tmp_path):
     server.start = server.stop = lambda: None
 
 
+def test_a_paused_game_shows_its_diagram_to_a_page_that_opens_it(server):
+    with sit(server) as socket:
+        say(socket, kind="start", opponent="placeholder", start="head_on")
+        diagram = hear(socket, "extras")
+    with sit(server) as socket:  # the game pauses when its last page is closed
+        assert hear(socket, "seat")["paused"]
+        assert len(hear(socket, "extras")) == len(diagram)
+
+
 def test_two_people_get_two_seats_and_a_third_watches(server):
     with sit(server) as one, sit(server) as two, sit(server) as three:
         assert [hear(socket, "seat")["side"] for socket in (one, two, three)] == [0, 1, None]
