@@ -27,7 +27,6 @@ import torch
 
 from slipstream import AsyncCheckpointSaver, Trainer
 from slipstream.config.compose import load_train
-from slipstream.training.clock import Clock
 
 Save = Callable[[int], None]
 
@@ -52,7 +51,7 @@ def blocking_save(trainer: Trainer, folder: Path) -> Save:
 
     def save(it: int) -> None:
         with open(folder / f"blocking_{it}.pt", "wb") as file:
-            torch.save(trainer.state_dict(it, Clock(0.0)), file)
+            torch.save(trainer.state_dict(it), file)
             file.flush()
             os.fsync(file.fileno())
 
@@ -72,7 +71,7 @@ def run(words: list[str], rounds: int, iterations: int, every: int) -> str:
 
         def save_async(compress: bool) -> Save:
             def save(it: int) -> None:
-                saver.save_async(trainer.state_dict(it, Clock(0.0)), folder / f"async_{it}.pt", compress)
+                saver.save_async(trainer.state_dict(it), folder / f"async_{it}.pt", compress)
 
             return save
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
 from slipstream.checkpoint import AsyncCheckpointSaver
@@ -19,7 +20,6 @@ from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
 from slipstream.tasks.report import PipedConsole
-from slipstream.training.clock import Clock
 from slipstream.training.live_view import LiveView
 from slipstream.training.metrics_log import RunLog, read_metrics
 from slipstream.training.readback import ReadBack
@@ -30,6 +30,37 @@ from slipstream.training.trainer import StepResult, Trainer
 
 SAVE_REPORT_S = 10.0  # seconds between two lines while the last saves are waited for
 SCORES = ("episode/return", "episode/success", "eval/score", "eval/success", "eval/return")  # noted with a checkpoint
+
+
+class Clock:
+    """Training time, without that of evaluations, with or without (0) a limit; `used_s` seconds were used before."""
+
+    def __init__(self, limit_s: float, used_s: float = 0.0) -> None:
+        self.limit_s = limit_s
+        self._lap = time.perf_counter()
+        self._start = self._lap - used_s
+
+    def used_s(self) -> float:
+        """Return the training time so far, in seconds."""
+        return time.perf_counter() - self._start
+
+    def share(self) -> float:
+        """Return the share of the limit that is used; 0 without a limit."""
+        return self.used_s() / self.limit_s if self.limit_s else 0.0
+
+    def lap(self) -> float:
+        """Return the seconds since the last lap."""
+        before, self._lap = self._lap, time.perf_counter()
+        return max(self._lap - before, 1e-9)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Exclude the time of a block."""
+        began = time.perf_counter()
+        yield
+        gone = time.perf_counter() - began
+        self._start += gone
+        self._lap += gone
 
 
 class RunOutputs:
@@ -179,7 +210,7 @@ class RunOutputs:
         cfg = self.trainer.cfg
         with self.monitor.timer("checkpoint_save"), self.trainer.ranks.busy():  # a slow disk is no hang
             self.saver.save_async(
-                self.trainer.state_dict(it + 1, self.clock),
+                self.trainer.state_dict(it + 1, self.clock.used_s()),
                 self.folder.checkpoint_path(it + 1),
                 cfg.compress_checkpoint,
                 step=it + 1,
@@ -231,7 +262,7 @@ class SilentOutputs(RunOutputs):
 
     def save_checkpoint(self, it: int, metrics: dict[str, float]) -> None:
         """Send the state of this rank to rank 0."""
-        self.trainer.state_dict(it + 1, self.clock)
+        self.trainer.state_dict(it + 1, self.clock.used_s())
 
 
 def open_outputs(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunOutputs:

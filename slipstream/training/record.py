@@ -12,13 +12,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from slipstream.config import registry
 from slipstream.recordings import SUFFIX
-from slipstream.training.clock import Clock
 from slipstream.training.evaluate import configure
 
 FOLDER = "recordings"
@@ -38,7 +38,7 @@ class FlightRecorder:
 
     def __init__(self, run: Path, minutes: float, warn: Callable[[str], None]) -> None:
         self._folder, self._minutes, self._warn = run / FOLDER, minutes, warn
-        self._clock = Clock(60 * minutes)  # since the last start
+        self._started_s = time.perf_counter()  # the last flight
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes]
         self._has_warned = False
@@ -46,11 +46,14 @@ class FlightRecorder:
     def is_due(self) -> bool:
         """Return whether the next flight is due; one at a time. A process that takes too long is ended."""
         if self._process is not None and self._process.poll() is None:
-            if self._clock.used_s() > LONGEST_S:
+            if self._elapsed_s() > LONGEST_S:
                 self._process.kill()
             return False
         self._check()
-        return self._clock.is_up()
+        return self._minutes > 0 and self._elapsed_s() >= 60 * self._minutes
+
+    def _elapsed_s(self) -> float:
+        return time.perf_counter() - self._started_s
 
     def start(self, iteration: int, saver: Any, policy_state: dict[str, Any]) -> None:
         """Save the policy in the background, and start the process that flies it."""
@@ -61,7 +64,7 @@ class FlightRecorder:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         quiet, self._errors = subprocess.DEVNULL, tempfile.TemporaryFile()  # noqa: SIM115 (closed in _check)
         self._process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=self._errors, env=environment)
-        self._clock = Clock(60 * self._minutes)
+        self._started_s = time.perf_counter()
 
     def close(self) -> None:
         """End a flight that is not done."""
@@ -90,8 +93,6 @@ class FlightRecorder:
 
 def record(weights: Path, iteration: int, trainer: int) -> Path:
     """Fly a policy as its task says; write RUN/recordings/ITERATION.rec."""
-    import time
-
     while not weights.exists():  # the training writes it in the background
         if os.getppid() != trainer:
             raise FileNotFoundError(f"{weights} was not written")

@@ -27,7 +27,6 @@ from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
 from slipstream.tasks.report import progress_bar
-from slipstream.training.clock import Clock
 from slipstream.training.distributed import OneProcess, check_started
 
 # From here on compiled kernels pay on a GPU: they cost a minute of start-up.
@@ -252,8 +251,12 @@ class Trainer:
         """Return weights and config: enough to fly."""
         return {"config": to_dict(self.cfg), "policy": self.policy.state_dict()}
 
-    def state_dict(self, iteration: int, clock: Clock) -> dict[str, Any]:
-        """Return everything that the iterations from `iteration` on depend on; on rank 0, of all ranks."""
+    def state_dict(self, iteration: int, trained_s: float = 0.0) -> dict[str, Any]:
+        """Return everything that the iterations from `iteration` on depend on; on rank 0, of all ranks.
+
+        Args:
+            trained_s: Training time so far, in seconds.
+        """
         algo = self.learner.state_dict()
         own = {"collector": self.collector.state_dict(), "rng": self._random_state()}
         with self.ranks.busy():  # sends what may be a large replay buffer
@@ -265,7 +268,7 @@ class Trainer:
             "algo": algo,
             "collector": own["collector"],
             "best": self.best,
-            "trained_s": clock.used_s(),
+            "trained_s": trained_s,
             "controller": None if self.controller is None else self.controller.state_dict(),
             "rng": own["rng"],
             **({"ranks": others} if others else {}),

@@ -30,7 +30,6 @@ from slipstream.monitor.advisor import Sample
 from slipstream.monitor.gauges import memory_gauges
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.storage.reader import available_memory
-from slipstream.training.clock import Clock
 from slipstream.training.readback import ReadBack
 from slipstream.training.trainer import Trainer
 
@@ -153,9 +152,7 @@ class TrainingTrial:
         ):
             for number in range(SAVES):  # the first one allocates the buffers
                 began, iterations = time.perf_counter(), 0
-                saver.save_async(
-                    self.trainer.state_dict(number, Clock(0.0)), Path(folder, f"{number}.pt"), cfg.compress_checkpoint
-                )
+                saver.save_async(self.trainer.state_dict(number), Path(folder, f"{number}.pt"), cfg.compress_checkpoint)
                 while iterations < 1 or saver.get_stats()["total_saved"] <= number:
                     self._iterate(1)
                     iterations += 1

@@ -17,7 +17,6 @@ from slipstream.config.compose import load_train
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box
 from slipstream.models.policy import build_policy
-from slipstream.training.clock import Clock
 from slipstream.training.readback import ReadBack
 from slipstream.training.trainer import Trainer
 
@@ -143,10 +142,7 @@ def test_one_captured_iteration_equals_the_plain_one(device, form, capture, task
     parts = capture_training(job.collector, job.learner, form, logged.append, capture)
     iterate(parts, 5)
     assert not [text for text in logged if "cannot" in text]  # the first form that the compiler makes is the right one
-    clock = Clock(0)
-    state = torch.utils._pytree.tree_map(
-        lambda x: x.clone() if isinstance(x, torch.Tensor) else x, job.state_dict(5, clock)
-    )
+    state = torch.utils._pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, job.state_dict(5))
     batch = parts[0]()
     seen = batch.clone()
     mine = {name: float(value) for name, value in parts[1](batch, 0.0).items()}
