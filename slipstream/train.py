@@ -66,7 +66,7 @@ def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int)
             last = done or bool(stop)
             evaluates = is_due(cfg.eval_interval, it, done)  # a run that is stopped does not wait for a last evaluation
             saves = is_due(cfg.save_interval, it, last) or save_share >= 1
-            read = out.read_metrics(it, result, wait=evaluates or saves)
+            read = out.fetch_metrics(it, result, wait=evaluates or saves)
             evaluation: dict[str, float] = {}
             if evaluates:
                 if ranks.is_root:

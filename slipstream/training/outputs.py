@@ -165,12 +165,12 @@ class RunOutputs:
 
         return write
 
-    def read_metrics(self, it: int, result: StepResult, wait: bool) -> list[tuple[int, dict[str, float]]]:
+    def fetch_metrics(self, it: int, result: StepResult, wait: bool) -> list[tuple[int, dict[str, float]]]:
         """Return (iteration, metrics) that have reached the host: on a GPU those of the iteration before, unless
         `wait`."""
         self.readback.send(it, result.metrics)
         with self.monitor.timer("read back"):
-            return [(past, self.trainer.read_metrics(values)) for past, values in self.readback.take(wait)]
+            return [(past, self.trainer.logged_metrics(values)) for past, values in self.readback.take(wait)]
 
     def log_metrics(
         self, it: int, read: list[tuple[int, dict[str, float]]], evaluation: dict[str, float]

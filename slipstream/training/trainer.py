@@ -179,7 +179,7 @@ class Trainer:
         for name, read in self.learner.gauges().items():
             monitor.store(name, read)
 
-    def read_metrics(self, values: dict[str, Any]) -> dict[str, float]:
+    def logged_metrics(self, values: dict[str, Any]) -> dict[str, float]:
         """Return the metrics of a step, on the host, as they are logged.
 
         Args:

@@ -28,7 +28,7 @@ def test_a_step_collects_learns_and_publishes():
     assert not torch.equal(before, torch.cat([p.detach().flatten() for p in trainer.policy.parameters()]))
     assert {"loss/policy", "kl", "bad_actions", "episodes"} <= set(result.metrics)
     values = {name: x.tolist() for name, x in result.metrics.items()}
-    metrics = trainer.read_metrics(values)
+    metrics = trainer.logged_metrics(values)
     assert metrics["kl"] == values["kl"] and "episode/count" in metrics and "bad_actions" not in metrics
 
 
@@ -36,4 +36,4 @@ def test_a_loss_that_is_not_finite_ends_a_training_with_the_remedy():
     trainer = Trainer(load_train(TINY))
     values = {name: x.tolist() for name, x in trainer.step().metrics.items()}
     with pytest.raises(FloatingPointError, match="loss/value is not a number.*algo.learning_rate="):
-        trainer.read_metrics(values | {"loss/value": float("nan")})
+        trainer.logged_metrics(values | {"loss/value": float("nan")})
