@@ -28,8 +28,8 @@ class Learner(ABC):
     Nothing in `update` waits for the device: metrics are tensors on it.
     """
 
-    # Whether execution/ may compile `gradients(rows)` and capture `learn(prepare(batch))`, after
-    # `set_progress(progress)`, as a CUDA graph.
+    # Whether the update may be compiled and captured as a CUDA graph: the learner is a `CapturedLearner`
+    # (execution/capture.py).
     supports_capture: ClassVar[bool] = False
     reads_minibatches: ClassVar[bool] = False  # takes any `ObservationSource`, so batches may be compressed
 

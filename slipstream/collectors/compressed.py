@@ -6,13 +6,18 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from tensordict.tensorclass import NonTensorData
 from torch import Tensor, nn
 
+from slipstream.collectors.config import CollectConfig
+from slipstream.collectors.sync import SyncDataCollector
+from slipstream.config.help import ConfigError
+from slipstream.envs.base import TensorEnv
+from slipstream.envs.collector import Collector
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.schema import KeySpec, as_array
@@ -489,8 +494,6 @@ class CompressedDataCollector:
             that reset within a step, as TorchRL's do.
     """
 
-    compressor: ClassVar[type[Compressor]] = Compressor  # for a pipelined collector, as its `postproc`
-
     def __init__(
         self, base_collector: Any, compression_level: int = 1, *, keys: Sequence[str] | None = None, pieces: int = 1
     ) -> None:
@@ -500,6 +503,16 @@ class CompressedDataCollector:
         self.pieces = pieces
         self.compression_level = compression_level
         self._compressor = Compressor(compression_level, keys)
+
+    @classmethod
+    def build(cls, env: TensorEnv, policy: Any, frames: int, settings: CollectConfig, seed: int) -> Collector:
+        """Return the collector of a training, with batches of `frames` frames in `settings.pieces` pieces."""
+        if frames % (env.num_envs * settings.pieces):
+            raise ConfigError(
+                f"collect.pieces={settings.pieces} must divide algo.rollout_steps={frames // env.num_envs}"
+            )
+        base = SyncDataCollector.build(env, policy, frames // settings.pieces, settings, seed)
+        return cls(base, settings.compression_level, keys=settings.compressed_keys(), pieces=settings.pieces)
 
     def rollout(self, check: bool = True) -> CompressedBatch:
         """Collect the next batch; for a base collector of ours."""

@@ -30,6 +30,13 @@ class CollectConfig:
         if self.pieces > 1 and (self.compress == "off" or self.pipeline != "off"):
             raise ValueError("collect.pieces joins compressed batches: use collect.compress=all, collect.pipeline=off")
 
+    @property
+    def collector(self) -> str:
+        """The name, in the registry, of the collector that these settings choose."""
+        if self.pipeline != "off":
+            return "pipelined"
+        return "sync" if self.compress == "off" else "compressed"
+
     def compressed_keys(self) -> list[str] | None:
-        """Return the names of the observations to compress; None for all."""
+        """Return the names of the observations to compress; None for all. `compress` must not be off."""
         return None if self.compress == "all" else [name.strip() for name in self.compress.split(",")]

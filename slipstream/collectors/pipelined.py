@@ -13,12 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.collectors.batch import DeviceCopier
+from slipstream.collectors.compressed import Compressor
+from slipstream.collectors.config import CollectConfig
 from slipstream.collectors.episodes import DeliveredEpisodes
 from slipstream.collectors.lanes import UNLIMITED, StreamLane, ThreadLane
 from slipstream.collectors.producer import Item, IterableSource, Producer, RolloutSource, WeightVersions, version_of
 from slipstream.collectors.sync import SyncDataCollector
 from slipstream.config.validation import check_range
 from slipstream.envs.base import TensorEnv
+from slipstream.envs.collector import Collector
 from slipstream.envs.specs import Step
 from slipstream.sim import devices
 
@@ -109,6 +112,29 @@ class PipelinedDataCollector:
         self._version = -1  # the last one published
         self._frames = 0
         self._bad: Tensor | None = None
+
+    @classmethod
+    def build(cls, env: TensorEnv, policy: Any, frames: int, settings: CollectConfig, seed: int) -> Collector:
+        """Return the collector of a training, with batches of `frames` frames. On a CPU it takes `settings.threads`
+        threads, by default half, from those of the caller."""
+        on_gpu, threads = env.device.type == "cuda", 0
+        if not on_gpu:
+            total = torch.get_num_threads()
+            devices.check_threads(settings.threads, "collect.threads")
+            threads = settings.threads or max(1, total // 2)
+            devices.set_threads(max(1, total - threads))
+        on_policy, compress = settings.pipeline == "on_policy", settings.compress != "off"
+        ahead = 1 if on_policy else settings.max_staleness + 1
+        return cls(
+            SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1 if on_gpu else ahead + 1),
+            prefetch_count=settings.prefetch_count,
+            on_policy=on_policy,
+            max_staleness=settings.max_staleness,
+            threads=threads,
+            seed=seed,
+            postproc=Compressor(settings.compression_level, settings.compressed_keys()) if compress else None,
+            fixed_memory=on_gpu and not compress,
+        )
 
     # -- public interface --------------------------------------------------------------------------------------------
 

@@ -13,8 +13,10 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.collectors.batch import Frame, RolloutMemory, as_batch, invalidate, nested_batches, write
+from slipstream.collectors.config import CollectConfig
 from slipstream.collectors.episodes import EpisodeStatistics, split_trajectories
 from slipstream.envs.base import TensorEnv
+from slipstream.envs.collector import Collector
 from slipstream.envs.specs import Observation, Rows, Step
 from slipstream.models.exploration import ExplorationType, chosen_exploration_type, set_exploration_type
 
@@ -94,6 +96,11 @@ class SyncDataCollector:
         self._position = 0  # the next one in the ring
         self._fills: list[Callable[[], None]] = [partial(self._fill, slot) for slot in range(self._num_slots)]
         self._advance: Step = self._step
+
+    @classmethod
+    def build(cls, env: TensorEnv, policy: Policy, frames: int, settings: CollectConfig, seed: int) -> Collector:
+        """Return the collector of a training, with batches of `frames` frames in one memory."""
+        return cls(env, policy, frames, return_same_td=True, ring_size=1)
 
     # -- public interface --------------------------------------------------------------------------------------------
 

@@ -20,8 +20,9 @@ from slipstream.config.compose import to_dict
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.envs.base import TensorEnv
+from slipstream.envs.collector import Collector
 from slipstream.monitor import PerformanceMonitor
-from slipstream.sim.devices import check_threads, resolve_device, set_threads
+from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.sim.random import derive_seed
 from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
@@ -81,7 +82,7 @@ class Trainer:
         frames = self.env.num_envs * cfg.algo.rollout_steps
         self.learner.check_batch(frames)
         self.learner.average = ranks.average
-        self.collector = build_collector(cfg, self.env, self.policy, frames, self.learner, ranks.rank)
+        self.collector: Collector = build_collector(cfg, self.env, self.policy, frames, self.learner, ranks.rank)
         self.best = -math.inf  # score of the best evaluation
         self.trained_s = 0.0  # training time before this start
         self._resumed = 0, 0  # iterations and frames of all ranks before this start
@@ -321,45 +322,20 @@ class Trainer:
         close_after(self.close, SaveError, error)
 
 
-def build_collector(cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, learner: Learner, rank: int = 0) -> Any:
-    """Return the collector of `collect.*`: in turn with the learner or beside it, with plain or compressed batches."""
-    settings, on_gpu = cfg.collect, env.device.type == "cuda"
-    sync, pipelined, compressed = (registry.find("collector", name) for name in ("sync", "pipelined", "compressed"))
-    compress = settings.compress != "off"
-    if compress and (not learner.reads_minibatches or (on_gpu and cfg.compile != "off")):
+def build_collector(
+    cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, learner: Learner, rank: int = 0
+) -> Collector:
+    """Return the collector of `collect.*`, with batches of `frames` frames."""
+    settings, device = cfg.collect, env.device.type
+    if settings.compress != "off" and (not learner.reads_minibatches or (device == "cuda" and cfg.compile != "off")):
         raise ConfigError(
-            f"collect.compress does not work for algo={cfg.algo.name} on {env.device.type}: it needs algo=ppo, and on a GPU "
+            f"collect.compress does not work for algo={cfg.algo.name} on {device}: it needs algo=ppo, and on a GPU "
             "compile=off, because the host opens compressed batches"
         )
-    keys = settings.compressed_keys() if compress else None
-    if settings.pipeline == "off" and compress:
-        if env.num_envs * settings.pieces > frames or frames % (env.num_envs * settings.pieces):
-            raise ConfigError(
-                f"collect.pieces={settings.pieces} must divide algo.rollout_steps={frames // env.num_envs}"
-            )
-        base = sync(env, policy, frames // settings.pieces, return_same_td=True, ring_size=1)
-        return compressed(base, settings.compression_level, keys=keys, pieces=settings.pieces)
-    if settings.pipeline == "off":
-        return sync(env, policy, frames, return_same_td=True, ring_size=1)
-    learner.seed_minibatches(derive_seed(cfg.seed, "minibatches", rank))  # drawn beside the rollout
-    threads = 0
-    if not on_gpu:
-        total = torch.get_num_threads()
-        check_threads(settings.threads, "collect.threads")
-        threads = settings.threads or max(1, total // 2)
-        set_threads(max(1, total - threads))
-    on_policy = settings.pipeline == "on_policy"
-    ahead = 1 if on_policy else settings.max_staleness + 1
-    return pipelined(
-        sync(env, policy, frames, return_same_td=True, ring_size=1 if on_gpu else ahead + 1),
-        prefetch_count=settings.prefetch_count,
-        on_policy=on_policy,
-        max_staleness=settings.max_staleness,
-        threads=threads,
-        seed=derive_seed(cfg.seed, "collect", rank),
-        postproc=compressed.compressor(settings.compression_level, keys) if compress else None,
-        fixed_memory=on_gpu and not compress,
-    )
+    if settings.pipeline != "off":
+        learner.seed_minibatches(derive_seed(cfg.seed, "minibatches", rank))  # drawn beside the rollout
+    build = registry.find("collector", settings.collector).build
+    return build(env, policy, frames, settings, derive_seed(cfg.seed, "collect", rank))
 
 
 def load_weights(policy: Any, other: Any, path: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from tensordict import TensorDictBase
@@ -16,8 +16,7 @@ from torch import Tensor
 from slipstream.algorithms.base import Learner
 from slipstream.algorithms.execution.compile import compile_step, compile_update
 from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction
-from slipstream.envs.base import TensorEnv
-from slipstream.envs.specs import Step
+from slipstream.envs.collector import Collector
 from slipstream.models.rollout_copy import RolloutCopy
 
 Collect = Callable[[], TensorDictBase]
@@ -28,24 +27,22 @@ Capture = Callable[[Callable[[], Any], str, Log], Callable[[], Any]]  # function
 EXECUTION_MODES = ("plain", "graphs", "compiled")
 
 
-class Collector(Protocol):
-    """What capturing needs of a collector: `SyncDataCollector` and `PipelinedDataCollector` have it."""
+class CapturedLearner(Protocol):
+    """What capturing needs of a `Learner` with `supports_capture`.
 
-    @property
-    def acting(self) -> Any:
-        """The policy that acts: the one that learns, or its copy."""
+    `update(batch, progress)` must be `set_progress(progress)`, then `learn(prepare(batch))`. The second part is
+    captured, and must keep the contract of `GraphedFunction`. The batch is in the same memory every time.
+    """
 
-    def act_with(self, policy: Any) -> None:
-        """Act with `policy`, another form of `acting`."""
+    def set_progress(self, progress: float) -> None:
+        """Write the tensors that schedules change, such as the learning rate; not captured."""
 
-    def rollout(self, check: bool = True) -> TensorDictBase:
-        """Return the next batch."""
+    def prepare(self, batch: Any) -> Any:
+        """Return what `learn` needs of a batch: returns and advantages."""
 
-    def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
-        """Wrap the device work of a rollout with `capture`."""
-
-    def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
-        """Wrap the device work of one step with `compile`."""
+    def learn(self, data: Any) -> dict[str, Tensor]:
+        """Take all gradient steps; return the metrics. It calls `gradients(rows)`, which a compiled form may replace:
+        a function of the rows and the policy's parameters that changes no state."""
 
 
 def capture_training(
@@ -83,7 +80,8 @@ def capture_training(
     if mode == "compiled":
         collector.compile_with(partial(compile_step, log=log))
     captured_update = capture or partial(GraphedFunction, generator=learner.generator, agree=agree)
-    return _capture_rollout(collector, log, capture or GraphedFunction), _capture_update(learner, log, captured_update)
+    captured = cast(CapturedLearner, learner)  # it has supports_capture
+    return _capture_rollout(collector, log, capture or GraphedFunction), _capture_update(captured, log, captured_update)
 
 
 def _capture_rollout(collector: Collector, log: Log, capture: Capture) -> Collect:
@@ -106,8 +104,7 @@ def _capture_rollout(collector: Collector, log: Log, capture: Capture) -> Collec
     return collect
 
 
-def _capture_update(learner: Any, log: Log, capture: Capture) -> Learn:
-    """Capture the update of a learner with `supports_capture`."""
+def _capture_update(learner: CapturedLearner, log: Log, capture: Capture) -> Learn:
     current: dict[str, Any] = {}
     update = capture(lambda: learner.learn(learner.prepare(current["batch"])), "the update", log)
 

@@ -1,9 +1,4 @@
-"""Capture functions as CUDA graphs.
-
-A function can be captured if it reads and writes only tensors that keep their memory, never waits for the device and
-takes the same path every time. It runs eagerly a few times, then it is captured once and replayed. Each call overwrites
-the tensors that the last one returned.
-"""
+"""Capture functions as CUDA graphs; `GraphedFunction` says which ones can be."""
 
 from __future__ import annotations
 
@@ -33,6 +28,18 @@ class CaptureFailed(RuntimeError):
 
 class GraphedFunction:
     """Call `fn` through a CUDA graph that is captured after the first calls; call it eagerly if it cannot be captured.
+
+    The contract of `fn`, for networks and learners of your own too:
+
+    - It reads and writes only tensors that keep their memory: inputs, weights, optimizer state and buffers are written
+      in place. The tensors that it returns are overwritten by the next call.
+    - It never waits for the device: no `.item()`, no `if tensor:`, no `x[mask]`, no copy to the host.
+    - It takes the same path with the same shapes at every call. Python numbers and branches are those of the capture; a
+      value that changes between calls is a tensor that is written before the call.
+    - It draws random numbers from `generator`, or from the global generator of the device.
+
+    The first call may do anything: allocate, compile, read back. A function that breaks the second rule is recognized,
+    and runs eagerly with a message; the others cannot be checked here (`verify.py` compares compiled code).
 
     Args:
         fn: the function to capture.

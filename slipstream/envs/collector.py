@@ -1,0 +1,84 @@
+"""The interface of a collector: all that a training knows of it. Collectors and algorithms both build on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, Self
+
+from torch import Tensor
+
+from slipstream.envs.base import TensorEnv
+from slipstream.envs.specs import Step
+
+
+class Collector(Protocol):
+    """Return batches [N, T] of a policy that acts in an env.
+
+    An iteration of a training calls `rollout`, updates the policy, and calls `publish`. Between two iterations it may
+    call `settle`, `state_dict` and `shutdown`. A batch is valid until the next `rollout`; clone what you keep.
+
+    The registry has a collector as a class with `build(env, policy, frames, settings, seed)`; `settings` is
+    `CollectConfig`, whose `collector` chooses the class.
+    """
+
+    def rollout(self, check: bool = True) -> Any:
+        """Return the next batch, a TensorDict or a `CompressedBatch`; with `check` after `check()`."""
+
+    def publish(self) -> None:
+        """Say that the update of the last batch is finished: its weights are final."""
+
+    def settle(self) -> None:
+        """Wait until nothing is collected beside the caller."""
+
+    def check(self) -> None:
+        """Raise `BadActionError` if the policy returned invalid actions since the last check."""
+
+    def shutdown(self) -> None:
+        """Free threads and memory. The env stays the caller's."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether the next batch may be collected beside the caller."""
+
+    @property
+    def frames_per_batch(self) -> int:
+        """N × T."""
+
+    @property
+    def frames(self) -> int:
+        """Frames returned so far, invalid ones included."""
+
+    @property
+    def bad_actions(self) -> Tensor:
+        """Whether `check` would raise: bool [], on the device."""
+
+    @property
+    def episodes(self) -> Any:
+        """The `EpisodeStatistics` of the batches returned."""
+
+    # -- resuming ------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that the next batches depend on, except the policy."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state`: on a CPU the next batches are the same bit for bit."""
+
+    # -- for algorithms.execution --------------------------------------------------------------------------------------
+
+    @property
+    def acting(self) -> Any:
+        """The policy that acts: the one that learns, or its copy."""
+
+    def act_with(self, policy: Any) -> None:
+        """Act with `policy`, another form of `acting`, from the next rollout on."""
+
+    def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+        """Wrap the device work of a rollout with `capture`."""
+
+    def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
+        """Wrap the device work of one step with `compile`."""
