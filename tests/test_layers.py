@@ -25,7 +25,7 @@ ALLOWED = {
     "envs": LOW,
     "models": {*LOW, "envs"},
     "collectors": {*LOW, "envs", "models", "storage"},
-    "algorithms": {*LOW, "envs", "models", "replay", "checkpoint"},
+    "algorithms": {*LOW, "storage", "envs", "models", "replay", "rollouts", "checkpoint"},
     "tasks": {*LOW, "storage", "recordings", "envs", "models", "algorithms", "collectors"},
     "training": {*LOW, "storage", "monitor", "checkpoint", "rollouts", "recordings", "envs", "algorithms", "tasks"},
     "train": {"config", "training"},

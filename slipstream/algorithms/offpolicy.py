@@ -249,6 +249,7 @@ class ReplayLearner(Learner):
         self.config = algo.config
         self.device = algo.device
         self._collected = 0  # frames
+        self.stored = ""  # the line about transitions that it started with
         self._warm = False  # once True it is not computed again: the size of a buffer on a GPU must be waited for
         algo.set_progress(0.0)
 
@@ -277,6 +278,11 @@ class ReplayLearner(Learner):
             self.average(list(means.values()))
         return means | {"replay/updates": torch.tensor(float(algo.updates), device=self.device)}
 
+    def add_stored(self, batch: Mapping[str, Any], steps: int) -> None:
+        """Add a batch [N, T] with `steps` transitions that were stored before; they count towards `algo.warmup`."""
+        self.buffer.extend(batch)
+        self._collected += steps
+
     def startup_message(self, frames_per_batch: int, total_frames: int) -> str:
         """Return the gradient steps per frame, with a warning if the run has too few to learn."""
         updates = self.config.updates_per_batch(frames_per_batch)
@@ -284,12 +290,12 @@ class ReplayLearner(Learner):
         ratio = (
             f"{updates:,} gradient steps per {frames_per_batch:,} frames ({updates / frames_per_batch:.3g} per frame)"
         )
-        if total >= FEW_UPDATES:
-            return ratio
-        return (
-            f"warning: {ratio}, {total:,} in this run: too few to learn much. "
-            "Give a larger algo.updates or total_frames, or fewer env.num_envs"
-        )
+        if total < FEW_UPDATES:
+            ratio = (
+                f"warning: {ratio}, {total:,} in this run: too few to learn much. "
+                "Give a larger algo.updates or total_frames, or fewer env.num_envs"
+            )
+        return f"{self.stored}\n{ratio}".strip()
 
     def seed_minibatches(self, seed: int) -> None:
         """Do nothing: the buffer draws with a seed of its own."""

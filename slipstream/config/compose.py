@@ -33,7 +33,7 @@ def load_train(overrides: Iterable[str] = ()) -> TrainConfig:
                 f"A new run from this one: init={resume}"
             )
         saved = registry.load("slipstream.training.resume:saved_config", f"resume={resume}")
-        base = saved(resume) | {"init": None}  # its weights are its own by now
+        base = saved(resume) | {"init": None, "init_replay": None}  # its weights and transitions are its own by now
         registry.refuse_unregistered(base, words, resume)
     return _compose("train", words, base, resume)
 

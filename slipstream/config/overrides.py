@@ -48,6 +48,7 @@ MAX_YAML_DEPTH = 40
 MAX_YAML_DIGITS = 400  # of one number
 NEEDS_VALUE = frozenset((
     *("task", "algo", "preset", "config", "checkpoint", "compare", "resume", "init", "root", "name", "out", "red", "blue"),
+    "init_replay",
     *("env.opponent", "to", "apply", "seconds", "only", "sizes", "forms"),
 ))  # fmt: skip
 

@@ -54,7 +54,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
 }
 ENTRY_POINTS = {"task": "slipstream.tasks", "algorithm": "slipstream.algorithms"}  # groups of installed packages
 
-FREE_TEXT = ("root", "name", "resume", "init", "device", "wandb")  # keys of a config that name no code
+FREE_TEXT = ("root", "name", "resume", "init", "init_replay", "device", "wandb")  # keys of a config that name no code
 _trusted: set[str] = set()  # `module:attribute` that this process has imported: each was typed, or built in
 # any colon in these names code
 _CODE_KEYS = ("task", "algo", "algo.name", "env.opponent", "env.reward", "env.id", "env.factory")

@@ -109,6 +109,7 @@ class TrainConfig:
         "saved"  # fresh: a resumed run starts new episodes, in any number of processes
     )
     init: str | None = None  # weights to start from, ours or NavRL's
+    init_replay: str | None = None  # dqn, sac, td3: transitions to start from: rollout files, a replay folder, a run
     headless: bool = True  # accepted for NavRL's sake; there is no window
     threads: int = 0  # CPU threads; 0 takes all
     auto: list[str] = field(default_factory=list)  # keys to choose by measuring, as env.num_envs=auto does
@@ -145,6 +146,10 @@ class TrainConfig:
             )
         if self.resume and self.init:
             raise ValueError("resume=RUN continues with that run's own weights: leave init out, or start a new run")
+        if self.resume and self.init_replay:
+            raise ValueError(
+                "resume=RUN continues with that run's own buffer: leave init_replay out, or start a new run"
+            )
 
 
 @dataclass

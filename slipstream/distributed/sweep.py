@@ -352,7 +352,8 @@ class Sweep:
         sign = -1.0 if self.minimize else 1.0
         best = max(finalists, key=lambda t: sign * _mean(scores[t.number], t.value))
         words = [*self.common, *(f"{key}={value}" for key, value in best.params.items())]
-        settings = {k: v for k, v in to_dict(load_train(words)).items() if k not in ("name", "root", "resume", "init")}
+        left_out = ("name", "root", "resume", "init", "init_replay")
+        settings = {k: v for k, v in to_dict(load_train(words)).items() if k not in left_out}
         write_file(self.folder / "best.yaml", config_yaml(settings).encode())
         self.best, self.scores, self.finalists, self.done = best, scores, finalists, done
         draw_history(self.study, self.objective, self.folder / "history.png")

@@ -33,7 +33,7 @@ from slipstream.storage.schema import Key, Schema, show
 from slipstream.storage.serializer import load_state, store_state
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # dtypes in which NaN equals itself
-_FILE = "ring.slip"
+RING_FILE = "ring.slip"
 _STATE_BYTES = (16, 5056)  # of torch's generators on CUDA and on a CPU
 
 
@@ -581,13 +581,13 @@ class DeviceStorage:
         """Save the ring in one file; unlike storage="cpu", all of it every time."""
         state = self.state_dict()
         prepare_folder(folder)
-        with atomic_file(folder / _FILE) as file:
+        with atomic_file(folder / RING_FILE) as file:
             writer = ContainerWriter(file, KIND)
             writer.finish(store_state(writer, state))
 
     def load(self, folder: Path, recover: bool, max_bytes: int | None = None) -> None:
         """Load what `save` wrote."""
-        path = folder / _FILE
+        path = folder / RING_FILE
         with Container.open(path, KIND, reader=Reader(path, max_bytes=max_bytes)) as container:
             self.load_state_dict(load_state(container, container.head))
 

@@ -34,7 +34,7 @@ from slipstream.storage.schema import Key, KeySpec, show
 from slipstream.storage.serializer import load_state, store_state
 
 KIND = "rply"
-_LIST = "replay.slip"
+LIST_FILE = "replay.slip"
 _ROWS_FILE = re.compile(r"rows-([0-9a-f]{32})-(\d{8,18})\.slip")
 _STALE_FILE = re.compile(r"\.(rows-[0-9a-f]{32}-\d+|replay)\.slip\..*\.tmp")
 
@@ -212,7 +212,7 @@ def write_save(
     """Save into a folder what is new since `folder`; return its new state, the file of rows, if one was needed, and the
     full blocks in it."""
     prepare_folder(path)
-    listed = read_list(path, Reader(path / _LIST)) or {"identity": folder.identity, "number": 0}
+    listed = read_list(path, Reader(path / LIST_FILE)) or {"identity": folder.identity, "number": 0}
     if (listed["identity"], listed["number"]) != (folder.identity, folder.number):
         # another buffer was saved here, this one by another process, or the last save is gone: start again beside it
         # and remove it at the end
@@ -228,7 +228,7 @@ def write_save(
             head, full = write_rows(memory, writer, first)
             writer.finish(head)
         files.append([rows.name, last])
-    with atomic_file(path / _LIST) as file:
+    with atomic_file(path / LIST_FILE) as file:
         writer = ContainerWriter(file, KIND)
         state = store_state(writer, export_state(memory, sampler, lock))
         writer.finish({"identity": folder.identity, "number": number, "files": files, "state": state})
@@ -259,9 +259,9 @@ def open_bytes(data: np.ndarray, reader: Reader) -> tuple[list[RowsFile], Any]:
 
 def read_list(path: Path, reader: Reader) -> dict[str, Any] | None:
     """Read the list of the last save; None if there is none."""
-    reader.name = str(path / _LIST)
+    reader.name = str(path / LIST_FILE)
     try:
-        container = Container.open(path / _LIST, KIND, reader=reader)
+        container = Container.open(path / LIST_FILE, KIND, reader=reader)
     except FileNotFoundError:
         return None
     with reader.parsing("the list of files"):

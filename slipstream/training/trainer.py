@@ -15,6 +15,7 @@ from torch import Tensor
 from slipstream.algorithms.base import Learner, build_learner, build_policy
 from slipstream.algorithms.execution.capture import capture_training
 from slipstream.algorithms.policy_file import load_policy
+from slipstream.algorithms.stored import fill_replay
 from slipstream.config import registry
 from slipstream.config.compose import to_dict
 from slipstream.config.help import ConfigError
@@ -82,6 +83,9 @@ class Trainer:
         frames = self.env.num_envs * cfg.algo.rollout_steps
         self.learner.check_batch(frames)
         self.learner.average = ranks.average
+        if cfg.init_replay:
+            with progress_bar("reading transitions"):
+                fill_replay(self.learner, cfg.init_replay, specs, self.env.num_envs)
         self.collector: Collector = build_collector(cfg, self.env, self.policy, frames, self.learner, ranks.rank)
         self.best = -math.inf  # score of the best evaluation
         self.trained_s = 0.0  # training time before this start

@@ -38,7 +38,7 @@ MIN_ITERATIONS_AHEAD = 6  # the end of a run costs a collector that runs ahead p
 WARM_UP = {"plain": 1, "graphs": 4, "compiled": 4}  # iterations: set-up, rehearsals, the capture
 SAVES = 3  # per measurement of a checkpoint
 # A trial logs nothing and starts from fresh weights. Its length stays the user's, because `compile=auto` depends on it.
-TRIAL_SETTINGS = {"quiet": True, "resume": None, "init": None, "wandb.mode": "disabled"}
+TRIAL_SETTINGS = {"quiet": True, "resume": None, "init": None, "init_replay": None, "wandb.mode": "disabled"}
 
 KNEE = 1.10  # a doubled size must bring at least this factor
 MEMORY_SHARE = 0.8  # of the free memory may be used

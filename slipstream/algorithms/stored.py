@@ -1,0 +1,271 @@
+"""Experience from files: rollout files and saved replay buffers, checked against an env's specs. Files are not trusted.
+
+Rows are flat tensors [n, ...] by key: ("observation", name), ("next", "observation", name), ("action",), ("reward",),
+("terminated",), ("truncated",). Steps of one environment follow one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.algorithms.base import Learner
+from slipstream.algorithms.offpolicy import ReplayLearner
+from slipstream.checkpoint.errors import reading_state
+from slipstream.checkpoint.load import find_file, find_run, load_checkpoint, newest_good
+from slipstream.config.help import ConfigError
+from slipstream.envs.specs import Box, Discrete, Hybrid, Spec
+from slipstream.models.encoders import Specs
+from slipstream.rollouts.episodes import outcome_key
+from slipstream.rollouts.reader import RolloutFile
+from slipstream.rollouts.storage import RolloutStorage, iteration_of, rollout_files
+from slipstream.storage.schema import flatten
+
+if TYPE_CHECKING:
+    from slipstream.replay import ReplayBuffer
+
+Key = tuple[str, ...]
+Rows = dict[Key, Tensor]
+CHUNK_BYTES = 1 << 26  # read at once
+OUTCOMES: tuple[Key, ...] = (("reward",), ("terminated",), ("truncated",))
+
+
+class StoredData:
+    """The transitions at `path`: a folder of rollout files or one of them, a replay folder, a checkpoint with a replay
+    buffer, or a run folder that has one of these.
+
+    Args:
+        path: Where they are.
+        observation_spec: Of the env that they must come from.
+        action_spec: Of that env.
+        asked: The key for messages, as `init_replay`.
+        nexts: Whether rewards, ends and next observations are read too.
+    """
+
+    def __init__(self, path: str | Path, specs: tuple[Specs, Spec], asked: str, nexts: bool = True) -> None:
+        self.path, self.name = Path(path), f"{asked}={path}"
+        self._observation_spec, self._action_spec = specs
+        self._nexts = nexts
+        self._files: list[Path] = []
+        self._buffer: ReplayBuffer | None = None
+        self._open()
+
+    def _open(self) -> None:
+        from slipstream.replay.stored import is_replay_folder, open_stored  # loads native code
+
+        path = self.path
+        if path.is_dir():
+            self._files = rollout_files(path)
+            if not self._files and is_replay_folder(path):
+                self._buffer = open_stored(path)
+            if self._files or self._buffer is not None:
+                return
+        elif path.name.startswith("rollout_") and path.suffix == ".slip":
+            self._files = [path]
+            return
+        state = self._replay_state()
+        if state is not None:
+            self._buffer = open_stored(state)
+        elif path.is_dir():
+            self._files = rollout_files(path / "rollouts")
+        if not self._files and self._buffer is None:
+            why = "has no transitions" if path.exists() else "does not exist"
+            raise ConfigError(
+                f"{self.name} {why}: give a folder of rollout files (rollout_save_interval), a replay folder, or a run "
+                "whose checkpoints hold its buffer (algo.save_replay=on)"
+            )
+
+    def _replay_state(self) -> Mapping[str, Any] | None:
+        """Return the replay buffer in a checkpoint file, or in the newest good one of a run; None if there is none."""
+        path = self.path
+
+        def read(file: Path) -> Any:
+            return load_checkpoint(find_file(file), ["algo"])
+
+        try:
+            state = newest_good(find_run(path) / "checkpoints", read)[1] if path.is_dir() else read(path)
+        except (FileNotFoundError, KeyError):
+            return None
+        with reading_state(self.path):
+            found = state["algo"].get("replay")
+            return None if found is None else dict(found)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def chunks(self, rows: int, newest: int) -> Iterator[Rows]:
+        """Yield about the `newest` transitions, at most `rows` at a time; frames that are not valid are left out."""
+        if self._buffer is not None:
+            from slipstream.replay.stored import read_transitions
+
+            for batch in read_transitions(self._buffer, rows, newest):
+                yield self._check(flatten(batch))
+            return
+        with RolloutStorage(self._files[0].parent) as storage:
+            for file in self._newest_files(storage, newest):
+                yield from self._read_file(file, rows)
+
+    def rows_at_once(self) -> int:
+        """Return how many rows are about 64 MB."""
+        sizes = [spec.dtype.itemsize * int(np.prod(spec.shape)) for spec in self._observation_spec.values()]
+        return max(1, CHUNK_BYTES // (2 * sum(sizes) + 64))
+
+    def _newest_files(self, storage: RolloutStorage, newest: int) -> list[RolloutFile]:
+        """Return the last files that have `newest` valid frames together, the oldest first."""
+        chosen: list[RolloutFile] = []
+        for path in reversed(self._files):
+            if newest <= 0:
+                break
+            file = storage.file(iteration_of(path))
+            if not file.lead:
+                raise ConfigError(f"{self.name}: {path.name} is not a batch [envs, steps]")
+            chosen.append(file)
+            newest -= len(_valid(file, np.arange(file.envs * file.steps)))
+        return chosen[::-1]
+
+    def _read_file(self, file: RolloutFile, rows: int) -> Iterator[Rows]:
+        columns = {key: _column(file, key) for key in self._keys()}
+        for start in range(0, file.envs * file.steps, rows):
+            frames = _valid(file, np.arange(start, min(start + rows, file.envs * file.steps)))
+            if len(frames):
+                found = {key: _read(file, i, frames) for key, i in columns.items() if i is not None}
+                for key in OUTCOMES[1:]:  # without ends nothing ended
+                    found.setdefault(key, torch.zeros(len(frames), dtype=torch.bool))
+                yield self._check(found)
+
+    def _keys(self) -> list[Key]:
+        observed: list[Key] = [("observation", name) for name in self._observation_spec]
+        nexts: list[Key] = [*(("next", *key) for key in observed), *OUTCOMES]
+        return [*observed, ("action",), *(nexts if self._nexts else ())]
+
+    # -- checks --------------------------------------------------------------------------------------------------------
+
+    def _check(self, found: Mapping[Key, Tensor]) -> Rows:
+        """Return the rows that the env's specs name; raise ConfigError if they are of another env."""
+        rows: Rows = {}
+        for key in self._keys():
+            what = key[0] if len(key) == 1 else f"{'next ' if key[0] == 'next' else ''}observation '{key[-1]}'"
+            value = found.get(key)
+            if value is None:
+                raise ConfigError(f"{self.name} has no {what}: it comes from another env, or from other env.* settings")
+            if key in OUTCOMES:
+                if value.numel() != len(value):
+                    raise ConfigError(f"{self.name} has the {what} as {_form(value)}: it must be one number per step")
+                rows[key] = value.flatten().float() if key == ("reward",) else value.flatten().bool()
+                continue
+            spec = self._action_spec if key == ("action",) else self._observation_spec[key[-1]]
+            if (value.shape[1:], value.dtype) != (spec.shape, spec.dtype):
+                raise ConfigError(
+                    f"{self.name} has the {what} as {_form(value)}, and this env as {_form(spec, 0)}: it comes from "
+                    "another env, or from other env.* settings"
+                )
+            rows[key] = value
+        _check_range(rows["action",], self._action_spec, self.name)
+        return rows
+
+
+def _column(file: RolloutFile, key: Key) -> int | None:
+    """Return the column of a key that has a number for each step; TorchRL has outcomes under `next`."""
+    name = key if len(key) > 1 else outcome_key(file.keys, key[0])
+    number = file.keys.index(name) if name in file.keys else None
+    if number is None or not file.columns[number].steps:
+        return None
+    dtype = file.columns[number].dtype
+    is_number = not dtype.startswith("numpy:") or np.dtype(dtype.removeprefix("numpy:")).kind in "biuf"
+    return number if is_number else None
+
+
+def _read(file: RolloutFile, column: int, frames: np.ndarray) -> Tensor:
+    """Return some frames [n, ...] of a column."""
+    return torch.as_tensor(file.tensor(column, file.take(column, frames), (len(frames),)))
+
+
+def _valid(file: RolloutFile, frames: np.ndarray) -> np.ndarray:
+    """Return those frames that are valid; all of them if the file does not say."""
+    column = _column(file, ("valid",))
+    if column is None or not len(frames):
+        return frames
+    return frames[_read(file, column, frames).reshape(len(frames), -1).bool().any(-1).numpy()]
+
+
+def _form(value: Any, lead: int = 1) -> str:
+    return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape[lead:])}"
+
+
+def _check_range(action: Tensor, spec: Spec, name: str) -> None:
+    """Raise ConfigError if an action is outside of the env's bounds, or not a number."""
+    if isinstance(spec, Hybrid):
+        low, high = (torch.tensor(side) for side in zip(*spec.bounds, strict=True))
+    else:
+        ends = (0, spec.n - 1) if isinstance(spec, Discrete) else (spec.low, spec.high)
+        low, high = (torch.tensor(end) for end in ends)
+    slack = 1e-5 * (high - low).nan_to_num(0, 0, 0) if isinstance(spec, Box | Hybrid) else 0
+    if not bool(((action >= low - slack) & (action <= high + slack)).all()):
+        raise ConfigError(
+            f"{name} has actions from {action.min().item():.4g} to {action.max().item():.4g}, and this env takes "
+            f"{low.min().item():.4g} to {high.max().item():.4g}: it comes from an env with other actions"
+        )
+
+
+# -- into a replay buffer ----------------------------------------------------------------------------------------------
+
+
+def fill_replay(learner: Learner, path: str, specs: tuple[Specs, Spec], num_envs: int) -> None:
+    """Start the replay buffer of a learner with the transitions at `path`, as many of the newest as it can hold.
+
+    Raises:
+        ConfigError: The learner has no replay buffer, or the transitions are of another env.
+        DamagedFileError: A file is damaged.
+        TooLargeError: It needs more memory than there is.
+    """
+    if not isinstance(learner, ReplayLearner):
+        raise ConfigError(
+            f"init_replay fills a replay buffer, and algo={learner.config.name} has none: use dqn, sac or td3"
+        )
+    capacity = learner.config.buffer_size
+    limit = capacity // num_envs * num_envs or capacity  # frames of a batch that fits
+    data = StoredData(path, specs, "init_replay")
+    at_once = max(data.rows_at_once(), 32 * num_envs)  # each batch costs a ring one frame per environment
+    for rows in data.chunks(max(1, min(at_once, limit // 2)), capacity):
+        learner.add_stored(as_batch(rows, num_envs, learner.device), len(rows["action",]))
+    held = len(learner.buffer)
+    if not held:
+        raise ConfigError(f"init_replay={path} has no transitions: its rollout files or its buffer are empty")
+    learner.stored = f"the replay buffer starts with {held:,} transitions of {path} (it holds up to {capacity:,})"
+
+
+def as_batch(rows: Rows, num_envs: int, device: torch.device) -> dict[str, Any]:
+    """Return transitions as a batch [N, T] of frames, as a collector gives it.
+
+    Where the next observation is not that of the row after it, an invalid frame holds it. The frames are dealt out to N
+    environments in runs of T; the last frame of each is invalid too, so that nothing continues after the batch.
+    """
+    count = len(rows["action",])
+    observed = [key for key in rows if key[0] == "observation"]
+    cut = rows["terminated",] | rows["truncated",]
+    cut[-1] = True
+    for key in observed:
+        now, after = (x.reshape(count, -1).contiguous().view(torch.uint8) for x in (rows[key], rows["next", *key]))
+        if now.shape[1]:
+            cut[:-1] |= (after[:-1] != now[1:]).any(-1)
+    source = torch.arange(count)
+    frames = torch.cat((source, source[cut] + count))  # row i, or the next observation of row i as count + i
+    frames = frames[torch.cat((2 * source, 2 * source[cut] + 1)).argsort()]
+    steps = -(-len(frames) // num_envs)
+    at = steps * torch.arange(num_envs)[:, None] + torch.arange(steps + 2)
+    inside = at < len(frames)
+    frames = frames[at.clamp(max=len(frames) - 1)]
+    valid = inside & (frames < count)
+    valid[:, steps:] = False
+    batch: dict[str, Any] = {"observation": {}, "next": {"observation": {}}}
+    for key in observed:
+        values = torch.cat((rows[key], rows["next", *key]))[frames].to(device)
+        batch["observation"][key[1]] = values[:, :-1]
+        batch["next"]["observation"][key[1]] = values[:, 1:]
+    for key in (("action",), *OUTCOMES):
+        batch[key[0]] = rows[key][frames[:, :-1] % count].to(device)
+    return batch | {"valid": valid[:, :-1].to(device)}
