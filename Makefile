@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench soak web clean
+.PHONY: demo test lint bench soak docs web clean
 
 # Two installations in one folder: what the program needs, and with it what the tests need.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -14,11 +14,16 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
+	touch $@
+
 demo: $(VENV)/.installed  ## train, evaluate and draw a small world on this machine's CPU
 	$(BIN)/slipstream demo
 
 lint: $(VENV)/.installed-dev  ## ruff and mypy
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 
 test: lint  ## lint, types and all tests but the soak, two at a time; those of the viewer's page need a browser
@@ -35,6 +40,10 @@ bench: $(VENV)/.installed-dev  ## the benchmark tables (minutes; keep the machin
 
 web:  ## build the page of the viewer from web/ into slipstream/viewer/static/ (needs npm)
 	cd web && npm ci --no-audit --no-fund && npm run build
+
+docs: $(VENV)/.installed-docs  ## the documentation site, with its links checked, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open build/site/index.html, or: $(BIN)/mkdocs serve"
 
 soak: $(VENV)/.installed-dev  ## the fault and concurrency tests at full count
 	$(BIN)/pytest -m soak

@@ -43,11 +43,13 @@ COMMANDS = {
     "compare": "compare runs:              slipstream compare runs/A runs/B",
     "play": "fly against the agents:    slipstream play opponent=crank",
     "view": "watch runs and flights:    slipstream view [RUN | FOLDER | RECORDING]",
+    "doctor": "check the installation:    slipstream doctor",
     "ckpt": "work with checkpoints:     slipstream ckpt info | verify | diff | squash | export | repair",
     "rollouts": "work with saved batches:   slipstream rollouts ls | show | verify | export",
     "recording": "work with recordings:      slipstream recording export flight.rec --to html | acmi | csv",
 }
-WITH_PATHS = ("compare", "view", "ckpt", "rollouts", "recording")  # the commands with paths; the others take key=value
+# The commands with paths; the others take key=value.
+WITH_PATHS = ("compare", "view", "doctor", "ckpt", "rollouts", "recording")
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as any program whose reader went away
 FOOTER = (
     "slipstream COMMAND --help lists the keys of a command and their defaults; --debug shows the traceback of an error."

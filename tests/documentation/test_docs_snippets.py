@@ -12,6 +12,7 @@ PAGES = (
     "advise",
     "checkpoints",
     "collectors",
+    "concepts/overview",
     "monitor",
     "mujoco",
     "play",
@@ -19,6 +20,9 @@ PAGES = (
     "replay",
     "replay-blocks",
     "rollouts",
+    "tutorials/drone",
+    "tutorials/duel",
+    "tutorials/task",
 )
 OPTIONAL = ("mujoco", "stable_baselines3", "torchrl")
 

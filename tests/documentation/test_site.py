@@ -1,0 +1,66 @@
+"""The pages of the documentation: every public name and page is on the site, every command can be read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import slipstream
+from slipstream.cli import COMMANDS
+from slipstream.config.compose import load_train
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Words that name things of the reader: files, runs, classes.
+THEIRS = re.compile(
+    r"^(resume|config|init|init_replay|algo\.data|algo\.teacher)=|^@|my_|mine:|docking|PATH|MODULE|NAME|\.\.\.$|^\["
+)
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """The lines `slipstream COMMAND ...` in code blocks, by their place."""
+    found = []
+    for page in PAGES:
+        code = False
+        lines = page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+        for number, line in enumerate(lines, 1):
+            code ^= line.startswith("```")
+            if code and line.startswith("slipstream ") and not line.startswith("slipstream train:"):
+                words = shlex.split(line.partition(" & ")[0], comments=True)[1:]
+                found.append((f"{page.relative_to(ROOT)}:{number}", words))
+    return found
+
+
+@pytest.mark.parametrize(("place", "words"), [pytest.param(*found, id=found[0]) for found in commands()])
+def test_every_command_can_be_read(place, words):
+    command, *rest = words
+    assert command in COMMANDS, f"{place}: no command {command}"
+    if command == "train" and not {"--help", "--multirun", "--jobs"} & set(rest):
+        rest = [word for word in rest if not THEIRS.search(word)]
+        load_train([word for word in rest if not re.match(r"^seed=.*,", word)])
+
+
+def test_the_reference_has_every_public_name():
+    listed = re.findall(r"^::: [\w.]+\.(\w+)$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == slipstream.__all__
+
+
+def test_every_page_is_in_the_menu():
+    menu = (ROOT / "mkdocs.yml").read_text()
+    listed = set(re.findall(r": ([\w/-]+\.md)$", menu, re.MULTILINE))
+    assert listed == {str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]} | {"index.md"}
+    assert yaml.safe_load(menu)["strict"]
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocstrings")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "index.html").exists() and (tmp_path / "benchmarks" / "results").is_dir()
