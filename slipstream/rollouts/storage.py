@@ -56,7 +56,6 @@ class RolloutStorage(SnapshotSaver):
     Args:
         save_dir: the folder. It is made at the first save.
         compression_level: 0 to 16. 0 stores raw; up to 9 LZ4, fast; 10 and more LZ4-HC, 5 % smaller and slower to save.
-        asynchronous: False lets `save` return when the file is on the disk.
         max_queue_size: how many batches may wait.
         queue_policy: what `save` does if that many wait: "block", "drop_oldest", "keep_newest" or "raise".
             `get_stats()` counts what was dropped.
@@ -77,7 +76,6 @@ class RolloutStorage(SnapshotSaver):
         save_dir: str | Path,
         compression_level: int = 9,
         *,
-        asynchronous: bool = True,
         max_queue_size: int = 3,
         queue_policy: str = "block",
         threads: int | None = None,
@@ -91,7 +89,7 @@ class RolloutStorage(SnapshotSaver):
             raise ValueError(f"on_broken is {on_broken!r}: use 'raise', 'skip' or a function (path, error)")
         super().__init__("rollout storage", RolloutError, max_queue_size, queue_policy, verbose, fs)
         self.save_dir = Path(save_dir)
-        self.compression_level, self.asynchronous = compression_level, asynchronous
+        self.compression_level = compression_level
         self._on_broken, self._max_bytes = on_broken, max_bytes
         self._encoder = BackgroundWorker("rollout encoder", threads=threads, nice=SAVER_NICE, error=RolloutError)
         self._writer = RolloutWriter(compression_level, self._encoder, self._fs)
@@ -128,8 +126,6 @@ class RolloutStorage(SnapshotSaver):
         head = {"iteration": operator.index(iteration), "note": notes, "tree": tree}
         buffer = self._staging.snapshot(leaves)
         self._queue(start, path, buffer, self._write, path, buffer, keys, lead, head)
-        if not self.asynchronous:
-            self.wait()
         return path
 
     def shutdown(self, timeout: float | None = 60) -> None:

@@ -162,11 +162,6 @@ class BackgroundWorker:
                 raise self._error(f"{len(self)} tasks of the {self.name} are unfinished after {timeout} s")
         self.raise_errors()
 
-    def wait_for_error(self, timeout: float | None = None) -> bool:
-        """Wait until a task has failed; return whether one has."""
-        with self._changed:
-            return bool(self._changed.wait_for(lambda: self._errors, timeout))
-
     def close(self, timeout: float | None = None) -> bool:
         """Finish the queue and end the threads. Errors of tasks are not raised: see `raise_errors`. May be called
         twice.

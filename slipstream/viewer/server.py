@@ -13,7 +13,7 @@ import logging
 import secrets
 import socket
 import threading
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -285,6 +285,3 @@ class Server:
             self.games.close()
         self._socket.close()
         logging.getLogger("uvicorn.error").removeFilter(self._quiet)
-
-
-Handler = Callable[[Request], Awaitable[Response]]

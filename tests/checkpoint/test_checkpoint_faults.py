@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 from checkpoint_states import same, training_state
+from helpers.workers import wait_for_error
 
 from slipstream.checkpoint import (
     AsyncCheckpointSaver,
@@ -121,7 +122,7 @@ def test_no_permission_is_told(tmp_path):
 def test_an_error_reaches_the_next_save_and_the_one_after_works(tmp_path):
     saver = AsyncCheckpointSaver(fs=Faulty("fsync", 1))
     saver.save_async({"i": 0}, tmp_path / "c_0.pt")
-    assert saver._worker.wait_for_error(30)
+    wait_for_error(saver._worker)
     with pytest.raises(CheckpointError, match="No space"):
         saver.save_async({"i": 1}, tmp_path / "c_1.pt")
     saver.save_async({"i": 2}, tmp_path / "c_2.pt")

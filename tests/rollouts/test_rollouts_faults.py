@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.workers import wait_for_error
 from rollout_worlds import block_place, same, world
 
 from slipstream import RolloutStorage
@@ -71,7 +72,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost_or_left(tmp_path, fault):
         storage._fs.__class__ = FullDisk
         storage._fs.__init__(*((1 << 60, fault) if isinstance(fault, str) else (fault,)))
         storage.save(world(first=5), 0)
-        assert storage._worker.wait_for_error(30)
+        wait_for_error(storage._worker)
         with pytest.raises(RolloutError, match=r"failed at .*rollout_000000.slip: OSError: .*No space left") as told:
             storage.save(world(), 1)
         assert isinstance(told.value.__cause__, OSError)

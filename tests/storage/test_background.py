@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from helpers.workers import wait_for_error
 
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.errors import SaveError
@@ -63,7 +64,8 @@ def test_a_full_queue_raises_or_blocks():
 def test_an_error_is_raised_once_and_work_goes_on():
     worker = BackgroundWorker("saver")
     future = worker.submit(lambda: 1 / 0, label="c_1.pt")
-    assert worker.wait_for_error(30) and isinstance(future.exception(), ZeroDivisionError)
+    wait_for_error(worker)
+    assert isinstance(future.exception(), ZeroDivisionError)
     with pytest.raises(SaveError, match=r"the saver failed at c_1.pt: ZeroDivisionError: .*") as info:
         worker.check()
     assert isinstance(info.value.__cause__, ZeroDivisionError) and worker.failed == 1

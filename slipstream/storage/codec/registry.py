@@ -140,9 +140,9 @@ def header_of(block: np.ndarray) -> BlockHeader:
     return BlockHeader(codec, width, bool(flags & SEALED), *sizes)
 
 
-def read_header(buffer: np.ndarray | bytes | memoryview, offset: int = 0) -> BlockHeader:
-    """Return the header of the block that begins at `offset`, checked with its table of groups. Raises CodecError."""
-    data = np.frombuffer(buffer, np.uint8)[offset:]
+def read_header(buffer: np.ndarray | bytes | memoryview) -> BlockHeader:
+    """Return the header of a block, checked with its table of groups. Raises CodecError."""
+    data = np.frombuffer(buffer, np.uint8)
     if data.size < HEADER_BYTES + SPARE:
         raise CodecError(f"{data.size} bytes are no block")
     if int(data[:4].view("<u4")[0]) != MAGIC:

@@ -27,19 +27,19 @@ AZIMUTH_DEG, ELEVATION_DEG = -62.0, 27.0
 Scene = Mapping[str, Any]
 
 
-def spacetime(path: str | Path, scene: Scene, title: str = "", azimuth_deg: float = AZIMUTH_DEG) -> Path:
+def spacetime(path: str | Path, scene: Scene, title: str = "") -> Path:
     """Draw a scene as a PNG, zoomed to the action. Returns its path."""
-    return save_figure(draw_scene(scene, title, azimuth_deg, view_of([scene])), path)
+    return save_figure(draw_scene(scene, title, view_of([scene])), path)
 
 
-def draw_scene(scene: Scene, title: str = "", azimuth_deg: float = AZIMUTH_DEG, view: View | None = None) -> Any:
+def draw_scene(scene: Scene, title: str = "", view: View | None = None) -> Any:
     """Return the figure of a scene: the diagram, a map of the plane, and numbers. The default view is the field.
 
     A scene may have "names": those of the own and of the enemy's agent, in place of these words.
     """
     figure = new_figure(12.0, 7.2)
     view = view or _field_view(scene)
-    _draw_box(figure, scene, view, azimuth_deg)
+    _draw_box(figure, scene, view)
     _draw_map(figure, scene, view)
     _write_numbers(figure, scene)
     clock = f"{title}   " if title else ""
@@ -103,7 +103,7 @@ def _view(low: NDArray[Any], high: NDArray[Any], own: NDArray[Any], side: float)
 # -- the box ---------------------------------------------------------------------------------------------------------
 
 
-def _draw_box(figure: Any, scene: Scene, view: View, azimuth_deg: float) -> None:
+def _draw_box(figure: Any, scene: Scene, view: View) -> None:
     from matplotlib.path import Path as Outline
     from mpl_toolkits.mplot3d import Axes3D
 
@@ -113,7 +113,7 @@ def _draw_box(figure: Any, scene: Scene, view: View, azimuth_deg: float) -> None
     axes.set(xlim=(x, x + side), ylim=(y, y + side), zlim=(0, FUTURE_S), facecolor="none")
     axes.set_box_aspect((1, 1, 0.72), zoom=1.12)
     axes.set_proj_type("persp", focal_length=2.2)  # far enough away to compare distances
-    axes.view_init(elev=ELEVATION_DEG, azim=azimuth_deg)
+    axes.view_init(elev=ELEVATION_DEG, azim=AZIMUTH_DEG)
     axes.set_axis_off()
     _draw_planes(axes, view)
     _label_box(axes, view)

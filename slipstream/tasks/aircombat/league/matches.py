@@ -192,8 +192,8 @@ class Rating:
     high: float
 
 
-def rate(results: Mapping[tuple[str, str], Score], anchor: str, anchor_elo: float = 1000.0) -> dict[str, Rating]:
-    """Rate every player in the results; `anchor` gets exactly `anchor_elo`."""
+def rate(results: Mapping[tuple[str, str], Score], anchor: str) -> dict[str, Rating]:
+    """Rate every player in the results; `anchor` gets exactly 1000."""
     players = list(dict.fromkeys(name for pair in results for name in pair))
     if anchor not in players:
         raise ValueError(f"the anchor {anchor} has played no game: use one of {', '.join(players)}")
@@ -206,7 +206,7 @@ def rate(results: Mapping[tuple[str, str], Score], anchor: str, anchor_elo: floa
     a = place[anchor]
     variance = np.diag(covariance) + covariance[a, a] - 2 * covariance[a]  # of the difference to the anchor
     half = 1.959964 * ELO * np.sqrt(np.maximum(variance, 0.0))
-    elo = anchor_elo + ELO * (strength - strength[a])
+    elo = 1000.0 + ELO * (strength - strength[a])
     return {name: Rating(float(elo[i]), float(elo[i] - half[i]), float(elo[i] + half[i])) for name, i in place.items()}
 
 

@@ -79,11 +79,9 @@ class Quadrotor:
 
     state_names: tuple[str, ...] = ("pos", "vel", "quat", "omega", "throttle", "yaw_held")
 
-    def __init__(
-        self, num: int, dt_s: float, device: torch.device | str = "cpu", airframe: Airframe | None = None
-    ) -> None:
+    def __init__(self, num: int, dt_s: float, device: torch.device | str = "cpu") -> None:
         self.dt_s = dt_s
-        self.airframe = frame = airframe or Airframe()
+        self.airframe = frame = Airframe()
         make = lambda *values: torch.tensor(values, device=device)  # noqa: E731
         self.pos = torch.zeros(num, 3, device=device)
         self.vel = torch.zeros(num, 3, device=device)
