@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 from checkpoint_states import same, training_state
+from helpers import warm_python
 from helpers.workers import wait_for_error
 
 from slipstream.checkpoint import (
@@ -157,7 +158,7 @@ def kill_while_saving(folder, rng):
     must load."""
     seed = rng.randrange(1 << 30)
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
+    process = warm_python.Popen(
         [sys.executable, "-c", WRITER, str(folder), str(seed)], stdout=subprocess.PIPE, text=True, env=env
     )
     assert process.stdout is not None

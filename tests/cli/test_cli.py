@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from helpers import warm_python
 
 import slipstream
 from slipstream.cli import BROKEN_PIPE, COMMANDS, main
@@ -136,7 +137,8 @@ def test_a_reader_who_goes_away_ends_it_quietly(words, tmp_path):
         env = {
             name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"
         }  # or argparse swallows it
-        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=env)
+        start = subprocess.run if words == ["--help"] else warm_python.run  # one ends a Python of its own
+        done = start(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=env)
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (BROKEN_PIPE, "")

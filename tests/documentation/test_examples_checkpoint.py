@@ -1,11 +1,11 @@
 import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from helpers import warm_python
 
 from slipstream.checkpoint import load_checkpoint
 
@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def run(script, *arguments, cwd):
     env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(EXAMPLES / script), *arguments]
-    return subprocess.run(command, check=True, env=env, cwd=cwd, timeout=120, capture_output=True, text=True).stdout
+    return warm_python.run(command, check=True, env=env, cwd=cwd, timeout=120, capture_output=True, text=True).stdout
 
 
 def test_the_plain_loop_saves_and_resumes_to_the_same_weights(tmp_path):

@@ -1,11 +1,11 @@
 """The examples of pipelined and compressed collecting run, and stay short."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import warm_python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -24,13 +24,8 @@ def test_the_example_runs_and_is_short(name, said, needs):
         pytest.importorskip(needs)
     env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     path = EXAMPLES / f"{name}.py"
-    out = subprocess.run(
-        [sys.executable, "-W", "ignore", str(path), "3"],
-        check=True,
-        env=env,
-        timeout=300,
-        capture_output=True,
-        text=True,
+    out = warm_python.run(
+        [sys.executable, str(path), "3"], check=True, env=env, timeout=300, capture_output=True, text=True
     )
     assert said in out.stdout
     assert len(path.read_text().splitlines()) < 60

@@ -1,9 +1,9 @@
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import warm_python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -11,7 +11,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def run(script, *arguments, cwd):
     env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(EXAMPLES / script), *arguments]
-    return subprocess.run(command, check=True, env=env, cwd=cwd, timeout=120, capture_output=True, text=True).stdout
+    return warm_python.run(command, check=True, env=env, cwd=cwd, timeout=120, capture_output=True, text=True).stdout
 
 
 def test_the_plain_loop_says_what_the_learner_waited_for(tmp_path):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import warm_python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def run(tmp_path, name, *words):
     env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(EXAMPLES / name), *words]
-    done = subprocess.run(command, env=env, cwd=tmp_path, timeout=600, capture_output=True, text=True)
+    done = warm_python.run(command, env=env, cwd=tmp_path, timeout=600, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

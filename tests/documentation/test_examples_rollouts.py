@@ -1,9 +1,9 @@
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import warm_python
 
 from slipstream import RolloutStorage
 
@@ -17,7 +17,7 @@ def test_the_example_saves_and_reads(tmp_path, name, batches):
         pytest.importorskip("gymnasium")
     env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(EXAMPLES / name), "--folder", str(tmp_path / "kept")]
-    subprocess.run(command, check=True, env=env, timeout=300, capture_output=True)
+    warm_python.run(command, check=True, env=env, timeout=300, capture_output=True)
     with RolloutStorage(tmp_path / "kept") as storage:
         assert len(storage) == batches
         assert all(list(storage.file(i).damaged()) == [] for i in storage.iterations())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import warm_python
 from replay_victim import batch, check
 
 from slipstream.replay import DamagedFileError, ReplayBuffer
@@ -189,7 +190,7 @@ def test_a_spill_that_fails_is_told_at_the_next_add_and_loses_nothing(tmp_path):
 def killed_in_the_middle(folder, mode, after, rng):
     """Runs the victim until it has said `after` lines (and spilled), kills it some milliseconds later; the last thing
     it said."""
-    with subprocess.Popen(
+    with warm_python.Popen(
         [sys.executable, str(VICTIM), str(folder), mode], stdout=subprocess.PIPE, text=True
     ) as victim:
         assert victim.stdout is not None

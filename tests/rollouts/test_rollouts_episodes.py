@@ -1,12 +1,12 @@
 """Episodes cut out of batches, written for others, looked at from the command line."""
 
 import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 import torch
+from helpers import warm_python
 from rollout_worlds import block_place, world
 from tensordict import TensorDict
 
@@ -233,7 +233,7 @@ def test_a_folder_without_rollouts_and_help(tmp_path, capsys):
     assert main(["ls", str(tmp_path)]) == 2
     assert "has no rollouts" in capsys.readouterr().err
     assert slipstream(["rollouts", "ls", str(tmp_path)]) == 2
-    done = subprocess.run(
+    done = warm_python.run(
         [sys.executable, "-m", "slipstream", "rollouts", "export", "--help"], capture_output=True, text=True
     )
     assert done.returncode == 0 and "Minari by episode" in done.stdout

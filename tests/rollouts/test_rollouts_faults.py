@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers import warm_python
 from helpers.workers import wait_for_error
 from rollout_worlds import block_place, same, world
 
@@ -130,7 +131,7 @@ def test_a_killed_writer_leaves_whole_files_only(tmp_path, count):
     for n in range(count):
         folder = tmp_path / str(n)
         command = [sys.executable, str(HERE / "rollout_victim.py"), str(folder)]
-        with subprocess.Popen(
+        with warm_python.Popen(
             command,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), os.environ.get("PYTHONPATH", "")))},
@@ -243,13 +244,13 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
     code = f"from slipstream import RolloutStorage\nimport torch\nRolloutStorage({str(tmp_path)!r}).save({{'x': torch.ones(3)}}, 9)"
     with RolloutStorage(tmp_path, threads=1) as storage:
         storage.save(world(), 0)
-        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        other = warm_python.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert f"is being written by process {os.getpid()} on" in other.stderr and "its own folder" in other.stderr
         with RolloutStorage(tmp_path) as reader, pytest.raises(RolloutError, match="is being written by process"):
             assert reader.iterations() == [0] and same(world(), reader.load(0))
             reader.save(world(), 1)
     assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+        warm_python.run([sys.executable, "-c", code], capture_output=True).returncode == 0
     )  # and saves at exit, unasked
     with RolloutStorage(tmp_path) as storage:
         assert storage.iterations() == [0, 9]

@@ -1,11 +1,11 @@
 """slipstream sweep: ranges, pruning, several workers, kill -9, results."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import warm_python
 
 from slipstream.cli import main
 from slipstream.config.compose import load_train
@@ -102,7 +102,7 @@ def test_an_objective_that_never_appears_is_named(tmp_path, fast):
 
 
 def workers(tmp_path, *args):
-    done = subprocess.run(
+    done = warm_python.run(
         [sys.executable, str(SCRIPT), str(tmp_path / "s"), *map(str, args)],
         capture_output=True,
         text=True,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers import warm_python
 
 from slipstream import Trainer, train
 from slipstream.cli import main
@@ -50,12 +51,10 @@ def test_a_run_that_is_being_trained_is_not_resumed_by_another(tmp_path, monkeyp
     words = [f"resume={tmp_path / 'tiny'}", "total_frames=192"] if resumed else [*TINY, f"root={tmp_path}", "name=tiny"]
     folder = train.run(load_train(words))
     assert answers == [2] and log[0] == log[1]
-    told = capsys.readouterr().err
-    assert (
-        f"{folder.path} is being written by process {os.getpid()} on" in told
-        and "wait until it ends or stop it" in told
-    )
-    assert told.count("\n") == 1
+    *progress, error = capsys.readouterr().err.splitlines()
+    assert f"{folder.path} is being written by process {os.getpid()} on" in error
+    assert "wait until it ends or stop it" in error
+    assert all(line.startswith("building the env: ") for line in progress)  # on a busy machine
     assert len(read_metrics(folder.path)) == 3
     assert main(["train", f"resume={folder.path}", "total_frames=256"]) == 0  # and the lock went with the run
     assert len(read_metrics(folder.path)) == 4
@@ -76,7 +75,7 @@ def test_a_resume_that_fails_lets_the_run_go(tmp_path):
 
 
 def test_a_killed_holder_leaves_no_lock_though_its_children_live(tmp_path):
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    holder = warm_python.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     child = int(holder.stdout.readline())
     try:
         with pytest.raises(BlockingIOError, match=f"is being written by process {holder.pid} on"):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers import warm_python
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
@@ -31,7 +32,9 @@ TINY = shlex.split("""
 
 
 def run_cases(folder, *cases):
-    done = subprocess.run([sys.executable, SCRIPT, folder, *cases], capture_output=True, text=True, timeout=3600)
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    command = [sys.executable, SCRIPT, folder, *cases]
+    done = warm_python.run(command, env=env, capture_output=True, text=True, timeout=3600)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 

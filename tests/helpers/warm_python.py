@@ -1,0 +1,206 @@
+"""Python processes that have torch loaded from the start: `run` and `Popen` in place of those of subprocess.
+
+Loading Python, torch and tensordict takes 3 s of CPU time, a fork of a process that has them 0.1 s. The first start
+makes a server, which loads them and forks once per program. A program is a child of the caller, as with subprocess, and
+has its own arguments, folder, environment, pipes and exit. Programs that need a real start (options of the
+interpreter, or variables that a library reads while it is loaded) are left to subprocess. Do not use this module to
+test the start itself: the order of imports, warnings of an import, the threads of OpenMP.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import inspect
+import json
+import os
+import runpy
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PRELOADED = ("slipstream.train", "slipstream.cli", "numba", "tensordict")
+# Variables that are read once, while Python or a library is loaded. A fork sets those of SET_AGAIN itself.
+READ_ONCE = ("PYTHON", "OMP_", "GOMP_", "MKL_", "OPENBLAS_", "NUMBA_", "TORCH_", "TRITON_", "LD_", "LC_", "LANG")
+SET_AGAIN = ("PYTHONPATH", "PYTHONUNBUFFERED", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+NOT_FORKED = ("preexec_fn", "pass_fds", "shell", "gid", "gids", "uid", "start_new_session", "process_group")
+LENGTH = struct.Struct("<q")
+PR_SET_CHILD_SUBREAPER = 36
+ENVIRONMENT = dict(os.environ)
+
+
+def run(
+    args: list[str], *, capture_output: bool = False, timeout: float | None = None, check: bool = False, **options: Any
+) -> subprocess.CompletedProcess:
+    """Run a program to its end, as `subprocess.run` does."""
+    if capture_output:
+        options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Popen(args, **options) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(args, process.returncode, out, err)
+    if check:
+        done.check_returncode()
+    return done
+
+
+class Popen(subprocess.Popen):
+    """A program in a fork of the server, which `subprocess.Popen` then treats as its own child."""
+
+    def _execute_child(self, *args: Any) -> None:
+        given = inspect.signature(super()._execute_child).bind(*args).arguments
+        words, env = list(map(os.fspath, given["args"])), dict(given["env"] or os.environ)
+        if (
+            sys.platform != "linux"
+            or words[0] != sys.executable
+            or (words[1].startswith("-") and words[1] not in ("-c", "-m"))
+            or any(given[name] not in (None, False, (), -1) for name in NOT_FORKED)
+            or _read_once(env) != _read_once(ENVIRONMENT)
+        ):
+            return super()._execute_child(*args)
+        ends = [given["p2cread"], given["c2pwrite"], given["errwrite"]]
+        request = {"args": words[1:], "cwd": os.path.abspath(given["cwd"] or "."), "env": env}
+        self.pid = _server().start(request, [i if end == -1 else end for i, end in enumerate(ends)])
+        self._child_created = True
+        pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(given[name] for name in pipes))
+
+
+class Server:
+    """The process that is forked; it ends when the socket to it closes."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.socket, theirs = socket.socketpair()
+        command = [sys.executable, __file__, str(theirs.fileno())]
+        env = ENVIRONMENT | {"OPENBLAS_NUM_THREADS": "1"}  # it starts threads when numpy is loaded
+        self.process = subprocess.Popen(
+            command, env=env, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        theirs.close()
+
+    def start(self, request: dict[str, Any], ends: list[int]) -> int:
+        """Start a program with these three files; return its process, a child of this one."""
+        data = json.dumps(request).encode()
+        with self.lock, _adopting():
+            socket.send_fds(self.socket, [LENGTH.pack(len(data))], ends)
+            self.socket.sendall(data)
+            answer = self.socket.recv(LENGTH.size)
+        if len(answer) < LENGTH.size:
+            raise RuntimeError("the server of warm_python.py has failed; its error is in this test's stderr")
+        return LENGTH.unpack(answer)[0]
+
+
+_servers: dict[int, Server] = {}
+
+
+def _server() -> Server:
+    if os.getpid() not in _servers:
+        _servers[os.getpid()] = Server()
+    return _servers[os.getpid()]
+
+
+def _read_once(env: Any) -> dict[str, str]:
+    return {k: v for k, v in env.items() if k.startswith(READ_ONCE) and k not in SET_AGAIN}
+
+
+@contextlib.contextmanager
+def _adopting() -> Any:
+    """Become the parent of processes below this one whose parent ends."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    for on in (1, 0):
+        if prctl(PR_SET_CHILD_SUBREAPER, on, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "prctl")
+        if on:
+            yield
+
+
+def serve(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Fork for each request; return it in the fork."""
+    while True:
+        head, ends, _, _ = socket.recv_fds(connection, LENGTH.size, 3)
+        if not head:
+            os._exit(0)
+        data = connection.recv(LENGTH.unpack(head)[0], socket.MSG_WAITALL)
+        threads = os.listdir("/proc/self/task")
+        if len(threads) != 1:
+            raise RuntimeError(f"a fork would lose {len(threads) - 1} threads: do not preload what starts them")
+        reader, writer = os.pipe()
+        middle = os.fork()
+        if not middle:  # it ends at once, so that its child is adopted
+            middle = os.getpid()
+            if pid := os.fork():
+                os.write(writer, LENGTH.pack(pid))
+                os._exit(0)
+            os.close(reader), os.close(writer), connection.close()
+            while os.getppid() == middle:
+                os.sched_yield()
+            return json.loads(data), ends
+        os.waitpid(middle, 0)
+        connection.sendall(os.read(reader, LENGTH.size))
+        for end in (reader, writer, *ends):
+            os.close(end)
+
+
+def become(request: dict[str, Any], ends: list[int], installed: list[str]) -> None:
+    """Run the program of a request in this process as if it had been started for it."""
+    for number, end in enumerate(ends):
+        os.dup2(end, number)
+        os.close(end)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        old = getattr(sys, name)
+        line = number == 2 or (number == 1 and request["env"].get("PYTHONUNBUFFERED"))
+        how = {"buffering": 1 if line else -1, "encoding": old.encoding, "errors": old.errors, "closefd": False}
+        new = open(number, "w" if number else "r", **how)  # noqa: SIM115
+        setattr(sys, name, new), setattr(sys, f"__{name}__", new)
+    os.chdir(request["cwd"])
+    env = request["env"]
+    os.environ.clear()
+    os.environ.update(env)
+    torch, threads = sys.modules["torch"], int(env.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0))))
+    if threads != torch.get_num_threads():
+        torch.set_num_threads(threads)
+    sys.modules["numba"].config.reload_config()
+    sys.modules["numpy"].random.seed()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    first, *rest = request["args"]
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    folder = {"-c": "", "-m": request["cwd"]}.get(first, os.path.dirname(os.path.abspath(first)))
+    sys.path[:] = [folder, *_python_path(), *installed]
+    importlib.invalidate_caches()
+    if first == "-m":
+        sys.argv[:] = rest
+        if not hasattr(sys.modules.get(rest[0]), "__path__"):
+            sys.modules.pop(rest[0], None)
+        runpy._run_module_as_main(rest[0])
+    elif first == "-c":
+        sys.argv[:] = ["-c", *rest[1:]]
+        exec(compile(rest[0], "<string>", "exec"), main.__dict__)
+    else:
+        sys.argv[:] = [first, *rest]
+        main.__file__ = first
+        exec(compile(Path(first).read_bytes(), first, "exec"), main.__dict__)
+
+
+def _python_path() -> list[str]:
+    return [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with_us = sys.path[1 + len(_python_path()) :]
+    for name in PRELOADED:
+        importlib.import_module(name)
+    gc.freeze()
+    become(*serve(socket.socket(fileno=int(sys.argv[1]))), with_us)
