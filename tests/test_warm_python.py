@@ -35,7 +35,8 @@ def test_it_has_its_own_arguments_folder_environment_and_parent(tmp_path):
         ("import threading; threading.Timer(0.1, print, ['late']).start()", (0, "late\n", "")),
     ],
 )
-def test_it_ends_as_any_program(code, ends):
+def test_it_ends_as_any_program(monkeypatch, code, ends):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     assert answer(code) == ends
 
 
