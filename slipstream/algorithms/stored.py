@@ -76,8 +76,8 @@ class StoredData:
         if not self._files and self._buffer is None:
             why = "has no transitions" if path.exists() else "does not exist"
             raise ConfigError(
-                f"{self.name} {why}: give a folder of rollout files (rollout_save_interval), a replay folder, or a run "
-                "whose checkpoints hold its buffer (algo.save_replay=on)"
+                f"{self.name} {why}: give a folder of rollout files (rollout_save_interval, slipstream rollouts record), "
+                "a replay folder, or a run whose checkpoints hold its buffer (algo.save_replay=on)"
             )
 
     def _replay_state(self) -> Mapping[str, Any] | None:

@@ -45,7 +45,7 @@ COMMANDS = {
     "view": "watch runs and flights:    slipstream view [RUN | FOLDER | RECORDING]",
     "doctor": "check the installation:    slipstream doctor",
     "ckpt": "work with checkpoints:     slipstream ckpt info | verify | diff | squash | export | repair",
-    "rollouts": "work with saved batches:   slipstream rollouts ls | show | verify | export",
+    "rollouts": "work with saved batches:   slipstream rollouts record | ls | show | verify | export",
     "recording": "work with recordings:      slipstream recording export flight.rec --to html | acmi | csv",
 }
 # The commands with paths; the others take key=value.

@@ -1,9 +1,10 @@
-"""Show, check, draw and convert saved batches. The exit code is 1 if a file is broken."""
+"""Record, show, check, draw and convert saved batches. The exit code is 1 if a file is broken."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,15 @@ from rich.text import Text
 
 from slipstream.cli import add_subcommands
 from slipstream.config import registry
+from slipstream.config.help import ConfigError
+from slipstream.config.overrides import split_keys
+from slipstream.config.values import read
 from slipstream.rollouts.episodes import EpisodeRef, find_episodes, outcome_key, read_episode
 from slipstream.rollouts.export import FORMATS, export
 from slipstream.rollouts.reader import BROKEN, RolloutFile, find_keys
 from slipstream.rollouts.storage import OnBroken, RolloutStorage, iteration_of, rollout_files
 from slipstream.storage.codec.registry import CodecError, codec_name, read_header
+from slipstream.storage.files import default_output
 from slipstream.tasks.base import EpisodeDrawing
 from slipstream.tasks.figures import draw_curves
 
@@ -28,6 +33,17 @@ REMEDY = ("A broken file cannot be repaired: copy it again from where it came, o
           "`export` skip it, and so does RolloutStorage(folder, on_broken='skip').")  # fmt: skip
 IN_PLACES = ("If only some places are damaged, other keys and environments can be read: load(iteration, keys=[...]), "
              "load_slice(iteration, envs=[...]).")  # fmt: skip
+RECORD_KEYS = {"frames": 100_000, "envs": 64, "steps": 32, "actions": "mean", "out": ""}
+RECORD_HELP = """Fly a policy and save every batch, as rollout_save_interval does in a training.
+
+  checkpoint=runs/NAME  the policy: a run, a checkpoint or a policy file; the shipped one of task= by default
+  frames=100000         at least so many; complete batches are saved
+  envs=64 steps=32      the size of a batch
+  actions=mean          as in an evaluation; sampled: as in a training
+  out=FOLDER            by default `recorded` in the folder of the run, or here
+
+Other keys are those of slipstream eval: task=, env.*, seed=, device=, threads=. The env is that of the policy's training.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--out", type=Path, help="where to (default: beside the rollouts)")
     out.add_argument("--iterations", help="which batches, as numbers and ranges: 0,100-500 (default: all)")
     out.add_argument("--keys", help="which keys, by commas (default: all)")
+    record = add_command("record", _record, "fly a policy and save its batches: record checkpoint=RUN frames=100000")
+    record.description = RECORD_HELP
+    record.add_argument("words", nargs="*", metavar="key=value")
 
 
 class _Skipped:
@@ -299,6 +318,67 @@ def _export(args: argparse.Namespace, console: Console) -> int:
     out = args.out or storage.save_dir.with_name(storage.save_dir.name + FORMATS[args.to][1])
     console.print(export(storage, args.to, out, chosen, args.keys.split(",") if args.keys else None), soft_wrap=True)
     return skipped.exit_code
+
+
+def _record(args: argparse.Namespace, console: Console) -> int:
+    import torch
+
+    from slipstream.models.exploration import ExplorationType
+    from slipstream.sim.devices import resolve_device, set_threads
+    from slipstream.tasks.report import progress_bar
+    from slipstream.training.evaluate import configure
+
+    given, words = split_keys(args.words, RECORD_KEYS)
+    frames, envs, steps = (_count(name, given) for name in ("frames", "envs", "steps"))
+    kinds = {"mean": ExplorationType.MEAN, "sampled": ExplorationType.RANDOM}
+    kind = given.get("actions", "mean")
+    if kind not in kinds:
+        raise ConfigError(f"actions={kind} must be one of {', '.join(kinds)}")
+    cfg, trained = configure(words)
+    folder = Path(given["out"]) if given.get("out") else default_output(trained.beside("recorded"))
+    if rollout_files(folder):
+        raise FileExistsError(f"{folder} has rollout files already: name another folder with out=")
+    device = resolve_device(cfg.device)
+    if cfg.threads or device.type == "cpu":
+        set_threads(cfg.threads)
+    if getattr(cfg.env, "num_worlds", 1) > envs:  # fewer maps than in the training
+        cfg.env = replace(cfg.env, num_worlds=envs)
+    with progress_bar("building the env"):
+        env = registry.find_task(cfg.task).make_env(cfg.env, device, cfg.seed, envs)
+    policy = trained.build(env.observation_spec, env.action_spec, device)
+    note = {"policy": trained.name, "sha256": trained.sha256[:12], "task": cfg.task, "actions": kind}
+    make_collector = registry.find("collector", "sync")
+    batches, valid = -(-frames // (envs * steps)), 0
+    torch.manual_seed(cfg.seed)
+    with (
+        make_collector(env, policy, envs * steps, return_same_td=True, exploration_type=kinds[kind]) as collector,
+        RolloutStorage(folder, asynchronous=False) as storage,
+        progress_bar(f"flying {batches * envs * steps:,} frames") as progress,
+    ):
+        for i in range(batches):
+            batch = collector.rollout()
+            valid += int(batch["valid"].sum())
+            storage.save(batch, i, note=note)
+            progress((i + 1) / batches)
+        ended = collector.episodes.pop()
+    size = sum(path.stat().st_size for path in rollout_files(folder)) / 1e6
+    console.print(
+        f"{trained.name}: {batches:,} batches, {valid:,} valid frames, {size:.2f} MB in {folder}", soft_wrap=True
+    )
+    figures = ", ".join(f"{name} {value:.4g}" for name, value in ended.items() if name != "count")
+    console.print(f"{ended['count']:,.0f} episodes ended{f': {figures}' if figures else ''}", soft_wrap=True)
+    return 0
+
+
+def _count(name: str, given: dict[str, str]) -> int:
+    """Return the number that a key of `record` has: at least 1."""
+    try:
+        number = int(read(given.get(name, str(RECORD_KEYS[name])), int))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ConfigError(f"{name}={given[name]} must be a whole number from 1 on")
+    return number
 
 
 def _name(key: tuple[Any, ...]) -> str:
