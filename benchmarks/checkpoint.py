@@ -210,7 +210,7 @@ def throughput_table(folder: Path, rounds: int, steps: int = 30, every: int = 10
 
     Short turns of `steps`, the savers in a new random order each round, compared with the turn without a saver before
     and the one
-    after: what else the machine does falls on neighbours alike. Each save, the last too, has an interval of steps after
+    after: what else the machine does falls on neighbors alike. Each save, the last too, has an interval of steps after
         it.
     """
     model = mlp(nn.ELU, 0.0)

@@ -34,10 +34,10 @@ def draw(rows, picture):
     axes = figure.subplots()
     figures.style_axes(axes, ylabel="success")
     times = figures.metric_column(rows, "time_s")
-    for (name, key), colour in zip(SERIES.items(), figures.SERIES, strict=False):
+    for (name, key), color in zip(SERIES.items(), figures.SERIES, strict=False):
         success, low, high = (figures.metric_column(rows, key + end) for end in ("", "_low", "_high"))
-        axes.fill_between(times, low, high, color=colour, alpha=0.16, linewidth=0)
-        axes.plot(times, success, color=colour, linewidth=2, marker="o", markersize=4.5, label=name)
+        axes.fill_between(times, low, high, color=color, alpha=0.16, linewidth=0)
+        axes.plot(times, success, color=color, linewidth=2, marker="o", markersize=4.5, label=name)
     figures.time_axis(axes, float(times.max()))
     axes.set_ylim(-0.03, 1.03)
     figures.style_legend(axes, loc="best")
@@ -62,7 +62,7 @@ def judge(theirs, ours=None):
                 flights.append(evaluate.fly(env, policy, cfg.eval.num_drones, record_paths=False))
             cells = [
                 f"{r['success']:.3f} ({r['success_low']:.3f} … {r['success_high']:.3f})"
-                for r in map(evaluate.summarise, flights)
+                for r in map(evaluate.summarize, flights)
             ]
             paired = evaluate.compare(flights[1], flights[0])
             difference = (

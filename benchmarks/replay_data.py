@@ -13,16 +13,16 @@ _SIGHT = 28  # cells that a robot sees around itself
 
 def game_frames(episodes: int, steps: int = 200, seed: int = 1) -> np.ndarray:
     """uint8 84 x 84: a tiled background that scrolls in every second episode, six sprites, a score in digits; eight
-    grey levels."""
+    gray levels."""
     rng = np.random.default_rng(seed)
     out = np.empty((episodes, steps, 84, 84), np.uint8)
-    grey = np.array([0, 40, 72, 104, 136, 168, 200, 236], np.uint8)
+    gray = np.array([0, 40, 72, 104, 136, 168, 200, 236], np.uint8)
     for e in range(episodes):
-        tiles = np.repeat(np.repeat(grey[rng.integers(0, 8, (6, 6, 6))], 2, 1), 2, 2)
+        tiles = np.repeat(np.repeat(gray[rng.integers(0, 8, (6, 6, 6))], 2, 1), 2, 2)
         background = tiles[rng.integers(0, 6, (7, 20))].transpose(0, 2, 1, 3).reshape(84, 240)
-        sprites = [grey[rng.integers(0, 8, (8, 8))] for _ in range(6)]
+        sprites = [gray[rng.integers(0, 8, (8, 8))] for _ in range(6)]
         pos, vel, score = rng.uniform(0, 76, (6, 2)), rng.normal(0, 1.5, (6, 2)), 0
-        digits = grey[rng.integers(0, 8, (10, 7, 5))]
+        digits = gray[rng.integers(0, 8, (10, 7, 5))]
         for t in range(steps):
             left = (t // 2) % 150 if e % 2 else 0
             frame = background[:, left : left + 84].copy()
@@ -45,13 +45,13 @@ def lidar_scans(runs: int, drones: int = 1024, steps: int = 32, seed: int = 2) -
     elevation = np.deg2rad(np.array([-10.0, 0, 10, 20]))
     beams = np.stack([np.cos(azimuth), np.sin(azimuth)], -1)
     out = np.empty((runs * drones, steps, 1, 36, 4), np.float32)
-    centre, radius = rng.uniform(-12, 12, (drones, 60, 2)), rng.uniform(0.3, 0.6, (drones, 60))
+    center, radius = rng.uniform(-12, 12, (drones, 60, 2)), rng.uniform(0.3, 0.6, (drones, 60))
     pos, heading = rng.uniform(-8, 8, (drones, 2)), rng.uniform(0, 6.28, drones)
     for k in range(runs * steps):
         heading += rng.normal(0, 0.08, drones)
         pos = pos + 0.03 * np.stack([np.cos(heading), np.sin(heading)], -1) * rng.uniform(0.8, 1.2, (drones, 1))
         pos = (pos + 10) % 20 - 10
-        to = centre - pos[:, None]
+        to = center - pos[:, None]
         along = np.einsum("nmk,ak->nam", to, beams)
         inside = along**2 - ((to**2).sum(-1) - radius**2)[:, None]
         flat = np.where((inside > 0) & (along > 0), along - np.sqrt(np.maximum(inside, 0)), 1e9).min(-1).clip(0.05)

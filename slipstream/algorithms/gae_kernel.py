@@ -1,4 +1,4 @@
-"""Generalised advantage estimates as one Triton kernel: one lane per environment, backwards in time. PyTorch needs four
+"""Generalized advantage estimates as one Triton kernel: one lane per environment, backwards in time. PyTorch needs four
 kernels per step."""
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def gae(
     gamma: float,
     lam: float,
 ) -> Tensor:
-    """Compute generalised advantage estimates.
+    """Compute generalized advantage estimates.
 
     A terminated step has no value after it; a truncated one bootstraps from the value of the episode's final
     observation. Advantages never pass from one episode to another, nor through an invalid frame.

@@ -63,7 +63,7 @@ class SAC(OffPolicy):
         self.networks |= {"critics": self.critics, "target": self.target, "entropy_price": self.temperature}
         self._target_updater = TargetUpdater(self.target, self.critics, config.tau)
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
-        # One optimiser for the policy and the temperature: their losses share no weights, so one pass serves both.
+        # One optimizer for the policy and the temperature: their losses share no weights, so one pass serves both.
         temperature = self.temperature.parameters() if config.learn_entropy else ()
         self._actor_optimizer = self.adam("policy", [*policy.parameters(), *temperature])
         self.target_entropy = -float(policy.dims) if config.target_entropy is None else config.target_entropy

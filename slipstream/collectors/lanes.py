@@ -101,7 +101,7 @@ class ThreadLane:
         return sum(result.done() for result in self._results)
 
     def stop(self) -> None:
-        """End the thread after its current item. Waits for nothing: safe in a finaliser, in any thread, any number of
+        """End the thread after its current item. Waits for nothing: safe in a finalizer, in any thread, any number of
         times."""
         self.stopped = True
         self._worker.stop()

@@ -84,7 +84,7 @@ def find(kind: str, name: str) -> Any:
 
 
 def find_task(name: str) -> Any:
-    """Return the `Task` of a name; a TensorEnv class of the user's gets a task with the default behaviour."""
+    """Return the `Task` of a name; a TensorEnv class of the user's gets a task with the default behavior."""
     return load("slipstream.tasks.base:as_task", "tasks")(find("task", name), name)
 
 

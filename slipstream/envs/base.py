@@ -54,7 +54,7 @@ class TensorEnv(ABC):
     """N environments as batched tensors on one device.
 
     A subclass sets `observation_spec` and `action_spec`, and implements four methods, each over all N environments with
-    fixed shapes and without host synchronisation:
+    fixed shapes and without host synchronization:
 
     - `_reset(mask)`: start a new episode where `mask` is True, leave the others unchanged (`torch.where`,
       `Tensor.copy_`);
@@ -149,7 +149,7 @@ class TensorEnv(ABC):
         return StepRecord(observation, reward, terminated, truncated, valid, outcome.info)
 
     def check(self) -> None:
-        """Raise BadActionError if an action since the last check was bad. Synchronises with the device: call it once
+        """Raise BadActionError if an action since the last check was bad. Synchronizes with the device: call it once
         per iteration."""
         bad = self._bad_action.nonzero().flatten().tolist()
         if bad:

@@ -67,7 +67,7 @@ class PerformanceMonitor:
 
     Timers nest, and an inner timer's time is also part of the outer one's: name it "outer/inner" to show this. On
     CUDA a timer measures the time to launch the work; `timer(name, device=...)` also measures the device's own
-    time, as "name/device", without synchronising.
+    time, as "name/device", without synchronizing.
 
     Args:
         history: Durations kept per name, the largest useful `window`.

@@ -169,7 +169,7 @@ def _pack(array: np.ndarray, step: float | None) -> tuple[dict[str, Any], bytes]
     if array.dtype == bool:
         array = array.view(np.uint8)
     if step:
-        array, offset = _quantise(array, step)
+        array, offset = _quantize(array, step)
         spec |= {"step": step, "offset": offset}
     elif array.dtype == np.float64 and array.ndim > 1:
         array = array.astype(np.float32)
@@ -184,7 +184,7 @@ def _pack(array: np.ndarray, step: float | None) -> tuple[dict[str, Any], bytes]
     return spec, array.reshape(-1).view(np.uint8).reshape(-1, array.dtype.itemsize).T.tobytes()
 
 
-def _quantise(array: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+def _quantize(array: np.ndarray, step: float) -> tuple[np.ndarray, float]:
     """Return multiples of `step` around an offset in 16 or 32 bits; the smallest integer is NaN."""
     finite = np.isfinite(array)
     low, high = (float(f(array[finite])) for f in (np.min, np.max)) if finite.any() else (0.0, 0.0)

@@ -192,7 +192,7 @@ class HostStorage:
             if goals is not None:
                 rows_of = partial(memory.observations, pending=pending)
                 self.sampler.relabel(arrays, memory.schema.specs, goals, rows_of)
-        if goals is not None and ("terminated",) in arrays:  # may have been relabelled
+        if goals is not None and ("terminated",) in arrays:  # may have been relabeled
             ended = arrays["terminated",].reshape(number) != 0
             discount = np.where(ended, 0.0, gamma).astype(np.float32)
         tensors = memory.tensors(arrays)

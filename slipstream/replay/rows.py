@@ -1,7 +1,7 @@
 """From a user's data to rows: a complete episode, or a collector's [N, T] batch, with every observation once.
 
 A row holds all keys of a step. The observation after the last step of an episode is a row of its own (a *final* row),
-which is not a step. `next_K` is recognised as K shifted by one, so it costs nothing.
+which is not a step. `next_K` is recognized as K shifted by one, so it costs nothing.
 
 In a batch every environment is a *stream* that continues from batch to batch. The observation after its last step is
 the first one of the next batch. Until then it waits as the *pending* observation of the stream, so every step can be

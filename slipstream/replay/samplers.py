@@ -288,7 +288,7 @@ class HindsightSampler(Sampler):
             goal.
         strategy: the new goal was achieved after a "future" step of the episode (or this one), its "final" one, or any
             step of the "episode".
-        k: relabelled draws for each unchanged one.
+        k: relabeled draws for each unchanged one.
         goal: key of the goal.
         achieved: key of the achieved goal.
         terminated_fn: like `reward_fn`, if terminations depend on the goal.
@@ -317,7 +317,7 @@ class HindsightSampler(Sampler):
         return self.rng.integers(head, tail, number), None
 
     def goals(self, index: StepIndex, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (which of the batch are relabelled, the rows of their new goals)."""
+        """Return (which of the batch are relabeled, the rows of their new goals)."""
         chosen = np.flatnonzero(self.rng.random(len(steps)) < self.k / (self.k + 1))
         steps = steps[chosen]
         if self.strategy == "episode":

@@ -44,7 +44,7 @@ def _update(values, sums, least, starts, leaves, new):  # pragma: no cover
     before = -1
     for i in range(leaves.shape[0]):
         at = leaves[i] // BLOCK
-        if at != before:  # neighbours share their block and their parents
+        if at != before:  # neighbors share their block and their parents
             sums[at], least[at] = _block(values, at * BLOCK)
             before = at
     for level in range(1, starts.shape[0]):

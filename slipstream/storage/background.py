@@ -187,7 +187,7 @@ class BackgroundWorker:
         return True
 
     def stop(self) -> None:
-        """Drop the queue and end the threads after their running tasks. Does not wait: safe in a finaliser, in any
+        """Drop the queue and end the threads after their running tasks. Does not wait: safe in a finalizer, in any
         thread."""
         with self._changed:
             self._closing = True

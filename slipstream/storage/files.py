@@ -169,7 +169,7 @@ def check_writable(path: Path) -> None:
 
 
 def temporary_name(path: Path) -> Path:
-    """The name under which this process writes `path`; `stale_files` recognises it."""
+    """The name under which this process writes `path`; `stale_files` recognizes it."""
     return path.with_name(f".{path.name}.{_HOST}-{os.getpid()}-{next(_counter)}.tmp")
 
 

@@ -147,7 +147,7 @@ class _Part(NamedTuple):
 
 def plan(leaves: Leaves, key: tuple[Any, ...]) -> Layout:
     """Lay out the leaves that `describe` gave `key` for: by device, width and role, so that similar numbers are
-    neighbours."""
+    neighbors."""
     _check_plain(leaves)
     groups: dict[Any, list[int]] = {}
     for i, data in enumerate(leaves.data):

@@ -19,7 +19,7 @@ from slipstream.tasks.figures import show_text_as_it_is
 
 FORMS = (".gif", ".mp4")
 OUTPUTS = (".png", ".html", *FORMS)  # suffixes of `out=`
-COLOURS = 128  # of a GIF
+COLORS = 128  # of a GIF
 
 
 def check_outputs(path: str | Path, beside: Sequence[str] = ()) -> Path:
@@ -59,7 +59,7 @@ def find_ffmpeg() -> str | None:
 
 
 def write_animation(
-    path: str | Path, frames: Iterable[Any], fps: float, samples: Sequence[Any], colours: Sequence[str]
+    path: str | Path, frames: Iterable[Any], fps: float, samples: Sequence[Any], colors: Sequence[str]
 ) -> Path:
     """Write an animation, complete or not at all.
 
@@ -67,12 +67,12 @@ def write_animation(
         path: ends in .gif or .mp4.
         frames: Pillow images of one size, taken one by one.
         fps: frames per second.
-        samples: some of the frames, for the colours of a GIF.
-        colours: `#rrggbb` of thin lines, which a GIF must keep; the first is the ground.
+        samples: some of the frames, for the colors of a GIF.
+        colors: `#rrggbb` of thin lines, which a GIF must keep; the first is the ground.
     """
     path = check_animation(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, _gif(frames, fps, _palette(samples, colours)) if path.suffix == ".gif" else _mp4(frames, fps))
+    write_file(path, _gif(frames, fps, _palette(samples, colors)) if path.suffix == ".gif" else _mp4(frames, fps))
     return path
 
 
@@ -106,10 +106,10 @@ def _gif(frames: Iterable[Any], fps: float, palette: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _palette(samples: Sequence[Any], colours: Sequence[str]) -> Any:
-    """Return one palette for all frames: colours do not flicker, and unchanged areas compress well.
+def _palette(samples: Sequence[Any], colors: Sequence[str]) -> Any:
+    """Return one palette for all frames: colors do not flicker, and unchanged areas compress well.
 
-    Most colours are taken by area from the samples. The colours of thin lines are added by name, each also half faded
+    Most colors are taken by area from the samples. The colors of thin lines are added by name, each also half faded
     for the edges of lines, because they would be lost by area.
     """
     from PIL import Image
@@ -117,11 +117,11 @@ def _palette(samples: Sequence[Any], colours: Sequence[str]) -> Any:
     sample = Image.new("RGB", (samples[0].width, samples[0].height * len(samples)))
     for k, frame in enumerate(samples):
         sample.paste(frame, (0, k * frame.height))
-    ground, *named = [tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in dict.fromkeys(colours)]
-    named += [tuple((a + b) // 2 for a, b in zip(colour, ground, strict=True)) for colour in named]
-    common = sample.quantize(COLOURS - len(named)).getpalette() or []
+    ground, *named = [tuple(int(color[i : i + 2], 16) for i in (1, 3, 5)) for color in dict.fromkeys(colors)]
+    named += [tuple((a + b) // 2 for a, b in zip(color, ground, strict=True)) for color in named]
+    common = sample.quantize(COLORS - len(named)).getpalette() or []
     palette = Image.new("P", (1, 1))
-    palette.putpalette([*common[: 3 * (COLOURS - len(named))], *(part for colour in named for part in colour)])
+    palette.putpalette([*common[: 3 * (COLORS - len(named))], *(part for color in named for part in color)])
     return palette
 
 

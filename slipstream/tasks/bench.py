@@ -66,20 +66,20 @@ def seconds_per_call(step: Callable[[], object], device: torch.device) -> float:
     """
     step()
     step()
-    synchronise(device)
+    synchronize(device)
     calls = 1
     while True:
         began = time.perf_counter()
         for _ in range(calls):
             step()
-        synchronise(device)
+        synchronize(device)
         seconds = time.perf_counter() - began
         if seconds >= SECONDS and calls >= 3:
             return seconds / calls
         calls *= 2
 
 
-def synchronise(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
     """Wait for a GPU; do nothing on a CPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -92,6 +92,6 @@ def wilson(hits: int, trials: int) -> tuple[float, float]:
     if not trials:
         return 0.0, 1.0
     z, p = 1.959964, hits / trials
-    centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
+    center = (p + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * math.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return max(0.0, center - half), min(1.0, center + half)

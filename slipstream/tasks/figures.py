@@ -289,7 +289,7 @@ def _has(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
 
 
 def smooth(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the centred mean over a 25th of the points, over fewer at the ends."""
+    """Return the centered mean over a 25th of the points, over fewer at the ends."""
     reach = len(values) // 50
     sums = np.concatenate([[0.0], np.cumsum(values)])
     at = np.arange(len(values))

@@ -28,7 +28,7 @@ SEEN_S = 20.0  # after which a speed is shown
 LONG_S = 12 * 3600.0
 
 RATES = ("success", "collision", "timeout")  # shares of episodes, shown in percent
-PHASE_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+PHASE_COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
 RECENT_EPISODES = 1000  # that the means of `episode/*` are over, at least; all if there are fewer
 MOST_OWN, MOST_OWN_PLAIN = 8, 4  # metrics of the env's own `info` that are shown
@@ -264,11 +264,11 @@ def _draw_phases(stats: Stats, width: int) -> tuple[Text, list[Text]]:
     bar, legend = Text(no_wrap=True, overflow="crop"), []
     begin = sum_ms = 0.0
     for index, (name, s) in enumerate(sorted(phases.items(), key=lambda item: -item[1]["total"])):
-        colour = PHASE_COLOURS[index % len(PHASE_COLOURS)]
+        color = PHASE_COLORS[index % len(PHASE_COLORS)]
         sum_ms += s["total"]
         end = round(width * sum_ms / total_ms)  # rounding the ends, not the lengths: the bar always has its full width
-        bar.append("█" * int(end - begin), style=colour)
+        bar.append("█" * int(end - begin), style=color)
         begin = end
         share = f" {100 * s['total'] / total_ms:.0f} % "
-        legend.append(Text.assemble(("■ ", colour), name, (share, "bold"), (_duration(s["mean"]), "dim")))
+        legend.append(Text.assemble(("■ ", color), name, (share, "bold"), (_duration(s["mean"]), "dim")))
     return bar, legend

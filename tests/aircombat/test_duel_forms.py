@@ -22,11 +22,11 @@ def commands(num: int, generator: torch.Generator) -> torch.Tensor:
     return command
 
 
-def assert_same(plain: DuelEngine, other: DuelEngine, metres: float) -> None:
+def assert_same(plain: DuelEngine, other: DuelEngine, meters: float) -> None:
     for name, x in plain.duels.tensors().items():
         y = getattr(other.duels, name).cpu()
         if x.is_floating_point():
-            torch.testing.assert_close(y, x, rtol=1e-5, atol=metres, msg=lambda text, name=name: f"{name}: {text}")
+            torch.testing.assert_close(y, x, rtol=1e-5, atol=meters, msg=lambda text, name=name: f"{name}: {text}")
         else:
             assert torch.equal(x, y), name
     torch.testing.assert_close(other.view.cpu(), plain.view, rtol=1e-3, atol=1e-4)
@@ -52,7 +52,7 @@ def stage(engine: DuelEngine) -> None:
     engine.refresh()
 
 
-def compare(other: DuelEngine, decisions: int, metres: float) -> None:
+def compare(other: DuelEngine, decisions: int, meters: float) -> None:
     """Flies both with the same commands, some of them bad, and the same resets."""
     plain = DuelEngine(other.num, other.config, 7)
     everyone = torch.ones(other.num, dtype=torch.bool)
@@ -69,7 +69,7 @@ def compare(other: DuelEngine, decisions: int, metres: float) -> None:
         plain.step(mine, resetting)
         other.step(theirs, resetting.to(other.device))
         assert torch.equal(mine, theirs.cpu())
-        assert_same(plain, other, metres)
+        assert_same(plain, other, meters)
         if decision == 0:
             assert plain.duels.winner[:5].tolist() == [-1, 2, 0, 0, 0]
             assert (plain.duels.missile_age[0, [0, 1, 7]] < 0).tolist() == [True, True, False]
@@ -78,7 +78,7 @@ def compare(other: DuelEngine, decisions: int, metres: float) -> None:
 @pytest.mark.parametrize("start", ["random", "head_on"])
 @pytest.mark.parametrize("scale", [{"time_scale": 1.0}, {"time_scale": 7.5}, {"time_scale": 8.0, "coarse_dt": True}])
 def test_the_native_form_does_what_the_plain_form_does(start, scale):
-    compare(make_engine(40, DuelConfig(start=start, **scale), 7, "cpu", "native"), 40, metres=0.5)
+    compare(make_engine(40, DuelConfig(start=start, **scale), 7, "cpu", "native"), 40, meters=0.5)
 
 
 KERNEL_RUN = """
@@ -86,7 +86,7 @@ from test_duel_forms import compare
 from slipstream.tasks.aircombat.physics.engine import DuelConfig
 from slipstream.tasks.aircombat.physics.engine_triton import TritonEngine
 for start, decisions in (("random", 6), ("head_on", 2)):
-    compare(TritonEngine(7, DuelConfig(start=start, time_scale=2.5), 7, "cpu"), decisions, metres=0.5)
+    compare(TritonEngine(7, DuelConfig(start=start, time_scale=2.5), 7, "cpu"), decisions, meters=0.5)
 print("same")
 """
 
@@ -103,7 +103,7 @@ def test_the_kernel_does_what_the_plain_form_does_in_tritons_interpreter():
 @pytest.mark.parametrize("start", ["random", "head_on"])
 @pytest.mark.parametrize("scale", [{"time_scale": 1.0}, {"time_scale": 8.0}, {"time_scale": 8.0, "coarse_dt": True}])
 def test_the_kernel_does_what_the_plain_form_does_on_a_gpu(start, scale):
-    compare(make_engine(1000, DuelConfig(start=start, **scale), 7, "cuda", "triton"), 60, metres=1.0)
+    compare(make_engine(1000, DuelConfig(start=start, **scale), 7, "cuda", "triton"), 60, meters=1.0)
 
 
 @pytest.mark.parametrize("form", ["torch", "native"])

@@ -26,9 +26,9 @@ def drawn(count, seed=0):
     return (*geometry.at(300 * 200 ** u[:, 4]), turn, torch.where(keeps, HOLD, 1.0))
 
 
-def head_on(metres, throttle=HOLD, turn=0.0):
+def head_on(meters, throttle=HOLD, turn=0.0):
     as_row = lambda *x: torch.tensor([x])  # noqa: E731
-    state = (as_row(0.0, 0.0), as_row(300.0, 0.0), as_row(float(metres), 0.0), as_row(-300.0, 0.0))
+    state = (as_row(0.0, 0.0), as_row(300.0, 0.0), as_row(float(meters), 0.0), as_row(-300.0, 0.0))
     return (*state, torch.tensor([turn]), torch.tensor([throttle]))
 
 

@@ -88,7 +88,7 @@ def fired_all(state, side):
     return state | {"aircraft": [b | {"missiles": 0} if k == side else b for k, b in enumerate(state["aircraft"], 1)]}
 
 
-def bar_colours(figure):
+def bar_colors(figure):
     """Of the bars of the enemy's shot and of one's own."""
     bars = [axes.patches for axes in figure.axes if axes.get_xlim() == (0, 60)]
     return [to_hex(patches[1].get_facecolor()) for patches in bars]
@@ -106,13 +106,13 @@ def test_who_has_no_missiles_left_reaches_nowhere():
     drawn, bare = draw_scene(armed), draw_scene(empty)
     dots = [sum(isinstance(c, Path3DCollection) for c in box_of(f).collections) for f in (drawn, bare)]
     assert dots == [2 + 3 * 4, 2]  # the two aircraft; three paths through four planes
-    assert bar_colours(drawn) == [THREAT, OWN] and bar_colours(bare) == [IDLE, OWN]
+    assert bar_colors(drawn) == [THREAT, OWN] and bar_colors(bare) == [IDLE, OWN]
     assert "no missiles left" in [text.get_text() for text in bare.texts]
 
 
-def test_an_empty_rack_of_ones_own_greys_ones_own_bar_only():
+def test_an_empty_rack_of_ones_own_grays_ones_own_bar_only():
     scene = scene_of(fired_all(game(0)[0], 1), 1, exact=False)
-    assert len(scene["reach"]) == 4 and bar_colours(draw_scene(scene)) == [THREAT, IDLE]
+    assert len(scene["reach"]) == 4 and bar_colors(draw_scene(scene)) == [THREAT, IDLE]
 
 
 def test_the_axes_say_what_they_are_and_no_curve_can_cross_their_labels():
@@ -198,16 +198,16 @@ def test_a_game_passes_slowly_enough_to_be_followed(tmp_path, monkeypatch, count
     assert shown[-1] == pytest.approx(2 + shown[0], abs=0.1) and sum(shown) == pytest.approx(play_s + 2, rel=0.05)
 
 
-def test_a_gif_keeps_the_colours_that_mean_something(tmp_path):
+def test_a_gif_keeps_the_colors_that_mean_something(tmp_path):
     """A palette by area alone has no yellow for the thin lines of missiles: they came out red, as the enemy."""
     scenes = scenes_of_game(game(3))
     path = animate(tmp_path / "game.gif", scenes, width_px=640)
     with Image.open(path) as image:
         image.seek(image.n_frames - 1)  # with missiles in the air
         pixels = np.asarray(image.convert("RGB")).reshape(-1, 3).astype(int)
-    for colour in (OWN, THREAT, MISSILE, ESCAPE):
-        wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-        assert (np.abs(pixels - wanted).max(1) <= 8).sum() > 20, colour
+    for color in (OWN, THREAT, MISSILE, ESCAPE):
+        wanted = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+        assert (np.abs(pixels - wanted).max(1) <= 8).sum() > 20, color
 
 
 def test_ones_own_side_is_in_the_picture_however_far_the_enemy():

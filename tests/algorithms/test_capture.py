@@ -10,7 +10,7 @@ import torch
 from slipstream.algorithms.execution.capture import capture_training
 from slipstream.algorithms.execution.compile import compile_update
 from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction, allow_sync, forbid_sync
-from slipstream.algorithms.execution.verify import summarise_error
+from slipstream.algorithms.execution.verify import summarize_error
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.collectors import SyncDataCollector
 from slipstream.config.compose import load_train
@@ -109,7 +109,7 @@ def test_an_unknown_form_is_refused():
         capture_training(job.collector, job.learner, "fast", print)
 
 
-def test_loading_a_state_keeps_the_optimisers_memory():
+def test_loading_a_state_keeps_the_optimizers_memory():
     job = build("cpu")
     job.learner.update(job.collector.rollout())
     state = job.learner.state_dict()
@@ -234,8 +234,8 @@ def test_a_first_call_that_fails_does_not_count(monkeypatch):
         ("", "ValueError: "),
     ],
 )
-def test_a_compiler_error_is_summarised_in_one_line(text, logged):
-    assert logged in summarise_error(ValueError(text)) and "\n" not in summarise_error(ValueError(text))
+def test_a_compiler_error_is_summarized_in_one_line(text, logged):
+    assert logged in summarize_error(ValueError(text)) and "\n" not in summarize_error(ValueError(text))
 
 
 # -- on a GPU ----------------------------------------------------------------------------------------------------------

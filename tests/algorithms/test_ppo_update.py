@@ -227,7 +227,7 @@ def test_a_state_dict_goes_on_bit_for_bit(schedule):
         assert same(*results)
 
 
-def test_after_loading_the_schedule_still_drives_the_optimiser():
+def test_after_loading_the_schedule_still_drives_the_optimizer():
     config = PPOConfig(epochs=1, minibatches=1, schedule="linear", learning_rate=1e-3)
     algo = PPO(make_policy(), config)
     algo.load_state_dict(copy.deepcopy(PPO(make_policy(), config).state_dict()))

@@ -1,4 +1,4 @@
-"""Generalised advantages: numbers by hand, and nothing that passes from one episode into another."""
+"""Generalized advantages: numbers by hand, and nothing that passes from one episode into another."""
 
 from __future__ import annotations
 

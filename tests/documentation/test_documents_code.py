@@ -1,4 +1,4 @@
-"""Lines of NavRL's optimisation documents, typed as they are written there."""
+"""Lines of NavRL's optimization documents, typed as they are written there."""
 
 from __future__ import annotations
 

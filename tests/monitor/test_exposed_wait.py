@@ -96,13 +96,13 @@ def test_another_thread_can_become_the_learner(monitor, clock):
 
 
 def test_what_is_the_learners_work_can_be_said(clock):
-    monitor = PerformanceMonitor(clock=clock, work=["optimise"])
+    monitor = PerformanceMonitor(clock=clock, work=["optimize"])
     monitor.tick()
-    for name in ("optimise", "learn"):
+    for name in ("optimize", "learn"):
         with monitor.timer(name):
             clock.pass_ms(5)
     monitor.tick()
-    assert "learn" in monitor.get_exposed() and "optimise" not in monitor.get_exposed()
+    assert "learn" in monitor.get_exposed() and "optimize" not in monitor.get_exposed()
 
 
 def test_only_the_window_is_looked_at_and_what_came_before_the_first_tick_never(clock):

@@ -30,10 +30,10 @@ def ray_box(start: Vec, ray: Vec, low: Vec, high: Vec) -> float:
     return best
 
 
-def ray_cylinder(start: Vec, ray: Vec, centre: Vec, radius: float, height: float) -> float:
+def ray_cylinder(start: Vec, ray: Vec, center: Vec, radius: float, height: float) -> float:
     """The distance to the side or the caps of an upright cylinder; 0 from inside."""
-    x, y = start[0] - centre[0], start[1] - centre[1]
-    low, high = centre[2] - height / 2, centre[2] + height / 2
+    x, y = start[0] - center[0], start[1] - center[1]
+    low, high = center[2] - height / 2, center[2] + height / 2
     if math.hypot(x, y) <= radius and low <= start[2] <= high:
         return 0.0
     hits = []
@@ -81,7 +81,7 @@ class StaticThings:
 
 
 class MovingThings:
-    """Upright boxes and pillars [M, 6] (x, y, z of the centre, width, height, 1 for a pillar); no ground."""
+    """Upright boxes and pillars [M, 6] (x, y, z of the center, width, height, 1 for a pillar); no ground."""
 
     def __init__(self, things: np.ndarray) -> None:
         self.things = [tuple(map(float, thing)) for thing in things]

@@ -230,7 +230,7 @@ def test_the_triton_kernel_finds_the_nearest_movers(interpreted):
 # -- would the comparison notice? ------------------------------------------------------------------------------------
 
 
-def test_one_beam_wrong_by_a_centimetre_is_noticed():
+def test_one_beam_wrong_by_a_centimeter_is_noticed():
     scene, truth, grazes = _scene("field")
     distance = scene.lidar("native").scan(scene.pos, scene.yaw)
     drone, azimuth, elevation = np.argwhere(~grazes)[1234]
@@ -240,7 +240,7 @@ def test_one_beam_wrong_by_a_centimetre_is_noticed():
 
 
 @pytest.mark.parametrize("field", range(5), ids=["x", "y", "half_width", "half_length", "height"])
-def test_boxes_wrong_by_a_centimetre_are_noticed(field):
+def test_boxes_wrong_by_a_centimeter_are_noticed(field):
     scene, truth, grazes = _scene("above_low_boxes")
     wrong = scene.worlds[0].copy()
     wrong[:, field] += 0.01

@@ -176,7 +176,7 @@ OWN = """<mujoco><worldbody><geom type="plane" size="9 9 1"/><body name="my_quad
 
 @needs_mujoco
 def test_ones_own_drone_flies_and_collides_with_its_own_geoms(tmp_path):
-    """An X layout without rotor lag, whose centre of mass is 2 cm ahead of the body's origin."""
+    """An X layout without rotor lag, whose center of mass is 2 cm ahead of the body's origin."""
     (tmp_path / "mine.xml").write_text(OWN)
     sim = replace(SIM, model=str(tmp_path / "mine.xml"))
     drones = MujocoDrones(sim, [NO_BOXES], 2, DT_S)

@@ -378,7 +378,7 @@ def test_the_state_of_another_env_is_refused(other):
         _env(**other).load_state_dict(state)
 
 
-# -- no host synchronisation -----------------------------------------------------------------------------------------
+# -- no host synchronization -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dynamics", ["velocity_lag", "quadrotor"])

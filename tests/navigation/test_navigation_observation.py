@@ -133,7 +133,7 @@ def test_a_beam_on_a_moving_obstacle_shorter_than_the_body_ends_nothing(situatio
     for made in (seen, unseen):
         made.put_mover(
             3, (0.65, 0.65, 1)
-        )  # its corner 0.21 m away, its centre 0.92 m: more than the 0.8 m that count as overlap
+        )  # its corner 0.21 m away, its center 0.92 m: more than the 0.8 m that count as overlap
         made.start((0, 0, 1), (10, 0, 1))
     a, b = seen.step(), unseen.step()
     assert a.observation["lidar"].max() > 4 - 0.3

@@ -134,7 +134,7 @@ def test_at_a_redraw_the_heading_points_to_the_goal():
             movers.advance()
 
 
-def test_a_new_goal_comes_when_the_old_one_is_closer_than_half_a_metre_and_only_then():
+def test_a_new_goal_comes_when_the_old_one_is_closer_than_half_a_meter_and_only_then():
     movers = _make()
     changes = 0
     for _ in range(1500):

@@ -155,7 +155,7 @@ def test_a_stronger_rotor_turns_the_body_away_from_it():
     assert max(map(abs, (roll[0], roll[2], pitch[1], pitch[3]))) < 1e-6
     assert abs(yaw[0]) > 1e-3 and yaw == pytest.approx(
         [yaw[0], -yaw[0], yaw[0], -yaw[0]]
-    )  # neighbours spin against one another
+    )  # neighbors spin against one another
     thrust = drones.throttle[1].square() * 8.54858e-6 * 838**2
     assert roll[1] == pytest.approx(float(arm * (thrust[1] - thrust[3]) / inertia * DT_S), rel=1e-4)
 

@@ -1,4 +1,4 @@
-"""What a step may consist of: any keys, fixed by the first data, `next_K` recognised."""
+"""What a step may consist of: any keys, fixed by the first data, `next_K` recognized."""
 
 from __future__ import annotations
 

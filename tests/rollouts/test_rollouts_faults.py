@@ -151,7 +151,7 @@ def test_a_killed_writer_leaves_whole_files_only(tmp_path, count):
 
 
 def saved(folder):
-    """A batch of some blocks, in a file with a neighbour."""
+    """A batch of some blocks, in a file with a neighbor."""
     batch = world(40, 64)
     batch["noise"] = torch.rand(40, 64, 100)
     with RolloutStorage(folder, threads=1) as storage:
@@ -161,7 +161,7 @@ def saved(folder):
 
 
 def check_damaged(path, batch):
-    """Reading gives the right data or an error; `damaged` finds the damage; the neighbour is whole."""
+    """Reading gives the right data or an error; `damaged` finds the damage; the neighbor is whole."""
     found = []
     try:
         file = RolloutFile(path)

@@ -42,14 +42,14 @@ def test_low_bits_are_fair_coins(table, bit):
 
 @pytest.mark.parametrize("dim", [0, 1, 2], ids=["counters", "streams", "lanes"])
 @pytest.mark.parametrize("lag", [1, 2])
-def test_neighbours_are_uncorrelated(table, dim, lag):
+def test_neighbors_are_uncorrelated(table, dim, lag):
     size = table.shape[dim]
     a, b = table.narrow(dim, 0, size - lag), table.narrow(dim, lag, size - lag)
     assert abs(_correlation(a, b)) < 4 / math.sqrt(a.numel())
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2], ids=["counters", "streams", "lanes"])
-def test_pairs_of_neighbours_fill_the_square_evenly(table, dim):
+def test_pairs_of_neighbors_fill_the_square_evenly(table, dim):
     size = table.shape[dim]
     a, b = (table.narrow(dim, start, size - 1) * 8 for start in (0, 1))
     counts = torch.bincount((a.long() * 8 + b.long()).flatten(), minlength=64).double()

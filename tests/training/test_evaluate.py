@@ -15,7 +15,7 @@ from slipstream.tasks import evaluation as any_task
 from slipstream.tasks.evaluation import bootstrap_interval, fly_each, fly_episodes, wilson, with_intervals
 from slipstream.tasks.navigation import demo, evaluation
 from slipstream.tasks.navigation.env import NavigationConfig, evaluation_starts
-from slipstream.tasks.navigation.evaluation import Flights, compare, evaluation_env, fly, summarise
+from slipstream.tasks.navigation.evaluation import Flights, compare, evaluation_env, fly, summarize
 from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
 from slipstream.tasks.navigation.physics.world import WorldGrid
 
@@ -225,7 +225,7 @@ def test_the_figures_of_two_maps_by_hand():
         [[0, 0, 0, 1], [0, 1, 0, 0]],
         [[10.0, 12.0, 14.0, np.nan], [20.0, np.nan, np.nan, np.nan]],
     )
-    result = summarise(flights)
+    result = summarize(flights)
     assert result["success"] == 0.5 and result["collision"] == 0.25 and result["timeout"] == 0.25
     assert result["time_to_goal_s"] == 14.0 and result["drones"] == 8
     assert (result["success_low"], result["success_high"]) == (
@@ -245,14 +245,14 @@ def test_the_figures_of_two_maps_by_hand():
 
 
 def test_the_keys_are_those_promised_over_all_and_for_each_map():
-    result = summarise(flights_of([[1, 0], [1, 1]]))
+    result = summarize(flights_of([[1, 0], [1, 1]]))
     assert FIGURES | {"maps"} <= set(result)
     assert all(set(row) >= FIGURES | {"map_seed"} for row in result["maps"])
     assert set(result).difference(FIGURES) == {"maps", "success_strict"}
 
 
 def test_no_success_has_no_time():
-    assert summarise(flights_of([[0, 0]]))["time_to_goal_s"] is None
+    assert summarize(flights_of([[0, 0]]))["time_to_goal_s"] is None
 
 
 def test_the_interval_comes_from_the_maps_not_from_the_drones():

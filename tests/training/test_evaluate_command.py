@@ -17,7 +17,7 @@ from slipstream.config.schema import EvalConfig
 from slipstream.models.policy import build_policy
 from slipstream.tasks.navigation import evaluation
 from slipstream.tasks.navigation.env import NavigationConfig
-from slipstream.tasks.navigation.evaluation import Flights, evaluation_env, fly, summarise
+from slipstream.tasks.navigation.evaluation import Flights, evaluation_env, fly, summarize
 from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
 from slipstream.training import evaluate
 from slipstream.training.run_folder import RunFolder
@@ -243,7 +243,7 @@ def test_navrls_released_policy_crosses_static_fields_here():
         "cpu",
     )
     policy = load_policy(RELEASED).build(env.observation_spec, env.action_spec, "cpu")
-    result = summarise(fly(env, policy, 32, record_paths=False))
+    result = summarize(fly(env, policy, 32, record_paths=False))
     assert result["success"] > 0.85
     assert 23.0 < result["time_to_goal_s"] < 35.0  # 48 m at no more than 2 m/s on each axis
 
@@ -251,7 +251,7 @@ def test_navrls_released_policy_crosses_static_fields_here():
 def test_one_map_has_the_interval_of_its_drones():
     success = np.array([[True, True, False, True]])
     none = np.zeros((0, 4, 3), np.float32)
-    result = summarise(Flights([7], success, ~success, np.full((1, 4), np.nan), success, none, none))
+    result = summarize(Flights([7], success, ~success, np.full((1, 4), np.nan), success, none, none))
     assert (result["success_low"], result["success_high"]) == (
         result["maps"][0]["success_low"],
         result["maps"][0]["success_high"],

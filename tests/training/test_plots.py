@@ -170,7 +170,7 @@ def test_a_return_that_falls_while_success_rises_is_explained(tmp_path, monkeypa
     assert drawn[0].get_supxlabel().startswith("The return falls")
 
 
-def test_smoothing_is_a_centred_mean_that_shrinks_at_the_ends():
+def test_smoothing_is_a_centered_mean_that_shrinks_at_the_ends():
     values = np.zeros(50)
     values[1] = 3.0
     assert smooth(values)[:4].tolist() == pytest.approx([1.5, 1.0, 1.0, 0.0])

@@ -17,7 +17,7 @@ class CartConfig:
     discrete: bool = False
     push: float = 0.3
     more: bool = False  # one more number in the observation
-    cost: float = 1.0  # of a metre
+    cost: float = 1.0  # of a meter
 
 
 class Cart(TensorEnv):

@@ -1,7 +1,7 @@
 """Compile gradients and env steps with torch.compile; each program is verified before it is used (`verify.py`).
 
 `torch.compile` alone compiles the forward and the backward pass separately and leaves the clipping to eager kernels.
-`compile_gradients` traces all operations between the minibatch and the optimiser into one graph first, so that kernels
+`compile_gradients` traces all operations between the minibatch and the optimizer into one graph first, so that kernels
 fuse across them.
 """
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-WARM_UP = 2  # eager calls on the side stream before the capture: libraries initialise themselves in them
+WARM_UP = 2  # eager calls on the side stream before the capture: libraries initialize themselves in them
 
 # Side streams by device that no GraphedFunction uses any more. cuBLAS keeps a workspace (66 MB on an H200) for every
 # stream it has seen, and a graph keeps using the workspace of its capture stream: two live graphs must not share a

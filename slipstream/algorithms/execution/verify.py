@@ -39,7 +39,7 @@ class MiscompiledError(RuntimeError):
     """The compiled program computes other numbers than the eager code."""
 
 
-def summarise_error(error: BaseException) -> str:
+def summarize_error(error: BaseException) -> str:
     """Return one line about a failed compilation: the first of its text, or the last of the traceback that it
     announces."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
@@ -145,7 +145,7 @@ def _first_correct(
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            log(f"cannot be compiled ({summarise_error(error)}): trying a slower form")
+            log(f"cannot be compiled ({summarize_error(error)}): trying a slower form")
 
 
 def _is_capturing() -> bool:

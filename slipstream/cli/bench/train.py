@@ -31,7 +31,7 @@ from slipstream.config.help import ConfigError
 from slipstream.config.overrides import split_keys
 from slipstream.config.schema import TrainConfig
 from slipstream.sim.devices import resolve_device, set_threads
-from slipstream.tasks.bench import describe_device, synchronise
+from slipstream.tasks.bench import describe_device, synchronize
 from slipstream.tasks.report import TextTable
 from slipstream.training.trainer import Trainer
 
@@ -119,7 +119,7 @@ def measure(cfg: TrainConfig, form: str, device: torch.device) -> Result:
     training = _make_training(cfg, form, device)
     for _ in range(WARM_UP):
         training.step()
-    synchronise(device)
+    synchronize(device)
     setup_s = time.perf_counter() - began
     batch = training.collect()
     update_s = _seconds(lambda: training.learn(batch, 0.0), device)  # first: collecting overwrites the batch
@@ -145,14 +145,14 @@ def _seconds(call: Callable[[], Any], device: torch.device) -> float:
     """Return the time of one call as they follow one another: the median of three rounds of about half a second."""
     start = time.perf_counter()
     call()
-    synchronise(device)
+    synchronize(device)
     calls = max(1, min(100, int(0.5 / (time.perf_counter() - start))))
     rounds = []
     for _ in range(3):
         start = time.perf_counter()
         for _ in range(calls):
             call()
-        synchronise(device)
+        synchronize(device)
         rounds.append((time.perf_counter() - start) / calls)
     return statistics.median(rounds)
 

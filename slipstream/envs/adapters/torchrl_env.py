@@ -30,7 +30,7 @@ class TorchRLEnv(EnvBase):
         super().__init__(device=env.device, batch_size=torch.Size([n]))
         self.env = env
         self.info_names = tuple(info)
-        self._checks_each_step = env.device.type == "cpu"  # elsewhere it would synchronise: call env.check() yourself
+        self._checks_each_step = env.device.type == "cpu"  # elsewhere it would synchronize: call env.check() yourself
         shape = torch.Size([n])
         seen = Composite({name: self._to_spec(spec) for name, spec in env.observation_spec.items()}, shape=shape)
         observation = Composite(observation=seen, shape=shape)

@@ -276,7 +276,7 @@ def find_factor(new: np.ndarray, old: np.ndarray) -> np.float32 | None:
     tightest = int(np.argmin(spread))
     if spread[tightest] >= 16:
         return None
-    # quotients of rounded numbers are close to the factor: it is the one among their neighbours that hits most often
+    # quotients of rounded numbers are close to the factor: it is the one among their neighbors that hits most often
     middle = bits[tightest + few // 2]
     near = (middle + np.arange(-3, 4, dtype=np.int32).view(np.uint32)).view(np.float32)
     with np.errstate(all="ignore"):

@@ -33,7 +33,7 @@ AgentType = TypeVar("AgentType", bound="BaseAgent")
 class BaseAgent(Movable, ABC):
     """Fly one side of N duels from the observation of that side.
 
-    `act` runs inside the env's step, which may be captured as a CUDA graph: no host synchronisation, fixed shapes.
+    `act` runs inside the env's step, which may be captured as a CUDA graph: no host synchronization, fixed shapes.
     Memory from one decision to the next is kept in tensors that are changed in place and returned by `state_tensors`.
 
     Args:

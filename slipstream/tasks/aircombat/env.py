@@ -126,7 +126,7 @@ class AirCombatEnv(TensorEnv):
         return reward.to(torch.float32)
 
     def check(self) -> None:
-        """Raise if an action since the last check was NaN or out of bounds. Synchronises with the device."""
+        """Raise if an action since the last check was NaN or out of bounds. Synchronizes with the device."""
         theirs = self.engine.bad[1] if self.opponent is not None else None
         self._bad_action.logical_or_(self.engine.bad[0] if theirs is not None else self.engine.bad.any(0))
         opponent_wrong = theirs is not None and bool(theirs.any())

@@ -16,7 +16,7 @@ from slipstream.tasks.aircombat.physics.duel import FIELD_M
 from slipstream.tasks.aircombat.reach.table import CHANNELS, ReachTable, pseudo_angle, time_between
 
 RANGE_SCALE_M = FIELD_M
-POSITION_SCALE_M = FIELD_M / 2  # from the centre of the field
+POSITION_SCALE_M = FIELD_M / 2  # from the center of the field
 SPEED_SCALE_MPS = 500.0
 CLOSING_SCALE_MPS = 1000.0
 TIME_SCALE_S = 60.0

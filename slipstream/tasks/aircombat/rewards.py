@@ -16,7 +16,7 @@ from slipstream.tasks.aircombat.observation import TIME_SCALE_S
 class BaseReward(Movable, ABC):
     """The reward of one side. A reward of your own is a subclass: `reward=my_module:MyReward`.
 
-    `compute` runs inside the env's step, which may be captured as a CUDA graph: no host synchronisation, fixed shapes.
+    `compute` runs inside the env's step, which may be captured as a CUDA graph: no host synchronization, fixed shapes.
     It is elementwise over the leading dimensions, [N] for one side or [2, N] for both.
     """
 

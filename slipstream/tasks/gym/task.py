@@ -7,6 +7,6 @@ from slipstream.tasks.gym.env import GymEnv
 
 
 class GymTask(Task):
-    """The default behaviour; `tuned/` has settings for classic control."""
+    """The default behavior; `tuned/` has settings for classic control."""
 
     env = GymEnv

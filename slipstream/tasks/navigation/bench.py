@@ -36,8 +36,8 @@ def stepper(config: NavigationConfig, drones: int, device: torch.device, backend
     env = NavigationEnv(drones, device, 0, config)
     generator = torch.Generator().manual_seed(0)
     half = config.map_half_m
-    size, centre = torch.tensor([half, half, 0.8]), torch.tensor([0, 0, 2.0])
-    inside = (torch.rand(drones, 3, generator=generator) * 2 - 1) * size + centre
+    size, center = torch.tensor([half, half, 0.8]), torch.tensor([0, 0, 2.0])
+    inside = (torch.rand(drones, 3, generator=generator) * 2 - 1) * size + center
     goal = torch.stack((inside[:, 0], torch.full((drones,), -half - 4), torch.full((drones,), 2.0)), -1)
     env.place(inside, goal)
     forward = torch.tensor([1.0, 0.0, 0.0])  # with weaving

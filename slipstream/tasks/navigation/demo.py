@@ -18,7 +18,7 @@ from slipstream.recordings import SUFFIX, write_html
 from slipstream.sim.devices import resolve_device
 from slipstream.tasks.evaluation import Policy
 from slipstream.tasks.figures import explain_return, learning_curve, success_bars
-from slipstream.tasks.navigation.evaluation import Flights, draw, evaluation_env, fly, rate_cells, record, summarise
+from slipstream.tasks.navigation.evaluation import Flights, draw, evaluation_env, fly, rate_cells, record, summarize
 from slipstream.tasks.report import TextTable, progress_bar, write_report
 
 # The maps of the final table. Evaluations during training, which select the best policy, use other maps.
@@ -87,7 +87,7 @@ def evaluate(name: str, cfg: TrainConfig, settings: EvalConfig, policy: Policy) 
     with progress_bar(f"flying: {name}") as progress:
         env = evaluation_env(cfg.env, settings, resolve_device(cfg.device))
         flights = fly(env, policy, settings.num_drones, progress)
-    result = summarise(flights, settings.bootstrap)
+    result = summarize(flights, settings.bootstrap)
     print(f"  {name}: {result['success']:.1%} reach the goal, {result['collision']:.1%} collide")
     return {"name": name, **result}, flights
 

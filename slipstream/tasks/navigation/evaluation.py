@@ -120,7 +120,7 @@ def fly(
     config, maps = env.config, env.config.num_worlds
     decisions = -(-config.max_episode_steps // config.decision_interval)
     every = max(1, PATH_EVERY // config.decision_interval)
-    # other policies may synchronise with the host
+    # other policies may synchronize with the host
     capturable = env.device.type == "cuda" and isinstance(policy, ActorCritic)
     step = GraphedFunction(crossing.step, "evaluation") if capturable else crossing.step
     rows = FlightRows(env, drones)
@@ -186,7 +186,7 @@ def build_for(trained: LoadedPolicy, env: NavigationEnv, sim: SimConfig) -> Poli
 # -- results ---------------------------------------------------------------------------------------------------------
 
 
-def summarise(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
+def summarize(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
     """Return the rates of the protocol, over all maps and per map."""
     drones = flights.success.shape[1]
     maps = []
@@ -264,7 +264,7 @@ def evaluate(
     policies = [build_for(p, env, cfg.sim) for p in (trained, other) if p]
     with progress_bar(f"flying {env.num_envs} drones over {len(cfg.eval.map_seeds)} maps") as progress:
         flights = fly(env, policies[0], cfg.eval.num_drones, progress, cfg.eval.picture)
-    result = summarise(flights, cfg.eval.bootstrap)
+    result = summarize(flights, cfg.eval.bootstrap)
     result["checkpoint"] = str(trained.path)
     world = f"{cfg.env.num_obstacles} standing, {env.movers.count} moving, {_flown(cfg.env, cfg.sim)}"
     log(percent_table(result, f"{trained.name}: {world}"))
@@ -273,7 +273,7 @@ def evaluate(
             theirs = evaluation_env(cfg.env, cfg.eval, device, cfg.seed, cfg.sim)
             their_flights = fly(theirs, policies[1], cfg.eval.num_drones, progress, False)
         found = {"checkpoint": str(other.path), **compare(flights, their_flights, cfg.eval.bootstrap)}
-        result["compare"] = found | {"other": summarise(their_flights, cfg.eval.bootstrap)}
+        result["compare"] = found | {"other": summarize(their_flights, cfg.eval.bootstrap)}
         log(percent_table(result["compare"]["other"], f"{other.name}, in the same world"))
         low, high = found["difference_low"], found["difference_high"]
         interval = "" if low is None else f" (95 % interval {low:+.3f} … {high:+.3f})"
@@ -300,7 +300,7 @@ def evaluate(
 def cross(policy: Policy, world: NavigationConfig, settings: EvalConfig, device: torch.device) -> dict[str, float]:
     """Return the metrics of an evaluation during training."""
     env = evaluation_env(world, settings, device)
-    result = summarise(fly(env, policy, settings.num_drones, record_paths=False), 1000)
+    result = summarize(fly(env, policy, settings.num_drones, record_paths=False), 1000)
     keys = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")
     return {key: result[key] for key in keys if result[key] is not None}
 

@@ -56,7 +56,7 @@ class FactoryEnv(FromTorchRL):
 
 
 class TorchRLTask(Task):
-    """The default behaviour."""
+    """The default behavior."""
 
     env = FactoryEnv
 

@@ -136,12 +136,12 @@ def _draw_box(figure: Any, scene: Scene, view: View) -> None:
         _draw_path(axes, missile, times, view, color=OWN, linewidth=1.6, linestyle=(0, (1, 1)))
     for missile in scene["incoming"]:
         _draw_path(axes, missile, times, view, color=MISSILE, linewidth=2.2)
-    for who, colour in (("enemy", THREAT), ("own", OWN)):
+    for who, color in (("enemy", THREAT), ("own", OWN)):
         body = scene[who]
         point = _clipped(np.array([[body["x"], body["y"]]]) / 1000, view)[0]
         alive, down = {"marker": "o", "edgecolors": GROUND, "linewidths": 1}, {"marker": "x", "linewidths": 2.4}
         style = alive if body["alive"] else down
-        axes.scatter(*point, 0, s=70, color=colour, depthshade=False, zorder=9, **style)
+        axes.scatter(*point, 0, s=70, color=color, depthshade=False, zorder=9, **style)
     for artist in axes.get_children():
         artist.set_clip_on(False)  # the box is wider than matplotlib's square
 
@@ -209,9 +209,9 @@ def _draw_reach(axes: Any, reach: Scene, shade: float, view: View) -> None:
     pieces = np.stack((edge[:-1], edge[1:]), axis=1)
     seen = view.inside(pieces[..., :2]).all(1)
     strength = np.clip((np.minimum(mach[:-1], mach[1:]) - 0.55) / 0.45, 0.08, 1.0)
-    colours = [to_rgba(THREAT, 0.9 * a) for a in strength[seen]]
+    colors = [to_rgba(THREAT, 0.9 * a) for a in strength[seen]]
     if seen.any():  # if a set fills the box or only touches it, no edge is inside
-        axes.add_collection3d(Line3DCollection(pieces[seen], colors=colours, linewidths=1.3, zorder=2 + z / 10))
+        axes.add_collection3d(Line3DCollection(pieces[seen], colors=colors, linewidths=1.3, zorder=2 + z / 10))
 
 
 def _draw_path(axes: Any, path: NDArray[Any], times: NDArray[Any], view: View, **style: Any) -> None:
@@ -263,8 +263,8 @@ def _draw_map(figure: Any, scene: Scene, view: View) -> None:
     for spine in axes.spines.values():
         spine.set_color(GRID)
 
-    def line(path: NDArray[Any], colour: str, **style: Any) -> None:
-        axes.plot(path[:, 0] / 1000, path[:, 1] / 1000, color=colour, **style)
+    def line(path: NDArray[Any], color: str, **style: Any) -> None:
+        axes.plot(path[:, 0] / 1000, path[:, 1] / 1000, color=color, **style)
 
     if scene["contours"]:
         r_max, r_ne = (_closed(scene["contours"][name]) for name in ("r_max", "r_ne"))
@@ -277,37 +277,37 @@ def _draw_map(figure: Any, scene: Scene, view: View) -> None:
     for escape in scene["escapes"]:
         line(escape, ESCAPE, linewidth=1.2, linestyle=(0, (4, 2)))
     line(scene["own_path"], OWN, linewidth=1.8)
-    for name, colour in (("outgoing", OWN), ("incoming", MISSILE)):
+    for name, color in (("outgoing", OWN), ("incoming", MISSILE)):
         for body, path in zip(scene["missiles"][name], scene[name], strict=True):
-            line(path, colour, linewidth=1.2, linestyle=(0, (1, 1)))
+            line(path, color, linewidth=1.2, linestyle=(0, (1, 1)))
             place = np.array([[body["x"], body["y"]]])
-            line(place, colour, marker="o", markersize=4.5, markeredgecolor=GROUND)
-    for who, colour in (("enemy", THREAT), ("own", OWN)):
-        _draw_craft(axes, scene[who], colour, view.side / FIELD_KM)
+            line(place, color, marker="o", markersize=4.5, markeredgecolor=GROUND)
+    for who, color in (("enemy", THREAT), ("own", OWN)):
+        _draw_craft(axes, scene[who], color, view.side / FIELD_KM)
     axes.text(0.0, 1.02, "now, from above", transform=axes.transAxes, color=MUTED, fontsize=9)
     axes.text(1.0, 1.02, f"a square: {view.cell:g} km", transform=axes.transAxes, color=MUTED, fontsize=9, ha="right")
 
 
-def _draw_craft(axes: Any, body: Scene, colour: str, size: float) -> None:
+def _draw_craft(axes: Any, body: Scene, color: str, size: float) -> None:
     """Draw an arrowhead along the flight, or a cross for a destroyed aircraft."""
     x, y = body["x"] / 1000, body["y"] / 1000
     if not body["alive"]:
-        axes.plot(x, y, marker="x", markersize=9, markeredgewidth=2.4, color=colour, zorder=9)
+        axes.plot(x, y, marker="x", markersize=9, markeredgewidth=2.4, color=color, zorder=9)
         return
     cos, sin = np.cos(body["angle"]), np.sin(body["angle"])
     shape = size * np.array([[1.9, 0], [-1.2, 1.15], [-0.55, 0], [-1.2, -1.15]]) @ np.array(
         [[cos, sin], [-sin, cos]]
     ) + (x, y)
-    axes.fill(shape[:, 0], shape[:, 1], facecolor=colour, edgecolor=GROUND, linewidth=0.8, zorder=9)
+    axes.fill(shape[:, 0], shape[:, 1], facecolor=color, edgecolor=GROUND, linewidth=0.8, zorder=9)
 
 
 def _write_numbers(figure: Any, scene: Scene) -> None:
     """Write Mach, load and missiles of both sides, and rate a shot of either."""
     left, right, line, top = 0.735, 0.985, 0.032, 0.432
     own, enemy = (_short(name) for name in scene.get("names", ("own", "enemy")))
-    for column, (who, name, colour) in enumerate((("own", own, OWN), ("enemy", enemy, THREAT))):
+    for column, (who, name, color) in enumerate((("own", own, OWN), ("enemy", enemy, THREAT))):
         body, x = scene[who], left + 0.127 * column
-        figure.text(x, top, name, color=colour, fontsize=11, fontweight="bold", va="top")
+        figure.text(x, top, name, color=color, fontsize=11, fontweight="bold", va="top")
         state = f"M {body['mach']:.2f}" if body["alive"] else "down"
         figure.text(x, top - line, state, color=INK, fontsize=17, fontweight="bold", va="top")
         carried = "1 missile" if body["missiles"] == 1 else f"{body['missiles']} missiles"
@@ -321,13 +321,13 @@ def _write_numbers(figure: Any, scene: Scene) -> None:
         ("threat", "enemy", f"{enemy}'s shot", THREAT),
         ("shot", "own", f"{own}'s shot" if named else "own shot", OWN),
     )
-    for row, (key, who, name, colour) in enumerate(shots):
+    for row, (key, who, name, color) in enumerate(shots):
         y = top - (5.0 + 4.1 * row) * line
         verdict, urgent = _verdict(scene[key], scene[who]["missiles"])
-        figure.text(left, y, name, color=colour, fontsize=11, fontweight="bold", va="top")
+        figure.text(left, y, name, color=color, fontsize=11, fontweight="bold", va="top")
         style = {"color": INK, "fontweight": "bold"} if urgent else {"color": MUTED}
         figure.text(right, y, verdict, fontsize=11, va="top", ha="right", **style)
-        shade = colour if scene[who]["missiles"] else IDLE
+        shade = color if scene[who]["missiles"] else IDLE
         _draw_scale(figure, scene[key], (left, y - 2.05 * line, right - left, 0.014), shade)
 
 
@@ -336,7 +336,7 @@ def _short(name: str) -> str:
 
 
 def _verdict(ranges: Mapping[str, float], carried: int) -> tuple[str, bool]:
-    """Return the rating of a launch now, and whether to emphasise it."""
+    """Return the rating of a launch now, and whether to emphasize it."""
     here = ranges["range"]
     if not carried:
         return "no missiles left", False
@@ -349,7 +349,7 @@ def _verdict(ranges: Mapping[str, float], carried: int) -> tuple[str, bool]:
     return "out of reach", False
 
 
-def _draw_scale(figure: Any, ranges: Mapping[str, float], box: tuple[float, float, float, float], colour: str) -> None:
+def _draw_scale(figure: Any, ranges: Mapping[str, float], box: tuple[float, float, float, float], color: str) -> None:
     """Draw a bar from 0 to 60 km: reach pale, no escape solid, the present range as a mark."""
     axes = figure.add_axes(box)
     most = 60.0
@@ -358,7 +358,7 @@ def _draw_scale(figure: Any, ranges: Mapping[str, float], box: tuple[float, floa
     axes.set_axis_off()
     axes.barh(0.5, most, height=1, color=PANEL)
     for name, alpha in (("r_max", 0.35), ("r_ne", 0.9)):
-        axes.barh(0.5, max(km[name] - km["r_min"], 0), left=km["r_min"], height=1, color=colour, alpha=alpha)
+        axes.barh(0.5, max(km[name] - km["r_min"], 0), left=km["r_min"], height=1, color=color, alpha=alpha)
     axes.plot([km["range"]] * 2, [-0.5, 1.5], color=INK, linewidth=2.2, clip_on=False, solid_capstyle="butt")
     labels = [("r_min", "r_min"), ("R_ne", "r_ne"), ("R_max", "r_max")]
     text = "   ".join(f"{label} {ranges[name] / 1000:.1f}" if ranges[name] else f"{label} –" for label, name in labels)

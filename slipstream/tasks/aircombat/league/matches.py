@@ -77,7 +77,7 @@ class Match:
         env: built with `sides=2`.
         red: flies side 1 in the even games, side 2 in the odd ones.
         blue: flies the other side.
-        capture: run the step as a CUDA graph on a GPU; only for agents that do not synchronise with the host.
+        capture: run the step as a CUDA graph on a GPU; only for agents that do not synchronize with the host.
     """
 
     def __init__(self, env: AirCombatEnv, red: BaseAgent, blue: BaseAgent, capture: bool = False) -> None:
@@ -99,7 +99,7 @@ class Match:
         """Play all games to their ends; `watch` is called before every decision and after the last."""
         try:
             return self._play(progress, watch)
-        except CaptureFailed:  # an agent synchronises with the host: play again without a graph
+        except CaptureFailed:  # an agent synchronizes with the host: play again without a graph
             return self._play(progress, watch)
 
     def _play(self, progress: Callable[[float], None] | None, watch: Callable[[], None] | None) -> Games:

@@ -120,8 +120,8 @@ def _stack(axes: Any, frames: NDArray[Any], shares: list[NDArray[Any]]) -> None:
     """Stack the shares: won below, drawn between, lost above."""
     low = np.zeros_like(frames)
     alone = np.isfinite(shares[0]).sum() == 1  # a single evaluation is drawn as a bar
-    for (name, colour), share in zip(OUTCOMES.items(), shares, strict=True):
-        style = {"color": colour, "alpha": 0.75, "linewidth": 0, "label": name}
+    for (name, color), share in zip(OUTCOMES.items(), shares, strict=True):
+        style = {"color": color, "alpha": 0.75, "linewidth": 0, "label": name}
         if alone:
             axes.bar(frames, share, 0.04 * float(frames.max()), low, **style)
         else:

@@ -249,7 +249,7 @@ class StartConfig:
 
 
 def head_on(num: int, device: torch.device | str = "cpu") -> Duels:
-    """Return duels that start nose to nose, 30 km apart on the centre line of the field, with all missiles."""
+    """Return duels that start nose to nose, 30 km apart on the center line of the field, with all missiles."""
     x = torch.tensor(HEAD_ON_X_M, device=device)
     pos = torch.stack((x, torch.full_like(x, FIELD_M / 2)), -1)
     vel = torch.tensor([[HEAD_ON_MPS, 0.0], [-HEAD_ON_MPS, 0.0]], device=device)
@@ -258,7 +258,7 @@ def head_on(num: int, device: torch.device | str = "cpu") -> Duels:
 
 
 def random_starts(u: Tensor, config: StartConfig) -> Duels:
-    """Return duels around the centre of the field from uniform numbers [N, NUMBERS]: any bearing, any headings."""
+    """Return duels around the center of the field from uniform numbers [N, NUMBERS]: any bearing, any headings."""
     pick = lambda limits, x: limits[0] + (limits[1] - limits[0]) * x  # noqa: E731
     half = pick(config.range_m, u[:, 0]) / 2
     line = 2 * math.pi * u[:, 1]  # the bearing of side 2 from side 1
@@ -276,7 +276,7 @@ def describe_duel(duels: Duels, rules: Rules, index: int) -> dict[str, Any]:
     """Return one duel as plain numbers: `time` (s), `winner` (None, 0 a draw, 1, 2), both `aircraft`, `missiles` in
     flight.
 
-    Synchronises with the device.
+    Synchronizes with the device.
     """
     one = Duels(**{name: x[index : index + 1].cpu() for name, x in duels.tensors().items()})
     winner = int(one.winner[0])

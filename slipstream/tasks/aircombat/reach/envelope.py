@@ -9,7 +9,7 @@ All numbers come from simulated flights (`time_of_hit`), not from formulas. For 
 - r_ne: no escape of the family ESCAPES helps: turn to any heading at full rudder, then straight, at full throttle.
   It is the far end of the widest interval of ranges from which all of them are hit.
 
-All are 0 where there is no such range. The search is coarse to fine with fixed shapes and without host synchronisation.
+All are 0 where there is no such range. The search is coarse to fine with fixed shapes and without host synchronization.
 `ReachTable` holds the same numbers on a grid, for thousands of duels per step. `python -m
 slipstream.tasks.aircombat.reach.envelope` writes the shipped table.
 """
@@ -34,7 +34,7 @@ ESCAPES = 25  # turns off the present heading, 15 degrees apart
 COARSE = 96  # launches over all ranges, each 7.5 % farther than the last: finds gaps wider than that
 ROUGH, CLOSE = 4, 20  # narrower gaps are searched at 4 places with 20 launches each
 FRAYED = 1.15  # beyond a gap's far end hits and misses may alternate up to this factor
-FINE, ROUNDS = 8, 2  # launches between two neighbours, in two rounds: edges to 0.1 %
+FINE, ROUNDS = 8, 2  # launches between two neighbors, in two rounds: edges to 0.1 %
 ESCAPE_COARSE, ESCAPE_FINE = 20, 5  # the same for r_ne, each with all escapes: edges to 0.5 %
 ESCAPE_FARTHEST_M = 30_000.0
 SURE = 0.95  # a single miss beyond this share of r_max does not move r_min

@@ -1,8 +1,8 @@
 """Flights of many bodies at once as native code (numba), with the step functions of the native engine: missiles
 launched at targets, and bodies with a steering program. tests/aircombat/plain_flights.py is the reference form.
 
-16 bodies are flown side by side, so that the compiler vectorises a sub-step. One flat array with constant offsets is
-what the vectoriser can follow: 8x faster than one body at a time (AVX-512).
+16 bodies are flown side by side, so that the compiler vectorizes a sub-step. One flat array with constant offsets is
+what the vectorizer can follow: 8x faster than one body at a time (AVX-512).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from slipstream.tasks.aircombat.physics.engine_triton import (
 )
 from slipstream.tasks.aircombat.physics.flight import BURN_TICKS, LONGEST_TICKS, PHYSICS_DT_S
 
-BLOCK, WARPS = 32, 1  # a warp ends with its longest shot: neighbours, launches of one geometry, fly about equally long
+BLOCK, WARPS = 32, 1  # a warp ends with its longest shot: neighbors, launches of one geometry, fly about equally long
 BURN, LONGEST = tl.constexpr(BURN_TICKS), tl.constexpr(LONGEST_TICKS)
 
 

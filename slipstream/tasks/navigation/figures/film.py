@@ -17,7 +17,7 @@ FPS = 25  # 40 ms per frame: a GIF counts in 10 ms
 LONGEST_S, HOLD_S = 12.0, 2.0  # of the film; a longer flight is shown faster. The last frame stays
 WIDTH_PX = 720
 LARGER = 2  # a frame is drawn this much larger and scaled down, for smooth edges
-COLOURS = {kind: colour for kind, _, colour in OUTCOMES}
+COLORS = {kind: color for kind, _, color in OUTCOMES}
 
 
 def film_flights(
@@ -65,7 +65,7 @@ def film_flights(
             here = pixels(at_time(places, times_s, now_s))
             flying = ended_s >= now_s
             for k in np.flatnonzero(flying):
-                pen.line([*before[k], *here[k]], fill=COLOURS[int(outcome[k])], width=LARGER)
+                pen.line([*before[k], *here[k]], fill=COLORS[int(outcome[k])], width=LARGER)
             before = here
             frame = trails.copy()
             over = ImageDraw.Draw(frame)
@@ -85,8 +85,8 @@ def film_flights(
 
     count = len(shown_s) + round(HOLD_S * FPS)
     report = (lambda k: progress(k / count)) if progress else None
-    colours = (GROUND, *COLOURS.values(), MOVER, INK)
-    return write_animation(path, count_frames(frames(), report), FPS, [ground.reduce(LARGER)], colours)
+    colors = (GROUND, *COLORS.values(), MOVER, INK)
+    return write_animation(path, count_frames(frames(), report), FPS, [ground.reduce(LARGER)], colors)
 
 
 def end_times(paths: NDArray[Any], times_s: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -120,13 +120,13 @@ def _draw_drone(pen: Any, place: NDArray[Any], outcome: int, flying: bool) -> No
     if not np.isfinite(place).all():
         return
     if flying:
-        _disc(pen, place, 4.0 * LARGER, COLOURS[outcome], INK)
+        _disc(pen, place, 4.0 * LARGER, COLORS[outcome], INK)
     elif outcome == COLLISION:
         x, y, r = *place, 4.0 * LARGER
         for dy in (-r, r):
-            pen.line([x - r, y - dy, x + r, y + dy], fill=COLOURS[COLLISION], width=2 * LARGER)
+            pen.line([x - r, y - dy, x + r, y + dy], fill=COLORS[COLLISION], width=2 * LARGER)
     else:
-        _disc(pen, place, 2.5 * LARGER, COLOURS[outcome], None if outcome == SUCCESS else INK)
+        _disc(pen, place, 2.5 * LARGER, COLORS[outcome], None if outcome == SUCCESS else INK)
 
 
 def _disc(pen: Any, place: NDArray[Any], radius: float, fill: str, outline: str | None = None) -> None:

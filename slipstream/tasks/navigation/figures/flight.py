@@ -16,7 +16,7 @@ OUTCOMES = ((SUCCESS, "goal reached", "#3ddbd9"), (COLLISION, "collided", "#ff5c
 MOVER = "#b794f6"
 FIELD = "#131b27"
 TRAIL_SHARE = 0.08  # of the flight time: shows a heading without covering the map
-SHADOW_PER_M = 0.16  # length of a shadow to the east and south per metre of height
+SHADOW_PER_M = 0.16  # length of a shadow to the east and south per meter of height
 SIZE_IN = 8.0, 8.8  # of the figure
 VIEW = 0.03, 0.055, 0.94, 0.94 * 8.0 / 8.8  # of the field in it: left, lower edge, width, height
 POINTS_PER_PATH = 500  # more are not visible at 1,600 pixels
@@ -37,7 +37,7 @@ def paths_to_goal(state: NDArray[Any], direction: NDArray[Any]) -> NDArray[Any]:
 
 
 class FlightDrawing:
-    """Draw saved episodes as paths relative to their goals, which are in the centre (`tasks.base.EpisodeDrawing`)."""
+    """Draw saved episodes as paths relative to their goals, which are in the center (`tasks.base.EpisodeDrawing`)."""
 
     keys: Sequence[Any] = (
         *(("observation", "state"), ("observation", "direction")),
@@ -82,7 +82,7 @@ def flight_figure(
     """Return the figure of N flights.
 
     Args:
-        boxes: [M, 5] x, y of the centre, half width in x and y, height, in m.
+        boxes: [M, 5] x, y of the center, half width in x and y, height, in m.
         paths: [T, N, 3] positions in m, NaN after the end.
         outcome: [N] 0 timeout, 1 success, 2 collision.
         goals: [N, 2] m.
@@ -171,15 +171,15 @@ def _draw_field(axes: Any, map_half_m: float) -> None:
 
 
 def _draw_boxes(axes: Any, boxes: NDArray[Any]) -> Any:
-    """Draw boxes coloured by height, with shadows. Returns the mappable of the colour bar."""
+    """Draw boxes colored by height, with shadows. Returns the mappable of the color bar."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
-    colours = LinearSegmentedColormap.from_list("height", ["#2b3a4f", "#4a6585", "#8fb3d1", "#e4f0fa"])
+    colors = LinearSegmentedColormap.from_list("height", ["#2b3a4f", "#4a6585", "#8fb3d1", "#e4f0fa"])
     heights = boxes[:, 4]
     low, high = (float(heights.min()), float(heights.max())) if len(boxes) else (0.0, 1.0)
-    mappable = ScalarMappable(Normalize(low, max(high, low + 1e-3)), colours)
+    mappable = ScalarMappable(Normalize(low, max(high, low + 1e-3)), colors)
     boxes = boxes[np.argsort(heights, kind="stable")]  # tall boxes are in front of low ones
     x, y, half_x, half_y, height = boxes.T
     west, east, south, north = x - half_x, x + half_x, y - half_y, y + half_y
@@ -222,24 +222,24 @@ def _draw_paths(axes: Any, paths: NDArray[Any], outcome: NDArray[Any]) -> None:
     number = max(paths.shape[1], 1)
     alpha = float(np.clip(12 / np.sqrt(number), 0.55, 0.95))
     width = float(np.clip(11 / np.sqrt(number), 0.8, 2.0))
-    for order, (kind, _, colour) in enumerate(OUTCOMES):
+    for order, (kind, _, color) in enumerate(OUTCOMES):
         lines = [_thinned(paths[:, i, :2]) for i in np.flatnonzero(outcome == kind)]
         lines = [line for line in lines if len(line)]
         if not lines:
             continue
         layer = 5 + 0.2 * order
-        style: dict[str, Any] = {"colors": colour, "capstyle": "round", "joinstyle": "round"}
+        style: dict[str, Any] = {"colors": color, "capstyle": "round", "joinstyle": "round"}
         glow = LineCollection(lines, linewidths=4 * width, alpha=0.07 * alpha, zorder=layer, **style)
         axes.add_collection(glow)
         axes.add_collection(LineCollection(lines, linewidths=width, alpha=alpha, zorder=layer + 0.05, **style))
         starts, ends = np.array([line[0] for line in lines]), np.array([line[-1] for line in lines])
-        axes.scatter(*starts.T, s=5 * width, color=colour, alpha=0.9, linewidths=0, zorder=layer)
+        axes.scatter(*starts.T, s=5 * width, color=color, alpha=0.9, linewidths=0, zorder=layer)
         if kind == COLLISION:
-            axes.scatter(*ends.T, s=130, color=colour, alpha=0.22, linewidths=0, zorder=7)
+            axes.scatter(*ends.T, s=130, color=color, alpha=0.22, linewidths=0, zorder=7)
             axes.scatter(*ends.T, s=34, marker="x", color=GROUND, linewidths=3.2, zorder=7.1)
             axes.scatter(*ends.T, s=30, marker="x", color="#ff8a80", linewidths=1.7, zorder=7.2)
         elif kind == TIMEOUT:
-            axes.scatter(*ends.T, s=30, marker="s", color=colour, edgecolors=GROUND, linewidths=0.8, zorder=7)
+            axes.scatter(*ends.T, s=30, marker="s", color=color, edgecolors=GROUND, linewidths=0.8, zorder=7)
 
 
 def _thinned(line: NDArray[Any]) -> NDArray[Any]:
@@ -258,11 +258,11 @@ def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bo
     figure.text(0.04, 0.967, title, color=INK, fontsize=size, fontweight="bold", va="center")
     handles, number = [], max(len(outcome), 1)
     style: dict[str, Any] = {"linewidth": 2.4, "markersize": 6, "markeredgewidth": 1.8}
-    for kind, label, colour in OUTCOMES:
+    for kind, label, color in OUTCOMES:
         count = int((outcome == kind).sum())
         end = {SUCCESS: "", COLLISION: "x", TIMEOUT: "s"}[kind]
         text = f"{labels.get(kind, label)}  {count}  ({100 * count / number:.0f} %)"
-        handles.append(Line2D([], [], color=colour, marker=end, label=text, **style))
+        handles.append(Line2D([], [], color=color, marker=end, label=text, **style))
     if has_movers:
         handles.append(
             Line2D([], [], color=MOVER, linestyle="", marker="o", markersize=8, label=labels.get(MOVING, "moving"))
@@ -272,7 +272,7 @@ def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bo
 
 
 def _write_footer(figure: Any, axes: Any, half_m: float, heights: Any) -> None:
-    """Draw a scale on the left, and the colours of heights, if any, on the right."""
+    """Draw a scale on the left, and the colors of heights, if any, on the right."""
     step_m = _round_step(half_m / 3)
     width = 0.94 * step_m / (2 * half_m)
     scale = figure.add_axes((0.04, 0.03, width, 0.008))

@@ -69,7 +69,7 @@ class Drone:
         if not np.linalg.cond(effect) < MAX_CONDITION:
             raise ConfigError(
                 f"sim.model={path}: its four actuators must give lift along the body's z axis and torques around all "
-                "three axes: use sites with gear='0 0 1 0 0 DRAG', with opposite DRAG for neighbours"
+                "three axes: use sites with gear='0 0 1 0 0 DRAG', with opposite DRAG for neighbors"
             )
         mixer = np.linalg.inv(effect)
         hover = mixer @ inertia[:, 0] * GRAVITY_MPS2

@@ -169,7 +169,7 @@ class MujocoDrones:
 
 
 class MujocoLidar:
-    """LiDAR by MuJoCo's rays. The beams are level, as a stabilised sensor's: they turn with the yaw alone."""
+    """LiDAR by MuJoCo's rays. The beams are level, as a stabilized sensor's: they turn with the yaw alone."""
 
     backend = "native"
 

@@ -55,8 +55,8 @@ def validate(
     (ours, our_flights), (theirs, their_flights) = flown
     lidar = compare_lidar(ours, their_flights.paths, cfg.seed)
     result: dict[str, Any] = {
-        "slipstream": evaluation.summarise(our_flights, cfg.eval.bootstrap),
-        "mujoco": evaluation.summarise(their_flights, cfg.eval.bootstrap),
+        "slipstream": evaluation.summarize(our_flights, cfg.eval.bootstrap),
+        "mujoco": evaluation.summarize(their_flights, cfg.eval.bootstrap),
         "compare": evaluation.compare(their_flights, our_flights, cfg.eval.bootstrap),
         "lidar": {name: value for name, value in lidar.items() if name != "difference"},
         "steps": [{name: value for name, value in row.items() if name != "curves"} for row in steps],
@@ -225,14 +225,12 @@ def _draw(
     style_axes(flight, "time (s)", "velocity along the command (m/s)")
     styles = {"equal gains": ("--", "MuJoCo, equal gains"), "as flown": (":", "MuJoCo, as flown")}
     for k, row in enumerate([row for row in steps if row["step"].endswith("from hover")]):
-        times, colour = np.arange(len(row["curves"])) * (2 * STEP_S / len(row["curves"])), SERIES[k % len(STEPS)]
+        times, color = np.arange(len(row["curves"])) * (2 * STEP_S / len(row["curves"])), SERIES[k % len(STEPS)]
         name, (line, label) = row["step"].partition(",")[0], styles[row["gains"]]
         if row["gains"] == "equal gains":
-            flight.plot(
-                times, row["curves"][:, 0], color=colour, linewidth=4, alpha=0.45, label="Slipstream, quadrotor"
-            )
-            flight.text(STEP_S / 2, max(STEPS[name]) + 0.12, name, color=colour)
-        flight.plot(times, row["curves"][:, 1], line, color=colour, label=label)
+            flight.plot(times, row["curves"][:, 0], color=color, linewidth=4, alpha=0.45, label="Slipstream, quadrotor")
+            flight.text(STEP_S / 2, max(STEPS[name]) + 0.12, name, color=color)
+        flight.plot(times, row["curves"][:, 1], line, color=color, label=label)
     handles = dict(zip(*reversed(flight.get_legend_handles_labels()), strict=True))  # one of each label
     flight.set_ylim(-3.6, 2.5)
     flight.legend(handles.values(), handles.keys(), frameon=False, fontsize=9.5, labelcolor=INK, loc="lower left")

@@ -1,4 +1,4 @@
-"""Disturbances: sensor noise, action latency, wind, and randomised drones."""
+"""Disturbances: sensor noise, action latency, wind, and randomized drones."""
 
 from __future__ import annotations
 

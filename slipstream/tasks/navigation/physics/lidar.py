@@ -86,7 +86,7 @@ class Lidar:
         inv_x, inv_y = self._inverse_directions(yaw)
         enter, leave = _slab(boxes[..., 0] - pos[:, None, 0], boxes[..., 2], inv_x)
         enter_y, leave_y = _slab(boxes[..., 1] - pos[:, None, 1], boxes[..., 3], inv_y)
-        enter = torch.maximum(enter, enter_y).clamp(min=0)  # [N, C, azimuths], in horizontal metres
+        enter = torch.maximum(enter, enter_y).clamp(min=0)  # [N, C, azimuths], in horizontal meters
         leave = torch.minimum(leave, leave_y)
         below_top = (boxes[..., 4] - pos[:, None, 2])[..., None]  # height of the box's top above the drone
         out = []

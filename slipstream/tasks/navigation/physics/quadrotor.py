@@ -17,7 +17,7 @@ VELOCITY_GAIN = 2.2  # 1/s, of the controller; its inverse is the time constant 
 
 @dataclass
 class Variation:
-    """The difference of each drone from the nominal one; ones and zeros without randomisation."""
+    """The difference of each drone from the nominal one; ones and zeros without randomization."""
 
     mass: Tensor  # [N] times the nominal mass, unknown to the controller
     gain: Tensor  # [N] times the nominal velocity gain

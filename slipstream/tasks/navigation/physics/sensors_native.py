@@ -26,7 +26,7 @@ def _scan(
     for n in nb.prange(pos.shape[0]):
         px, py, pz = pos[n, 0], pos[n, 1], pos[n, 2]
         cy, sy = np.float32(math.cos(yaw[n])), np.float32(math.sin(yaw[n]))
-        for v in range(levels):  # in horizontal metres until the end
+        for v in range(levels):  # in horizontal meters until the end
             far = range_m * cos_el[v]
             if tan_el[v] < 0:
                 far = min(far, max(-pz / tan_el[v], np.float32(0)))

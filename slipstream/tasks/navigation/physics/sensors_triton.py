@@ -47,7 +47,7 @@ def _scan(  # one lane per drone and azimuth, all elevations at once
     down = tan < 0
     safe_tan = tl.where(down, tan, -1.0)
     ground = tl.where(down, tl.maximum(pz[:, None] / -safe_tan, 0.0), 1e9)
-    best = tl.minimum(range_m * cos, ground)  # in horizontal metres
+    best = tl.minimum(range_m * cos, ground)  # in horizontal meters
     for c in range(tl.max(real, 0)):
         box = tl.load(near + cell * most_near + c, mask=live & (c < real), other=num_boxes - 1)
         at_box = boxes + (world * num_boxes + box) * 5

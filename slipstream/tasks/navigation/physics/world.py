@@ -60,7 +60,7 @@ def boxes_of(blocks: np.ndarray, heights: np.ndarray, map_half_m: float = 20.0) 
     merged into rectangles, so a separate block is one box.
     """
     cells = round(2 * map_half_m / CELL_M)
-    nodes = np.zeros((cells, cells), np.int64)  # height in tenths of a metre
+    nodes = np.zeros((cells, cells), np.int64)  # height in tenths of a meter
     for (x, y, width, length), height in zip(blocks, heights, strict=True):
         nodes[x : x + width, y : y + length] = round(height * 10)
     faces = np.minimum.reduce([nodes[:-1, :-1], nodes[1:, :-1], nodes[:-1, 1:], nodes[1:, 1:]])
@@ -76,14 +76,14 @@ def boxes_of(blocks: np.ndarray, heights: np.ndarray, map_half_m: float = 20.0) 
             width += 1
         faces[x : x + width, y : y + length] = 0
         half = np.array((width, length)) * CELL_M / 2
-        centre = np.array((x, y)) * CELL_M + half - map_half_m
-        boxes.append((*centre, *half, height / 10))
+        center = np.array((x, y)) * CELL_M + half - map_half_m
+        boxes.append((*center, *half, height / 10))
     return np.array(boxes, np.float32).reshape(-1, 5)
 
 
 @dataclass
 class WorldGrid:
-    """K static worlds on one device, with the boxes within LiDAR range of each square metre.
+    """K static worlds on one device, with the boxes within LiDAR range of each square meter.
 
     The outermost cells are empty: positions outside the grid are clamped to them.
     """
@@ -110,14 +110,14 @@ class WorldGrid:
         """Build the grid over given boxes, one array [M, 5] per world."""
         half = int(np.ceil(map_half_m + range_m + 2))
         cells = 2 * half
-        centre = np.arange(cells) - half + 0.5
+        center = np.arange(cells) - half + 0.5
         most = max(len(world) for world in worlds)
         boxes = np.tile(np.array([1e4, 1e4, 0.01, 0.01, 0.1], np.float32), (len(worlds), most + 1, 1))
         found: list[tuple[np.ndarray, np.ndarray]] = []
         for k, world in enumerate(worlds):
             boxes[k, : len(world)] = world
-            gap_x = np.maximum(np.abs(centre[:, None] - world[:, 0]) - world[:, 2] - 0.5, 0)  # [G, M]
-            gap_y = np.maximum(np.abs(centre[:, None] - world[:, 1]) - world[:, 3] - 0.5, 0)
+            gap_x = np.maximum(np.abs(center[:, None] - world[:, 0]) - world[:, 2] - 0.5, 0)  # [G, M]
+            gap_y = np.maximum(np.abs(center[:, None] - world[:, 1]) - world[:, 3] - 0.5, 0)
             distance = np.sqrt(gap_x[:, None] ** 2 + gap_y[None] ** 2).reshape(cells * cells, -1)
             in_range = distance <= range_m + 0.05
             order = np.argsort(np.where(in_range, distance, np.inf), 1, kind="stable")
