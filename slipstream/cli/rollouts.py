@@ -352,7 +352,7 @@ def _record(args: argparse.Namespace, console: Console) -> int:
     torch.manual_seed(cfg.seed)
     with (
         make_collector(env, policy, envs * steps, return_same_td=True, exploration_type=kinds[kind]) as collector,
-        RolloutStorage(folder, asynchronous=False) as storage,
+        RolloutStorage(folder) as storage,
         progress_bar(f"flying {batches * envs * steps:,} frames") as progress,
     ):
         for i in range(batches):
