@@ -23,10 +23,14 @@ class OnnxPolicy:
         self.session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         self.about = self.session.get_modelmeta().custom_metadata_map  # task, env, observations, action
         self.inputs = [part.name for part in self.session.get_inputs()]
+        shape = json.loads(self.about.get("memory", "{}")).get("shape")  # of a policy with memory: zeros at first
+        self.memory = {"memory": np.zeros((1, *shape), np.float32)} if shape else {}
 
     def __call__(self, observation):
-        batch = {name: np.asarray(observation[name])[None] for name in self.inputs}  # any batch size will do
-        return self.session.run(["action"], batch)[0][0]
+        batch = {name: np.asarray(observation[name])[None] for name in self.inputs if name not in self.memory}
+        action, *after = self.session.run(None, batch | self.memory)  # any batch size will do
+        self.memory = dict(zip(self.memory, after, strict=True))
+        return action[0]
 
 
 def make_env(about, opponent="crank", typed=()):
@@ -59,8 +63,6 @@ if __name__ == "__main__":
         sys.exit(printable(f"{path} cannot be flown: {error}", keep=""))
     total, steps, info = fly(env, policy, int(seed))
     duel = f" against {opponent} (reward: {env.env.config.reward})" if '"opponent"' in policy.about["env"] else ""
-    print(
-        f"{printable(policy.about['task'])}{duel}, {printable(policy.about['policy'])}: return {total:.1f} in {steps} decisions;",
-        end=" ",
-    )
+    task, name = (printable(policy.about[key]) for key in ("task", "policy"))
+    print(f"{task}{duel}, {name}: return {total:.1f} in {steps} decisions;", end=" ")
     print(*(f"{name} {value:g}" for name, value in info.items()), sep=", ")

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from slipstream.config import registry
 from slipstream.envs.specs import Observation, Spec
 from slipstream.models.encoders import Specs
+from slipstream.models.memory import memory_size
 from slipstream.models.policy import build_own_policy
 
 Gradients = Sequence[Tensor | None]  # one per parameter of the policy, None where it has none
@@ -32,6 +33,7 @@ class Learner(ABC):
     # (execution/capture.py).
     supports_capture: ClassVar[bool] = False
     reads_minibatches: ClassVar[bool] = False  # takes any `ObservationSource`, so batches may be compressed
+    supports_memory: ClassVar[bool] = False  # learns from sequences, so the policy may have a memory
 
     policy: Any
     config: Any
@@ -91,9 +93,12 @@ class Learner(ABC):
 
 def build_policy(settings: Mapping[str, Any], observation_spec: Specs, action_spec: Spec, model: Any) -> Any:
     """Return the network that the algorithm of these settings (`algo.*`) trains, or that of `model.policy`."""
+    algorithm = registry.find("algorithm", settings["name"])
+    if model.memory != "none":
+        _check_memory(algorithm, settings["name"], f"model.memory={model.memory}")
     if model.policy != "auto":
         return build_own_policy(observation_spec, action_spec, model)
-    return registry.find("algorithm", settings["name"]).build_policy(observation_spec, action_spec, model, settings)
+    return algorithm.build_policy(observation_spec, action_spec, model, settings)
 
 
 def build_learner(policy: Any, config: Any, observation_spec: Specs, seed: int, fresh: bool = True) -> Learner:
@@ -102,7 +107,16 @@ def build_learner(policy: Any, config: Any, observation_spec: Specs, seed: int, 
     Args:
         fresh: False if the policy starts from weights that were learned before.
     """
-    return registry.find("algorithm", config.name).build(policy, config, observation_spec, seed, fresh)
+    algorithm = registry.find("algorithm", config.name)
+    if memory_size(policy):
+        _check_memory(algorithm, config.name, f"the memory of {type(policy).__name__}")
+    return algorithm.build(policy, config, observation_spec, seed, fresh)
+
+
+def _check_memory(algorithm: Any, name: str, asked: str) -> None:
+    """Raise ValueError if an algorithm cannot train a policy with memory."""
+    if not getattr(algorithm, "supports_memory", False):
+        raise ValueError(f"{asked} needs algo=ppo: algo={name} learns from single steps; leave it out")
 
 
 def check_policy(policy: Any, algorithm: str, base: type[nn.Module], *needs: str) -> None:

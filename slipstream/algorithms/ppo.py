@@ -4,6 +4,9 @@ A batch that was collected with older weights (a pipelined collector) is learned
 and Schulman, 2021): the clip is around the weights that the update begins with, not around those that acted, and the
 ratio of the two weighs the frame.
 
+A policy with memory learns from minibatches of environments with all of their steps, unrolled from the memory that the
+batch begins with; frames of other policies are shuffled one by one.
+
 Nothing here waits for the device: losses come back as tensors, the KL limit gates the optimiser on the device, and the
 learning rate is a tensor that the schedule writes.
 """
@@ -35,11 +38,12 @@ from slipstream.algorithms.returns import gae
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Spec
 from slipstream.models.encoders import Specs
+from slipstream.models.memory import MEMORY, memory_size
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
 from slipstream.sim.random import restore_generator
 
-# Of one gradient step, in this order.
-DIAGNOSTICS = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped", "grad/actor", "grad/critic", "skipped")
+# Of one gradient step, in this order; the norms of the gradients and `skipped` follow.
+DIAGNOSTICS = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped")
 MAX_IMPORTANCE = 5.0  # limit of the weight of a frame whose action has become more likely since it was taken
 SCHEDULES = ("constant", "linear", "cosine", "adaptive")
 
@@ -63,7 +67,9 @@ class PPOConfig:
     entropy: float = 1e-3
     actor_weight: float | None = None  # of the policy loss; the number of action dimensions by default
     value_weight: float = 1.0
-    max_grad_norm: float = 5.0  # of the weights actor.* and of critic.*, each; those of the encoder are not clipped
+    max_grad_norm: float = (
+        5.0  # of the weights actor.*, critic.* and memory.*, each; those of the encoder are not clipped
+    )
     kl_limit: float = 0.0  # the rest of an update is skipped once the KL passes this; 0 is off
     target_kl: float = 0.01  # of the adaptive schedule
     bf16: bool = False  # autocast of the encoder, acting and learning
@@ -111,6 +117,7 @@ class PPO(Learner):
     supports_capture = True
     rank_keys = ("generator",)
     reads_minibatches = True
+    supports_memory = True
 
     def __init__(self, policy: ActorCritic, config: PPOConfig | None = None) -> None:
         needs = ("evaluate", "value", "stamps", "keys", "value_norm", "actor", "critic")
@@ -127,7 +134,9 @@ class PPO(Learner):
         self.optimizer.grad_scale = None  # type: ignore[attr-defined]
         self._actor_weight = config.actor_weight if config.actor_weight is not None else float(policy.actor.dims)
         names = [name for name, _ in policy.named_parameters()]
-        self._heads = [[i for i, name in enumerate(names) if name.startswith(head)] for head in ("actor.", "critic.")]
+        self._has_memory = memory_size(policy) > 0
+        self._clipped = ("actor", "critic", "memory") if self._has_memory else ("actor", "critic")
+        self._heads = [[i for i, name in enumerate(names) if name.startswith(f"{head}.")] for head in self._clipped]
 
     @classmethod
     def build_policy(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> ActorCritic:
@@ -193,13 +202,17 @@ class PPO(Learner):
             "returns": norm.normalise(returns).flatten(0, 1),
             "weight": weight.flatten(0, 1),
         }
+        if self._has_memory:
+            data[MEMORY] = self._first_memory(batch)
         return self._recompute_log_probs(data) if late else data
 
     def _recompute_log_probs(self, data: dict[str, Any]) -> dict[str, Any]:
         """Replace the log probabilities by the present weights'; their ratio to those that acted weighs the
         advantages."""
-        parts = [self.policy.evaluate(rows["observation"], rows["action"])[0] for rows in self._cut(data, order=None)]
-        present = torch.cat(parts)
+        order = self._rows_of(torch.arange(len(data[MEMORY]), device=self.device), data) if self._has_memory else None
+        present = torch.cat([self._evaluate(rows)[0] for rows in self._cut(data, order)])
+        if order is not None:
+            present = torch.empty_like(present).index_copy_(0, order, present)
         log_ratio = torch.where(data["weight"] > 0, present - data["log_prob"], 0.0)
         return data | {"log_prob": present, "advantage": data["advantage"] * log_ratio.exp().clamp(max=MAX_IMPORTANCE)}
 
@@ -209,30 +222,71 @@ class PPO(Learner):
         minibatches = (rows for _ in range(self.config.epochs) for rows in self._minibatches(data))
         totals = [self._step(rows, adapt=k > 0) for k, rows in enumerate(minibatches)]
         means = torch.stack(totals).mean(0).unbind()
-        return dict(zip(DIAGNOSTICS, means, strict=True)) | {"lr": self.learning_rate.clone()}
+        names = (*DIAGNOSTICS, *(f"grad/{head}" for head in self._clipped), "skipped")
+        return dict(zip(names, means, strict=True)) | {"lr": self.learning_rate.clone()}
 
     def check_batch(self, frames: int) -> None:
         """Raise ValueError if a batch does not divide into minibatches."""
-        if frames % self.config.minibatches:
+        self._check_divides(frames // self.config.rollout_steps if self._has_memory else frames)
+
+    def _check_divides(self, parts: int) -> None:
+        count = self.config.minibatches
+        if parts % count and self._has_memory:
             raise ValueError(
-                f"a batch of {frames} frames does not divide into algo.minibatches={self.config.minibatches}: "
+                f"env.num_envs={parts} does not divide into algo.minibatches={count}: a policy with memory learns from "
+                "environments with all of their steps; choose a divisor of env.num_envs"
+            )
+        if parts % count:
+            raise ValueError(
+                f"a batch of {parts} frames does not divide into algo.minibatches={count}: "
                 "choose a divisor of env.num_envs × algo.rollout_steps"
             )
 
     def _minibatches(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the frames in a new random order, in minibatches."""
-        frames = len(data["weight"])
-        self.check_batch(frames)
-        yield from self._cut(data, torch.rand(frames, device=self.device, generator=self.generator).argsort())
+        """Yield the frames in a new random order, in minibatches; with a memory, environments in such an order."""
+        parts = len(data[MEMORY] if self._has_memory else data["weight"])
+        self._check_divides(parts)
+        order = torch.rand(parts, device=self.device, generator=self.generator).argsort()
+        yield from self._cut(data, self._rows_of(order, data) if self._has_memory else order)
+
+    def _rows_of(self, envs: Tensor, data: dict[str, Any]) -> Tensor:
+        """Return the rows of environments [N] in the order of minibatches, the rows of each time-major."""
+        n = len(envs)
+        first = torch.arange(0, len(data["weight"]), n, device=self.device)  # [T], of each step
+        return (first[:, None] + envs.view(self.config.minibatches, 1, -1)).flatten()
 
     def _cut(self, data: dict[str, Any], order: Tensor | None) -> Iterator[dict[str, Any]]:
         """Yield the frames in `order`, in minibatches with the observations that the policy reads."""
         count = self.config.minibatches
-        names = [name for name in data if name != "observation"]
+        names = [name for name in data if name not in ("observation", MEMORY)]
         parts = zip(*(in_order(data[name], order).chunk(count) for name in names), strict=True)
         seen = data["observation"].minibatches(order, count, self.policy.keys)
-        for rows, observation in zip(parts, seen, strict=True):
-            yield dict(zip(names, rows, strict=True)) | {"observation": observation}
+        for k, (rows, observation) in enumerate(zip(parts, seen, strict=True)):
+            found = dict(zip(names, rows, strict=True)) | {"observation": observation}
+            if (
+                order is not None and self._has_memory
+            ):  # the first rows of a minibatch are its environments' first steps
+                memory = data[MEMORY]
+                envs = order.view(count, -1)[k, : len(memory) // count]
+                found[MEMORY] = memory.index_select(0, envs)
+            yield found
+
+    def _first_memory(self, batch: TensorDictBase) -> Tensor:
+        """Return the policy's memory before the first step of a batch, [N, memory_size]."""
+        memory = batch.get(MEMORY, None)
+        if memory is None:
+            raise ValueError(
+                f"the batch has no {MEMORY!r}, and {type(self.policy).__name__} has a memory: collect with a "
+                "SyncDataCollector or PipelinedDataCollector, which store it"
+            )
+        return memory[:, 0]
+
+    def _evaluate(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return log probability, entropy and normalised value of a minibatch, each [B]."""
+        if not self._has_memory:
+            return self.policy.evaluate(rows["observation"], rows["action"])
+        observation = {**rows["observation"], MEMORY: rows[MEMORY]}
+        return self.policy.evaluate(observation, rows["action"], rows["weight"] > 0)
 
     def _step(self, rows: dict[str, Any], adapt: bool) -> Tensor:
         """Take one gradient step; return the diagnostics as one tensor.
@@ -276,7 +330,7 @@ class PPO(Learner):
     def loss(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor]:
         """Return the loss of a minibatch, and its parts: policy, value, entropy, KL, share of clipped ratios."""
         config, weight, advantage = self.config, rows["weight"], rows["advantage"]
-        log_prob, entropy, value = self.policy.evaluate(rows["observation"], rows["action"])
+        log_prob, entropy, value = self._evaluate(rows)
         log_ratio = torch.where(weight > 0, log_prob - rows["log_prob"], 0.0)  # invalid frames must not overflow
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1 - config.clip, 1 + config.clip)

@@ -12,7 +12,8 @@
 
 The file takes the policy's observations by name, for any batch size. It returns the action of an evaluation (the mean,
 or the most likely discrete action), scaled and masked as the env expects it. Its metadata hold the observations,
-bounds and task.
+bounds and task. A policy with memory also takes `memory` (zeros at the start of an episode) and returns `memory_out`,
+the input of the next step.
 """
 
 from __future__ import annotations
@@ -44,27 +45,35 @@ from slipstream.config.overrides import split_keys
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.exploration import ExplorationType, set_exploration_type
+from slipstream.models.memory import MEMORY, memory_size
 from slipstream.storage.files import check_writable, default_output, write_file
 from slipstream.tasks.report import progress_bar
 from slipstream.training.evaluate import configure, trusts_code
 
 FORMATS = ("onnx", "pt2")
 OWN_KEYS = ("to", "out")
+MEMORY_OUT = "memory_out"  # the memory after the step, of a policy that has one
 CHECKED = (16, 32)  # environments and steps that give the observations on which the exported policy is compared
 
 
 class ActingPolicy(nn.Module):
-    """The policy as a function of its observations, in the order of `keys`, to the action of an evaluation."""
+    """The policy as a function of its inputs, in the order of `keys`, to the action of an evaluation.
+
+    Inputs are the observations, then the memory if the policy has one; it then also returns the memory after the step.
+    """
 
     def __init__(self, policy: Any) -> None:
         super().__init__()
         self.policy = policy
-        self.keys: tuple[str, ...] = policy.keys
+        self.memory_size = memory_size(policy)
+        self.keys: tuple[str, ...] = (*policy.keys, MEMORY) if self.memory_size else policy.keys
+        self.outputs: tuple[str, ...] = ("action", MEMORY_OUT) if self.memory_size else ("action",)
 
-    def forward(self, *observations: Tensor) -> Tensor:
-        """The action [N, ...]."""
+    def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        """The action [N, ...], or the action and the memory after the step [N, memory_size]."""
         with set_exploration_type(ExplorationType.MEAN):
-            return self.policy(dict(zip(self.keys, observations, strict=True)))["action"]
+            output = self.policy(dict(zip(self.keys, inputs, strict=True)))
+        return (output["action"], output[MEMORY]) if self.memory_size else output["action"]
 
 
 @dataclass
@@ -74,6 +83,7 @@ class Exported:
     path: Path
     inputs: tuple[str, ...]
     difference: float | None  # largest to PyTorch's action in a flight; None: onnxruntime is not installed
+    outputs: tuple[str, ...] = ("action",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     cfg, trained = configure(words)
     with progress_bar(f"exporting {trained.name}"):
         done = export_policy(trained, cfg.task, cfg.env, own["to"], out)
-    print(f"{done.path}: takes {', '.join(done.inputs)}; gives action")
+    print(f"{done.path}: takes {', '.join(done.inputs)}; gives {', '.join(done.outputs)}")
     if done.difference is not None:
         print(f"largest difference to PyTorch over {math.prod(CHECKED)} observations in flight: {done.difference:.1e}")
     return 0
@@ -115,7 +125,7 @@ def export_policy(trained: LoadedPolicy, task: str, env_config: Any, to: str, ou
     about = describe(trained, task, env_config, env, policy)
     program = torch_program(policy, {name: flown[name][:2] for name in policy.keys})
     write_file(path, _onnx_bytes(program, policy, about) if to == "onnx" else _pt2_bytes(program, about))
-    return Exported(path, policy.keys, _difference(path, to, policy, flown))
+    return Exported(path, policy.keys, _difference(path, to, policy, flown), policy.outputs)
 
 
 def torch_program(policy: ActingPolicy, sample: Observation) -> torch.export.ExportedProgram:
@@ -140,9 +150,13 @@ def describe(trained: LoadedPolicy, task: str, env_config: Any, env: TensorEnv, 
         "policy": trained.name,
         "task": task,
         "env": json.dumps(settings),
-        "observations": json.dumps({name: spec_facts(env.observation_spec[name]) for name in policy.keys}),
+        "observations": json.dumps({name: spec_facts(env.observation_spec[name]) for name in policy.policy.keys}),
         "action": json.dumps(spec_facts(env.action_spec)),
     }
+    if policy.memory_size:
+        about[MEMORY] = json.dumps(
+            {"shape": [policy.memory_size], "dtype": "float32", "start": 0, "output": MEMORY_OUT}
+        )
     known = _gymnasium_name(type(env))
     return about | ({"gymnasium": known} if known else {})
 
@@ -174,10 +188,15 @@ def _observations(env: TensorEnv, policy: ActingPolicy) -> Observation:
     """What the policy sees in a short flight, each [environments · steps, ...]."""
     seen: dict[str, list[Tensor]] = {name: [] for name in policy.keys}
     observation = env.reset()
+    memory = torch.zeros(env.num_envs, policy.memory_size)
     for _ in range(CHECKED[1]):
-        for name in policy.keys:
-            seen[name].append(observation[name].clone())
-        observation = env.step(policy(*(observation[name] for name in policy.keys))).observation
+        inputs = [memory if name == MEMORY and policy.memory_size else observation[name] for name in policy.keys]
+        for name, x in zip(policy.keys, inputs, strict=True):
+            seen[name].append(x.clone())
+        action, *after = _as_tuple(policy(*inputs))
+        record = env.step(action)
+        observation = record.observation
+        memory = torch.where(record.valid[:, None], after[0], 0.0) if after else memory
     return {name: torch.cat(parts) for name, parts in seen.items()}
 
 
@@ -188,7 +207,7 @@ def _onnx_bytes(program: torch.export.ExportedProgram, policy: ActingPolicy, abo
             program,
             dynamo=True,
             input_names=list(policy.keys),
-            output_names=["action"],
+            output_names=list(policy.outputs),
             dynamic_shapes=(tuple({0: batch} for _ in policy.keys),),
             verbose=False,
         )
@@ -208,17 +227,22 @@ def _pt2_bytes(program: torch.export.ExportedProgram, about: dict[str, str]) -> 
 @torch.no_grad()
 def _difference(path: Path, to: str, policy: ActingPolicy, flown: Observation) -> float | None:
     """How far the written file's actions are from the policy's; None where onnxruntime is not installed."""
-    expected = policy(*(flown[name] for name in policy.keys))
+    expected = _as_tuple(policy(*(flown[name] for name in policy.keys)))
     if to == "pt2":
-        got = torch.export.load(path).module()(*(flown[name] for name in policy.keys))
+        got = _as_tuple(torch.export.load(path).module()(*(flown[name] for name in policy.keys)))
     else:
         try:
             import onnxruntime
         except ImportError:
             return None
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        got = torch.from_numpy(session.run(["action"], {name: flown[name].numpy() for name in policy.keys})[0])
-    return float((got.double() - expected.double()).abs().max())
+        found = session.run(list(policy.outputs), {name: flown[name].numpy() for name in policy.keys})
+        got = tuple(map(torch.from_numpy, found))
+    return max(float((x.double() - y.double()).abs().max()) for x, y in zip(got, expected, strict=True))
+
+
+def _as_tuple(output: Any) -> tuple[Tensor, ...]:
+    return (output,) if isinstance(output, Tensor) else tuple(output)
 
 
 def _default_path(trained: LoadedPolicy, to: str) -> Path:

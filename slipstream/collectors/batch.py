@@ -9,6 +9,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from slipstream.envs.specs import Key, Observation, Rows
+from slipstream.models.memory import MEMORY
 
 Frame = dict[Key, Tensor]  # one step of all N environments, each [N, ...]
 
@@ -24,10 +25,12 @@ class RolloutMemory:
     """Hold T + 1 rows of every observation and value and T rows of everything else; each row is [N, ...] and
     contiguous.
 
-    Row t + 1 of an observation is the next observation of step t, so `next` needs no memory of its own.
+    Row t + 1 of an observation is the next observation of step t, so `next` needs no memory of its own. The numbers
+    that a policy remembers (`memory` [N, size]) are kept as they were before the first step; two more rows hold those
+    before the other steps in turn.
     """
 
-    def __init__(self, steps: int, observation: Observation) -> None:
+    def __init__(self, steps: int, observation: Observation, memory: Tensor | None = None) -> None:
         self.steps = steps
         self.tensors: Frame = {}  # each [T or T + 1, N, ...]
         self._rows: list[Rows] = []  # by step
@@ -35,6 +38,11 @@ class RolloutMemory:
             self._add(("observation", name), row, steps + 1)
         rows = [self.tensors[key].unbind(0) for key in self.tensors]
         self.observations = [dict(zip(observation, row, strict=True)) for row in zip(*rows, strict=True)]  # by step
+        if memory is not None:
+            self._add((MEMORY,), memory, 1)
+            turns = torch.zeros_like(memory), torch.zeros_like(memory)
+            for t, seen in enumerate(self.observations):
+                seen[MEMORY] = turns[t % 2] if t else self.tensors[MEMORY,][0]
 
     @property
     def complete(self) -> bool:
@@ -51,12 +59,12 @@ class RolloutMemory:
         for key, row in frame.items():
             by_dtype.setdefault(row.dtype, []).append(key)
         for t in range(self.steps):
-            self._rows.append(
-                [
-                    (keys, [self.tensors[key][t + (key[0] == "observation")] for key in keys])
-                    for keys in by_dtype.values()
-                ]
-            )
+            self._rows.append([(keys, [self._target(key, t) for key in keys]) for keys in by_dtype.values()])
+
+    def _target(self, key: Key, t: int) -> Tensor:
+        if key == (MEMORY,) and MEMORY in self.observations[t]:
+            return self.observations[t + 1][MEMORY]
+        return self.tensors[key][t + (key[0] == "observation")]
 
     def rows(self, t: int) -> Rows:
         """Return the memory of step t: row t + 1 of the observations, row t of everything else."""
@@ -103,11 +111,12 @@ def _raise_changed(frame: Frame, keys: list[Key], targets: list[Tensor]) -> NoRe
 
 def as_batch(tensors: Frame) -> TensorDict:
     """Return the tensors of a `RolloutMemory` as a TensorDict [N, T] of views; `next` is the same memory, one row
-    later."""
+    later. A policy's memory is the one before the first step, in all T columns: they share one."""
     tree: dict[str, Any] = {"observation": {}, "info": {}, "next": {"observation": {}}}
     steps, num_envs = tensors["done",].shape[:2]
     for key, tensor in tensors.items():
-        _set_nested(tree, key, tensor[:steps].transpose(0, 1))
+        rows = tensor.expand(steps, *tensor.shape[1:]) if key == (MEMORY,) and len(tensor) == 1 else tensor[:steps]
+        _set_nested(tree, key, rows.transpose(0, 1))
         if len(tensor) > steps:
             _set_nested(tree["next"], key, tensor[1:].transpose(0, 1))
     return TensorDict(tree, batch_size=[num_envs, steps], device=tensors["done",].device)

@@ -18,6 +18,7 @@ from slipstream.collectors.sync import SyncDataCollector
 from slipstream.config.help import ConfigError
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
+from slipstream.models.memory import MEMORY
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.schema import KeySpec, as_array
@@ -418,6 +419,7 @@ class Compressor:
         plain: list[TensorDictBase] = []
         last: dict[str, Tensor] = {}
         nested = True
+        memory: Tensor | None = None  # the policy's, before the first step
         for batch in batches:
             nested, now, following = _both_observations(batch)
             for name, x in now.items():
@@ -435,6 +437,9 @@ class Compressor:
                     columns[name] = CompressedFrames(frames, self.level, self._codecs.get(name, "auto"))
                 columns[name].append(frames)
             last = {name: x[:, -1].clone() for name, x in following.items()}
+            if (shared := _shared_memory(batch)) is not None:
+                memory = shared if memory is None else memory
+                batch = batch.exclude(MEMORY)
             plain.append(_without(batch, nested, seen))
         if not plain:
             raise ValueError("there was no batch to compress")
@@ -447,6 +452,8 @@ class Compressor:
                 self._hopeless.add(name)
         kept = {name: torch.cat([*parts, last[name]]) for name, parts in raw.items()}
         joined: Any = plain[0] if len(plain) == 1 else torch.cat(plain, 1)  # type: ignore[call-overload]
+        if memory is not None:
+            joined[MEMORY] = memory.expand(-1, joined.batch_size[1], -1)
         return CompressedBatch(joined, CompressedObservations({**columns, **kept}, *joined.batch_size), nested=nested)
 
     def _check_keys(self, names: Iterable[str]) -> None:
@@ -551,6 +558,13 @@ class CompressedDataCollector:
         shutdown = getattr(self.base, "shutdown", None)
         if callable(shutdown):
             shutdown()
+
+
+def _shared_memory(batch: TensorDictBase) -> Tensor | None:
+    """Return a copy of a policy's memory before the first step, [N, 1, size], if a batch has it once for all steps."""
+    memory = batch.get(MEMORY, None)
+    shared = isinstance(memory, Tensor) and memory.dim() == 3 and memory.stride(1) == 0
+    return memory[:, :1].clone() if shared else None
 
 
 def _both_observations(batch: TensorDictBase) -> tuple[bool, dict[str, Tensor], dict[str, Tensor]]:

@@ -19,6 +19,7 @@ from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
 from slipstream.envs.specs import Observation, Rows, Step
 from slipstream.models.exploration import ExplorationType, chosen_exploration_type, set_exploration_type
+from slipstream.models.memory import MEMORY, memory_size
 
 Policy = Callable[[Observation], Tensor | Mapping[str, Tensor]]
 
@@ -33,7 +34,8 @@ class SyncDataCollector:
             TensorDicts, or None for random actions); the batches have TorchRL's layout then.
         policy: `policy(observation)` returns the action, or a mapping with 'action' and optionally 'log_prob' [N],
             'value' [N] and other tensors [N, ...], which are stored too. If it has a method `value(observation)`, that
-            computes the value after the last frame.
+            computes the value after the last frame. If it has a `memory_size`, the observation holds its memory, and
+            batches those before their first steps as 'memory' (docs/memory.md).
         frames_per_batch: num_envs × T.
         total_frames: where iteration stops; -1 for never. Invalid frames count.
         device: where batches are delivered; None for the env's device.
@@ -84,6 +86,8 @@ class SyncDataCollector:
         self._frames = 0
         self._timer = _RolloutTimer(env_device)
         self._observation: Observation = {}  # the env's current one, where the next rollout starts
+        size = memory_size(policy)
+        self._memory = torch.zeros(env.num_envs, size, device=env_device) if size else None  # the policy's present one
         self._needs_reset = True
         self._closed = False
         # A ring of slots if the slots themselves are returned; one slot if batches are copies of it.
@@ -206,6 +210,7 @@ class SyncDataCollector:
             "observation": {name: x.clone() for name, x in self._observation.items()},
             "episodes": self.episodes.state_dict(),
             "frames": self._frames,
+            **({} if self._memory is None else {MEMORY: self._memory.clone()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -214,6 +219,8 @@ class SyncDataCollector:
         self.env.load_state_dict(state["env"])
         self._set_observation(state["observation"])
         self.episodes.load_state_dict(state["episodes"])
+        if self._memory is not None:
+            self._memory.copy_(state[MEMORY])
         self._frames = state["frames"]
         self._needs_reset = False
 
@@ -223,7 +230,8 @@ class SyncDataCollector:
         """Collect T steps into a slot. No host synchronisation, preallocated tensors only: a CUDA graph can capture
         it."""
         memory = self._slots[slot]
-        torch._foreach_copy_(list(memory.observations[0].values()), list(self._observation.values()))
+        present = self._observation if self._memory is None else {**self._observation, MEMORY: self._memory}
+        torch._foreach_copy_(list(memory.observations[0].values()), list(present.values()))
         for t in range(self._steps):
             if memory.complete:
                 self._advance(memory.observations[t], memory.rows(t))
@@ -234,7 +242,7 @@ class SyncDataCollector:
         tensors = memory.tensors
         if ("value",) in tensors:
             tensors["value",][-1].copy_(self._value(memory.observations[-1]))
-        torch._foreach_copy_(list(self._observation.values()), list(memory.observations[-1].values()))
+        torch._foreach_copy_(list(present.values()), list(memory.observations[-1].values()))
         torch.logical_or(tensors["terminated",], tensors["truncated",], out=tensors["done",])
         info = {key[1]: x for key, x in tensors.items() if key[0] == "info"}
         self.episodes.update(tensors["reward",], tensors["done",], tensors["valid",], info)
@@ -252,6 +260,8 @@ class SyncDataCollector:
         frame["terminated",] = record.terminated
         frame["truncated",] = record.truncated
         frame["valid",] = record.valid
+        if self._memory is not None:  # a frame that is not valid has reset the environment
+            frame[MEMORY,] = torch.where(record.valid.unsqueeze(-1), outputs[MEMORY], 0.0)
         frame |= {("info", name): x for name, x in record.info.items()}
         frame |= {("observation", name): x for name, x in record.observation.items()}
         return frame
@@ -267,6 +277,8 @@ class SyncDataCollector:
         clash = _OWN_KEYS.intersection(outputs)
         if clash:
             raise ValueError(f"the policy returned {min(clash)!r}, a key that the collector fills: use another name")
+        if self._memory is not None and MEMORY not in outputs:
+            raise ValueError(f"the policy has memory_size={self._memory.shape[1]} and returned no {MEMORY!r}")
         return outputs
 
     def _value(self, observation: Observation) -> Tensor:
@@ -281,12 +293,14 @@ class SyncDataCollector:
         if self._needs_reset:
             self._set_observation(self.env.reset())
             self.episodes.restart()
+            if self._memory is not None:
+                self._memory.zero_()
             self._needs_reset = False
 
     def _collect_into(self, slot: int) -> None:
         """Fill a slot. Any interruption, also Ctrl-C, drops the batch and leaves the collector usable."""
         if not self._slots:
-            self._slots = [RolloutMemory(self._steps, self._observation) for _ in range(self._num_slots)]
+            self._slots = [RolloutMemory(self._steps, self._observation, self._memory) for _ in range(self._num_slots)]
         exploration = chosen_exploration_type() or self.exploration_type
         self._needs_reset = True
         with set_exploration_type(exploration), self._timer:
@@ -299,6 +313,8 @@ class SyncDataCollector:
         memory = self._slots[slot]
         tensors = memory.tensors
         if self.split_trajs:
+            if self._memory is not None:  # it is of the batch's first frames, not of the trajectories'
+                tensors = {key: x for key, x in tensors.items() if key != (MEMORY,)}
             return split_trajectories(as_batch(tensors)).to(self.device)
         if not self._returns_views:
             return as_batch(memory.copy(self.device))
@@ -315,6 +331,8 @@ class SyncDataCollector:
 
     def _set_observation(self, observation: Mapping[str, Tensor]) -> None:
         num_envs = self.env.num_envs
+        if self._memory is not None and MEMORY in observation:
+            raise ValueError(f"the env has an observation named {MEMORY!r}, where the policy's memory is: rename it")
         if not self._observation:
             for name, x in observation.items():
                 if x.shape[:1] != (num_envs,):

@@ -15,6 +15,7 @@ from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.encoders import ACTIVATIONS, NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder, Specs
 from slipstream.models.exploration import ExplorationType, exploration_type, set_exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters, small_linear
+from slipstream.models.memory import MEMORIES, MEMORY, Memory, build_memory, memory_size
 
 Actor = BetaHead | GaussianHead | CategoricalHead | HybridHead
 
@@ -30,6 +31,9 @@ class ModelConfig:
     layer_norm: bool = True  # after each layer of the dict encoder and of the trunks of dqn, sac and td3
     keys: list[str] = field(default_factory=list)  # observations that the dict encoder uses; all by default
     activation: str = "leaky_relu"  # relu, elu, silu, gelu, mish, tanh; of all layers but convolutions
+    memory: str = "none"  # gru: a recurrent state; stack: the last `stack` observations (algo=ppo, docs/memory.md)
+    hidden_size: int = 128  # width of the state of memory=gru
+    stack: int = 4  # observations that memory=stack reads, the present one included
 
     def __post_init__(self) -> None:
         if self.encoder not in ("auto", "navrl", "dict") and ":" not in self.encoder:
@@ -40,7 +44,11 @@ class ModelConfig:
             raise ValueError(f"unknown model.activation '{self.activation}': use one of {', '.join(ACTIVATIONS)}")
         if not self.trunk or min(self.trunk) < 1:
             raise ValueError(f"model.trunk={self.trunk} needs at least one width, all positive")
+        if self.memory not in MEMORIES:
+            raise ValueError(f"unknown model.memory '{self.memory}': use one of {', '.join(MEMORIES)}")
         check_range(self, "part", minimum=0, section="model.")
+        check_range(self, "hidden_size", minimum=1, section="model.")
+        check_range(self, "stack", minimum=2, section="model.")
 
 
 class ValueNorm(nn.Module):
@@ -98,19 +106,27 @@ class ActorCritic(nn.Module):
     """Policy and value on one encoder. Called with an observation it acts, as `exploration_type()` says.
 
     A network of your own (`model.policy=my_module:Net`) subclasses it and overrides `features`, `critic_value` or both.
+
+    Args:
+        encoder: of the observations.
+        actor: the action head.
+        config: `model.*`.
+        memory: between the encoder and the heads; the observation then holds its numbers as `memory` [N, memory_size],
+            and the result those after the step.
     """
 
-    def __init__(self, encoder: Encoder, actor: Actor, config: ModelConfig) -> None:
+    def __init__(self, encoder: Encoder, actor: Actor, config: ModelConfig, memory: Memory | None = None) -> None:
         super().__init__()
         self.encoder = encoder
+        self.memory = memory
         self.actor = actor
-        self.critic = small_linear(encoder.width, 1)
+        self.critic = small_linear(encoder.width if memory is None else memory.width, 1)
         self.value_norm = ValueNorm()
         self.config = config
         self.bf16 = False  # autocast of the encoder, acting and learning
 
     def features(self, observation: Observation) -> Tensor:
-        """Return the heads' input [N, width], float32."""
+        """Return the input of the heads, or of the memory: [N, width], float32."""
         if not self.bf16:
             return self.encoder(observation)
         with torch.autocast(next(iter(observation.values())).device.type, torch.bfloat16):
@@ -124,6 +140,19 @@ class ActorCritic(nn.Module):
             raise ValueError(f"{type(self.encoder).__name__}: set self.keys, the names of the observations it reads")
         return keys if mask is None or mask in keys else (*keys, mask)
 
+    @property
+    def memory_size(self) -> int:
+        """The numbers per environment that it carries from step to step; 0 without memory."""
+        return 0 if self.memory is None else self.memory.size
+
+    def remember(self, observation: Observation) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the heads' input [N, width], and `memory` after the step if it has one."""
+        features = self.features(observation)
+        if self.memory is None:
+            return features, {}
+        features, memory = self.memory(features, observation[MEMORY])
+        return features, {MEMORY: memory}
+
     def distribution(self, features: Tensor, observation: Observation) -> Parameters:
         """Return the parameters of the action distribution; the observation holds the action mask, if the head needs
         one."""
@@ -135,8 +164,8 @@ class ActorCritic(nn.Module):
         return self.critic(features)[:, 0]
 
     def forward(self, observation: Observation) -> dict[str, Tensor]:
-        """Return the action [N, ...], its log probability [N] and the normalised value [N]."""
-        features = self.features(observation)
+        """Return the action [N, ...], its log probability [N], the normalised value [N], and the memory after it."""
+        features, memory = self.remember(observation)
         parameters = self.distribution(features, observation)
         kind = exploration_type()
         if kind is ExplorationType.RANDOM:
@@ -144,22 +173,31 @@ class ActorCritic(nn.Module):
         else:
             action = self.actor.mean(parameters) if kind is ExplorationType.MEAN else self.actor.mode(parameters)
         log_prob = self.actor.log_prob(parameters, action)
-        return {"action": action, "log_prob": log_prob, "value": self.critic_value(features, observation)}
+        return {"action": action, "log_prob": log_prob, "value": self.critic_value(features, observation), **memory}
 
     def stamps(self) -> dict[str, Tensor]:
         """Return mean and deviation [] of the returns that the present values are normalised with."""
         mean, std = self.value_norm.statistics()
         return {"value_mean": mean, "value_std": std}
 
-    def evaluate(self, observation: Observation, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return log probability, entropy and normalised value, each [N], of actions taken earlier."""
+    def evaluate(
+        self, observation: Observation, action: Tensor, valid: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return log probability, entropy and normalised value, each [N], of actions taken earlier.
+
+        With a memory the rows are those of N / T sequences of T steps, time-major; the observation holds the memory
+        before their first steps, and `valid` [N] is False for frames that only reset the environment.
+        """
         features = self.features(observation)
+        if self.memory is not None:
+            assert valid is not None
+            features = self.memory.unroll(features, observation[MEMORY], valid)
         log_prob, entropy = self.actor.evaluate(self.distribution(features, observation), action)
         return log_prob, entropy, self.critic_value(features, observation)
 
     def value(self, observation: Observation) -> Tensor:
         """Return the normalised value [N]."""
-        return self.critic_value(self.features(observation), observation)
+        return self.critic_value(self.remember(observation)[0], observation)
 
 
 def build_encoder(observation_spec: Specs, config: ModelConfig, trunk: list[int] | None = None) -> Encoder:
@@ -214,6 +252,8 @@ def build_own(key: str, name: str, **given: Any) -> Any:
 def try_out(module: nn.Module, observation_spec: Specs, asked: str) -> Any:
     """Return what the user's module computes from two observations of zeros; this also sizes lazy layers."""
     observation = {name: torch.zeros(2, *spec.shape, dtype=spec.dtype) for name, spec in observation_spec.items()}
+    if memory_size(module):
+        observation[MEMORY] = torch.zeros(2, memory_size(module))
     was_training = module.training
     try:
         with set_exploration_type(ExplorationType.MODE):
@@ -242,7 +282,33 @@ def build_own_policy(observation_spec: Specs, action_spec: Spec, config: ModelCo
             f"model.policy={config.policy}: for 2 observations it returned {got}; it must return a dict with action "
             f"{[2, *action_spec.shape]}"
         )
+    _check_memory(policy, acted, observation_spec, config)
     return policy
+
+
+def _check_memory(policy: Any, acted: Mapping[str, Any], observation_spec: Specs, config: ModelConfig) -> None:
+    """Raise ValueError if the user's network has no memory where one is asked for, or returns none."""
+    size, memory = memory_size(policy), acted.get(MEMORY)
+    if config.memory != "none" and not size:
+        raise ValueError(
+            f"model.memory={config.memory}: {config.policy} has no memory. Give ActorCritic.__init__ memory=build_memory(width, "
+            "config) (docs/memory.md), or leave model.memory out"
+        )
+    if size and (not isinstance(memory, Tensor) or memory.shape != (2, size)):
+        got = f"one of shape {list(memory.shape)}" if isinstance(memory, Tensor) else "none"
+        raise ValueError(
+            f"model.policy={config.policy}: it must return memory [2, {size}] (memory_size), and gave {got}"
+        )
+    if size:
+        check_memory_name(observation_spec)
+
+
+def check_memory_name(observation_spec: Specs) -> None:
+    """Raise ValueError if an observation has the name of the policy's memory."""
+    if MEMORY in observation_spec:
+        raise ValueError(
+            f"the env has an observation named {MEMORY!r}, where a policy's memory is: rename it in the env"
+        )
 
 
 def action_head(width: int, action_spec: Spec) -> Actor:
@@ -262,4 +328,8 @@ def build_policy(observation_spec: Specs, action_spec: Spec, config: ModelConfig
     """Build the network for an env's observations and actions."""
     config = config or ModelConfig()
     encoder = build_encoder(observation_spec, config)
-    return ActorCritic(encoder, action_head(encoder.width, action_spec), config)
+    memory = build_memory(encoder.width, config)
+    if memory is None:
+        return ActorCritic(encoder, action_head(encoder.width, action_spec), config)
+    check_memory_name(observation_spec)
+    return ActorCritic(encoder, action_head(memory.width, action_spec), config, memory)

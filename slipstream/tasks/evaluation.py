@@ -13,6 +13,7 @@ from torch import Tensor
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Observation
 from slipstream.models.exploration import ExplorationType, set_exploration_type
+from slipstream.models.memory import Stepper
 
 MAX_STEPS = 10_000  # of an episode, if nothing else is asked for
 PROGRESS_EVERY = 20  # steps
@@ -40,9 +41,11 @@ def fly_each(
     ended = torch.zeros(n, dtype=torch.bool, device=device)
     info: dict[str, Tensor] = {}
     limit = max_steps or MAX_STEPS
+    stepper = Stepper(policy, n, device)
     with set_exploration_type(ExplorationType.MEAN):
         for step in range(limit):
-            record = env.step(action_of(policy(observation)))
+            record = env.step(action_of(stepper(observation)))
+            stepper.keep(record.valid)
             observation = record.observation
             flying = ~ended
             returns += torch.where(flying, record.reward, 0.0)

@@ -160,6 +160,8 @@ class RunOutputs:
 
         def write(batch: Any) -> None:
             plain = batch.decode() if hasattr(batch, "decode") else batch  # a compressed batch
+            if getattr(self.trainer.policy, "memory_size", 0):
+                plain = plain.exclude("memory")  # one row per env, which would be repeated for each step
             with self.monitor.timer("rollout_save"), self.trainer.ranks.busy():
                 self.rollouts.save(plain, it + 1, note={"frames": self.trainer.frames})
 

@@ -77,6 +77,10 @@ class AirCombatTask(Task):
             return None
         if not isinstance(policy, ActorCritic):
             raise ConfigError(f"league.enabled=true needs a policy of algo=ppo, not of algo={cfg.algo.name}")
+        if policy.memory_size:
+            raise ConfigError(
+                "a league flies past policies without memory: leave model.memory out, or give league.enabled=false"
+            )
         assert isinstance(env, AirCombatEnv)
         return League(cfg.league, env, policy, derive_seed(cfg.seed, "league"))
 

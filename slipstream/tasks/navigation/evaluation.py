@@ -21,6 +21,7 @@ from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvalConfig, EvaluateConfig
 from slipstream.models.exploration import ExplorationType, set_exploration_type
+from slipstream.models.memory import Stepper
 from slipstream.models.policy import ActorCritic
 from slipstream.recordings import SUFFIX, Recording, write_html
 from slipstream.tasks.animation import FORMS, check_outputs
@@ -79,7 +80,7 @@ class _Crossing:
     def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
         maps = env.config.num_worlds
         start, goal = evaluation_starts(drones, env.config.map_half_m)
-        self.env, self.policy = env, policy
+        self.env, self.policy = env, Stepper(policy, env.num_envs, env.device)
         self.observation = {k: v.clone() for k, v in env.place(start.repeat(maps, 1), goal.repeat(maps, 1)).items()}
         none = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
         self.success, self.collision, self.ended, self.strict = none.clone(), none.clone(), none.clone(), none.clone()
@@ -94,6 +95,7 @@ class _Crossing:
         value = None if isinstance(output, torch.Tensor) else output.get("value")
         self.decision = action, value
         record = self.env.step(action)
+        self.policy.keep(record.valid)
         for name, value in record.observation.items():
             self.observation[name].copy_(value)
         self.clock_s.add_(self.env.config.dt_s * self.env.config.decision_interval)

@@ -14,6 +14,7 @@ import torch
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.config.help import ConfigError
 from slipstream.models.exploration import ExplorationType, set_exploration_type
+from slipstream.models.memory import Stepper
 from slipstream.recordings import Recording
 from slipstream.tasks.evaluation import action_of
 from slipstream.tasks.navigation.env import (
@@ -109,7 +110,7 @@ class RaceGame:
         self._goals, way = to.numpy(), (to - at).numpy()  # the env draws new ones for a drone that has collided
         self._yaw = np.arctan2(way[:, 1], way[:, 0])
         self.observation = env.place(at, to)
-        self.policy = self.trained.build(env.observation_spec, env.action_spec, "cpu")
+        self.policy = Stepper(self.trained.build(env.observation_spec, env.action_spec, "cpu"), 2, "cpu")
         self.status = [FLYING, FLYING]
         self.time_s, self._step, self._winner = 0.0, 0, -1
         self._last = env.drone.pos.clone(), env.drone.vel.clone()
@@ -127,6 +128,7 @@ class RaceGame:
             self.rows.add_state(self.time_s, torch.tensor([s != FLYING for s in self.status]))
             self.rows.add_decision(action, None)
         record = self.env.step(action)
+        self.policy.keep(record.valid)
         self.observation = record.observation
         self._step, self.time_s = self._step + 1, self.time_s + self.step_s
         for k in (0, 1):

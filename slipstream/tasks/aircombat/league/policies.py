@@ -16,6 +16,7 @@ from torch.func import functional_call, vmap
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
 from slipstream.config.compose import build_section
 from slipstream.envs.specs import Observation
+from slipstream.models.memory import MEMORY
 from slipstream.models.policy import ActorCritic
 from slipstream.tasks.aircombat.agents import BaseAgent, accepts_named, action_of, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
@@ -50,14 +51,30 @@ class LearnedAgent(BaseAgent):
         self.time_scale: float | None = None
         self.loaded: LoadedPolicy | None = None
         self.policy = policy or self._open(checkpoint)
+        self._memory = torch.zeros(num_envs, self.policy.memory_size, device=self.device)
 
     @accepts_named
     @torch.no_grad()
     def act(self, observation: Observation) -> Tensor:
         """Return the policy's action [N, 3]."""
         policy = self.policy
-        parameters = policy.distribution(policy.features(observation), observation)
+        if policy.memory_size:
+            observation = copy.copy(observation)  # not a plain dict: some of its entries are computed on access
+            observation[MEMORY] = self._memory
+        features, after = policy.remember(observation)
+        if after:
+            self._memory.copy_(after[MEMORY])
+        parameters = policy.distribution(features, observation)
         return policy.actor.sample(parameters) if self.sampled else policy.actor.mean(parameters)
+
+    def reset(self, env_mask: Tensor | None = None) -> None:
+        """Clear the policy's memory of the duels in the mask."""
+        if self.policy.memory_size:
+            self._memory.masked_fill_(torch.tensor(True) if env_mask is None else env_mask[:, None], 0.0)
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Return the policy's memory, if it has one."""
+        return {MEMORY: self._memory} if self.policy.memory_size else {}
 
     def train(self) -> Self:
         """Sample actions."""

@@ -1,0 +1,187 @@
+"""Memory of a policy: numbers that it carries from step to step. `Stepper` carries them in evaluations and games.
+
+A policy with memory has `memory_size`, the numbers per environment. It reads them as `observation["memory"]` [N, size],
+zeros where an episode starts, and returns those after the step as `"memory"`. After a frame with `valid` False, which
+only resets the environment, they are zero again: the value of an episode's final observation still has its memory.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from slipstream.models.encoders import mlp
+
+MEMORY = "memory"  # of the observation, the policy's result and the batch
+MEMORIES = ("none", "gru", "stack")  # values of `model.memory`
+
+
+class Memory(nn.Module):
+    """Layers between the encoder and the heads that carry numbers from step to step.
+
+    A memory of your own sets `size` and `width`, and implements `forward`.
+    """
+
+    size: int  # numbers carried per environment
+    width: int  # of the features that it returns
+
+    def forward(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Take one step.
+
+        Args:
+            features: of the present observation, [N, inputs].
+            memory: before the step, [N, size].
+
+        Returns:
+            Features [N, width], and the memory after the step [N, size].
+        """
+        raise NotImplementedError
+
+    def unroll(self, features: Tensor, memory: Tensor, valid: Tensor) -> Tensor:
+        """Take T steps of N sequences; the gradient passes from step to step, but not over a reset.
+
+        Args:
+            features: time-major rows, [T * N, inputs].
+            memory: before the first step, [N, size].
+            valid: [T * N] bool, False for frames that only reset the environment.
+
+        Returns:
+            Features [T * N, width].
+        """
+        found = []
+        n = len(memory)
+        for x, kept in zip(features.split(n), valid.unsqueeze(-1).split(n), strict=True):
+            out, memory = self(x, memory)
+            memory = torch.where(kept, memory, 0.0)
+            found.append(out)
+        return torch.cat(found)
+
+
+class GRUMemory(Memory):
+    """A gated recurrent unit. The heads read the features of the present observation beside its state.
+
+    Args:
+        inputs: width of the encoder's features.
+        size: width of the state.
+    """
+
+    def __init__(self, inputs: int, size: int) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(inputs, size)
+        self.size, self.width = size, inputs + size
+
+    def forward(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Take one step."""
+        memory = self._step(F.linear(features, self.cell.weight_ih, self.cell.bias_ih), memory)
+        return torch.cat((features, memory), -1), memory
+
+    def unroll(self, features: Tensor, memory: Tensor, valid: Tensor) -> Tensor:
+        """Take T steps: the inputs of all gates as one matrix product, then a loop over the state."""
+        n = len(memory)
+        inputs = F.linear(features, self.cell.weight_ih, self.cell.bias_ih).view(-1, n, 3 * self.size)
+        keep = valid.to(features.dtype).view(-1, n, 1)
+        states = []
+        for x, kept in zip(inputs.unbind(0), keep.unbind(0), strict=True):
+            state = self._step(x, memory)
+            states.append(state)
+            memory = state * kept
+        return torch.cat((features, torch.cat(states)), -1)
+
+    def _step(self, inputs: Tensor, memory: Tensor) -> Tensor:
+        """Return the next state from the inputs of the gates [N, 3 * size]: reset, update, candidate, as GRUCell's."""
+        gates = F.linear(memory, self.cell.weight_hh, self.cell.bias_hh)
+        split = 2 * self.size
+        reset, update = (inputs[:, :split] + gates[:, :split]).sigmoid().chunk(2, -1)
+        candidate = torch.tanh(inputs[:, split:] + reset * gates[:, split:])
+        return candidate + update * (memory - candidate)
+
+
+class StackMemory(Memory):
+    """The features of the last observations, side by side, and a layer that reads them.
+
+    Args:
+        inputs: width of the encoder's features.
+        frames: observations that are read, the present one included.
+        layer_norm: normalise after the layer.
+        activation: of the layer.
+    """
+
+    def __init__(self, inputs: int, frames: int, layer_norm: bool = True, activation: str = "leaky_relu") -> None:
+        super().__init__()
+        self.inputs, self.frames = inputs, frames
+        self.size, self.width = (frames - 1) * inputs, inputs
+        self.layer = mlp(frames * inputs, (inputs,), layer_norm, activation)
+
+    def forward(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Take one step; the oldest features come first."""
+        stacked = torch.cat((memory, features), -1)
+        return self.layer(stacked), stacked[:, self.inputs :]
+
+    def unroll(self, features: Tensor, memory: Tensor, valid: Tensor) -> Tensor:
+        """Take T steps at once: row t reads rows t, t - 1 and so on, as far as no reset is between."""
+        n, older = len(memory), self.frames - 1
+        before = memory.view(n, older, self.inputs).transpose(0, 1)
+        rows = torch.cat((before, features.view(-1, n, self.inputs)))
+        keep = valid.to(features.dtype).view(-1, n, 1)
+        keep = torch.cat((keep.new_ones(older, n, 1), keep))
+        steps, mask, parts = len(rows) - older, keep.new_ones(()), [features]
+        for lag in range(1, older + 1):
+            at = slice(older - lag, older - lag + steps)
+            mask = mask * keep[at]
+            parts.append((rows[at] * mask).flatten(0, 1))
+        return self.layer(torch.cat(parts[::-1], -1))
+
+
+def build_memory(inputs: int, config: Any) -> Memory | None:
+    """Return the memory of `model.memory` for features [N, inputs]; None for `none`."""
+    if config.memory == "gru":
+        return GRUMemory(inputs, config.hidden_size)
+    if config.memory == "stack":
+        return StackMemory(inputs, config.stack, config.layer_norm, config.activation)
+    return None
+
+
+def memory_size(policy: Any) -> int:
+    """Return the numbers per environment that a policy carries from step to step; 0 for one without memory."""
+    return int(getattr(policy, "memory_size", 0))
+
+
+class Stepper:
+    """Call a policy step by step, and carry its memory. A policy without memory is called as it is.
+
+    The memory keeps its place: a CUDA graph can capture the calls.
+
+        step = Stepper(policy, env.num_envs, env.device)
+        record = env.step(step(observation)["action"])
+        step.keep(record.valid)
+
+    Args:
+        policy: `policy(observation)` returns the action, or a mapping that holds it.
+        num_envs: the number of environments N.
+        device: of the observations.
+    """
+
+    def __init__(self, policy: Any, num_envs: int, device: torch.device | str) -> None:
+        self.policy = policy
+        size = memory_size(policy)
+        self.memory = torch.zeros(num_envs, size, device=device) if size else None
+
+    def __call__(self, observation: Mapping[str, Tensor]) -> Any:
+        """Return what the policy returns."""
+        if self.memory is None:
+            return self.policy(observation)
+        seen: Any = copy.copy(observation)
+        seen[MEMORY] = self.memory
+        output = self.policy(seen)
+        self.memory.copy_(output[MEMORY])
+        return output
+
+    def keep(self, valid: Tensor) -> None:
+        """Keep the memory where `valid` [N] is True; elsewhere the step has reset the environment."""
+        if self.memory is not None:
+            self.memory.copy_(torch.where(valid.unsqueeze(-1), self.memory, 0.0))

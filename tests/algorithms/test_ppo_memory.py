@@ -1,0 +1,222 @@
+"""PPO with a policy that has a memory: what a collector stores for it, what it learns from, and that it learns."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+import torch
+from helpers.hidden_velocity import CartConfig, HiddenVelocity
+
+from slipstream.algorithms.ppo import PPO, PPOConfig
+from slipstream.collectors import CompressedDataCollector, SyncDataCollector
+from slipstream.config.compose import load_train
+from slipstream.config.help import ConfigError
+from slipstream.models import ModelConfig, build_policy
+from slipstream.tasks.evaluation import fly_episodes
+from slipstream.training.clock import Clock
+from slipstream.training.trainer import Trainer
+
+N, T = 4, 7
+TINY = shlex.split("""
+    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
+    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=2 model.encoder=dict model.part=8 model.trunk=[16] model.hidden_size=8
+    device=cpu threads=1 quiet=true wandb.mode=disabled
+""")
+
+
+def make(kind, seed=0, num_envs=N, max_steps=4, **settings):
+    """A cart, and a policy whose heads say something."""
+    torch.manual_seed(seed)
+    env = HiddenVelocity(num_envs, config=CartConfig(num_envs, max_steps))
+    config = ModelConfig(trunk=[16], part=0, memory=kind, hidden_size=8, stack=3)
+    policy = build_policy(env.observation_spec, env.action_spec, config)
+    for head in (policy.actor, policy.critic):
+        for parameter in head.parameters():
+            torch.nn.init.normal_(parameter, std=0.5)
+    return env, policy, PPO(policy, PPOConfig(rollout_steps=T, **{"minibatches": 2, "epochs": 1} | settings))
+
+
+@torch.no_grad()
+def remembered(policy, batch, memory):
+    """Values [N, T + 1] step by step from a memory, and the memory after the last step."""
+    values = []
+    for t in range(T + 1):
+        last = t == T
+        position = batch["next", "observation", "position"][:, -1] if last else batch["observation", "position"][:, t]
+        features, after = policy.memory(policy.features({"position": position}), memory)
+        values.append(policy.critic_value(features, {}))
+        if not last:
+            memory = after * batch["valid"][:, t, None]
+    return torch.stack(values, 1), memory
+
+
+@pytest.mark.parametrize("kind", ["gru", "stack"])
+def test_a_collector_carries_the_memory_over_batches_and_resets_it(kind):
+    env, policy, learner = make(kind)
+    collector = SyncDataCollector(env, policy, N * T)
+    memory = torch.zeros(N, policy.memory_size)
+    for _ in range(3):
+        batch = collector.rollout()
+        assert batch["memory"].shape == (N, T, policy.memory_size) and batch["memory"].stride(1) == 0
+        torch.testing.assert_close(batch["memory"][:, 0], memory)
+        values, memory = remembered(policy, batch, memory)
+        torch.testing.assert_close(batch["value"], values[:, :-1])
+        # also at truncated frames: the value of the final observation has the episode's memory
+        torch.testing.assert_close(batch["next", "value"], values[:, 1:])
+        assert batch["truncated"].any() and not batch["valid"].all()
+        data = learner.prepare(batch)
+        log_prob = torch.cat(
+            [learner._evaluate(rows)[0] for rows in learner._cut(data, learner._rows_of(torch.arange(N), data))]
+        )
+        acted = data["log_prob"][learner._rows_of(torch.arange(N), data)]
+        torch.testing.assert_close(log_prob, acted, atol=1e-5, rtol=1e-4)  # as it acted, step by step
+
+
+def test_the_value_after_a_truncation_has_the_episodes_memory():
+    """A critic that returns what it remembers: steps since the start of the episode, the final observation included."""
+    env, policy, _ = make("gru")
+
+    class Counter(torch.nn.Module):
+        size = memory_size = 1
+
+        def forward(self, observation):
+            count = observation["memory"] + 1
+            return {"action": torch.zeros(N, 1), "log_prob": torch.zeros(N), "value": count[:, 0], "memory": count}
+
+        def value(self, observation):
+            return self(observation)["value"]
+
+    batch = SyncDataCollector(env, Counter(), N * 9).rollout()  # episodes of 4 steps
+    assert batch["value"][0].tolist() == [1, 2, 3, 4, 5, 1, 2, 3, 4]
+    assert batch["truncated"][0].nonzero().flatten().tolist() == [3, 8]
+    assert batch["next", "value"][0].tolist() == [2, 3, 4, 5, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("kind", ["gru", "stack"])
+def test_the_first_minibatch_finds_the_policy_that_acted(kind):
+    env, policy, learner = make(kind, minibatches=1)
+    collector = SyncDataCollector(env, policy, N * T)
+    for _ in range(2):
+        losses = learner.update(collector.rollout())
+        assert abs(float(losses["kl"])) < 1e-6 and float(losses["clipped"]) == 0
+        assert float(losses["grad/memory"]) > 0
+
+
+@pytest.mark.parametrize("kind", ["gru", "stack"])
+def test_invalid_frames_do_not_count(kind):
+    env, policy, learner = make(kind, minibatches=1)
+    data = learner.prepare(SyncDataCollector(env, policy, N * T).rollout())
+    (rows,) = learner._minibatches(data)
+    expected, parts = learner.gradients(rows)
+    resets = rows["weight"] == 0
+    assert resets.any()
+    rows["observation"]["position"] = torch.where(resets[:, None], 7.0, rows["observation"]["position"])
+    rows["action"] = torch.where(resets[:, None], 0.9, rows["action"])
+    found, others = learner.gradients(rows)
+    torch.testing.assert_close(others, parts)
+    for mine, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_late_log_probs_are_recomputed_in_their_rows():
+    env, policy, learner = make("gru")
+    batch = SyncDataCollector(env, policy, N * T).rollout()
+    batch["value_mean"], batch["value_std"] = torch.zeros(N, T), torch.ones(N, T)
+    data = learner.prepare(batch)
+    torch.testing.assert_close(data["log_prob"], batch["log_prob"].T.flatten(), atol=1e-5, rtol=1e-4)
+
+
+def test_a_batch_without_the_memory_is_refused():
+    env, policy, learner = make("gru")
+    batch = SyncDataCollector(env, policy, N * T).rollout()
+    del batch["memory"]
+    with pytest.raises(ValueError, match="the batch has no 'memory', and ActorCritic has a memory"):
+        learner.update(batch)
+
+
+def test_compressed_batches_teach_the_same():
+    weights = []
+    for pieces in (0, 1, 7):
+        env, policy, learner = make("gru")
+        collector = SyncDataCollector(env, policy, N * T // max(1, pieces), return_same_td=True, ring_size=1)
+        if pieces:
+            collector = CompressedDataCollector(collector, keys=["position"], pieces=pieces)
+        for _ in range(3):
+            learner.update(collector.rollout())
+        weights.append(torch.cat([p.detach().flatten() for p in policy.parameters()]))
+    assert torch.equal(weights[0], weights[1]) and torch.equal(weights[0], weights[2])
+
+
+def test_trajectories_leave_the_memory_out():
+    env, policy, _ = make("gru")
+    batch = SyncDataCollector(env, policy, N * T, split_trajs=True).rollout()
+    assert "memory" not in batch.keys() and "value" in batch.keys()  # noqa: SIM118
+
+
+FORMS = {
+    "gru": ["model.memory=gru"],
+    "stack": ["model.memory=stack"],
+    "pipelined": ["model.memory=gru", "collect.pipeline=on"],
+    "on policy": ["model.memory=stack", "collect.pipeline=on_policy"],
+    "compressed": ["model.memory=gru", "collect.compress=all", "collect.pieces=2"],
+    "bf16, limits": ["model.memory=gru", "algo.bf16=true", "algo.kl_limit=0.01", "algo.schedule=adaptive"],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_stopped_training_goes_on_as_if_it_had_not_been(form):
+    def weights(job):
+        return torch.cat([p.detach().flatten() for p in job.policy.parameters()])
+
+    words = load_train([*TINY, *FORMS[form]])
+    with Trainer(words) as job:
+        for _ in range(2):
+            job.step()
+        state = torch.utils._pytree.tree_map(
+            lambda x: x.clone() if isinstance(x, torch.Tensor) else x, job.state_dict(2, Clock(0))
+        )
+        for _ in range(2):
+            job.step()
+        expected = weights(job)
+    with Trainer(words) as twin:
+        assert twin.load_state_dict(state) == 2
+        for _ in range(2):
+            twin.step()
+        assert torch.equal(weights(twin), expected)
+        metrics = twin.evaluate() if form == "gru" else {"eval/success": 0.0}
+        assert 0 <= metrics["eval/success"] <= 1
+
+
+def test_the_league_refuses_a_memory():
+    words = [
+        "task=aircombat",
+        "reward=shaped",
+        "num_envs=8",
+        "league.enabled=true",
+        "league.seats=4",
+        "model.memory=gru",
+    ]
+    with pytest.raises(ConfigError, match="a league flies past policies without memory: leave model.memory out"):
+        Trainer(load_train([*words, "algo.minibatches=2", "device=cpu", "threads=1"]))
+
+
+def train(kind, seed, iterations):
+    env, policy, _ = make(kind, seed, num_envs=64, max_steps=8)
+    torch.manual_seed(seed)
+    config = ModelConfig(trunk=[32], part=0, memory=kind, hidden_size=32, stack=2)
+    policy = build_policy(env.observation_spec, env.action_spec, config)
+    settings = {"rollout_steps": 9, "minibatches": 2, "epochs": 4, "learning_rate": 0.02, "schedule": "linear"}
+    learner = PPO(policy, PPOConfig(clip=0.2, gamma=0.9, lam=0.9, **settings))
+    collector = SyncDataCollector(env, policy, 64 * 9, return_same_td=True, ring_size=1)
+    for k in range(iterations):
+        learner.update(collector.rollout(), k / iterations)
+    return fly_episodes(HiddenVelocity(256), policy)["return"]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_hidden_velocity_is_braked_with_memory_and_not_without(seed):
+    without, gru, stack = (train(kind, seed, 20) for kind in ("none", "gru", "stack"))
+    print(f"return without {without:.2f}, gru {gru:.2f}, stack {stack:.2f}")
+    assert without < -5  # 8 steps at a speed of 1 cost 8
+    assert gru > -4.2 and stack > -4.2
