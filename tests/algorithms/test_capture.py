@@ -124,7 +124,8 @@ def test_loading_a_state_keeps_the_optimizers_memory():
 
 DUELS = ["preset=aircombat_h200", "env.num_envs=256", "league.seats=16", "league.games=2", "model.trunk=[32]"]
 DUELS += ["algo.rollout_steps=8", "algo.minibatches=2", "algo.epochs=1"]
-TASKS = {"navigation": SMALL, "duels": DUELS}
+GRU = [*SMALL, "model.memory=gru", "model.hidden_size=32"]
+TASKS = {"navigation": SMALL, "duels": DUELS, "gru": GRU, "stack": [*SMALL, "model.memory=stack"]}
 on_gpu = [pytest.mark.gpu, needs_gpu]
 FORMS = [
     pytest.param("cpu", "graphs", plainly, "navigation"),
@@ -132,6 +133,11 @@ FORMS = [
     pytest.param("cuda", "graphs", None, "navigation", marks=on_gpu),
     pytest.param("cuda", "graphs", None, "duels", marks=on_gpu),
     pytest.param("cuda", "compiled", None, "navigation", marks=on_gpu),
+    pytest.param("cpu", "graphs", plainly, "gru"),
+    pytest.param("cuda", "graphs", None, "gru", marks=on_gpu),
+    pytest.param("cuda", "compiled", None, "gru", marks=on_gpu),
+    pytest.param("cuda", "graphs", None, "stack", marks=on_gpu),
+    pytest.param("cuda", "compiled", None, "stack", marks=on_gpu),
 ]  # a compiled duel draws its random numbers in another order
 
 
@@ -158,6 +164,7 @@ def test_one_captured_iteration_equals_the_plain_one(device, form, capture, task
         "terminated",
         "truncated",
         "valid",
+        *(["memory"] if task in ("gru", "stack") else []),
     ):  # where a difference begins
         torch.testing.assert_close(
             seen[key], theirs_seen[key], atol=1e-4, rtol=1e-3, msg=lambda text, key=key: f"{key}: {text}"

@@ -8,12 +8,15 @@ import pytest
 import torch
 from helpers.hidden_velocity import CartConfig, HiddenVelocity
 
+import slipstream
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.collectors import CompressedDataCollector, SyncDataCollector
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.models import ModelConfig, build_policy
+from slipstream.rollouts.storage import RolloutStorage
 from slipstream.tasks.evaluation import fly_episodes
+from slipstream.tasks.navigation.game import RaceGame, RaceOptions
 from slipstream.training.clock import Clock
 from slipstream.training.trainer import Trainer
 
@@ -188,6 +191,22 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been(form):
         assert 0 <= metrics["eval/success"] <= 1
 
 
+def test_a_run_is_evaluated_raced_and_saved(tmp_path):
+    words = [*TINY, "model.memory=stack", "total_frames=128", "eval_interval=0", "save_interval=1"]
+    run = slipstream.train.run(load_train([*words, "rollout_save_interval=1", f"root={tmp_path}", "name=run"]))
+    saved = RolloutStorage(run.path / "rollouts").load(2)
+    assert "memory" not in saved.keys() and "value" in saved.keys()  # noqa: SIM118
+    flown = slipstream.evaluate(
+        f"checkpoint={run.path}", "eval.num_drones=2", "eval.map_seeds=[1]", "eval.max_steps=40", "eval.picture=false",
+        "device=cpu", log=lambda text: None,
+    )  # fmt: skip
+    assert flown["drones"] == 2
+    race = RaceGame(RaceOptions(opponent=str(run.path)), None)
+    for _ in range(3):
+        race.step([[0.0, 0.0, 0.0]])
+    assert race.policy.memory.shape == (2, 3 * 16) and race.policy.memory.any()
+
+
 def test_the_league_refuses_a_memory():
     words = [
         "task=aircombat",
@@ -202,8 +221,8 @@ def test_the_league_refuses_a_memory():
 
 
 def train(kind, seed, iterations):
-    env, policy, _ = make(kind, seed, num_envs=64, max_steps=8)
     torch.manual_seed(seed)
+    env = HiddenVelocity(64)
     config = ModelConfig(trunk=[32], part=0, memory=kind, hidden_size=32, stack=2)
     policy = build_policy(env.observation_spec, env.action_spec, config)
     settings = {"rollout_steps": 9, "minibatches": 2, "epochs": 4, "learning_rate": 0.02, "schedule": "linear"}
@@ -216,7 +235,8 @@ def train(kind, seed, iterations):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_hidden_velocity_is_braked_with_memory_and_not_without(seed):
-    without, gru, stack = (train(kind, seed, 20) for kind in ("none", "gru", "stack"))
-    print(f"return without {without:.2f}, gru {gru:.2f}, stack {stack:.2f}")
-    assert without < -5  # 8 steps at a speed of 1 cost 8
-    assert gru > -4.2 and stack > -4.2
+    kinds = ("none", "gru", "stack") if seed == 0 else ("none", "gru")
+    found = {kind: train(kind, seed, 14) for kind in kinds}
+    print(found)
+    without = found.pop("none")
+    assert without < -5 and min(found.values()) > -4.2  # 8 steps at a speed of 1 cost 8

@@ -22,6 +22,8 @@ from slipstream.config.help import ConfigError
 from slipstream.config.registry import find_task
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Hybrid
+from slipstream.models.exploration import ExplorationType, set_exploration_type
+from slipstream.models.memory import Stepper
 from slipstream.tasks.aircombat.agents import CrankAgent
 from slipstream.tasks.aircombat.rewards import ShapedReward
 from slipstream.training.evaluate import configure
@@ -203,13 +205,14 @@ def example():
     return module
 
 
-@pytest.mark.parametrize("task", ["navigation", "aircombat"])
+@pytest.mark.parametrize("task", ["navigation", "aircombat", "memory"])
 def test_the_example_flies_an_episode_as_pytorch_would(task, tmp_path, capsys):
     """Every action of the episode within 1e-5 of PyTorch's for the same observation."""
     for package in ("onnxscript", "onnxruntime", "gymnasium"):
         pytest.importorskip(package)
     duel = ["task=aircombat", "env.time_scale=15", "env.start=random", "env.opponent=evade", "env.reward=shaped"]
-    overrides = [*SMALL, *TINY] if task == "navigation" else duel
+    memory = [*SMALL, *TINY, "model.memory=gru", "model.hidden_size=8"]
+    overrides = {"navigation": [*SMALL, *TINY], "aircombat": duel, "memory": memory}[task]
     source = checkpoint(tmp_path / "p.pt", *overrides)
     assert cli.main(["export", f"checkpoint={source}", "--to", "onnx", f"out={tmp_path / 'p.onnx'}"]) == 0
     assert "largest difference to PyTorch" in capsys.readouterr().out
@@ -222,19 +225,38 @@ def test_the_example_flies_an_episode_as_pytorch_would(task, tmp_path, capsys):
         assert (told["opponent"], told["reward"]) == ("evade", "shaped")  # as in its training
         assert isinstance(specs.opponent, CrankAgent) and isinstance(specs.reward, ShapedReward)
     assert getattr(specs.config, "max_episode_steps", 400) == 400 and getattr(specs.config, "time_scale", 15) == 15
-    torch_policy = ActingPolicy(load_policy(source).build(specs.observation_spec, specs.action_spec, "cpu"))
+    torch_policy = Stepper(load_policy(source).build(specs.observation_spec, specs.action_spec, "cpu"), 1, "cpu")
     gaps = []
+    if task == "memory":
+        assert [part.name for part in policy.session.get_inputs()] == ["state", "memory"]
+        assert [part.name for part in policy.session.get_outputs()] == ["action", "memory_out"]
+        assert json.loads(policy.about["memory"])["shape"] == [8] and list(
+            json.loads(policy.about["observations"])
+        ) == ["state"]
 
     def both(observation):
         action = policy(observation)
-        with torch.no_grad():
-            expected = torch_policy(*(torch.from_numpy(observation[name][None]) for name in torch_policy.keys))[0]
+        with torch.no_grad(), set_exploration_type(ExplorationType.MEAN):
+            seen = {name: torch.from_numpy(observation[name][None]) for name in torch_policy.policy.keys}
+            expected = torch_policy(seen)["action"][0]
         gaps.append(np.abs(action - expected.numpy()).max())
         return action
 
     total, steps, info = flight.fly(env, both, seed=4)
     assert steps == len(gaps) > 10 and np.isfinite(total) and "success" in info
     assert max(gaps) <= 1e-5
+    assert task != "memory" or (policy.memory["memory"] != 0).all()
+
+
+def test_a_torch_program_with_memory_takes_and_gives_it(tmp_path):
+    source = checkpoint(tmp_path / "p.pt", *SMALL, *TINY, "model.memory=stack", "model.stack=2")
+    cfg, trained = configure([f"checkpoint={source}"])
+    done = export_policy(trained, cfg.task, cfg.env, "pt2", tmp_path / "policy.pt2")
+    assert (done.inputs, done.outputs) == (("state", "memory"), ("action", "memory_out")) and done.difference <= 1e-5
+    program, memory = torch.export.load(done.path).module(), torch.zeros(5, 32)
+    action, after = program(torch.zeros(5, 8), memory)
+    assert action.shape == (5, 3) and after.shape == (5, 32)
+    assert not torch.equal(program(torch.zeros(5, 8), after)[0], action)
 
 
 def test_the_example_runs_as_a_script_on_the_policy_that_ships(tmp_path):

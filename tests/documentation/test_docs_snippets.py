@@ -13,6 +13,7 @@ PAGES = (
     "checkpoints",
     "collectors",
     "concepts/overview",
+    "memory",
     "monitor",
     "mujoco",
     "play",

@@ -16,6 +16,7 @@ from slipstream.cli import main
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvalConfig
 from slipstream.recordings import load_recording
+from slipstream.tasks.navigation import evaluation
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.tasks.navigation.evaluation import build_for, evaluation_env
 from slipstream.tasks.navigation.mujoco.config import SimConfig
@@ -227,6 +228,28 @@ def test_eval_flies_the_shipped_policy_in_mujoco(tmp_path, capsys, monkeypatch):
     assert result["success"] >= 0.75 and result["drones"] == 4 and "MuJoCo, hull 0.25 m" in text
     recording = load_recording(result["recording"])
     assert "MuJoCo" in recording.title and recording.columns["drone.position"].shape[1:] == (4, 3)
+
+
+class Counter:
+    """A policy that remembers how many decisions it has taken."""
+
+    memory_size = 1
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, observation):
+        self.seen.append(observation["memory"][0, 0].item())
+        return {"action": torch.zeros(1, 3), "memory": observation["memory"] + 1}
+
+
+@pytest.mark.parametrize("sim", [None, pytest.param(SIM, marks=needs_mujoco)])
+def test_a_flight_carries_the_memory_of_its_policy(sim):
+    world = NavigationConfig(num_obstacles=0, dyn=MovingObstaclesConfig(num_obstacles=0))
+    env = evaluation_env(world, EvalConfig(num_drones=1, map_seeds=[5], max_steps=5), "cpu", sim=sim)
+    policy = Counter()
+    evaluation.fly(env, policy, 1, record_paths=False)
+    assert policy.seen == [0, 1, 2, 3, 4]
 
 
 @needs_mujoco

@@ -44,8 +44,8 @@ def test_two_ranks_learn_as_one_process_and_resume_bit_for_bit(tmp_path):
 
 
 @pytest.mark.soak
-def test_off_policy_and_league_resume_bit_for_bit_in_two_ranks(tmp_path):
-    run_cases(tmp_path, "equal:league", "resume:sac", "resume:league")
+def test_memory_off_policy_and_league_resume_bit_for_bit_in_two_ranks(tmp_path):
+    run_cases(tmp_path, "equal:league", "equal:gru", "resume:gru", "resume:sac", "resume:league")
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.soak)])

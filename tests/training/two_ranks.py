@@ -41,6 +41,7 @@ TINY = """
 """
 RUNS = {  # 20 iterations of 2 x 64 frames
     "ppo": TINY + "algo.minibatches=4 algo.epochs=2 algo.schedule=adaptive algo.kl_limit=0.05 collect.pipeline=on",
+    "gru": TINY + "algo.minibatches=4 algo.epochs=2 model.memory=gru model.hidden_size=8 collect.pipeline=on",
     "sac": TINY + "algo=sac algo.updates=2 algo.warmup=64 algo.batch_size=16 algo.save_replay=on total_frames=1280",
     "league": """task=aircombat reward=shaped num_envs=8 env.time_scale=60 env.backend=native algo.rollout_steps=8
         algo.minibatches=2 algo.epochs=1 algo.schedule=constant model.trunk=[8] model.part=0 league.enabled=true

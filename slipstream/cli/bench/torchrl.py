@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.distributions import Beta, Independent
 
 from slipstream.config import registry
+from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.models.policy import ActorCritic, build_policy
 from slipstream.sim.random import derive_seed
@@ -45,6 +46,8 @@ class TorchRLTraining:
 
         from slipstream.envs.adapters.torchrl_env import TorchRLEnv
 
+        if cfg.model.memory != "none":
+            raise ConfigError("the training with TorchRL has no memory to compare with: leave model.memory out")
         self.algo, self.device = cfg.algo, device
         algo, env = cfg.algo, registry.find_task(cfg.task).make_env(cfg.env, device, derive_seed(cfg.seed, "env"))
         policy = build_policy(env.observation_spec, env.action_spec, cfg.model).to(device)
