@@ -324,6 +324,7 @@ def _record(args: argparse.Namespace, console: Console) -> int:
     import torch
 
     from slipstream.models.exploration import ExplorationType
+    from slipstream.models.memory import MEMORY, memory_size
     from slipstream.sim.devices import resolve_device, set_threads
     from slipstream.tasks.report import progress_bar
     from slipstream.training.evaluate import configure
@@ -358,7 +359,8 @@ def _record(args: argparse.Namespace, console: Console) -> int:
         for i in range(batches):
             batch = collector.rollout()
             valid += int(batch["valid"].sum())
-            storage.save(batch, i, note=note)
+            # a policy's memory has one row per env, which would be repeated for each step
+            storage.save(batch.exclude(MEMORY) if memory_size(policy) else batch, i, note=note)
             progress((i + 1) / batches)
         ended = collector.episodes.pop()
     size = sum(path.stat().st_size for path in rollout_files(folder)) / 1e6
