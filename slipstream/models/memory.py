@@ -107,7 +107,7 @@ class StackMemory(Memory):
     Args:
         inputs: width of the encoder's features.
         frames: observations that are read, the present one included.
-        layer_norm: normalise after the layer.
+        layer_norm: normalize after the layer.
         activation: of the layer.
     """
 
