@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.config import registry
+from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Observation, Spec
 from slipstream.models.encoders import Specs
 from slipstream.models.memory import memory_size
@@ -42,6 +43,7 @@ class Learner(ABC):
     # Of a training in several processes: `average(tensors, weight)` replaces tensors in place by their mean over all
     # processes, weighed by `weight` [] if it is given. Called with the gradients of each step before they are clipped.
     average: Average | None = None
+    data: Mapping[tuple[str, ...], Tensor] | None = None  # stored frames [M, ...] to learn from instead of the env's
     rank_keys: ClassVar[tuple[str, ...]] = ()  # entries of `state_dict` that each process has its own of
 
     @abstractmethod
@@ -71,6 +73,9 @@ class Learner(ABC):
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state`."""
+
+    def bind(self, env: TensorEnv) -> None:  # noqa: B027 (most need nothing else)
+        """Prepare for the batches of an env. Called once, before the first of them."""
 
     def check_batch(self, frames: int) -> None:  # noqa: B027 (most take any)
         """Raise ValueError if batches of `frames` frames cannot be learned from."""

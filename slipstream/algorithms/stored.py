@@ -24,6 +24,7 @@ from slipstream.models.encoders import Specs
 from slipstream.rollouts.episodes import outcome_key
 from slipstream.rollouts.reader import RolloutFile
 from slipstream.rollouts.storage import RolloutStorage, iteration_of, rollout_files
+from slipstream.storage.reader import Reader
 from slipstream.storage.schema import flatten
 
 if TYPE_CHECKING:
@@ -209,6 +210,19 @@ def _check_range(action: Tensor, spec: Spec, name: str) -> None:
             f"{name} has actions from {action.min().item():.4g} to {action.max().item():.4g}, and this env takes "
             f"{low.min().item():.4g} to {high.max().item():.4g}: it comes from an env with other actions"
         )
+
+
+def load_frames(path: str, specs: tuple[Specs, Spec], asked: str, newest: int) -> Rows:
+    """Return the observations and actions of the `newest` frames at `path`, in memory. Arguments and errors as of
+    `StoredData`."""
+    data, reader = StoredData(path, specs, asked, nexts=False), Reader(path)
+    parts: list[Rows] = []
+    for rows in data.chunks(data.rows_at_once(), newest):
+        reader.claim(2 * sum(value.nbytes for value in rows.values()), "its frames")  # once more when they are joined
+        parts.append(rows)
+    if not parts:
+        raise ConfigError(f"{data.name} has no frames: its rollout files or its buffer are empty")
+    return {key: torch.cat([rows[key] for rows in parts])[-newest:] for key in parts[0]}
 
 
 # -- into a replay buffer ----------------------------------------------------------------------------------------------

@@ -36,10 +36,12 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "dqn": "slipstream.algorithms.dqn:DQN",
         "sac": "slipstream.algorithms.sac:SAC",
         "td3": "slipstream.algorithms.td3:TD3",
+        "bc": "slipstream.algorithms.bc:BC",
     },
     "collector": {
         "sync": "slipstream.collectors.sync:SyncDataCollector",
         "pipelined": "slipstream.collectors.pipelined:PipelinedDataCollector",
+        "stored": "slipstream.collectors.stored:StoredDataCollector",
         "compressed": "slipstream.collectors.compressed:CompressedDataCollector",
     },
     "section": {  # config classes that do not depend on a choice

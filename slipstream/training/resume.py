@@ -37,7 +37,16 @@ RESUME_OVERRIDABLE = (
         "root",
         "name",
     ),
-    *("init", "init_replay", "wandb.mode", "checkpoint_full_every", "collect.prefetch_count", "collect.threads"),
+    *(
+        "init",
+        "init_replay",
+        "algo.data",
+        "algo.teacher",
+        "wandb.mode",
+        "checkpoint_full_every",
+        "collect.prefetch_count",
+        "collect.threads",
+    ),
     *("gpus", "resume_envs", "distributed.timeout_s", "distributed.capture"),
     *("rollout_save_interval", "rollout_compression_level", "record_minutes"),
 )

@@ -80,6 +80,7 @@ class Trainer:
         self.learner: Learner = build_learner(self.policy, cfg.algo, specs[0], seed, fresh=not cfg.init)
         if cfg.compile == "on" and not self.learner.supports_capture:
             raise ConfigError(f"compile=on cannot compile the update of algo={cfg.algo.name}: leave it out")
+        self.learner.bind(self.env)
         frames = self.env.num_envs * cfg.algo.rollout_steps
         self.learner.check_batch(frames)
         self.learner.average = ranks.average
@@ -330,7 +331,9 @@ def build_collector(
     cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, learner: Learner, rank: int = 0
 ) -> Collector:
     """Return the collector of `collect.*`, with batches of `frames` frames."""
-    settings, device = cfg.collect, env.device.type
+    settings, device, seed = cfg.collect, env.device.type, derive_seed(cfg.seed, "collect", rank)
+    if learner.data is not None:
+        return registry.find("collector", "stored")(env, policy, frames, learner.data, seed)
     if settings.compress != "off" and (not learner.reads_minibatches or (device == "cuda" and cfg.compile != "off")):
         raise ConfigError(
             f"collect.compress does not work for algo={cfg.algo.name} on {device}: it needs algo=ppo, and on a GPU "
@@ -339,7 +342,7 @@ def build_collector(
     if settings.pipeline != "off":
         learner.seed_minibatches(derive_seed(cfg.seed, "minibatches", rank))  # drawn beside the rollout
     build = registry.find("collector", settings.collector).build
-    return build(env, policy, frames, settings, derive_seed(cfg.seed, "collect", rank))
+    return build(env, policy, frames, settings, seed)
 
 
 def load_weights(policy: Any, other: Any, path: str) -> None:

@@ -1,0 +1,195 @@
+"""Behaviour cloning: the policy learns the actions of stored frames, or those of a teacher in frames that it flies
+itself (DAgger, Ross, Gordon and Bagnell, 2011).
+
+It is PPO's update with another loss: -log p(action), or the KL divergence from the teacher's distribution to the
+policy's where both have one. The critic does not learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from slipstream.algorithms.base import check_name, observation_source
+from slipstream.algorithms.policy_file import load_policy
+from slipstream.algorithms.ppo import PPO, SCHEDULES
+from slipstream.algorithms.stored import Rows, load_frames
+from slipstream.config.help import ConfigError
+from slipstream.config.validation import check_range
+from slipstream.envs.base import TensorEnv
+from slipstream.envs.specs import Observation
+from slipstream.models.encoders import Specs
+from slipstream.models.exploration import ExplorationType, set_exploration_type
+from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters
+from slipstream.models.policy import ActorCritic
+
+LABEL = "label"  # of a minibatch: the parameters of the teacher's distribution, numbered
+
+
+@dataclass
+class BCConfig:
+    """The settings of `algo.*`. A frame is one sample that is learned from, stored or flown."""
+
+    name: str = "bc"
+    data: str | None = None  # rollout files, a replay folder or a run: frames to learn from
+    teacher: str | None = None  # a run, checkpoint or policy file whose actions are learned; it reads all observations
+    buffer_size: int = 10_000_000  # frames of algo.data in memory, the newest
+    rollout_steps: int = 32  # an iteration learns from env.num_envs times as many frames
+    epochs: int = 1  # passes over the frames of an iteration
+    minibatches: int = 16
+    learning_rate: float = 5e-4
+    schedule: str = "constant"  # linear, cosine: to `final_rate` of it
+    final_rate: float = 0.0  # share of the learning rate at the end of linear and cosine
+    entropy: float = 1e-3  # weight of the policy's entropy, which keeps it from becoming deterministic
+    max_grad_norm: float = 5.0  # of the weights actor.* and of encoder.*, each
+    bf16: bool = False  # autocast of the encoder, acting and learning
+
+    # of PPO's update: not used
+    kl_limit: ClassVar[float] = 0.0
+    target_kl: ClassVar[float] = 0.01
+    actor_weight: ClassVar[float] = 1.0
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("n_epochs", "num_epochs", "num_learning_epochs"), "epochs"),
+        **dict.fromkeys(("ent_weight", "ent_coef"), "entropy"),
+        **dict.fromkeys(("demonstrations", "dataset"), "data"),
+        "grad_norm": "max_grad_norm",
+        "batch_size": "set the number of minibatches: algo.minibatches = env.num_envs x algo.rollout_steps / batch size",
+    }
+
+    def __post_init__(self) -> None:
+        check_name(self)
+        if self.schedule not in SCHEDULES[:3]:
+            raise ValueError(f"unknown algo.schedule '{self.schedule}': use one of {', '.join(SCHEDULES[:3])}")
+        check_range(self, "rollout_steps", "epochs", "minibatches", "buffer_size", minimum=1, section="algo.")
+        check_range(self, "learning_rate", "max_grad_norm", above=0, section="algo.")
+        check_range(self, "entropy", minimum=0, section="algo.")
+        check_range(self, "final_rate", minimum=0, maximum=1, section="algo.")
+
+
+class BC(PPO):
+    """Updates an actor-critic from batches [N, T] whose actions, or whose teacher, it imitates."""
+
+    Config = BCConfig  # type: ignore[assignment]
+    config: BCConfig  # type: ignore[assignment]
+
+    def __init__(self, policy: ActorCritic, config: BCConfig | None = None) -> None:
+        super().__init__(policy, config or BCConfig())  # type: ignore[arg-type]
+        self.data: Rows | None = None
+        self.teacher: Any = None
+        self._has_labels = False  # the teacher has a distribution of the policy's kind
+        self._message = ""
+        names = [name for name, _ in policy.named_parameters()]
+        self._heads = [[i for i, name in enumerate(names) if name.startswith(part)] for part in ("actor.", "encoder.")]
+
+    @classmethod
+    def build(cls, policy: ActorCritic, config: Any, observation_spec: Specs, seed: int, fresh: bool) -> BC:
+        """Return the learner of `policy`."""
+        return cls(policy, config)
+
+    def bind(self, env: TensorEnv) -> None:
+        """Read the stored frames and the teacher for an env."""
+        config, specs = self.config, env.observation_spec
+        if config.data is None and config.teacher is None:
+            raise ConfigError(
+                "algo=bc learns from frames or from a teacher: give algo.data=FOLDER (rollout files) or algo.teacher=RUN"
+            )
+        if config.teacher is not None:
+            loaded = load_policy(config.teacher)
+            self.set_teacher(loaded.build(specs, env.action_spec, self.device), loaded.name)
+        if config.data is not None:
+            keys = {*self.policy.keys, *(() if self.teacher is None else _keys(self.teacher, specs))}
+            seen = {name: spec for name, spec in specs.items() if name in keys}
+            data = load_frames(config.data, (seen, env.action_spec), "algo.data", config.buffer_size)
+            self.data = {key: value.to(self.device) for key, value in data.items()}
+            self._message = f"{len(data['action',]):,} frames of {config.data}{self._message and '; '}{self._message}"
+
+    def set_teacher(self, teacher: Any, name: str = "") -> None:
+        """Imitate `teacher`, a policy for the same observations and actions."""
+        self.teacher = teacher.requires_grad_(False).eval()
+        mine, theirs = self.policy.actor, getattr(teacher, "actor", None)
+        same = ("dims", "low", "high") if isinstance(mine, BetaHead) else ("dims",)
+        self._has_labels = type(mine) is type(theirs) and all(getattr(mine, a) == getattr(theirs, a) for a in same)
+        self._message = f"teacher: {name}, by its {'distribution' if self._has_labels else 'mean actions'}"
+
+    def startup_message(self, frames_per_batch: int, total_frames: int) -> str:
+        """Return what is learned from."""
+        return self._message
+
+    @torch.no_grad()
+    def prepare(self, batch: TensorDictBase) -> dict[str, Any]:
+        """Return the batch as flat tensors [T * N, ...], with the teacher's labels."""
+        observation = observation_source(batch.get("observation"))
+        action, valid = (batch.get(name).transpose(0, 1).flatten(0, 1) for name in ("action", "valid"))
+        data = {"observation": observation, "action": action, "weight": valid.float()}
+        if self.teacher is None:
+            return data
+        keys = _keys(self.teacher, list(batch.get("observation").keys()) if observation is not None else ())
+        parts = [self._label(seen) for seen in observation.minibatches(None, self.config.minibatches, keys)]
+        columns = [torch.cat(column) for column in zip(*parts, strict=True)]
+        if not self._has_labels:
+            return data | {"action": columns[0]}
+        return data | {f"{LABEL}{i}": column for i, column in enumerate(columns)}
+
+    def _label(self, observation: Observation) -> Parameters:
+        """Return the parameters of the teacher's distribution, or its mean action."""
+        if self._has_labels:
+            return self.teacher.distribution(self.teacher.features(observation), observation)
+        with set_exploration_type(ExplorationType.MEAN):
+            found = self.teacher(observation)
+        return (found if isinstance(found, Tensor) else found["action"],)
+
+    def loss(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        """Return the loss of a minibatch, and its parts in the order of PPO's: loss, 0, entropy, 0, error."""
+        actor, weight, observation = self.policy.actor, rows["weight"], rows["observation"]
+        student = self.policy.distribution(self.policy.features(observation), observation)
+        label = tuple(rows[name] for name in rows if name.startswith(LABEL))
+        action = actor.mean(label) if label else rows["action"]
+        each = divergence(actor, label, student) if label else -actor.log_prob(student, action)
+        mean = actor.mean(student)
+        error = (mean != action).float() if not action.is_floating_point() else (mean - action).abs().mean(-1)
+        frames = weight.sum().clamp(min=1)
+        imitation, entropy, error = ((x * weight).sum() / frames for x in (each, actor.entropy(student), error))
+        nothing = torch.zeros_like(imitation)
+        loss = imitation - self.config.entropy * entropy
+        return loss, torch.stack((imitation, nothing, entropy, nothing, error)).detach()
+
+    def learn(self, data: dict[str, Any]) -> dict[str, Tensor]:
+        """Run all epochs and minibatches over prepared data; return the means of losses and diagnostics."""
+        found = super().learn(data)
+        names = {"loss/policy": "bc/loss", "loss/entropy": "bc/entropy", "clipped": "bc/error", "lr": "lr"}
+        names |= {"grad/actor": "grad/actor", "grad/critic": "grad/encoder"}
+        return {new: found[old] for old, new in names.items()}
+
+
+def _keys(policy: Any, names: Any) -> tuple[str, ...]:
+    """Return the observations that a policy reads: all of `names` if it does not say."""
+    return tuple(getattr(policy, "keys", None) or names)
+
+
+def divergence(actor: Any, teacher: Parameters, student: Parameters) -> Tensor:
+    """Return the KL divergence [N] from the teacher's distribution to the student's, both of the head `actor`."""
+    if isinstance(actor, HybridHead):
+        works = teacher[3]
+        switches = [x for logits in (teacher[2], student[2]) for x in (F.logsigmoid(logits), F.logsigmoid(-logits))]
+        on, off, student_on, student_off = switches
+        each = on.exp() * (on - student_on) + off.exp() * (off - student_off)
+        return divergence(actor.beta, teacher[:2], student[:2]) + (each * works).sum(-1)
+    if isinstance(actor, BetaHead):
+        (a, b), (c, d) = teacher, student
+        total, log = a + b, torch.lgamma
+        constant = log(total) - log(a) - log(b) - log(c + d) + log(c) + log(d)
+        psi = torch.digamma
+        return (constant + (a - c) * psi(a) + (b - d) * psi(b) + (c + d - total) * psi(total)).sum(-1)
+    if isinstance(actor, GaussianHead):
+        (mean, log_std), (own_mean, own_log_std) = teacher, student
+        ratio = (2 * (log_std - own_log_std)).exp() + ((mean - own_mean) * (-own_log_std).exp()).square()
+        return (own_log_std - log_std + 0.5 * (ratio - 1)).sum(-1)
+    assert isinstance(actor, CategoricalHead)
+    return (teacher[0].exp() * (teacher[0] - student[0])).sum(-1)

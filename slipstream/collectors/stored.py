@@ -1,0 +1,63 @@
+"""StoredDataCollector: batches of stored frames instead of flown ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from slipstream.collectors.sync import SyncDataCollector
+from slipstream.envs.base import TensorEnv
+from slipstream.sim.random import restore_generator
+
+
+class StoredDataCollector(SyncDataCollector):
+    """Draw batches [num_envs, T] of stored frames at random, each as likely as any other; the env is not stepped.
+
+    Every batch has the same memory: clone what you keep.
+
+    Args:
+        env: says how many frames a batch has.
+        policy: the policy that learns.
+        frames_per_batch: num_envs × T.
+        data: flat tensors [M, ...] by key, such as ("observation", "state") and ("action",).
+        seed: of the draws.
+    """
+
+    def __init__(
+        self, env: TensorEnv, policy: Any, frames_per_batch: int, data: Mapping[tuple[str, ...], Tensor], seed: int
+    ) -> None:
+        super().__init__(env, policy, frames_per_batch, return_same_td=True, ring_size=1)
+        self._data = dict(data)
+        self._generator = torch.Generator().manual_seed(seed)
+        self._drawn = {
+            key: torch.empty(frames_per_batch, *x.shape[1:], dtype=x.dtype, device=x.device) for key, x in data.items()
+        }
+        shape = env.num_envs, self._steps
+        tree: dict[str, Any] = {"observation": {}, "valid": torch.ones(shape, dtype=torch.bool, device=env.device)}
+        for key, x in self._drawn.items():  # time-major, as all collectors store them
+            inner = tree["observation"] if key[0] == "observation" else tree
+            inner[key[-1]] = x.view(self._steps, env.num_envs, *x.shape[1:]).transpose(0, 1)
+        self._batch = TensorDict(tree, batch_size=shape, device=env.device)
+
+    def rollout(self, check: bool = True) -> TensorDict:
+        """Draw the next batch."""
+        self._raise_if_closed()
+        count = len(next(iter(self._data.values())))
+        rows = torch.randint(count, (self.frames_per_batch,), generator=self._generator).to(self.env.device)
+        for key, x in self._data.items():
+            torch.index_select(x, 0, rows, out=self._drawn[key])
+        self._frames += self.frames_per_batch
+        return self._batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the next draws depend on, except the data."""
+        return {"frames": self._frames, "generator": self._generator.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state`."""
+        restore_generator(self._generator, state["generator"], "stored frames")
+        self._frames = state["frames"]
