@@ -1,4 +1,4 @@
-"""Behaviour cloning: the policy learns the actions of stored frames, or those of a teacher in frames that it flies
+"""Behavior cloning: the policy learns the actions of stored frames, or those of a teacher in frames that it flies
 itself (DAgger, Ross, Gordon and Bagnell, 2011).
 
 It is PPO's update with another loss: -log p(action), or the KL divergence from the teacher's distribution to the
@@ -85,6 +85,7 @@ class BC(PPO):
         self.teacher: Any = None
         self._has_labels = False  # the teacher has a distribution of the policy's kind
         self._message = ""
+        self._seen: tuple[str, ...] = ()  # all observations of the env
         names = [name for name, _ in policy.named_parameters()]
         self._heads = [[i for i, name in enumerate(names) if name.startswith(part)] for part in ("actor.", "encoder.")]
 
@@ -96,6 +97,7 @@ class BC(PPO):
     def bind(self, env: TensorEnv) -> None:
         """Read the stored frames and the teacher for an env."""
         config, specs = self.config, env.observation_spec
+        self._seen = tuple(specs)
         if config.data is None and config.teacher is None:
             raise ConfigError(
                 "algo=bc learns from frames or from a teacher: give algo.data=FOLDER (rollout files) or algo.teacher=RUN"
@@ -130,7 +132,7 @@ class BC(PPO):
         data = {"observation": observation, "action": action, "weight": valid.float()}
         if self.teacher is None:
             return data
-        keys = _keys(self.teacher, list(batch.get("observation").keys()) if observation is not None else ())
+        keys = _keys(self.teacher, self._seen)
         parts = [self._label(seen) for seen in observation.minibatches(None, self.config.minibatches, keys)]
         columns = [torch.cat(column) for column in zip(*parts, strict=True)]
         if not self._has_labels:
