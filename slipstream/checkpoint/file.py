@@ -238,7 +238,7 @@ def _check_view(view: View, itemsize: int, held: int, reader: Reader) -> None:
 # --- reading the numbers
 
 Chunk = tuple[int, int]  # number of the stream, number in the stream
-Piece = tuple[int, np.ndarray]  # where in the chunk, and the bytes to fill from there
+Target = tuple[int, np.ndarray]  # where in the chunk, and the bytes to fill from there
 
 
 class CheckpointFile:
@@ -293,16 +293,16 @@ class CheckpointFile:
         """Read some storages, uint8 [n] each in memory of its own."""
         self._container.reader.claim(sum(self.index.storages[p].nbytes for p in wanted), "the state")
         found = {p: torch.empty(self.index.storages[p].nbytes, dtype=torch.uint8) for p in wanted}
-        pieces: dict[Chunk, list[Piece]] = {}
+        targets: dict[Chunk, list[Target]] = {}
         for p, tensor in found.items():
             storage, left = self.index.storages[p], tensor.numpy()
             position = storage.start
             while left.size:
                 chunk, start = divmod(position, CHUNK_BYTES)
-                piece, left = left[: CHUNK_BYTES - start], left[CHUNK_BYTES - start :]
-                pieces.setdefault((storage.stream, chunk), []).append((start, piece))
-                position += piece.size
-        self._read_all(sorted(pieces.items(), key=lambda job: job[0]))
+                target, left = left[: CHUNK_BYTES - start], left[CHUNK_BYTES - start :]
+                targets.setdefault((storage.stream, chunk), []).append((start, target))
+                position += target.size
+        self._read_all(sorted(targets.items(), key=lambda job: job[0]))
         return found
 
     def snapshot(self) -> tuple[Layout, np.ndarray]:
@@ -334,7 +334,7 @@ class CheckpointFile:
     def _chunks(self) -> list[Chunk]:
         return [(s, i) for s, stream in enumerate(self.index.streams) for i in range(len(stream.codecs))]
 
-    def _read_all(self, jobs: list[tuple[Chunk, list[Piece]]]) -> None:
+    def _read_all(self, jobs: list[tuple[Chunk, list[Target]]]) -> None:
         step = max(1, len(jobs) // (4 * _decoders.threads))  # several chunks per task: handing one over takes 30 us
         batches = [jobs[k : k + step] for k in range(0, len(jobs), step)]
         for _ in _decoders.map(self._read_some, batches) if len(batches) > 1 else map(self._read_some, batches):
@@ -352,23 +352,23 @@ class CheckpointFile:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _read_some(self, jobs: list[tuple[Chunk, list[Piece]]]) -> None:
+    def _read_some(self, jobs: list[tuple[Chunk, list[Target]]]) -> None:
         for job in jobs:
             self._read(job)
 
-    def _read(self, job: tuple[Chunk, list[Piece]]) -> None:
-        """Decode a chunk and copy it to its pieces; one that is all of the chunk is decoded in place."""
-        (s, i), pieces = job
+    def _read(self, job: tuple[Chunk, list[Target]]) -> None:
+        """Decode a chunk and copy it to its targets; one that is all of the chunk is decoded in place."""
+        (s, i), targets = job
         size = min(CHUNK_BYTES, self.index.streams[s].nbytes - i * CHUNK_BYTES)
         if not hasattr(_local, "memory"):  # kept: fresh memory costs as much as decoding
             _local.memory = Scratch(), Scratch(), np.empty(CHUNK_BYTES, np.uint8)
         scratch, base_scratch, chunk = _local.memory
-        if len(pieces) == 1 and pieces[0][1].size == size:
-            self._decode(s, i, pieces[0][1], scratch, base_scratch)
+        if len(targets) == 1 and targets[0][1].size == size:
+            self._decode(s, i, targets[0][1], scratch, base_scratch)
             return
         self._decode(s, i, chunk[:size], scratch, base_scratch)
-        for start, piece in pieces:
-            piece[:] = chunk[start : start + piece.size]
+        for start, target in targets:
+            target[:] = chunk[start : start + target.size]
 
     def _decode(self, s: int, i: int, out: np.ndarray, scratch: Scratch, base_scratch: Scratch) -> None:
         """Chunk i of stream s into `out`, checked."""

@@ -109,7 +109,7 @@ class ReplayBuffer:
 
         Args:
             batch: a TensorDict or nested dict of tensors [N, T, ...].
-            stream: several writers at once use different ones.
+            stream: the name of the collector that the batch is of, if there are several.
         """
         self._check_open()
         self._storage.extend(batch, stream)

@@ -371,8 +371,8 @@ class DeviceStorage:
     # adding
 
     def extend(self, batch: Any, stream: int | str) -> None:
-        """See `ReplayBuffer.extend`; a stream that does not continue loses its last step, whose next observation is
-        unknown."""
+        """See `ReplayBuffer.extend`; an environment that does not continue loses its last step, whose next observation
+        is unknown."""
         if stream != 0:
             raise ValueError("storage on a device has one writer: use storage='cpu' for several streams")
         with self._lock.writing():

@@ -93,24 +93,24 @@ class HostStorage:
         with self.writing:
             memory = self.memory
             read = StreamBatch(batch, memory.schema, self._keys)
-            streams = memory.streams(stream, len(read.valid))
+            state = memory.stream(stream, len(read.valid))
             if self.capacity is not None and read.steps > self.capacity:
                 raise ValueError(
                     f"a batch of {read.steps} steps does not fit capacity={self.capacity}: raise it, or collect fewer"
                 )
             self._make_room(read.steps)
-            rows = read.rows(streams, memory.pending, memory.index.head)
-            first = self._append(rows, memory.replace_pending(streams, read.last))
-            read.advance(streams, rows.pieces, first)
-            memory.writers[stream] = streams
+            rows = read.rows(state, memory.pending, memory.index.head)
+            first = self._append(rows, memory.replace_pending(state, read.last))
+            read.advance(state, rows.pieces, first)
+            memory.streams[stream] = state
             self._fit_bytes()
         self._spill_if_needed()
 
     def end_episodes(self, stream: int | str) -> None:
         """See `ReplayBuffer.end_episodes`."""
         with self.writing:
-            if stream in self.memory.writers:
-                self.memory.writers[stream].done[:] = True
+            if stream in self.memory.streams:
+                self.memory.streams[stream].done[:] = True
 
     def add(self, episode: Mapping[Any, Any]) -> None:
         """See `ReplayBuffer.add`."""
@@ -185,9 +185,9 @@ class HostStorage:
                 if goals is not None and n_step > 1:
                     raise ValueError("hindsight changes single rewards: sample with n_step=1")
                 found = index.transitions(steps, n_step, gamma, memory.ends.ring)
-                rows, both, discount, waiting, streams = found
+                rows, both, discount, waiting, envs = found
             place, arrays = memory.allocate(self._pool, (number,))
-            memory.gather(arrays, both, waiting, streams, pending)
+            memory.gather(arrays, both, waiting, envs, pending)
             total = memory.sum_rewards(arrays, rows, gamma) if n_step > 1 else None
             if goals is not None:
                 rows_of = partial(memory.observations, pending=pending)
@@ -258,10 +258,10 @@ class HostStorage:
         anywhere = rows[mask][0]  # read where there is no step, and zeroed afterwards
         rows, following = np.where(mask, rows, anywhere).ravel(), np.where(mask, following, anywhere).ravel()
         waiting = np.flatnonzero(following < 0)
-        streams = -1 - following[waiting]
+        envs = -1 - following[waiting]
         following[waiting] = rows[waiting]
         place, arrays = memory.allocate(self._pool, mask.shape)
-        memory.gather(arrays, np.concatenate([rows, following]), waiting, streams, pending)
+        memory.gather(arrays, np.concatenate([rows, following]), waiting, envs, pending)
         for key, array in arrays.items():
             array[~mask if memory.schema.specs[key].next_key is None else (slice(None), ~mask)] = 0
         tensors = memory.tensors(arrays)

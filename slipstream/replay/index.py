@@ -6,19 +6,19 @@ its steps and, if the final observation of an ended or cut episode is known, one
 first step and the first row of every piece, both sorted, say where every step is; the link says in which piece the
 episode continues.
 
-Two environments, streams 0 and 1, give two batches of 3 frames each. The episode of stream 1 ends with its third step;
-the frame after it only resets:
+Environments 0 and 1 give two batches of 3 frames each. The episode of environment 1 ends with its third step; the frame
+after it only resets:
 
               first batch           second batch
     rows      0 1 2 | 3 4 5 |       6 7 8 | 9 | 10 11      row 9: the final observation, which is not a step
     steps     0 1 2 | 3 4 5 |       6 7 8 |   |  9 10
     pieces      0   |   1   |         2   | 3 |   4
-    stream      0   |   1   |         0   | 1 |   1
-    link        2   |   3   |        -2   |-1 |  -3        -1: NO_LINK; -2 - s: continues in the next batch of stream s
-    pending rows: stream 0, the observation after row 8; stream 1, the one after row 11
+    env         0   |   1   |         0   | 1 |   1
+    link        2   |   3   |        -2   |-1 |  -3        -1: NO_LINK; -2 - e: continues in the next batch of env e
+    pending rows: env 0, the observation after row 8; env 1, the one after row 11
 
 The next observation of a step is the row after it in its piece, the first row of the linked piece, or the pending row
-of its stream, which is stored outside of the rows until the next batch arrives.
+of its environment, which is stored outside of the rows until the next batch arrives.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -32,7 +32,7 @@ from slipstream.storage.jit import native
 from slipstream.storage.reader import Reader
 
 STEP, ROW, LINK, BACK, FLAGS = range(5)  # columns of the table of pieces
-NO_LINK = -1  # the episode ends here; -2 - s: it continues in stream s, whose next piece has not come yet
+NO_LINK = -1  # the episode ends here; -2 - e: it continues in env e, whose next piece has not come yet
 FINAL = 1  # flag: the piece's last row is a final observation, not a step
 STARTS = 2  # flag: an episode begins with this piece
 WITH_PREVIOUS = 4  # flag: leaves together with the piece before it
@@ -171,16 +171,16 @@ class StepIndex:
 
         Returns:
             rows [B, n_step], -1 after the last step; the first rows and then the rows of the next observations [2 B];
-            discounts [B]; `waiting` and `streams`: the next observations of the steps `waiting` are the pending ones of
-            `streams`, and their own row stands in for it.
+            discounts [B]; `waiting` and `envs`: the next observations of the steps `waiting` are the pending ones of
+            `envs`, and their own row stands in for it.
         """
         number = len(steps)
         rows = np.empty((number, 1), np.int64) if n_step == 1 else np.full((number, n_step), -1)
         both, discounts = np.empty(2 * number, np.int64), np.empty(number, np.float32)
-        waiting, streams = np.empty(number, np.int64), np.empty(number, np.int64)
-        out = (rows, both, discounts, waiting, streams)
+        waiting, envs = np.empty(number, np.int64), np.empty(number, np.int64)
+        out = (rows, both, discounts, waiting, envs)
         missing = _transitions(self._pieces, self._base, *self._locate(steps), ends, gamma, *out)
-        return rows, both, discounts, waiting[:missing], streams[:missing]
+        return rows, both, discounts, waiting[:missing], envs[:missing]
 
     def windows(
         self, steps: np.ndarray, counts: np.ndarray, columns: np.ndarray, width: int, ends: np.ndarray | None
@@ -189,7 +189,7 @@ class StepIndex:
         of each step.
 
         They are written from column `columns` on and are -1 where there is no step. With the ring of end flags `ends`,
-        a step with an end is the last one. A row below 0 is the pending observation of stream -1 - row.
+        a step with an end is the last one. A row below 0 is the pending observation of env -1 - row.
         """
         numbers, rows, following = (np.full((len(steps), width), -1, np.int64) for _ in range(3))
         ring = _NO_ENDS if ends is None else ends
@@ -276,7 +276,7 @@ class StepIndex:
         self.append(pieces)
 
     def check_links(self, last_pieces: np.ndarray, reader: Reader) -> None:
-        """Check, after loading, that every link leads to a later piece that leads back, or to a stream whose last piece
+        """Check, after loading, that every link leads to a later piece that leads back, or to an env whose last piece
         this is."""
         count = self.tail - self._base
         link, back = self._pieces[:count, LINK], self._pieces[:count, BACK]
@@ -284,11 +284,11 @@ class StepIndex:
         later = link[joined] - self._base
         if (later <= joined).any() or (later >= count).any() or (back[later] - self._base != joined).any():
             reader.fail("the pieces of an episode are not linked in order")
-        streams = np.flatnonzero(last_pieces >= self._base)
+        envs = np.flatnonzero(last_pieces >= self._base)
         if ((last_pieces < -1) | (last_pieces >= self.tail)).any():
-            reader.fail("a stream continues a piece that does not exist")
-        if (link[last_pieces[streams] - self._base] != -2 - streams).any() or (link < -1 - len(last_pieces)).any():
-            reader.fail("a piece and the stream in which it continues do not agree")
+            reader.fail("an environment continues a piece that does not exist")
+        if (link[last_pieces[envs] - self._base] != -2 - envs).any() or (link < -1 - len(last_pieces)).any():
+            reader.fail("a piece and the environment in which it continues do not agree")
 
     # memory
 
@@ -349,7 +349,7 @@ def _locate(steps, pieces, base, head, tail, buckets, bucket_base, bucket_tail, 
 
 @native
 def _next_row(pieces, base, at, offset):  # pragma: no cover
-    """Return the row of the next observation of a step; -1 - stream if it is pending."""
+    """Return the row of the next observation of a step; -1 - env if it is pending."""
     row = pieces[at, ROW] + offset
     if offset + 1 < pieces[at + 1, STEP] - pieces[at, STEP] or pieces[at, FLAGS] & FINAL:
         return row + 1
@@ -368,7 +368,7 @@ def _next_piece(pieces, base, at):  # pragma: no cover
 
 @native
 # pragma: no cover
-def _transitions(pieces, base, found, offsets, ends, gamma, rows, both, discounts, waiting, streams):
+def _transitions(pieces, base, found, offsets, ends, gamma, rows, both, discounts, waiting, envs):
     """See `StepIndex.transitions`; return how many steps wait."""
     number, n_step = rows.shape
     size, missing = ends.shape[0], 0
@@ -389,7 +389,7 @@ def _transitions(pieces, base, found, offsets, ends, gamma, rows, both, discount
             end = ends[row % size]
         after = _next_row(pieces, base, at, offset)
         if after < 0:
-            waiting[missing], streams[missing] = i, -1 - after
+            waiting[missing], envs[missing] = i, -1 - after
             missing += 1
             after = rows[i, 0]
         both[i], both[number + i] = rows[i, 0], after

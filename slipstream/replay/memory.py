@@ -11,7 +11,7 @@ from torch import Tensor
 
 from slipstream.replay.batches import BatchPool
 from slipstream.replay.index import StepIndex
-from slipstream.replay.rows import END_KEYS, Rows, Streams
+from slipstream.replay.rows import END_KEYS, Rows, StreamState
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.columns import RawColumn, take
 from slipstream.storage.schema import Key, KeySpec, Schema, as_key, as_tensor, mask_key, mask_of, sizes_key
@@ -65,8 +65,8 @@ class Memory:
     columns: dict[Key, BlockColumn | RawColumn] = field(default_factory=dict)
     ends: RawColumn = field(default_factory=lambda: RawColumn((), np.uint8))  # end flags by row
     index: StepIndex = field(default_factory=StepIndex)
-    writers: dict[Any, Streams] = field(default_factory=dict)
-    pending: dict[Key, np.ndarray] = field(default_factory=dict)  # [streams, ...]; replaced, never written to
+    streams: dict[Any, StreamState] = field(default_factory=dict)  # by name
+    pending: dict[Key, np.ndarray] = field(default_factory=dict)  # [environments, ...]; replaced, never written to
     _layouts: dict[tuple[int, ...], tuple[int, list[Any]]] = field(default_factory=dict)
 
     def all_columns(self) -> list[Any]:
@@ -88,24 +88,24 @@ class Memory:
                     column.append(run)
         self.ends.append(rows.ends)
 
-    def streams(self, writer: Any, number: int) -> Streams:
-        """Return the streams of a writer; those of a new one are kept once it has written."""
-        known = self.writers.get(writer)
+    def stream(self, name: Any, number: int) -> StreamState:
+        """Return a stream of `number` environments; a new one is kept once a batch of it is written."""
+        known = self.streams.get(name)
         if known is None:
-            return Streams.begin(sum(len(s.done) for s in self.writers.values()), number)
+            return StreamState.begin(sum(len(s.done) for s in self.streams.values()), number)
         if len(known.done) != number:
             raise ValueError(
-                f"stream {writer!r} had {len(known.done)} environments and now has {number}: use another stream"
+                f"stream {name!r} had {len(known.done)} environments and now has {number}: use another stream"
             )
         return known
 
-    def replace_pending(self, streams: Streams, last: Mapping[Key, np.ndarray]) -> dict[Key, np.ndarray]:
-        """Return the pending observations after a batch of `streams`, whose last observations are `last`."""
+    def replace_pending(self, stream: StreamState, last: Mapping[Key, np.ndarray]) -> dict[Key, np.ndarray]:
+        """Return the pending observations after a batch of `stream`, whose last observations are `last`."""
         pending = {}
         for key, rows in last.items():
             old = self.pending.get(key, rows[:0])
-            end = streams.first + len(rows)
-            pending[key] = np.concatenate([old[: streams.first], rows, old[end:]])
+            end = stream.first + len(rows)
+            pending[key] = np.concatenate([old[: stream.first], rows, old[end:]])
         return pending
 
     # reading
@@ -127,9 +127,9 @@ class Memory:
         memory = pool.take(nbytes)
         return memory, {key: np.ndarray(shape, dtype, memory, at) for key, shape, dtype, at in layout}
 
-    def gather(self, arrays: Arrays, both: np.ndarray, waiting: np.ndarray, streams: np.ndarray, pending: Any) -> None:
+    def gather(self, arrays: Arrays, both: np.ndarray, waiting: np.ndarray, envs: np.ndarray, pending: Any) -> None:
         """Fill the arrays: rows both[:B], of observations also both[B:], and for `waiting` of those the pending ones of
-        `streams`."""
+        `envs`."""
         number = len(both) // 2
         places: dict[int, np.ndarray] = {}  # by the size of a ring: plain columns mostly have the same
         for key, spec in self.schema.specs.items():
@@ -146,7 +146,7 @@ class Memory:
             else:
                 column.gather(both[:wanted], out)
             if wanted > number and len(waiting):
-                out[number + waiting] = pending[key][streams]
+                out[number + waiting] = pending[key][envs]
 
     def sum_rewards(self, arrays: Arrays, rows: np.ndarray, gamma: float) -> np.ndarray | None:
         """Sum the rewards of n steps and copy the end of the last one; return the sums if the key holds integers."""
@@ -171,7 +171,7 @@ class Memory:
         return None
 
     def observations(self, key: Key, rows: np.ndarray, pending: Mapping[Key, np.ndarray]) -> np.ndarray:
-        """Return rows of one observation; below 0 the pending one of stream -1 - row."""
+        """Return rows of one observation; below 0 the pending one of environment -1 - row."""
         spec = self.schema.specs[key]
         out = np.empty((len(rows), *spec.shape), spec.dtype)
         held, waiting = rows >= 0, np.flatnonzero(rows < 0)

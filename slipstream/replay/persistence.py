@@ -22,7 +22,7 @@ import numpy as np
 
 from slipstream.replay.index import ROW, STEP
 from slipstream.replay.memory import Memory
-from slipstream.replay.rows import Streams
+from slipstream.replay.rows import StreamState
 from slipstream.replay.samplers import Sampler
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec.registry import read_header
@@ -72,7 +72,7 @@ def write_rows(memory: Memory, writer: ContainerWriter, first: int) -> tuple[Any
             if header.rows == header.block_rows:  # the next file has an unfinished block again, with more rows
                 full.append((key, header.first_row, blocks[-1]))
         columns.append({"blocks": blocks})
-    streams = [[name, s.last_piece, s.done] for name, s in memory.writers.items()]
+    streams = [[name, s.last_piece, s.done] for name, s in memory.streams.items()]
     head = {
         "first_piece": first,
         "schema": memory.schema.describe(),
@@ -163,18 +163,18 @@ def _restore_streams(memory: Memory, file: RowsFile, reader: Reader) -> None:
     """Read streams and pending observations, and check that the index fits them."""
     state, number = load_state(file.container, file.head["streams"]), 0
     for name, last_piece, done in state["writers"]:
-        if type(name) not in (str, int) or name in memory.writers or not len(done):
-            reader.fail("a writer is there twice, or has no streams")
+        if type(name) not in (str, int) or name in memory.streams or not len(done):
+            reader.fail("a stream is there twice, or has no environments")
         if last_piece.dtype != np.int64 or done.dtype != bool or last_piece.shape != done.shape or done.ndim != 1:
-            reader.fail("a writer has different numbers of streams")
-        memory.writers[name] = Streams(number, last_piece, done)
+            reader.fail("a stream has different numbers of environments")
+        memory.streams[name] = StreamState(number, last_piece, done)
         number += len(done)
     memory.index.check_links(np.concatenate([np.empty(0, np.int64), *(s[1] for s in state["writers"])]), reader)
     pending = dict(state["pending"])
     for key, spec in memory.schema.specs.items():
         if number and spec.next_key is not None:
             if key not in pending or (pending[key].shape, pending[key].dtype) != ((number, *spec.shape), spec.dtype):
-                reader.fail(f"the pending observations {show(key)} do not fit {number} streams")
+                reader.fail(f"the pending observations {show(key)} do not fit {number} environments")
             memory.pending[key] = pending[key]
 
 

@@ -3,9 +3,9 @@
 A row holds all keys of a step. The observation after the last step of an episode is a row of its own (a *final* row),
 which is not a step. `next_K` is recognized as K shifted by one, so it costs nothing.
 
-In a batch every environment is a *stream* that continues from batch to batch. The observation after its last step is
-the first one of the next batch. Until then it waits as the *pending* observation of the stream, so every step can be
-sampled at once and nothing is stored twice.
+Batches of one collector are a *stream*: every environment continues from batch to batch. The observation after its last
+step is the first one of the next batch. Until then it waits as the *pending* observation of the environment, so every
+step can be sampled at once and nothing is stored twice.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -235,19 +235,19 @@ def _take_nexts(
     return found
 
 
-# --- batches of streams
+# --- batches of a stream
 
 
 @dataclass
-class Streams:
-    """The environments of one writer. All streams of a buffer have different numbers: `first` + environment."""
+class StreamState:
+    """How far the environments of one stream are. Those of all streams of a buffer are numbered."""
 
-    first: int
+    first: int  # number of its first environment
     last_piece: np.ndarray  # int64 [N]: the piece that continues; -1: none
     done: np.ndarray  # bool [N]: the last step ended its episode
 
     @classmethod
-    def begin(cls, first: int, number: int) -> Streams:
+    def begin(cls, first: int, number: int) -> StreamState:
         """Return `number` new environments."""
         return cls(first, np.full(number, -1), np.zeros(number, bool))
 
@@ -325,48 +325,48 @@ class StreamBatch:
         """How many of the frames are steps."""
         return int(np.count_nonzero(self.valid))
 
-    def rows(self, streams: Streams, pending: Mapping[Key, np.ndarray], head: int) -> Rows:
+    def rows(self, stream: StreamState, pending: Mapping[Key, np.ndarray], head: int) -> Rows:
         """Return the rows of each key, environment by environment, with the final ones in their places.
 
-        The pending observation of a stream that does not continue was its final one: these rows come first.
+        The pending observation of an environment that does not continue was its final one: these rows come first.
 
         Args:
-            pending: {key: [streams, ...]} of the buffer.
+            pending: {key: [environments, ...]} of the buffer.
             head: the oldest piece of the buffer.
         """
-        continued = self._continued(streams, pending)
-        pieces = self._pieces(streams, continued)
+        continued = self._continued(stream, pending)
+        pieces = self._pieces(stream, continued)
         cut, ends = self.cut.ravel(), self.ends.ravel()
         flat = {key: array.reshape(len(ends), *array.shape[2:]) for key, array in self.arrays.items()}
         if cut.any():
             flat = {key: _insert_finals(array, cut, self.finals.get(key)) for key, array in flat.items()}
             ends = _insert_finals(ends, cut, None)
         parts = {key: [array] for key, array in flat.items()}
-        stopped = np.flatnonzero(~continued & (streams.last_piece >= head))
+        stopped = np.flatnonzero(~continued & (stream.last_piece >= head))
         if len(stopped):
             for key, runs in parts.items():
                 final = np.zeros((len(stopped), *runs[0].shape[1:]), runs[0].dtype)
-                runs.insert(0, pending[key][streams.first + stopped] if key in pending else final)
+                runs.insert(0, pending[key][stream.first + stopped] if key in pending else final)
             ends = np.concatenate([np.zeros(len(stopped), np.uint8), ends])
             nothing = np.zeros(len(stopped), np.int64)
-            finals = make_pieces(nothing, nothing + 1, back=streams.last_piece[stopped], flags=FINAL)
+            finals = make_pieces(nothing, nothing + 1, back=stream.last_piece[stopped], flags=FINAL)
             pieces = np.concatenate([finals, pieces])
         return Rows(parts, ends, pieces)
 
-    def _continued(self, streams: Streams, pending: Mapping[Key, np.ndarray]) -> np.ndarray:
-        """Return bool [N]: streams whose first observation is the pending one, so that the same episode continues."""
-        slots = slice(streams.first, streams.first + len(streams.done))
-        continued = (streams.last_piece >= 0) & ~(streams.done & self.valid[:, 0])
+    def _continued(self, stream: StreamState, pending: Mapping[Key, np.ndarray]) -> np.ndarray:
+        """Return bool [N]: environments whose first observation is the pending one: the same episode continues."""
+        slots = slice(stream.first, stream.first + len(stream.done))
+        continued = (stream.last_piece >= 0) & ~(stream.done & self.valid[:, 0])
         if continued.any():
             for key in self.last:
                 continued &= ~rows_differ(pending[key][slots], self.arrays[key][:, 0])
         return continued
 
-    def _pieces(self, streams: Streams, continued: np.ndarray) -> np.ndarray:
+    def _pieces(self, stream: StreamState, continued: np.ndarray) -> np.ndarray:
         """Return the pieces of the batch: one per environment, and a new one after each final observation."""
         number, length = self.valid.shape
         if self.valid.all() and not self.cut.any():  # single steps mostly do
-            links, back = -2 - streams.first - np.arange(number), np.where(continued, streams.last_piece, NO_LINK)
+            links, back = -2 - stream.first - np.arange(number), np.where(continued, stream.last_piece, NO_LINK)
             lengths = np.full(number, length)
             return make_pieces(lengths, lengths, links, back, np.where(continued, 0, STARTS))
         begins = np.ones((number, length), bool)
@@ -377,13 +377,13 @@ class StreamBatch:
         env, first, final = frames // length, frames % length == 0, rows > steps
         last = np.append(first[1:], True)
         again = first & continued[env]
-        links = np.where(last & ~final, -2 - streams.first - env, NO_LINK)
+        links = np.where(last & ~final, -2 - stream.first - env, NO_LINK)
         flags = np.where(final, FINAL, 0) | np.where(again, 0, STARTS)
-        return make_pieces(steps, rows, links, np.where(again, streams.last_piece[env], NO_LINK), flags)
+        return make_pieces(steps, rows, links, np.where(again, stream.last_piece[env], NO_LINK), flags)
 
-    def advance(self, streams: Streams, pieces: np.ndarray, first: int) -> None:
-        """Write down where each stream is after the batch, whose pieces are numbered from `first` on."""
+    def advance(self, stream: StreamState, pieces: np.ndarray, first: int) -> None:
+        """Write down where the stream is after the batch, whose pieces are numbered from `first` on."""
         unfinished = np.flatnonzero(pieces[:, LINK] < NO_LINK)
-        streams.last_piece = np.full(len(streams.done), -1)
-        streams.last_piece[-2 - pieces[unfinished, LINK] - streams.first] = first + unfinished
-        streams.done = (self.ends[:, -1] & DONE) != 0
+        stream.last_piece = np.full(len(stream.done), -1)
+        stream.last_piece[-2 - pieces[unfinished, LINK] - stream.first] = first + unfinished
+        stream.done = (self.ends[:, -1] & DONE) != 0

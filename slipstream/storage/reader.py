@@ -161,7 +161,7 @@ class Reader:
             self.claim(shown - nbytes, what)
 
     def lz4(self, path: Path) -> Any:
-        """Decompress an LZ4 frame piece by piece; every piece is claimed before the next one is read."""
+        """Decompress an LZ4 frame part by part; every part is claimed before the next one is read."""
         import io
 
         import lz4.frame

@@ -126,7 +126,7 @@ def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
     for value in (-2, -HUGE, HUGE, held[1], held[0]):
 
         def stream_change(buffer: ReplayBuffer, patch: Any, value: int = value) -> None:
-            buffer._storage.memory.writers[0].last_piece[1] = value
+            buffer._storage.memory.streams[0].last_piece[1] = value
 
         yield f"stream last_piece = {value}", "uniform", stream_change
     for number in (0, 1, 2, 50):
@@ -150,7 +150,7 @@ def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
         yield (
             f"stream {name} {value.dtype} {value.shape}",
             "uniform",
-            lambda buffer, patch, name=name, value=value: setattr(buffer._storage.memory.writers[0], name, value),
+            lambda buffer, patch, name=name, value=value: setattr(buffer._storage.memory.streams[0], name, value),
         )
     priorities = filled("prioritized").sampler.state_dict()["priorities"]
     for what, array in array_changes(priorities, held):

@@ -31,23 +31,23 @@ _PALETTE_MOST = 1 + 256 * 8
 
 
 @inner
-def stream_bytes(frames, frame_bytes, width):
+def plain_bytes(frames, frame_bytes, width):
     """Return the most bytes that a group's steps before LZ4 can write."""
     return _PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32)
 
 
 def scratch_bytes(frames: int, frame_bytes: int, width: int) -> int:
     """Return the scratch memory for encoding or decoding one group."""
-    streams = 2 * stream_bytes.py_func(frames, frame_bytes, width)
-    return (_PALETTE_SCRATCH + streams + 2 * (frame_bytes + 64) + 63) // 64 * 64
+    plain = 2 * plain_bytes.py_func(frames, frame_bytes, width)
+    return (_PALETTE_SCRATCH + plain + 2 * (frame_bytes + 64) + 63) // 64 * 64
 
 
 @inner
 def encode_group(source, frames, frame_bytes, width, codec, level, state, target, scratch):
     """Encode `frames` frames into `target`; return the bytes written, or -1 if that is not smaller."""
     raw = frames * frame_bytes
-    stream = scratch + _PALETTE_SCRATCH
-    other = stream + stream_bytes(frames, frame_bytes, width)
+    plain = scratch + _PALETTE_SCRATCH
+    other = plain + plain_bytes(frames, frame_bytes, width)
     count = frame_bytes // width
     head, size, word = 0, frame_bytes, width
     current = source
@@ -55,9 +55,9 @@ def encode_group(source, frames, frame_bytes, width, codec, level, state, target
         values = kernels.palette_find(source, frames * count, width, 256, scratch)
         if values == 0:
             return -1
-        store8(stream, values - 1)
+        store8(plain, values - 1)
         for i in range(values):
-            memcpy(stream + 1 + i * width, scratch + 8 * (2 * kernels.HASH_SLOTS + i), width)
+            memcpy(plain + 1 + i * width, scratch + 8 * (2 * kernels.HASH_SLOTS + i), width)
         head = 1 + values * width
         bits = kernels.palette_bits(values)
         size, word = kernels.packed_bytes(count, bits), 4
@@ -73,26 +73,26 @@ def encode_group(source, frames, frame_bytes, width, codec, level, state, target
     length = head
     if codec & MASK:
         for j in range(frames):
-            length += kernels.mask_encode(stream + length, current + j * size, size // word, word)
+            length += kernels.mask_encode(plain + length, current + j * size, size // word, word)
     elif codec & SHUFFLE:
         for j in range(frames):
-            kernels.shuffle(stream + length, current + j * size, size // word, word)
+            kernels.shuffle(plain + length, current + j * size, size // word, word)
             length += size
     elif current == source:
-        stream, length = source, raw
+        plain, length = source, raw
     else:
-        memcpy(stream + head, current, frames * size)
+        memcpy(plain + head, current, frames * size)
         length += frames * size
     if codec & LZ4:
         if level < 0:
-            coded = kernels.lz4_compress_fast(stream, target, length, raw - 1, 1)
+            coded = kernels.lz4_compress_fast(plain, target, length, raw - 1, 1)
         else:
             kernels.lz4_favor_opening(state, 1)  # matters from level 10 on; a failed group resets it
-            coded = kernels.lz4_compress_hc(state, stream, target, length, raw - 1, level)
+            coded = kernels.lz4_compress_hc(state, plain, target, length, raw - 1, level)
         return coded if coded > 0 else -1
     if length >= raw:
         return -1
-    memcpy(target, stream, length)
+    memcpy(target, plain, length)
     return length
 
 
@@ -118,8 +118,8 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
     """Decode a group for the requests order[begin:end], sorted by row; frame j of the group is row `first` + j."""
     count = frame_bytes // width
     last = row_of(rows, order, end - 1) - first
-    stream, available = payload, length
-    room = stream_bytes(frames, frame_bytes, width)
+    plain, available = payload, length
+    room = plain_bytes(frames, frame_bytes, width)
     if codec & LZ4:
         if codec == LZ4 and frames == 1:
             target = out + load64(order + 8 * begin) * frame_bytes
@@ -128,12 +128,12 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
             for i in range(begin + 1, end):
                 memcpy(out + load64(order + 8 * i) * frame_bytes, target, frame_bytes)
             return OK
-        stream = scratch + _PALETTE_SCRATCH
+        plain = scratch + _PALETTE_SCRATCH
         if codec & (PALETTE | MASK) == 0 and last + 1 < frames:  # the size is known: stop behind the last one asked for
             want = (last + 1) * frame_bytes
-            available = kernels.lz4_decompress_partial(payload, stream, length, want, room)
+            available = kernels.lz4_decompress_partial(payload, plain, length, want, room)
         else:
-            available = kernels.lz4_decompress(payload, stream, length, room)
+            available = kernels.lz4_decompress(payload, plain, length, room)
         if available < 0:
             return DAMAGED
     size, word, head, bits, values = frame_bytes, width, 0, 8, 0
@@ -143,7 +143,7 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
     if codec & PALETTE:
         if available < 1:
             return DAMAGED
-        values = load8(stream) + 1
+        values = load8(plain) + 1
         bits = kernels.palette_bits(values)
         head = 1 + values * width
         size, word = kernels.packed_bytes(count, bits), 4
@@ -151,8 +151,8 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
             return DAMAGED
         has_table = count * (end - begin) >= kernels.TABLE_FROM
         if has_table:
-            kernels.palette_table(scratch, stream + 1, values, bits, width)
-    at, limit = stream + head, stream + available
+            kernels.palette_table(scratch, plain + 1, values, bits, width)
+    at, limit = plain + head, plain + available
     words = size // word
     i = begin
     for j in range(last + 1):
@@ -185,7 +185,7 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
         if not is_wanted:
             continue
         if codec & PALETTE:
-            kernels.palette_unpack(target, packed, count, width, bits, stream + 1, values, scratch, has_table)
+            kernels.palette_unpack(target, packed, count, width, bits, plain + 1, values, scratch, has_table)
         elif packed != target:
             memcpy(target, packed, frame_bytes)
         i += 1
