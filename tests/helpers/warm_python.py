@@ -84,7 +84,8 @@ class Server:
         self.lock = threading.Lock()
         self.socket, theirs = socket.socketpair()
         command = [sys.executable, __file__, str(theirs.fileno())]
-        env = ENVIRONMENT | {"OPENBLAS_NUM_THREADS": "1"}  # it starts threads when numpy is loaded
+        # OpenBLAS starts threads while numpy is loaded; numba's number can only become smaller
+        env = ENVIRONMENT | {"OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "64"}
         self.process = subprocess.Popen(
             command, env=env, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
@@ -171,7 +172,9 @@ def become(request: dict[str, Any], ends: list[int], installed: list[str]) -> No
     torch, threads = sys.modules["torch"], int(env.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0))))
     if threads != torch.get_num_threads():
         torch.set_num_threads(threads)
-    sys.modules["numba"].config.reload_config()
+    config = sys.modules["numba"].config
+    config.reload_config()
+    sys.modules["numba.np.ufunc.parallel"].NUM_THREADS = config.NUMBA_NUM_THREADS
     sys.modules["numpy"].random.seed()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     first, *rest = request["args"]

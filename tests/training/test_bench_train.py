@@ -15,8 +15,9 @@ TINY = [
 
 
 @pytest.mark.parametrize("form", ["plain", "torchrl"])
-def test_a_form_is_measured_and_drawn(tmp_path, capsys, form):
+def test_a_form_is_measured_and_drawn(tmp_path, capsys, monkeypatch, form):
     pytest.importorskip("torchrl")
+    monkeypatch.setattr("slipstream.cli.bench.train.ROUND_S", 0.01)
     sizes = [4, 8] if form == "plain" else [4]
     assert (
         main(["bench", "train", f"sizes={','.join(map(str, sizes))}", f"forms={form}", f"out={tmp_path}", *TINY]) == 0

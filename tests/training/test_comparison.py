@@ -6,6 +6,7 @@ import json
 import shlex
 
 import pytest
+from helpers import warm_python
 
 from slipstream.cli import main
 from slipstream.config.help import ConfigError
@@ -112,6 +113,7 @@ def test_words_that_cannot_have_several_values_are_refused():
 
 
 def test_seeds_are_trained_in_turn_compared_and_continued(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(multirun.subprocess, "Popen", warm_python.Popen)
     words = ["train", *TINY, f"root={tmp_path}", "name=seeds", "seed=0,1"]
     assert main(words) == 0
     shown = capfd.readouterr().out

@@ -1,6 +1,7 @@
 """slipstream sweep: ranges, pruning, several workers, kill -9, results."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -127,7 +128,8 @@ def test_killed_and_several_workers_lose_and_repeat_no_finished_trial(tmp_path, 
     assert (tmp_path / "s" / "best.yaml").exists()
 
 
-def test_the_command_searches_with_real_trainings(tmp_path, capsys):
+def test_the_command_searches_with_real_trainings(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(subprocess, "Popen", warm_python.Popen)
     tiny = ["task=gym", "env.id=CartPole-v1", "env.num_envs=4", "total_frames=256", "algo.rollout_steps=16", "algo.minibatches=2",
             "algo.epochs=1", "eval_interval=2", "model.trunk=[8]", "algo.learning_rate=log(1e-4,1e-2)", "device=cpu"]  # fmt: skip
     words = [*tiny, "trials=2", "repeats=0", "objective=eval/return", f"root={tmp_path}", "name=s", "--jobs", "2"]

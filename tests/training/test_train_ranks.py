@@ -40,12 +40,12 @@ def run_cases(folder, *cases):
 
 
 def test_two_ranks_learn_as_one_process_and_resume_bit_for_bit(tmp_path):
-    run_cases(tmp_path, "large_batch", "equal:ppo", "equal:sac", "resume:ppo")
+    run_cases(tmp_path, "large_batch", "equal:sac", "resume:ppo")
 
 
 @pytest.mark.soak
 def test_memory_off_policy_and_league_resume_bit_for_bit_in_two_ranks(tmp_path):
-    run_cases(tmp_path, "equal:league", "equal:gru", "resume:gru", "resume:sac", "resume:league")
+    run_cases(tmp_path, "resume:gru", "resume:sac", "resume:league")
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.soak)])
@@ -64,7 +64,7 @@ def start():
     def start(*command):
         env = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        started.append(subprocess.Popen([sys.executable, "-m", *command], env=env, **pipes))
+        started.append(warm_python.Popen([sys.executable, "-m", *command], env=env, **pipes))
         return started[-1]
 
     yield start

@@ -155,15 +155,15 @@ def words_of(root, kind, name, *more) -> list[str]:
     return [*shlex.split(RUNS[kind]), f"root={root}", f"name={name}", *more]
 
 
-def equal(root, kind) -> None:
+def equal(root, kind, name="equal") -> None:
     """Weights, optimizer and value statistics are the same on both ranks after 20 updates; the envs are not."""
-    finish(train(root, words_of(root, kind, "equal"), keep=root / "end"))
+    finish(train(root, words_of(root, kind, name), keep=root / "end"))
     a, b = (torch.load(root / f"end.{rank}") for rank in range(2))
     assert differences(a["shared"], b["shared"]) == []
     assert differences(a["env"], b["env"]) != []
-    last = read_metrics(root / "equal")[-1]
+    last = read_metrics(root / name)[-1]
     assert a["frames"] == b["frames"] == last["frames"]
-    state = load_checkpoint(root / "equal" / "checkpoints")
+    state = load_checkpoint(root / name / "checkpoints")
     assert len(state["ranks"]) == 1
     assert (
         differences(state["algo"], a["shared"] | {k: v for k, v in state["algo"].items() if k not in a["shared"]}) == []
@@ -172,8 +172,9 @@ def equal(root, kind) -> None:
 
 
 def resume(root, kind) -> None:
-    """A stopped run continues bit for bit; with another number of ranks only with resume_envs=fresh."""
-    finish(train(root, words_of(root, kind, "complete")))
+    """Ranks are equal, and a stopped run continues bit for bit; with another number of ranks only with
+    resume_envs=fresh."""
+    equal(root, kind, "complete")
     total = int(next(w for w in reversed(words_of(root, kind, "")) if w.startswith("total_frames")).partition("=")[2])
     finish(train(root, words_of(root, kind, "half", f"total_frames={total // 2}")))
     half = root / "half"

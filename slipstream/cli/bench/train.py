@@ -38,6 +38,7 @@ from slipstream.training.trainer import Trainer
 GPU_SIZES, CPU_SIZES = "256,1024,4096,16384,65536", "64,256,1024"
 FORMS = (*EXECUTION_MODES, "torchrl")
 WARM_UP = 4  # iterations: set-up, two rehearsals, the capture
+ROUND_S = 0.5
 HEADER = ["envs", "form", "rollout", "update", "end to end", "kernels", "memory", "set-up"]
 
 
@@ -142,11 +143,11 @@ def _make_training(cfg: TrainConfig, form: str, device: torch.device) -> Any:
 
 
 def _seconds(call: Callable[[], Any], device: torch.device) -> float:
-    """Return the time of one call as they follow one another: the median of three rounds of about half a second."""
+    """Return the time of one call as they follow one another: the median of three rounds of about ROUND_S."""
     start = time.perf_counter()
     call()
     synchronize(device)
-    calls = max(1, min(100, int(0.5 / (time.perf_counter() - start))))
+    calls = max(1, min(100, int(ROUND_S / (time.perf_counter() - start))))
     rounds = []
     for _ in range(3):
         start = time.perf_counter()
