@@ -47,12 +47,12 @@ def test_an_error_is_a_traceback_with_code_1():
         warm_python.run([sys.executable, "-c", "raise SystemExit(1)"], check=True)
 
 
-def test_a_script_finds_its_neighbours_and_a_module_the_folder(tmp_path):
-    (tmp_path / "neighbour.py").write_text("import sys\nname = 'found'\nif __name__ == '__main__': print(sys.argv[1:])")
-    (tmp_path / "script.py").write_text("import neighbour, sys; print(neighbour.name, sys.argv[1:], __file__)")
+def test_a_script_finds_its_neighbors_and_a_module_the_folder(tmp_path):
+    (tmp_path / "neighbor.py").write_text("import sys\nname = 'found'\nif __name__ == '__main__': print(sys.argv[1:])")
+    (tmp_path / "script.py").write_text("import neighbor, sys; print(neighbor.name, sys.argv[1:], __file__)")
     script = str(tmp_path / "script.py")
     assert warm_python.run([sys.executable, script, "a"], stdout=-1, text=True).stdout == f"found ['a'] {script}\n"
-    command = [sys.executable, "-m", "neighbour", "b"]
+    command = [sys.executable, "-m", "neighbor", "b"]
     assert warm_python.run(command, cwd=tmp_path, stdout=-1, text=True).stdout == "['b']\n"
 
 

@@ -7,7 +7,7 @@ ratio of the two weighs the frame.
 A policy with memory learns from minibatches of environments with all of their steps, unrolled from the memory that the
 batch begins with; frames of other policies are shuffled one by one.
 
-Nothing here waits for the device: losses come back as tensors, the KL limit gates the optimiser on the device, and the
+Nothing here waits for the device: losses come back as tensors, the KL limit gates the optimizer on the device, and the
 learning rate is a tensor that the schedule writes.
 """
 
@@ -62,7 +62,7 @@ class PPOConfig:
     schedule: str = "constant"  # linear, cosine: to `final_rate` of it; adaptive: by `target_kl`, within 1e-5 … 1e-2
     final_rate: float = 0.0  # share of the learning rate at the end of linear and cosine
     clip: float = 0.1
-    value_clip: float = 0.1  # of normalised values; 0 is off
+    value_clip: float = 0.1  # of normalized values; 0 is off
     huber_delta: float = 10.0
     entropy: float = 1e-3
     actor_weight: float | None = None  # of the policy loss; the number of action dimensions by default
@@ -90,7 +90,7 @@ class PPOConfig:
             ("batch_size", "minibatch_size", "mini_batch_size"),
             "set the number of minibatches: algo.minibatches = env.num_envs x algo.rollout_steps / minibatch size",
         ),
-        "clip_range_vf": "algo.value_clip clips normalised values (0 is off): SB3's clips the values themselves",
+        "clip_range_vf": "algo.value_clip clips normalized values (0 is off): SB3's clips the values themselves",
         **dict.fromkeys(
             ("max_iterations", "max_epochs"),
             "give the length in frames: total_frames = iterations x env.num_envs x algo.rollout_steps",
@@ -165,25 +165,25 @@ class PPO(Learner):
 
     @torch.no_grad()
     def prepare(self, batch: TensorDictBase) -> dict[str, Any]:
-        """Return the batch as flat tensors [T * N, ...] with normalised advantages and returns."""
+        """Return the batch as flat tensors [T * N, ...] with normalized advantages and returns."""
         time_major = lambda key: batch.get(key).transpose(0, 1)  # noqa: E731  (free: collectors store time-major)
         norm, config = self.policy.value_norm, self.config
         value, next_value, valid = time_major("value"), time_major(("next", "value")), time_major("valid")
         late = batch.get("value_std", None) is not None
         if late:  # collected with older weights, whose values are in units of other returns
             mean, std = time_major("value_mean"), time_major("value_std")
-            value, next_value = norm.normalise(value * std + mean), norm.normalise(next_value * std + mean)
+            value, next_value = norm.normalize(value * std + mean), norm.normalize(next_value * std + mean)
         advantage = gae(
             time_major("reward"),
-            norm.denormalise(value),
-            norm.denormalise(next_value),
+            norm.denormalize(value),
+            norm.denormalize(next_value),
             time_major("terminated"),
             time_major("truncated"),
             valid,
             config.gamma,
             config.lam,
         )
-        returns = advantage + norm.denormalise(value)
+        returns = advantage + norm.denormalize(value)
         norm.update(returns, valid, self.average)
         weight = valid.float()
         mean = _mean(advantage, weight)
@@ -199,7 +199,7 @@ class PPO(Learner):
             "log_prob": time_major("log_prob").flatten(0, 1),
             "value": value.flatten(0, 1),
             "advantage": ((advantage - mean) / deviation.clamp(min=1e-7)).flatten(0, 1),
-            "returns": norm.normalise(returns).flatten(0, 1),
+            "returns": norm.normalize(returns).flatten(0, 1),
             "weight": weight.flatten(0, 1),
         }
         if self._has_memory:
@@ -282,7 +282,7 @@ class PPO(Learner):
         return memory[:, 0]
 
     def _evaluate(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return log probability, entropy and normalised value of a minibatch, each [B]."""
+        """Return log probability, entropy and normalized value of a minibatch, each [B]."""
         if not self._has_memory:
             return self.policy.evaluate(rows["observation"], rows["action"])
         observation = {**rows["observation"], MEMORY: rows[MEMORY]}
@@ -343,7 +343,7 @@ class PPO(Learner):
         return loss, torch.stack((policy_loss, value_loss, entropy_mean, kl, outside)).detach()
 
     def _value_loss(self, value: Tensor, rows: dict[str, Any]) -> Tensor:
-        """Return the Huber loss of normalised values; with clipping the larger of the two means, as NavRL does."""
+        """Return the Huber loss of normalized values; with clipping the larger of the two means, as NavRL does."""
         config, weight = self.config, rows["weight"]
 
         def loss(predicted: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ class PipelinedDataCollector:
 
     A batch has its version as `batch["policy_version"]`, int64 [N, T]; `log_prob` and `value` are of that version. If
     the data are older than the weights that learn and the policy has a method `stamps()`, the tensors [] that it
-    returns are stored too: an `ActorCritic` returns the mean and deviation that its values are normalised with.
+    returns are stored too: an `ActorCritic` returns the mean and deviation that its values are normalized with.
 
     Shutting down also shuts down the base.
 

@@ -227,7 +227,7 @@ class SyncDataCollector:
     # -- the device work of one rollout ------------------------------------------------------------------------------
 
     def _fill(self, slot: int) -> None:
-        """Collect T steps into a slot. No host synchronisation, preallocated tensors only: a CUDA graph can capture
+        """Collect T steps into a slot. No host synchronization, preallocated tensors only: a CUDA graph can capture
         it."""
         memory = self._slots[slot]
         present = self._observation if self._memory is None else {**self._observation, MEMORY: self._memory}

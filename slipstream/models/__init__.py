@@ -1,4 +1,4 @@
-"""Policies: encoders, action heads, value normalisation, NavRL's weights."""
+"""Policies: encoders, action heads, value normalization, NavRL's weights."""
 
 from slipstream.models.memory import Memory, Stepper, build_memory
 from slipstream.models.policy import ActorCritic, ModelConfig, action_head, build_encoder, build_policy

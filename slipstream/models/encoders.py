@@ -89,7 +89,7 @@ class DictEncoder(Encoder):
         trunk: widths of the trunk's layers.
         part: width of each observation's features; 0 passes them to the trunk directly, images as the CNN's output.
         keys: the observations to use; None for all.
-        layer_norm: normalise after each layer.
+        layer_norm: normalize after each layer.
         activation: of the layers that are not convolutions; a name of `ACTIVATIONS`.
     """
 

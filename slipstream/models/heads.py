@@ -240,7 +240,7 @@ class CategoricalHead(Head):
         return (F.log_softmax(self.logits(features), -1),)
 
     def sample(self, parameters: Parameters) -> Tensor:
-        """Sample an action [N] (the Gumbel trick: no host synchronisation)."""
+        """Sample an action [N] (the Gumbel trick: no host synchronization)."""
         (log_p,) = parameters
         noise = -torch.log(-torch.log(uniform_like(log_p).clamp(1e-12, 1 - 1e-7)))
         return (log_p + noise).argmax(-1)

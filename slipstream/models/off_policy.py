@@ -116,17 +116,17 @@ class BoxPolicy(ExploringPolicy):
         if len(action_spec.shape) != 1 or not math.isfinite(action_spec.high - action_spec.low):
             raise ValueError(f"algo={algo} needs a bounded vector of actions, not {action_spec}: bound them in the env")
         self.dims = action_spec.shape[0]
-        self.centre, self.radius = (action_spec.low + action_spec.high) / 2, (action_spec.high - action_spec.low) / 2
+        self.center, self.radius = (action_spec.low + action_spec.high) / 2, (action_spec.high - action_spec.low) / 2
         self.encoder = build_encoder(observation_spec, config)
         self.head = small_linear(self.encoder.width, outputs * self.dims)
 
     def to_env(self, unit: Tensor) -> Tensor:
         """Convert actions from units of the box to the env's."""
-        return unit * self.radius + self.centre
+        return unit * self.radius + self.center
 
     def to_unit(self, action: Tensor) -> Tensor:
         """Convert the env's actions to units of the box."""
-        return (action - self.centre) / self.radius
+        return (action - self.center) / self.radius
 
     def random_action(self, like: Tensor) -> Tensor:
         """Return uniformly random actions in the box."""
@@ -207,7 +207,7 @@ class Critics(nn.Module):
 
 
 class EnsembleLinear(nn.Module):
-    """K linear layers as one batched product: [K, N, inputs] in, [K, N, outputs] out. Initialised as `nn.Linear`."""
+    """K linear layers as one batched product: [K, N, inputs] in, [K, N, outputs] out. Initialized as `nn.Linear`."""
 
     def __init__(self, count: int, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -229,7 +229,7 @@ class EnsembleNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(count, 1, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise [K, N, width]; fewer rows as above."""
+        """Normalize [K, N, width]; fewer rows as above."""
         return torch.addcmul(*_first(len(x), self.bias, self.weight, between=F.layer_norm(x, x.shape[-1:])))
 
 

@@ -52,7 +52,7 @@ class ModelConfig:
 
 
 class ValueNorm(nn.Module):
-    """Normalise returns by their running mean and deviation, so that the critic learns numbers near 1 for any reward
+    """Normalize returns by their running mean and deviation, so that the critic learns numbers near 1 for any reward
     scale.
 
     Exponential averages with bias correction (β 0.995, as NavRL), in buffers, so they are part of the checkpoint.
@@ -91,12 +91,12 @@ class ValueNorm(nn.Module):
         self.running_mean_sq.lerp_(mean_sq, step)
         self.debiasing_term.lerp_(torch.ones_like(step), step)
 
-    def normalise(self, value: Tensor) -> Tensor:
+    def normalize(self, value: Tensor) -> Tensor:
         """Convert returns to the critic's units."""
         mean, std = self.statistics()
         return (value - mean) / std
 
-    def denormalise(self, value: Tensor) -> Tensor:
+    def denormalize(self, value: Tensor) -> Tensor:
         """Convert the critic's numbers to returns."""
         mean, std = self.statistics()
         return value * std + mean
@@ -160,11 +160,11 @@ class ActorCritic(nn.Module):
         return self.actor(features) if mask is None else self.actor(features, observation[mask])
 
     def critic_value(self, features: Tensor, observation: Observation) -> Tensor:
-        """Return the normalised value [N]; a critic with layers of its own reads the observation."""
+        """Return the normalized value [N]; a critic with layers of its own reads the observation."""
         return self.critic(features)[:, 0]
 
     def forward(self, observation: Observation) -> dict[str, Tensor]:
-        """Return the action [N, ...], its log probability [N], the normalised value [N], and the memory after it."""
+        """Return the action [N, ...], its log probability [N], the normalized value [N], and the memory after it."""
         features, memory = self.remember(observation)
         parameters = self.distribution(features, observation)
         kind = exploration_type()
@@ -176,14 +176,14 @@ class ActorCritic(nn.Module):
         return {"action": action, "log_prob": log_prob, "value": self.critic_value(features, observation), **memory}
 
     def stamps(self) -> dict[str, Tensor]:
-        """Return mean and deviation [] of the returns that the present values are normalised with."""
+        """Return mean and deviation [] of the returns that the present values are normalized with."""
         mean, std = self.value_norm.statistics()
         return {"value_mean": mean, "value_std": std}
 
     def evaluate(
         self, observation: Observation, action: Tensor, valid: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return log probability, entropy and normalised value, each [N], of actions taken earlier.
+        """Return log probability, entropy and normalized value, each [N], of actions taken earlier.
 
         With a memory the rows are those of N / T sequences of T steps, time-major; the observation holds the memory
         before their first steps, and `valid` [N] is False for frames that only reset the environment.
@@ -196,7 +196,7 @@ class ActorCritic(nn.Module):
         return log_prob, entropy, self.critic_value(features, observation)
 
     def value(self, observation: Observation) -> Tensor:
-        """Return the normalised value [N]."""
+        """Return the normalized value [N]."""
         return self.critic_value(self.remember(observation)[0], observation)
 
 

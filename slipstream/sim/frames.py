@@ -47,7 +47,7 @@ def quat_to_matrix(quat: Tensor) -> Tensor:
 
 
 def quat_rotate_by(quat: Tensor, turn: Tensor) -> Tensor:
-    """Rotate `quat` by the rotation vector `turn` [..., 3] (rad, body axes), normalised."""
+    """Rotate `quat` by the rotation vector `turn` [..., 3] (rad, body axes), normalized."""
     angle = torch.linalg.vector_norm(turn, dim=-1, keepdim=True)
     half = angle / 2
     # sin(a/2)/a, by its series where a is small

@@ -108,5 +108,5 @@ def test_it_finds_the_best_of_three_arms_for_either_setting():
 def test_it_learns_what_a_state_is_worth_before_an_end_and_before_a_timeout(ends, value):
     env = Metronome(60, ends)
     policy = train(env, 60, gamma=0.9, lam=0.9, value_clip=0.0)
-    learned = policy.value_norm.denormalise(policy.value({"beat": torch.eye(5)}))
+    learned = policy.value_norm.denormalize(policy.value({"beat": torch.eye(5)}))
     torch.testing.assert_close(learned, torch.tensor(value), atol=0.35, rtol=0.06)

@@ -27,8 +27,8 @@ def plain_update(policy, batch, c, dims):
                     later = 0.0
                     continue
                 done = bool(batch["done"][e, t])
-                beyond = 0.0 if batch["terminated"][e, t] else norm.denormalise(batch["next", "value"][e, t]).item()
-                here = norm.denormalise(batch["value"][e, t]).item()
+                beyond = 0.0 if batch["terminated"][e, t] else norm.denormalize(batch["next", "value"][e, t]).item()
+                here = norm.denormalize(batch["value"][e, t]).item()
                 delta = batch["reward"][e, t].item() + c.gamma * beyond - here
                 later = delta + (0.0 if done else c.gamma * c.lam * later)
                 frames.append((e, t))
@@ -36,7 +36,7 @@ def plain_update(policy, batch, c, dims):
         adv, ret = (torch.tensor([x[f] for f in frames], dtype=torch.float64) for x in (advantage, returns))
         adv = (adv - adv.mean()) / adv.std(unbiased=False)
         norm.update(ret.float(), torch.ones(len(ret), dtype=torch.bool))
-        target = norm.normalise(ret.float())
+        target = norm.normalize(ret.float())
     pick = lambda x: torch.stack([x[e, t] for e, t in frames])  # noqa: E731
     observation = {name: pick(batch["observation", name]) for name in SPEC}
     features = policy.features(observation)
@@ -126,7 +126,7 @@ def test_garbage_in_invalid_frames_changes_not_one_bit():
     assert same(*results)
 
 
-def test_advantages_are_normalised_over_valid_frames_alone():
+def test_advantages_are_normalized_over_valid_frames_alone():
     algo = PPO(make_policy())
     data = algo.prepare(make_batch(algo.policy))
     chosen = data["advantage"][data["weight"] > 0]

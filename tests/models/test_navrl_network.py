@@ -159,7 +159,7 @@ def test_the_released_policy_loads_whole_with_its_value_statistics():
     assert 0.99 < norm.debiasing_term <= 1.0
     mean, deviation = norm.statistics()
     assert torch.isfinite(mean) and deviation > 0.1
-    torch.testing.assert_close(norm.denormalise(norm.normalise(torch.tensor(7.0))), torch.tensor(7.0))
+    torch.testing.assert_close(norm.denormalize(norm.normalize(torch.tensor(7.0))), torch.tensor(7.0))
 
 
 @needs_released

@@ -10,7 +10,7 @@ ALL = torch.ones(4, dtype=torch.bool)
 
 def test_before_any_return_it_changes_nothing():
     x = torch.tensor([-3.0, 0.0, 5.0])
-    assert torch.equal(ValueNorm().normalise(x), x) and torch.equal(ValueNorm().denormalise(x), x)
+    assert torch.equal(ValueNorm().normalize(x), x) and torch.equal(ValueNorm().denormalize(x), x)
 
 
 def test_one_batch_is_enough_to_know_its_mean_and_deviation():
@@ -53,11 +53,11 @@ def test_equal_returns_do_not_divide_by_nothing():
     norm = ValueNorm()
     norm.update(torch.full((4,), 3.0), ALL)
     assert norm.statistics()[1].item() == pytest.approx(0.1)  # the variance is held at 0.01
-    assert torch.isfinite(norm.normalise(torch.tensor(3.0)))
+    assert torch.isfinite(norm.normalize(torch.tensor(3.0)))
 
 
-def test_normalise_and_denormalise_are_each_others_inverse():
+def test_normalize_and_denormalize_are_each_others_inverse():
     norm = ValueNorm()
     norm.update(torch.tensor([20.0, -4.0, 6.0, 80.0]), ALL)
     x = torch.tensor([-100.0, 0.0, 33.0])
-    torch.testing.assert_close(norm.denormalise(norm.normalise(x)), x)
+    torch.testing.assert_close(norm.denormalize(norm.normalize(x)), x)

@@ -41,7 +41,7 @@ def test_the_goal_frame_stays_that_of_start_and_goal_when_the_drone_drifts(situa
     assert state == pytest.approx([4 / norm, 3 / norm, -1 / norm, 5, -1, 1.5, -0.5, -0.25], abs=1e-6)
 
 
-def test_direction_is_the_way_from_start_to_goal_without_height_and_not_normalised(situation):
+def test_direction_is_the_way_from_start_to_goal_without_height_and_not_normalized(situation):
     made = situation()
     observation = made.start((1, 2, 0.5), (4, -2, 2.5))
     assert observation["direction"][0, 0].tolist() == [3, -4, 0]

@@ -154,7 +154,7 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
                 print(self)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
-        """Return transitions, normalised by `env`, on the device."""
+        """Return transitions, normalized by `env`, on the device."""
         self._flush()
         batch = self.buffer.sample(batch_size, n_step=self.n_steps, gamma=self.gamma)
         now, after = (self._normalized(b["observation"], env) for b in (batch, batch["next"]))

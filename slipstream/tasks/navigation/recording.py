@@ -73,7 +73,7 @@ def flight_recording(
     if rows.values:
         values = torch.stack(rows.values).float()
         norm = getattr(policy, "value_norm", None)
-        recording.columns["drone.value"] = (values if norm is None else norm.denormalise(values)).cpu().numpy()
+        recording.columns["drone.value"] = (values if norm is None else norm.denormalize(values)).cpu().numpy()
         recording.precision["drone.value"] = VALUE_STEP
     starts = positions[0]
     recording.arrays = {
