@@ -33,6 +33,7 @@ class Learner(ABC):
     # Whether the update may be compiled and captured as a CUDA graph: the learner is a `CapturedLearner`
     # (execution/capture.py).
     supports_capture: ClassVar[bool] = False
+    is_off_policy: ClassVar[bool] = False  # learns from data of any age
     reads_minibatches: ClassVar[bool] = False  # takes any `ObservationSource`, so batches may be compressed
     supports_memory: ClassVar[bool] = False  # learns from sequences, so the policy may have a memory
 

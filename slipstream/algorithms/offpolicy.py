@@ -240,6 +240,7 @@ class OffPolicy(ABC):
 class ReplayLearner(Learner):
     """Puts collected batches into a replay buffer, and lets an off-policy algorithm learn from samples of it."""
 
+    is_off_policy = True
     rank_keys = ("replay", "warm", "collected")
 
     def __init__(self, algo: OffPolicy, buffer: ReplayBuffer) -> None:

@@ -51,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
         check_writable(Path(file))  # before minutes of measuring
     log: Callable[[str], None] = (lambda text: None) if as_json else print
     config = load_train(words)
+    if config.actors.count:
+        raise ConfigError("advice is measured in one process: leave actors.count out")
     if config.auto:
         found = choose_sizes(config, log)
         chosen = {"env.num_envs": found.env.num_envs, "algo.minibatches": getattr(found.algo, "minibatches", None)}

@@ -437,7 +437,7 @@ class Compressor:
                     columns[name] = CompressedFrames(frames, self.level, self._codecs.get(name, "auto"))
                 columns[name].append(frames)
             last = {name: x[:, -1].clone() for name, x in following.items()}
-            if (shared := _shared_memory(batch)) is not None:
+            if (shared := shared_memory(batch)) is not None:
                 memory = shared if memory is None else memory
                 batch = batch.exclude(MEMORY)
             plain.append(_without(batch, nested, seen))
@@ -560,7 +560,7 @@ class CompressedDataCollector:
             shutdown()
 
 
-def _shared_memory(batch: TensorDictBase) -> Tensor | None:
+def shared_memory(batch: TensorDictBase) -> Tensor | None:
     """Return a copy of a policy's memory before the first step, [N, 1, size], if a batch has it once for all steps."""
     memory = batch.get(MEMORY, None)
     shared = isinstance(memory, Tensor) and memory.dim() == 3 and memory.stride(1) == 0

@@ -1,4 +1,4 @@
-"""The configuration section `collect.*`."""
+"""The configuration sections `collect.*` and `actors.*`."""
 
 from __future__ import annotations
 
@@ -40,3 +40,21 @@ class CollectConfig:
     def compressed_keys(self) -> list[str] | None:
         """Return the names of the observations to compress; None for all. `compress` must not be off."""
         return None if self.compress == "all" else [name.strip() for name in self.compress.split(",")]
+
+
+@dataclass
+class ActorsConfig:
+    """Configure actors that collect on a Ray cluster (docs/scale.md)."""
+
+    count: int | None = None  # processes that collect, each env.num_envs (pip install 'slipstream-rl[ray]')
+    address: str | None = None  # of a Ray cluster: auto, HOST:6379, ray://HOST:10001; null starts one on this machine
+    max_staleness: int = 1  # updates between the weights that collect and those that learn; 0: actors wait for them
+    cpus: int = 1  # cores of each actor
+    timeout_s: float = 60.0  # to reach the cluster, and until a first actor runs
+
+    def __post_init__(self) -> None:
+        if self.count is None and self.address is not None:
+            raise ValueError(f"actors.address={self.address} needs a number of actors: give actors.count=8")
+        check_range(self, "count", "cpus", minimum=1, section="actors.")
+        check_range(self, "max_staleness", minimum=0, section="actors.")
+        check_range(self, "timeout_s", minimum=1, maximum=86_400, section="actors.")

@@ -177,6 +177,10 @@ class PipelinedDataCollector:
         if self._bad is not None and bool(self._bad):
             self._require_sync().check()
 
+    def metrics(self) -> dict[str, float]:
+        """Return figures to log, by name: none."""
+        return {}
+
     def settle(self) -> None:
         """Wait until nothing is collected beside the caller: before the env is used, or native code that is not
         reentrant."""

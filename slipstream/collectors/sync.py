@@ -186,6 +186,10 @@ class SyncDataCollector:
     def publish(self) -> None:
         """Do nothing: the next rollout acts with the present weights anyway."""
 
+    def metrics(self) -> dict[str, float]:
+        """Return figures to log, by name: none."""
+        return {}
+
     def settle(self) -> None:
         """Do nothing: nothing is collected beside the caller."""
 

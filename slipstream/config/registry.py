@@ -43,10 +43,12 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "pipelined": "slipstream.collectors.pipelined:PipelinedDataCollector",
         "stored": "slipstream.collectors.stored:StoredDataCollector",
         "compressed": "slipstream.collectors.compressed:CompressedDataCollector",
+        "ray": "slipstream.collectors.ray:RayDataCollector",
     },
     "section": {  # config classes that do not depend on a choice
         "model": "slipstream.models.policy:ModelConfig",
         "collect": "slipstream.collectors.config:CollectConfig",
+        "actors": "slipstream.collectors.config:ActorsConfig",
     },
     "viewer": {"show": "slipstream.viewer.show:Show"},  # for render_mode="human"
     "gymnasium": {  # ids of `gymnasium.make`
@@ -58,8 +60,8 @@ ENTRY_POINTS = {"task": "slipstream.tasks", "algorithm": "slipstream.algorithms"
 
 FREE_TEXT = ("root", "name", "resume", "init", "init_replay", "device", "wandb")  # keys of a config that name no code
 _trusted: set[str] = set()  # `module:attribute` that this process has imported: each was typed, or built in
-# any colon in these names code
-_CODE_KEYS = ("task", "algo", "algo.name", "env.opponent", "env.reward", "env.id", "env.factory")
+# any colon in these names code; the nodes of a Ray cluster run code in the processes that connect to it
+_CODE_KEYS = ("task", "algo", "algo.name", "env.opponent", "env.reward", "env.id", "env.factory", "actors.address")
 _CODE_SECTIONS = ("model.", "league.")
 _PATH_KEYS = ("env.opponent", "league.")  # an agent may be a checkpoint, whose path may have a colon after a slash
 _IMPORTABLE = re.compile(r"[^\W\d][\w.-]*:[^\W\d].*")  # in other keys; "12:30" and "cuda:0" are text

@@ -80,6 +80,7 @@ class TrainConfig:
     model: Any = None  # ModelConfig
     algo: Any = None  # of the algorithm that algo=NAME chooses
     collect: Any = None  # CollectConfig
+    actors: Any = None  # ActorsConfig
     eval: EvalConfig = field(default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303]))  # not those of `eval`
     wandb: WandbConfig = field(default_factory=WandbConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
@@ -126,7 +127,7 @@ class TrainConfig:
     }
 
     def __post_init__(self) -> None:
-        for name in ("model", "collect"):
+        for name in ("model", "collect", "actors"):
             if getattr(self, name) is None:
                 setattr(self, name, registry.find("section", name)())
         if self.algo is None:
@@ -135,6 +136,8 @@ class TrainConfig:
             raise ValueError(f"compile must be auto, on or off, not '{self.compile}'")
         if isinstance(self.gpus, int) and self.gpus < 1:
             raise ValueError(f"gpus must be auto or a number from 1 on, not {self.gpus}")
+        if self.actors.count:
+            self._check_actors()
         check_range(self, "save_interval", "keep_checkpoints", "total_frames", minimum=1)
         check_range(self, "async_checkpoint_queue_size", "checkpoint_full_every", minimum=1)
         check_range(self, "eval_interval", "threads", "max_time_s", "save_minutes", "rollout_save_interval", minimum=0)
@@ -150,6 +153,23 @@ class TrainConfig:
             raise ValueError(
                 "resume=RUN continues with that run's own buffer: leave init_replay out, or start a new run"
             )
+
+    def _check_actors(self) -> None:
+        """Raise ValueError for settings that do not work with actors."""
+        given = f"actors.count={self.actors.count} does not work with"
+        if self.gpus not in (None, 1):
+            raise ValueError(f"{given} gpus={self.gpus}: actors send to one learner; leave one of them out")
+        if self.collect.pipeline != "off":
+            raise ValueError(
+                f"{given} collect.pipeline={self.collect.pipeline}: actors collect beside the learner anyway, "
+                "with weights up to actors.max_staleness updates old; leave it out"
+            )
+        if self.collect.compress != "off" or self.collect.pieces > 1:
+            raise ValueError(
+                f"{given} collect.compress: batches of actors are compressed on their way anyway; leave it out"
+            )
+        if self.auto:
+            raise ValueError(f"{given} {self.auto[0]}=auto, which is measured in one process: give a number")
 
 
 @dataclass

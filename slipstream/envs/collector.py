@@ -18,7 +18,7 @@ class Collector(Protocol):
     call `settle`, `state_dict` and `shutdown`. A batch is valid until the next `rollout`; clone what you keep.
 
     The registry has a collector as a class with `build(env, policy, frames, settings, seed)`; `settings` is
-    `CollectConfig`, whose `collector` chooses the class.
+    `CollectConfig`, whose `collector` chooses the class. `ray` makes its envs in other processes and has no `build`.
     """
 
     def rollout(self, check: bool = True) -> Any:
@@ -59,6 +59,9 @@ class Collector(Protocol):
     @property
     def episodes(self) -> Any:
         """The `EpisodeStatistics` of the batches returned."""
+
+    def metrics(self) -> dict[str, float]:
+        """Return figures to log, by name."""
 
     # -- resuming ------------------------------------------------------------------------------------------------------
 

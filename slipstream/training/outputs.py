@@ -301,8 +301,9 @@ def title(trainer: Trainer) -> str:
     """Return the heading of the live view."""
     cfg, env = trainer.cfg, trainer.env
     weights = sum(p.numel() for p in trainer.policy.parameters())
-    ranks = f"{trainer.ranks.size} × " if trainer.ranks.size > 1 else ""
-    return f"{cfg.task}: {ranks}{env.num_envs:,} environments on {env.device}, {weights:,} weights, seed {cfg.seed}"
+    several = f"{trainer.ranks.size} × " if trainer.ranks.size > 1 else ""
+    several = f"{cfg.actors.count} actors × " if cfg.actors.count else several
+    return f"{cfg.task}: {several}{env.num_envs:,} environments on {env.device}, {weights:,} weights, seed {cfg.seed}"
 
 
 def summary(monitor: PerformanceMonitor, saver: AsyncCheckpointSaver, resumed_at: int = 0) -> str:

@@ -47,6 +47,7 @@ RESUME_OVERRIDABLE = (
         "collect.prefetch_count",
         "collect.threads",
     ),
+    *("actors.address", "actors.cpus", "actors.timeout_s"),
     *("gpus", "resume_envs", "distributed.timeout_s", "distributed.capture"),
     *("rollout_save_interval", "rollout_compression_level", "record_minutes"),
 )
@@ -80,6 +81,8 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder, ranks: int = 1) -> di
     registry.refuse_unregistered(state["config"], trusted, str(folder.path))
     with reading_state(path):
         changed = _changed_keys(given, to_dict(from_dict(state["config"])))
+    if cfg.resume_envs == "fresh":
+        changed = [key for key in changed if not key.startswith("actors.")]
     if changed:
         raise ConfigError(
             f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with init={folder.path}"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -17,7 +18,7 @@ from slipstream.algorithms.execution.capture import capture_training
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.algorithms.stored import fill_replay
 from slipstream.config import registry
-from slipstream.config.compose import to_dict
+from slipstream.config.compose import from_dict, to_dict
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.envs.base import TensorEnv
@@ -81,12 +82,14 @@ class Trainer:
         if cfg.compile == "on" and not self.learner.supports_capture:
             raise ConfigError(f"compile=on cannot compile the update of algo={cfg.algo.name}: leave it out")
         self.learner.bind(self.env)
-        frames = self.env.num_envs * cfg.algo.rollout_steps
+        if cfg.actors.count:
+            self._check_actors()
+        frames = self.env.num_envs * cfg.algo.rollout_steps * (cfg.actors.count or 1)
         self.learner.check_batch(frames)
         self.learner.average = ranks.average
         if cfg.init_replay:
             with progress_bar("reading transitions"):
-                fill_replay(self.learner, cfg.init_replay, specs, self.env.num_envs)
+                fill_replay(self.learner, cfg.init_replay, specs, frames // cfg.algo.rollout_steps)
         self.collector: Collector = build_collector(cfg, self.env, self.policy, frames, self.learner, ranks.rank)
         self.best = -math.inf  # score of the best evaluation
         self.trained_s = 0.0  # training time before this start
@@ -97,6 +100,19 @@ class Trainer:
         # The two halves of a step, which `capture` replaces by faster forms.
         self.collect: Callable[[], Any] = lambda: self.collector.rollout(check=False)
         self.learn: Callable[[Any, float], dict[str, Tensor]] = self.learner.update
+
+    def _check_actors(self) -> None:
+        if self.ranks.size > 1:
+            raise ConfigError(
+                f"actors send to one learner, and there are {self.ranks.size} ranks: leave actors.count out"
+            )
+        if self.learner.data is not None:
+            raise ConfigError("algo.data is learned from without an env that flies: leave actors.count out")
+        if self.controller is not None:
+            raise ConfigError(
+                f"the {self.controller.name} changes the env between iterations, and actors have envs of their own: leave "
+                f"actors.count out, or the {self.controller.name}"
+            )
 
     # -- the iteration -------------------------------------------------------------------------------------------------
 
@@ -206,7 +222,7 @@ class Trainer:
                 f"slipstream train init=RUN/checkpoints/ckpt_N.pt algo.learning_rate={self.cfg.algo.learning_rate / 3:.1e}"
             )
         episodes = self.collector.episodes.means(values["episodes"])
-        return metrics | {f"episode/{name}": value for name, value in episodes.items()}
+        return metrics | {f"episode/{name}": value for name, value in episodes.items()} | self.collector.metrics()
 
     # -- evaluation ----------------------------------------------------------------------------------------------------
 
@@ -330,10 +346,21 @@ class Trainer:
 def build_collector(
     cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, learner: Learner, rank: int = 0
 ) -> Collector:
-    """Return the collector of `collect.*`, with batches of `frames` frames."""
+    """Return the collector of `collect.*` or `actors.*`, with batches of `frames` frames."""
     settings, device, seed = cfg.collect, env.device.type, derive_seed(cfg.seed, "collect", rank)
     if learner.data is not None:
         return registry.find("collector", "stored")(env, policy, frames, learner.data, seed)
+    if cfg.actors.count:
+        return registry.find("collector", "ray")(
+            partial(make_actor, to_dict(cfg)),
+            policy,
+            env.num_envs,
+            frames,
+            keep_late=learner.is_off_policy,
+            compression_level=settings.compression_level,
+            seed=cfg.seed,
+            **vars(cfg.actors),
+        )
     if settings.compress != "off" and (not learner.reads_minibatches or (device == "cuda" and cfg.compile != "off")):
         raise ConfigError(
             f"collect.compress does not work for algo={cfg.algo.name} on {device}: it needs algo=ppo, and on a GPU "
@@ -343,6 +370,13 @@ def build_collector(
         learner.seed_minibatches(derive_seed(cfg.seed, "minibatches", rank))  # drawn beside the rollout
     build = registry.find("collector", settings.collector).build
     return build(env, policy, frames, settings, seed)
+
+
+def make_actor(config: dict[str, Any], seed: int) -> tuple[TensorEnv, Any]:
+    """Return the env and the policy of an actor, on the CPU. Called in the actor's process."""
+    cfg = from_dict(config)
+    env = registry.find_task(cfg.task).make_env(cfg.env, "cpu", derive_seed(seed, "env"))
+    return env, build_policy(asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model)
 
 
 def load_weights(policy: Any, other: Any, path: str) -> None:

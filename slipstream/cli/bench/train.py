@@ -70,6 +70,8 @@ def run(argv: list[str]) -> int:
     measured_here = registry.DEFAULT_TASK, registry.DEFAULT_ALGORITHM
     if (cfg.task, cfg.algo.name) != measured_here:
         raise ConfigError("slipstream bench train measures task={} algo={}".format(*measured_here))
+    if cfg.actors.count:
+        raise ConfigError("slipstream bench train measures one process: leave actors.count out")
     device = resolve_device(cfg.device)
     set_threads(cfg.threads)
     cuda = device.type == "cuda"

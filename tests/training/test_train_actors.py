@@ -1,0 +1,243 @@
+"""Trainings with actors on Ray: a real cluster of two nodes with one core each, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from slipstream.checkpoint import load_checkpoint
+from slipstream.cli import main
+from slipstream.collectors import ray as actors
+from slipstream.config.compose import load_train, to_dict
+from slipstream.config.help import ConfigError
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.trainer import Trainer, make_actor
+
+GYM = shlex.split("""
+    task=gym env.num_envs=2 algo.rollout_steps=8 model.trunk=[16] model.part=8 eval_interval=0 device=cpu threads=1
+    actors.count=2 wandb.mode=disabled quiet=true
+""")
+PPO = [*GYM, "algo.minibatches=4", "algo.epochs=1"]
+SAC = [*GYM, "algo=sac", "algo.warmup=32", "algo.updates=2", "algo.batch_size=16"]
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster of two nodes with one core each, to which this process is connected."""
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'slipstream-rl[ray]'")
+    from ray.cluster_utils import Cluster
+
+    before = os.environ.get("PYTHONPATH", ""), signal.getsignal(signal.SIGTERM)
+    os.environ["PYTHONPATH"] = f"{TESTS}{os.pathsep}{TESTS.parent}{os.pathsep}{before[0]}"
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    node = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    try:
+        cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+        ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+        yield ray
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        os.environ["PYTHONPATH"] = before[0]
+        signal.signal(signal.SIGTERM, before[1])
+
+
+def kill(ray, slot):
+    """End the process of an actor, as the system would."""
+    pid = int(slot.where.rpartition(" ")[2])
+    os.kill(pid, signal.SIGKILL)
+
+
+def staleness(batch, version):
+    return int((version - batch["policy_version"]).max())
+
+
+def test_actors_train_are_replaced_and_never_joined(cluster, tmp_path):
+    # PPO: batches of both actors, weights at most one update old, a resumed run has new actors
+    words = [*PPO, "env.id=helpers.ray_envs:Slow-v0", "model.memory=gru", "model.hidden_size=8"]
+    with Trainer(load_train(words)) as trainer:
+        for done in range(4):
+            batch = trainer.step().batch
+            assert batch.shape == (4, 8) and staleness(batch, done) <= 1
+            assert torch.equal(
+                batch["next", "observation", "observation"][:, :-1], batch["observation", "observation"][:, 1:]
+            )
+        assert trainer.frames == 4 * 32 and not torch.equal(batch[:2]["reward"], batch[2:]["reward"])
+        assert (batch["value_std"][:, :1] == batch["value_std"]).all()
+        assert batch["memory"].shape == (4, 8, 8) and (batch["memory"][:, 0] != 0).any(1).all()
+        metrics = trainer.collector.metrics()
+        assert {f"actors/{i}/{name}" for i in (0, 1) for name in ("fps", "staleness", "mb")} <= set(metrics)
+        assert metrics["actors/running"] >= 1 and metrics["actors/staleness"] <= 1
+
+    # SAC: the first actor hangs, the other one fills the batches; later its old block is used, then the other one dies
+    words = [*SAC, "env.id=helpers.ray_envs:Gate-v0", f"env.kwargs.folder={tmp_path}", "actors.max_staleness=1"]
+    with Trainer(load_train(words)) as trainer:
+        collector, rewards = trainer.collector, set()
+        for _ in range(5):
+            trainer.step()
+        assert [slot.fetched for slot in collector._slots] in ([2, 8], [8, 2])
+        (tmp_path / "open").touch()
+        while len(rewards) < 2:
+            rewards = set(trainer.step().batch["reward"].unique().tolist()) - {0.0}
+        kill(cluster, max(collector._slots, key=lambda slot: slot.fetched))
+        with pytest.warns(RuntimeWarning, match=r"actor \d .* is lost and replaced"):
+            while 100.0**2 not in rewards:
+                rewards |= set(trainer.step().batch["reward"].unique().tolist())
+        trainer.step()
+        metrics = collector.metrics()
+        assert metrics["actors/lost"] == 1 and metrics["actors/dropped"] == 0
+        sums = trainer.learner.buffer.sample(4000, n_step=3, gamma=1.0)["reward"].unique()
+        assert {3.0, 300.0, 30000.0} <= set(sums.tolist()) <= {k * 100.0**n for k in (1, 2, 3) for n in (0, 1, 2)}
+
+
+def test_blocks_are_small_on_the_wire(cluster):
+    lidar = shlex.split("task=navigation env.num_envs=16 env.map_half_m=8 env.num_obstacles=12 env_dyn.num_obstacles=8")
+    images = [*PPO, "env.id=helpers.ray_envs:Images-v0", "env.kwargs.step_s=0"]
+    for words, share in ((lidar, 0.5), (images, 0.15)):
+        cfg = load_train(words)
+        env, policy = make_actor(to_dict(cfg), 1)
+        weights = [cluster.put(actors.pack_weights(policy))]
+        actor = actors.RayActor(lambda seed, made=(env, policy): made, 1, 32 * env.num_envs, 1, 1)
+        block = actor.rollout(0, weights)
+        assert len(block.data) <= share * block.raw_bytes
+
+
+def test_nodes_with_other_versions_are_refused(cluster, monkeypatch):
+    actors.check_nodes(cluster, 60)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "1.0")  # here, not on the nodes
+    with pytest.raises(
+        ConfigError, match=r"node .* has .*torch .* instead of 1.0, .*: install the same versions there"
+    ):
+        actors.check_nodes(cluster, 60)
+
+
+# -- without a cluster -------------------------------------------------------------------------------------------------
+
+
+def refusal(capfd, *words, command="train"):
+    assert main([*command.split(), *words]) == 2
+    text = capfd.readouterr().err.strip()
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["actors.count=0"], "actors.count must be at least 1, not 0"),
+        (["actors.count=-3"], "actors.count must be at least 1, not -3"),
+        (["actors.address=auto"], "actors.address=auto needs a number of actors: give actors.count=8"),
+        (["actors.count=2", "actors.max_staleness=-1"], "actors.max_staleness must be 0 or more, not -1"),
+        (["actors.count=2", "gpus=2"], "actors.count=2 does not work with gpus=2: actors send to one learner"),
+        (["actors.count=2", "collect.pipeline=on"], "actors collect beside the learner anyway"),
+        (["actors.count=2", "collect.compress=all"], "compressed on their way anyway; leave it out"),
+        (["actors.count=2", "env.num_envs=auto"], "env.num_envs=auto, which is measured in one process"),
+        (["actors.count=2", "preset=aircombat"], "the league changes the env between iterations"),
+    ],
+)
+def test_settings_that_do_not_work_with_actors_are_refused(capfd, words, message):
+    assert message in refusal(capfd, *words)
+
+
+@pytest.mark.parametrize("command", ["advise", "bench train"])
+def test_what_measures_one_process_refuses_actors(capfd, command):
+    assert "leave actors.count out" in refusal(capfd, "actors.count=2", command=command)
+
+
+def test_a_missing_ray_is_named(capfd, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    words = [*PPO, "env.id=CartPole-v1", f"root={tmp_path}"]
+    assert "actors.count needs Ray: pip install 'slipstream-rl[ray]'" in refusal(capfd, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'slipstream-rl[ray]'")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"ray://127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(ConfigError, match=f"actors.address={address}: no Ray cluster answers .*`ray start --head`"):
+        actors.connect(ray, address, 2, 5.0)
+
+
+def test_an_address_in_a_run_folder_is_not_trusted():
+    from slipstream.config import registry
+
+    config = {"actors": {"count": 2, "address": "ray://elsewhere:10001"}}
+    with pytest.raises(ConfigError, match="add to the command line: actors.address=ray://elsewhere:10001"):
+        registry.refuse_unregistered(config, ["resume=runs/a"], "runs/a")
+    registry.refuse_unregistered(config, ["actors.address=ray://elsewhere:10001"], "runs/a")
+
+
+# -- at full count -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+def test_ten_actors_are_killed_and_the_return_is_reached(cluster):
+    words = [*PPO, "env.id=helpers.ray_envs:Slow-v0", "env.num_envs=4", "algo.rollout_steps=32", "algo.epochs=4"]
+    rng, killed, last = random.Random(1), 0, []
+    with Trainer(load_train([*words, "model.trunk=[32]"])) as trainer, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for _ in range(400):
+            batch = trainer.step().batch
+            assert staleness(batch, trainer.collector.version - 1) <= 1
+            last = [*last, float(batch["reward"][batch["valid"]].mean())][-10:]
+            running = [slot for slot in trainer.collector._slots if slot.fetched]
+            if killed < 10 and running and rng.random() < 0.1:
+                kill(cluster, rng.choice(running))
+                killed += 1
+            if killed == 10 and len(last) == 10 and sum(last) / 10 > -0.2:
+                break
+        metrics = trainer.collector.metrics()
+    assert sum(last) / 10 > -0.2 and killed == 10 and 9 <= metrics["actors/lost"] <= 10  # the last one may be unnoticed
+
+
+def processes_of(session):
+    """The processes of a session."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            found += [path.parent.name] if int(fields[3]) == session and fields[0] != "Z" else []
+    return found
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+def test_a_stopped_run_saves_leaves_no_process_and_resumes(tmp_path):
+    pytest.importorskip("ray", reason="needs Ray: pip install 'slipstream-rl[ray]'")
+    words = [*PPO, "env.id=helpers.ray_envs:Slow-v0", f"root={tmp_path}", "name=run", "save_interval=1"]
+    env = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"}
+    folder, reached = tmp_path / "run", 0
+    for group, number in ((True, signal.SIGINT), (False, signal.SIGTERM)):
+        more = [f"resume={folder}", "env.id=helpers.ray_envs:Slow-v0"] if reached else [*words, "total_frames=10000000"]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        command = [sys.executable, "-m", "slipstream", "train", *more]
+        process = subprocess.Popen(command, env=env, start_new_session=True, **pipes)
+        while not any(int(path.name[5:11]) > reached + 1 for path in folder.glob("checkpoints/ckpt_*.slip")):
+            assert process.poll() is None, process.stdout.read()
+            time.sleep(0.2)
+        (os.killpg if group else os.kill)(process.pid, number)  # Ctrl-C reaches all processes of the terminal
+        text = process.communicate()[0]
+        assert process.returncode == 0 and "stopped; continue with: slipstream train resume=" in text, text
+        assert processes_of(process.pid) == []
+        saved = load_checkpoint(folder / "checkpoints")
+        assert saved["iteration"] > reached and saved["frames"] == 32 * saved["iteration"]
+        reached = saved["iteration"]
+    rows = read_metrics(folder)
+    assert [row["iteration"] for row in rows] == list(range(1, reached + 1))
