@@ -122,7 +122,7 @@ def build_learner(policy: Any, config: Any, observation_spec: Specs, seed: int, 
 def _check_memory(algorithm: Any, name: str, asked: str) -> None:
     """Raise ValueError if an algorithm cannot train a policy with memory."""
     if not getattr(algorithm, "supports_memory", False):
-        raise ValueError(f"{asked} needs algo=ppo: algo={name} learns from single steps; leave it out")
+        raise ValueError(f"{asked} needs algo=ppo or algo=bc: algo={name} learns from single steps; leave it out")
 
 
 def check_policy(policy: Any, algorithm: str, base: type[nn.Module], *needs: str) -> None:

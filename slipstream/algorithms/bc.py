@@ -27,6 +27,7 @@ from slipstream.envs.specs import Observation
 from slipstream.models.encoders import Specs
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters
+from slipstream.models.memory import MEMORY, memory_size
 from slipstream.models.policy import ActorCritic
 
 LABEL = "label"  # of a minibatch: the parameters of the teacher's distribution, numbered
@@ -47,7 +48,7 @@ class BCConfig:
     schedule: str = "constant"  # linear, cosine: to `final_rate` of it
     final_rate: float = 0.0  # share of the learning rate at the end of linear and cosine
     entropy: float = 1e-3  # weight of the policy's entropy, which keeps it from becoming deterministic
-    max_grad_norm: float = 5.0  # of the weights actor.* and of encoder.*, each
+    max_grad_norm: float = 5.0  # of the weights actor.*, encoder.* and memory.*, each
     bf16: bool = False  # autocast of the encoder, acting and learning
 
     # of PPO's update: not used
@@ -87,7 +88,8 @@ class BC(PPO):
         self._message = ""
         self._seen: tuple[str, ...] = ()  # all observations of the env
         names = [name for name, _ in policy.named_parameters()]
-        self._heads = [[i for i, name in enumerate(names) if name.startswith(part)] for part in ("actor.", "encoder.")]
+        self._clipped = ("actor", "encoder", "memory") if self._has_memory else ("actor", "encoder")
+        self._heads = [[i for i, name in enumerate(names) if name.startswith(f"{head}.")] for head in self._clipped]
 
     @classmethod
     def build(cls, policy: ActorCritic, config: Any, observation_spec: Specs, seed: int, fresh: bool) -> BC:
@@ -102,9 +104,20 @@ class BC(PPO):
             raise ConfigError(
                 "algo=bc learns from frames or from a teacher: give algo.data=FOLDER (rollout files) or algo.teacher=RUN"
             )
+        if config.data is not None and self._has_memory:
+            raise ConfigError(
+                "a policy with memory learns from episodes that it flies, and algo.data has single frames: give "
+                "algo.teacher=RUN without algo.data, or model.memory=none"
+            )
         if config.teacher is not None:
             loaded = load_policy(config.teacher)
-            self.set_teacher(loaded.build(specs, env.action_spec, self.device), loaded.name)
+            teacher = loaded.build(specs, env.action_spec, self.device)
+            if memory_size(teacher):
+                raise ConfigError(
+                    f"algo.teacher={config.teacher} has a memory, and a teacher labels single frames: take one with "
+                    "model.memory=none"
+                )
+            self.set_teacher(teacher, loaded.name)
         if config.data is not None:
             keys = {*self.policy.keys, *(() if self.teacher is None else _keys(self.teacher, specs))}
             seen = {name: spec for name, spec in specs.items() if name in keys}
@@ -130,6 +143,8 @@ class BC(PPO):
         observation = observation_source(batch.get("observation"))
         action, valid = (batch.get(name).transpose(0, 1).flatten(0, 1) for name in ("action", "valid"))
         data = {"observation": observation, "action": action, "weight": valid.float()}
+        if self._has_memory:
+            data[MEMORY] = self._first_memory(batch)
         if self.teacher is None:
             return data
         keys = _keys(self.teacher, self._seen)
@@ -150,7 +165,10 @@ class BC(PPO):
     def loss(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor]:
         """Return the loss of a minibatch, and its parts in the order of PPO's: loss, 0, entropy, 0, error."""
         actor, weight, observation = self.policy.actor, rows["weight"], rows["observation"]
-        student = self.policy.distribution(self.policy.features(observation), observation)
+        features = self.policy.features(observation)
+        if self.policy.memory is not None:
+            features = self.policy.memory.unroll(features, rows[MEMORY], weight > 0)
+        student = self.policy.distribution(features, observation)
         label = tuple(rows[name] for name in rows if name.startswith(LABEL))
         action = actor.mean(label) if label else rows["action"]
         each = divergence(actor, label, student) if label else -actor.log_prob(student, action)
@@ -166,7 +184,7 @@ class BC(PPO):
         """Run all epochs and minibatches over prepared data; return the means of losses and diagnostics."""
         found = super().learn(data)
         names = {"loss/policy": "bc/loss", "loss/entropy": "bc/entropy", "clipped": "bc/error", "lr": "lr"}
-        names |= {"grad/actor": "grad/actor", "grad/critic": "grad/encoder"}
+        names |= {name: name for name in found if name.startswith("grad/")}
         return {new: found[old] for old, new in names.items()}
 
 

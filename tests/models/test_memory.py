@@ -150,7 +150,9 @@ def test_wrong_settings_are_refused():
     with pytest.raises(ValueError, match="model.stack"):
         ModelConfig(stack=1)
     for name in ("sac", "dqn", "td3"):
-        with pytest.raises(ValueError, match=f"model.memory=gru needs algo=ppo: algo={name} learns from single steps"):
+        with pytest.raises(
+            ValueError, match=f"model.memory=gru needs algo=ppo or algo=bc: algo={name} learns from single steps"
+        ):
             build_policy({"name": name}, SPEC, ACTION, ModelConfig(memory="gru"))
     with pytest.raises(ValueError, match="an observation named 'memory'"):
         build_policy({"name": "ppo"}, {"memory": Box((2,))}, ACTION, ModelConfig(memory="gru"))
@@ -160,7 +162,7 @@ def test_off_policy_algorithms_refuse_a_network_with_memory():
     from slipstream.algorithms.sac import SACConfig
 
     policy = build_policy({"name": "ppo"}, SPEC, ACTION, ModelConfig(memory="gru"))
-    with pytest.raises(ValueError, match="the memory of ActorCritic needs algo=ppo: algo=sac"):
+    with pytest.raises(ValueError, match="the memory of ActorCritic needs algo=ppo or algo=bc: algo=sac"):
         build_learner(policy, SACConfig(), SPEC, 0)
 
 

@@ -88,6 +88,24 @@ def test_a_smaller_student_with_fewer_sensors_approaches_its_teacher(cloned, flo
     assert last["bc/error"] < 0.06 < first["bc/error"] and 0 < last["bc/loss"] < 0.2 * first["bc/loss"]
 
 
+def test_a_student_with_memory_learns_what_its_sensors_do_not_show(cloned):
+    """The student sees the place alone; the teacher acts by the velocity too."""
+    words = [*WORDS, f"algo.teacher={cloned.path}", "model.keys=[place]", "model.hidden_size=16", "total_frames=8192"]
+    words += [
+        "algo.learning_rate=1e-2",
+        "algo.epochs=2",
+        "algo.minibatches=4",
+        "algo.rollout_steps=16",
+        "env.max_steps=30",
+    ]
+    errors = {}
+    for memory in ("none", "gru"):
+        with Trainer(load_train([*words, f"model.memory={memory}"])) as trainer:
+            steps = [trainer.step(trainer.progress(it, 0)).metrics for it in range(trainer.iterations)]
+            errors[memory] = steps[-1]["bc/error"].item()
+    assert errors["gru"] < 0.6 * errors["none"] and "grad/memory" in steps[-1]
+
+
 @pytest.mark.parametrize("source", ["data", "teacher"])
 def test_a_resumed_run_ends_as_the_undisturbed_one(cloned, flown, tmp_path, source):
     given = f"algo.{source}={flown[False] if source == 'data' else cloned.path}"
@@ -164,6 +182,7 @@ def test_frames_that_are_not_valid_teach_nothing():
         ([], r"give algo\.data=FOLDER \(rollout files\) or algo\.teacher=RUN"),
         (["algo.data=FLOWN", "env.more=true"], r"algo\.data=.* has the observation 'cart' as float32 \[2\]"),
         (["algo.data=FLOWN", "env.discrete=true"], r"the action as float32 \[1\], and this env as int64 \[\]"),
+        (["algo.data=FLOWN", "model.memory=gru"], r"give algo\.teacher=RUN without algo\.data"),
         (["algo.data=nowhere"], r"algo\.data=nowhere does not exist"),
         (["algo.schedule=adaptive"], r"unknown algo\.schedule 'adaptive'"),
         (["algo.gamma=0.9"], r"unknown key 'algo\.gamma'"),
