@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench soak docs web clean
+.PHONY: demo test lint kernels bench soak docs web clean
 
 # Two installations in one folder: what the program needs, and with it what the tests need.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -26,9 +26,13 @@ lint: $(VENV)/.installed-dev  ## ruff and mypy
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 
-test: lint  ## lint, types and all tests but the soak, two at a time; those of the viewer's page need a browser
+test: $(VENV)/.installed-dev  ## lint, types and all tests but the soak, two at a time; those of the viewer's page need a browser
+	@$(MAKE) --no-print-directory -j 2 lint kernels
 	@$(BIN)/python tests/helpers/browser.py || true
 	$(BIN)/pytest -n 2 --dist worksteal
+
+kernels: $(VENV)/.installed-dev  ## compile the native code of the tests, beside the linters
+	@$(BIN)/python tests/helpers/kernels.py
 
 bench: $(VENV)/.installed-dev  ## the benchmark tables (minutes; keep the machine quiet)
 	$(BIN)/slipstream bench env

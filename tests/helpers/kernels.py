@@ -1,0 +1,39 @@
+"""Compile the native kernels once, so that the tests find them in numba's cache: `python tests/helpers/kernels.py`.
+
+Without it, each worker and each process of a test that comes first compiles them: 35 s in every one of them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+
+import torch
+
+from slipstream import NavigationEnv, ReplayBuffer, RolloutStorage
+from slipstream.tasks.aircombat.env import AirCombatEnv
+from slipstream.tasks.aircombat.reach.envelope import HOLD, time_of_hit
+
+
+def main() -> None:
+    """Use what is native."""
+    for env in (NavigationEnv(2), AirCombatEnv(2)):
+        env.reset()
+        env.step(torch.zeros(2, 3))
+    place, speed, away = torch.zeros(1, 2), torch.tensor([[300.0, 0.0]]), torch.tensor([[5000.0, 0.0]])
+    time_of_hit(place, speed, away, -speed, torch.zeros(1), torch.tensor([HOLD]))
+    frames = torch.arange(4 * 65 * 84 * 84).reshape(4, 65, 84, 84).to(torch.uint8)
+    ends = torch.zeros(4, 64, dtype=torch.bool)
+    ends[:, 20] = True
+    numbers = {"reward": torch.rand(4, 64), "terminated": ends, "truncated": ends & False, "done": ends}
+    batch = {"observation": frames[:, :-1], "next": {"observation": frames[:, 1:]}, **numbers}
+    for sampler in ("uniform", "prioritized", "without_replacement"):
+        buffer = ReplayBuffer(1000, sampler=sampler)
+        buffer.extend(batch)
+        buffer.sample(8, n_step=3)
+    with tempfile.TemporaryDirectory() as folder, RolloutStorage(folder, threads=1) as storage:
+        storage.save(batch, 0)
+        storage.load(0)
+
+
+if __name__ == "__main__":
+    main()
