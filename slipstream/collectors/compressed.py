@@ -423,7 +423,7 @@ class Compressor:
         for batch in batches:
             nested, now, following = _both_observations(batch)
             for name, x in now.items():
-                if not _shifted(x, following[name]) or (last and not torch.equal(last[name], x[:, 0])):
+                if not _shifted(x, following[name]) or (last and not _same(last[name], x[:, 0])):
                     raise ValueError(
                         f"the next observation {name!r} of a step is not the observation of the step after it, because "
                         "the env resets within a step: such batches are compressed one by one, with pieces=1"
@@ -600,7 +600,12 @@ def _without(batch: TensorDictBase, nested: bool, names: Iterable[str]) -> Tenso
 def _shifted(seen: Tensor, following: Tensor) -> bool:
     """Return whether the next observations [N, T, ...] are the observations one step later."""
     mine, theirs = seen[:, 1:], following[:, :-1]
-    return mine.data_ptr() == theirs.data_ptr() or torch.equal(mine, theirs)
+    return mine.data_ptr() == theirs.data_ptr() or _same(mine, theirs)
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Return whether two tensors of one dtype have the same bits; NaN is itself."""
+    return a.shape == b.shape and torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
 
 
 def _as_tensordict(data: Mapping[str, Any]) -> TensorDict:

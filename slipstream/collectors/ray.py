@@ -31,6 +31,7 @@ from slipstream.collectors.sync import SyncDataCollector
 from slipstream.config.help import ConfigError
 from slipstream.config.validation import check_range
 from slipstream.envs.base import BadActionError
+from slipstream.envs.collector import Collector
 from slipstream.models.memory import MEMORY
 from slipstream.sim.devices import set_threads
 from slipstream.sim.random import derive_seed
@@ -595,3 +596,6 @@ def check_nodes(ray: Any, timeout_s: float) -> None:
 def _last_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300].rstrip(".") if lines else type(error).__name__
+
+
+_CHECKED: type[Collector] = RayDataCollector  # by mypy: it has all methods

@@ -123,6 +123,14 @@ def test_joined_pieces_are_one_longer_batch(counter_env, policy):
         assert collector.episodes.pop()["count"] > 0
 
 
+def test_pieces_with_nan_are_joined():
+    batch = make_batch(steps=6)
+    batch["observation", "state"][0, 3] = torch.nan  # the first step of the second piece
+    packed = Compressor().join([batch[:, :3], batch[:, 3:]])
+    state, want = packed["observation", "state"], batch["observation", "state"]
+    assert torch.equal(state.nan_to_num(7), want.nan_to_num(7)) and state.isnan().any()
+
+
 def test_iteration_gives_every_batch_of_the_base_and_a_shorter_last_one(counter_env, policy):
     base = SyncDataCollector(counter_env(3), policy, 3 * 4, total_frames=3 * 4 * 5)
     sizes = [tuple(batch.batch_size) for batch in CompressedDataCollector(base, pieces=2)]
