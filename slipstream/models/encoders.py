@@ -16,6 +16,7 @@ from slipstream.envs.specs import Discrete, Spec
 Specs = Mapping[str, Spec]  # of one environment's observations, by name
 
 NAVRL_KEYS = ("lidar", "dynamic_obstacle", "state")  # in the order in which the released weights expect their features
+NAVRL_ENVS = ({"lidar", "dynamic_obstacle", "state"}, {"lidar", "state", "direction"})  # the second has no detector
 
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -49,10 +50,8 @@ class Encoder(nn.Module):
 
 
 class NavRLEncoder(Encoder):
-    """NavRL's network up to its heads: a small CNN for the LiDAR image, an MLP for moving obstacles, a trunk for
-    all."""
-
-    keys = NAVRL_KEYS
+    """NavRL's network up to its heads: a small CNN for the LiDAR image, an MLP for moving obstacles if the env reports
+    them, a trunk for all."""
 
     def __init__(
         self, observation_spec: Specs, trunk: list[int] | tuple[int, ...] = (256, 256), activation: str = "leaky_relu"
@@ -66,16 +65,21 @@ class NavRLEncoder(Encoder):
         self.lidar = nn.Sequential(
             first, nn.ELU(), second, nn.ELU(), third, nn.ELU(), nn.Flatten(), nn.Linear(flat, 128), nn.LayerNorm(128)
         )
-        moving = observation_spec["dynamic_obstacle"].shape
-        self.moving = mlp(moving[-2] * moving[-1], (128, 64), activation=activation)
-        joined = 128 + 64 + observation_spec["state"].shape[0]
+        self.keys = tuple(key for key in NAVRL_KEYS if key in observation_spec)
+        joined = 128 + observation_spec["state"].shape[0]
+        if "dynamic_obstacle" in self.keys:
+            moving = observation_spec["dynamic_obstacle"].shape
+            self.moving = mlp(moving[-2] * moving[-1], (128, 64), activation=activation)
+            joined += 64
         self.trunk = mlp(joined, trunk, activation=activation)
         self.width = trunk[-1] if trunk else joined
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Return features [N, width]."""
-        lidar, moving = self.lidar(observation["lidar"]), self.moving(observation["dynamic_obstacle"].flatten(1))
-        return self.trunk(torch.cat((lidar, moving, observation["state"]), -1))
+        parts = [self.lidar(observation["lidar"])]
+        if "dynamic_obstacle" in self.keys:
+            parts.append(self.moving(observation["dynamic_obstacle"].flatten(1)))
+        return self.trunk(torch.cat((*parts, observation["state"]), -1))
 
 
 class DictEncoder(Encoder):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from slipstream.config import registry
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
-from slipstream.models.encoders import ACTIVATIONS, NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder, Specs
+from slipstream.models.encoders import ACTIVATIONS, NAVRL_ENVS, DictEncoder, Encoder, NavRLEncoder, Specs
 from slipstream.models.exploration import ExplorationType, exploration_type, set_exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters, small_linear
 from slipstream.models.memory import MEMORIES, MEMORY, Memory, build_memory, memory_size
@@ -207,12 +207,13 @@ def build_encoder(observation_spec: Specs, config: ModelConfig, trunk: list[int]
     if ":" in kind:
         return _own_encoder(observation_spec, kind, trunk)
     if kind == "auto":
-        kind = "navrl" if set(NAVRL_KEYS) <= set(observation_spec) and not config.keys else "dict"
+        known = any(keys <= set(observation_spec) for keys in NAVRL_ENVS)
+        kind = "navrl" if known and not config.keys else "dict"
     if kind == "dict":
         return DictEncoder(
             observation_spec, trunk, config.part, config.keys or None, config.layer_norm, config.activation
         )
-    missing = sorted(set(NAVRL_KEYS) - set(observation_spec))
+    missing = sorted({"lidar", "state"} - set(observation_spec))
     if missing:
         raise ValueError(f"model.encoder=navrl needs the observations {missing}; use model.encoder=dict for other envs")
     return NavRLEncoder(observation_spec, trunk, config.activation)

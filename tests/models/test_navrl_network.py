@@ -145,7 +145,7 @@ def test_other_files_are_not_taken_for_navrls():
 
 
 def test_navrls_encoder_needs_its_observations():
-    with pytest.raises(ValueError, match=r"dynamic_obstacle.*model\.encoder=dict"):
+    with pytest.raises(ValueError, match=r"\['lidar'\].*model\.encoder=dict"):
         build_policy({"state": Box((8,))}, ACTION_SPEC, ModelConfig(encoder="navrl"))
 
 

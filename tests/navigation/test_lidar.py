@@ -184,13 +184,16 @@ def test_no_beam_of_the_gpu_kernel_differs_from_the_oracle(name):
 INTERPRETED = """
 import sys
 import torch
-from test_lidar import SCENES
+from test_lidar import MOVING_SCENES, SCENES, _moving_scene
 from slipstream.tasks.navigation.physics import sensors_triton
 import numpy as np
 scans = {}
 for name, make in SCENES.items():
     scene = make(np.random.default_rng(11))
     scans[name] = sensors_triton.LidarScan(scene.lidar("torch"))(scene.pos, scene.yaw)
+for form in MOVING_SCENES:
+    movers, scene = _moving_scene(*form)
+    scans[form] = sensors_triton.LidarScan(scene.lidar("torch")).scan_movers(scene.pos, scene.yaw, movers)
 pos, world_of, movers = torch.load(sys.argv[1])
 scans["nearest"] = sensors_triton.nearest(pos, world_of, movers, 5)
 torch.save(scans, sys.argv[2])
@@ -300,9 +303,7 @@ def _mover_truth(movers: SimpleNamespace, scene: Scene) -> tuple[np.ndarray, np.
     return _look([things[k] for k in scene.world_of.tolist()], scene.pos, scene.yaw, scene.config)
 
 
-@pytest.mark.parametrize("worlds", [1, 2])
-@pytest.mark.parametrize("elevations", [(-10.0, 0.0, 10.0, 20.0), (-70.0, 60.0)])
-def test_no_beam_to_moving_things_differs_from_the_oracle(worlds, elevations):
+def _moving_scene(worlds: int, elevations: tuple[float, ...]) -> tuple[SimpleNamespace, Scene]:
     rng = np.random.default_rng(3)
     movers = _movers(rng, worlds, 16, 3.0)
     pos = _draw(rng, 10, (-3, -3, 0.0), (3, 3, 6.5))
@@ -311,13 +312,41 @@ def test_no_beam_to_moving_things_differs_from_the_oracle(worlds, elevations):
     scene = Scene(
         [_world(1, 0)] * worlds, pos, _yaw(rng, 10), torch.arange(10) % worlds, LidarConfig(elevations_deg=elevations)
     )
+    return movers, scene
+
+
+MOVING_SCENES = [(worlds, elevations) for worlds in (1, 2) for elevations in ((-10.0, 0.0, 10.0, 20.0), (-70.0, 60.0))]
+
+
+@pytest.mark.parametrize("backend", ["torch", "native"])
+@pytest.mark.parametrize(("worlds", "elevations"), MOVING_SCENES)
+def test_no_beam_to_moving_things_differs_from_the_oracle(worlds, elevations, backend):
+    movers, scene = _moving_scene(worlds, elevations)
     truth, grazes = _mover_truth(movers, scene)
-    distance = scene.lidar("torch").scan_movers(scene.pos, scene.yaw, movers)
+    distance = scene.lidar(backend).scan_movers(scene.pos, scene.yaw, movers)
     assert (truth < 4).mean() > 0.2 and grazes.mean() < 0.02
     assert_agrees(distance, truth, grazes)
     movers.width = movers.width + 0.02
     with pytest.raises(AssertionError, match="instead of"):
-        assert_agrees(scene.lidar("torch").scan_movers(scene.pos, scene.yaw, movers), truth, grazes)
+        assert_agrees(scene.lidar(backend).scan_movers(scene.pos, scene.yaw, movers), truth, grazes)
+
+
+@pytest.mark.parametrize(("worlds", "elevations"), MOVING_SCENES)
+def test_no_beam_of_the_triton_kernel_to_moving_things_differs_from_the_oracle(worlds, elevations, interpreted):
+    movers, scene = _moving_scene(worlds, elevations)
+    assert_agrees(interpreted[1][worlds, elevations], *_mover_truth(movers, scene))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize(("worlds", "elevations"), MOVING_SCENES)
+def test_no_beam_of_the_gpu_kernel_to_moving_things_differs_from_the_oracle(worlds, elevations):
+    movers, scene = _moving_scene(worlds, elevations)
+    there = SimpleNamespace(**{name: x.cuda() for name, x in vars(movers).items()})
+    grid = WorldGrid.from_boxes(scene.worlds, scene.config.range_m, MAP_HALF_M, "cuda")
+    lidar = Lidar(scene.config, grid, scene.world_of.cuda(), "triton")
+    found = lidar.scan_movers(scene.pos.cuda(), scene.yaw.cuda(), there).cpu()
+    assert_agrees(found, *_mover_truth(movers, scene))
 
 
 # -- what a scan costs -----------------------------------------------------------------------------------------------

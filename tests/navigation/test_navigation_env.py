@@ -12,6 +12,8 @@ import torch
 from slipstream.collectors import SyncDataCollector
 from slipstream.config.compose import load_evaluate
 from slipstream.envs.base import BadActionError
+from slipstream.models import build_policy
+from slipstream.models.encoders import NavRLEncoder
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.physics.disturbance import DisturbanceConfig
 from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
@@ -279,6 +281,18 @@ def test_backends_agree(backends):
         torch.testing.assert_close(a.reward, b.reward, atol=1e-4, rtol=0)
         for key, value in a.observation.items():
             torch.testing.assert_close(value, b.observation[key], atol=1e-4, rtol=0)
+
+
+def test_without_the_detector_only_its_list_is_missing():
+    envs = [_env(16, lidar_sees_moving=True, observe_moving=flag) for flag in (True, False)]
+    for action in _actions(16, 10):
+        a, b = (env.step(action) for env in envs)
+        assert a.observation.keys() - b.observation.keys() == {"dynamic_obstacle"}
+        assert all(torch.equal(x, a.observation[name]) for name, x in b.observation.items())
+        assert torch.equal(a.reward, b.reward) and torch.equal(a.terminated, b.terminated)
+    policy = build_policy(envs[1].observation_spec, envs[1].action_spec)
+    assert policy.keys == ("lidar", "state") and isinstance(policy.encoder, NavRLEncoder)
+    assert set(policy(b.observation)) == {"action", "log_prob", "value"}
 
 
 # -- the boundary ----------------------------------------------------------------------------------------------------

@@ -76,7 +76,8 @@ class NavigationConfig:
     actions: str = "continuous"  # or discrete
     max_speed_mps: float = 2.0  # on each axis
     discrete_speeds_mps: list[float] = field(default_factory=lambda: [-2.0, 0.0, 2.0])  # on each axis: 27 actions
-    lidar_sees_moving: bool = False
+    lidar_sees_moving: bool = False  # beams also hit moving obstacles
+    observe_moving: bool = True  # false: without the detector's list of moving obstacles, `dynamic_obstacle`
     backend: str = "auto"  # of the sensors: torch, native (CPU), triton (CUDA)
     lidar: LidarConfig = field(default_factory=LidarConfig)
     reward: NavigationReward = field(default_factory=NavigationReward)
@@ -158,6 +159,8 @@ class NavigationEnv(TensorEnv):
             "direction": Box((1, 3)),
             "dynamic_obstacle": Box((1, NEAREST, len(SEEN_COLUMNS))),
         }
+        if not config.observe_moving:
+            del self.observation_spec["dynamic_obstacle"]
         if config.actions == "discrete":
             self.action_table = torch.tensor(list(product(config.discrete_speeds_mps, repeat=3)), device=device)
             self.action_spec = Discrete(len(self.action_table))
@@ -262,11 +265,12 @@ class NavigationEnv(TensorEnv):
         goal_direction = to_goal_frame(self._goal_direction, self.heading)
         across = torch.linalg.vector_norm(to_goal[:, :2], dim=-1, keepdim=True)
         seen_vel = to_goal_frame(self.disturbance.velocity_reading(vel), self.heading)
+        moving = self._observe_movers(pos)[:, None]
         return {
             "state": torch.cat((goal_direction, across, to_goal[:, 2:], seen_vel), -1),
             "lidar": (range_m - self.disturbance.lidar_reading(distance, range_m))[:, None],
             "direction": self.direction[:, None].clone(),
-            "dynamic_obstacle": self._observe_movers(pos)[:, None],
+            **({"dynamic_obstacle": moving} if self.config.observe_moving else {}),
         }
 
     def _observe_movers(self, pos: Tensor) -> Tensor:

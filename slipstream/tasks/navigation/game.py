@@ -95,7 +95,11 @@ class RaceGame:
         standing, moving = STARTS[start]
         world = self.options.seed + 1000  # one field per density, so that the page keeps it
         dyn = dataclasses.replace(NavigationConfig().dyn, num_obstacles=moving)
+        trained = self.trained.trained_env or {}
+        names = [name for name in ("lidar_sees_moving", "observe_moving") if name in trained]
+        sensors: dict[str, Any] = {name: trained[name] is True for name in names}
         config = NavigationConfig(
+            **sensors,
             num_envs=2,
             num_obstacles=standing,
             world_seeds=[world],

@@ -1,7 +1,8 @@
 """Analytic LiDAR: distances along fixed beams to boxes, the ground, and (optionally) moving boxes and pillars.
 
-`scan_torch` is the reference form, for any device. `sensors_native.py` computes the same on a CPU in one parallel loop
-over drones, `sensors_triton.py` on CUDA in one kernel. A slow ray caster in the tests is the oracle for all three.
+`scan_torch` and `scan_movers_torch` are the reference forms, for any device. `sensors_native.py` computes the same on a
+CPU in one parallel loop over drones, `sensors_triton.py` on CUDA in one kernel. A slow ray caster in the tests is the
+oracle for all three.
 """
 
 from __future__ import annotations
@@ -103,6 +104,14 @@ class Lidar:
 
     def scan_movers(self, pos: Tensor, yaw: Tensor, movers: MovingObstacles) -> Tensor:
         """Return distances [N, azimuths, elevations] (m) to moving obstacles only, at most the range."""
+        if self.backend == "native":
+            return self._native.scan_movers(pos, yaw, movers)
+        if self.backend == "triton":
+            return self._triton.scan_movers(pos, yaw, movers)
+        return self.scan_movers_torch(pos, yaw, movers)
+
+    def scan_movers_torch(self, pos: Tensor, yaw: Tensor, movers: MovingObstacles) -> Tensor:
+        """The reference form of `scan_movers`."""
         rel = (movers.pos[self.world_of] if len(movers.pos) > 1 else movers.pos) - pos[:, None]  # [N, M, 3]
         inv_x, inv_y = self._inverse_directions(yaw)
         half = movers.width / 2

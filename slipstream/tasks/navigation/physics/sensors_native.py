@@ -15,6 +15,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from slipstream.tasks.navigation.physics.lidar import Lidar
+    from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
 
 
 @nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
@@ -86,6 +87,53 @@ def _scan(
         mean_log[n] = total / (beams * levels)
 
 
+@nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
+def _scan_movers(
+    pos, yaw, world_of, movers, width, height, pillar, cos_az, sin_az, tan_el, cos_el, range_m, out
+):  # pragma: no cover
+    beams, levels = cos_az.shape[0], tan_el.shape[0]
+    for n in nb.prange(pos.shape[0]):
+        px, py, pz = pos[n, 0], pos[n, 1], pos[n, 2]
+        cy, sy = np.float32(math.cos(yaw[n])), np.float32(math.sin(yaw[n]))
+        for h in range(beams):  # in horizontal meters until the end
+            for v in range(levels):
+                out[n, h, v] = range_m * cos_el[v]
+        world = world_of[n]
+        for m in range(width.shape[0]):
+            rx, ry, rz = movers[world, m, 0] - px, movers[world, m, 1] - py, movers[world, m, 2] - pz
+            half, tall = width[m] / 2, height[m] / 2
+            gap_x, gap_y = max(abs(rx) - half, np.float32(0)), max(abs(ry) - half, np.float32(0))
+            if gap_x * gap_x + gap_y * gap_y > range_m * range_m:
+                continue
+            low, high = rz - tall, rz + tall
+            for h in range(beams):
+                dx, dy = cy * cos_az[h] - sy * sin_az[h], sy * cos_az[h] + cy * sin_az[h]
+                dx = dx if abs(dx) >= 1e-6 else np.float32(1e-6)
+                dy = dy if abs(dy) >= 1e-6 else np.float32(1e-6)
+                if pillar[m]:
+                    along, off = rx * dx + ry * dy, rx * dy - ry * dx
+                    chord = np.float32(math.sqrt(max(half * half - off * off, np.float32(0))))
+                    enter, leave = along - chord, along + chord
+                else:
+                    ax, bx, ay, by = (rx - half) / dx, (rx + half) / dx, (ry - half) / dy, (ry + half) / dy
+                    enter, leave = max(min(ax, bx), min(ay, by)), min(max(ax, bx), max(ay, by))
+                enter = max(enter, np.float32(0))
+                if enter >= leave:
+                    continue
+                for v in range(levels):
+                    tan, first, last = tan_el[v], enter, leave
+                    if tan != 0:
+                        first = max(enter, min(low / tan, high / tan))
+                        last = min(leave, max(low / tan, high / tan))
+                    elif low > 0 or high < 0:
+                        continue
+                    if first < last and first < out[n, h, v]:
+                        out[n, h, v] = first
+        for h in range(beams):
+            for v in range(levels):
+                out[n, h, v] /= cos_el[v]
+
+
 class LidarScan:
     """`Lidar.measure` for CPU tensors."""
 
@@ -96,7 +144,9 @@ class LidarScan:
         azimuths = lidar.cos_az.numpy(), lidar.sin_az.numpy()
         elevations = (np.array(x, np.float32) for x in (lidar.tan_el, lidar.cos_el))
         size = np.float32(grid.half_m), grid.cells
-        self._fixed = (*boxes, *size, *azimuths, *elevations, np.float32(config.range_m))
+        self._beams = (*azimuths, *elevations, np.float32(config.range_m))
+        self._fixed = (*boxes, *size, *self._beams)
+        self._world_of = lidar.world_of.numpy()
 
     def __call__(self, pos: Tensor, yaw: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return distances [N, azimuths, elevations], the minimum [N], and the mean log [N]."""
@@ -108,6 +158,15 @@ class LidarScan:
         inputs: list[Any] = [*(x.numpy() for x in drones), *self._fixed, *(x.numpy() for x in results)]
         _scan(*inputs)
         return out, nearest, mean_log
+
+    def scan_movers(self, pos: Tensor, yaw: Tensor, movers: MovingObstacles) -> Tensor:
+        """Return distances [N, azimuths, elevations] to moving obstacles."""
+        out = torch.empty(len(pos), *self._shape)
+        things = (x.numpy() for x in (movers.pos, movers.width, movers.height, movers.pillar))
+        poses = pos.contiguous().numpy(), yaw.contiguous().numpy()
+        inputs: list[Any] = [*poses, self._world_of, *things, *self._beams, out.numpy()]
+        _scan_movers(*inputs)
+        return out
 
 
 @nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)

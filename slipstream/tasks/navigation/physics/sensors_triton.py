@@ -1,6 +1,7 @@
 """The sensors as Triton kernels: one launch per sensor, where plain PyTorch needs about a hundred.
 
-They compute what `Lidar.scan_torch` and `MovingObstacles.nearest_torch` compute, to float32 rounding.
+They compute what `Lidar.scan_torch`, `Lidar.scan_movers_torch` and `MovingObstacles.nearest_torch` compute, to float32
+rounding.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from slipstream.tasks.navigation.physics.lidar import Lidar
+    from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
 
 
 @triton.jit
@@ -63,6 +65,54 @@ def _scan(  # one lane per drone and azimuth, all elevations at once
     tl.store(out + lane[:, None] * LEVELS + level[None, :], best / cos, mask=live[:, None] & (level < LEVELS)[None, :])
 
 
+@triton.jit
+def _scan_movers(  # one lane per drone and azimuth, all elevations at once
+    pos, yaw, world_of, movers, width, height, pillar, cos_az, sin_az, tan_el, cos_el, out,
+    lanes, count, range_m,
+    BEAMS: tl.constexpr, LEVELS: tl.constexpr, LEVELS_PADDED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    live = lane < lanes
+    drone = lane // BEAMS
+    beam = lane % BEAMS
+    px = tl.load(pos + drone * 3, mask=live, other=0.0)
+    py = tl.load(pos + drone * 3 + 1, mask=live, other=0.0)
+    pz = tl.load(pos + drone * 3 + 2, mask=live, other=0.0)
+    angle = tl.load(yaw + drone, mask=live, other=0.0)
+    cy, sy = tl.cos(angle), tl.sin(angle)
+    ca, sa = tl.load(cos_az + beam), tl.load(sin_az + beam)
+    dx, dy = cy * ca - sy * sa, sy * ca + cy * sa
+    dx, dy = tl.where(tl.abs(dx) < 1e-6, 1e-6, dx), tl.where(tl.abs(dy) < 1e-6, 1e-6, dy)
+    inv_x, inv_y = 1.0 / dx, 1.0 / dy
+    world = tl.load(world_of + drone, mask=live, other=0).to(tl.int32)
+
+    level = tl.arange(0, LEVELS_PADDED)
+    tan = tl.load(tan_el + level, mask=level < LEVELS, other=0.0)[None, :]
+    cos = tl.load(cos_el + level, mask=level < LEVELS, other=1.0)[None, :]
+    flat = tan == 0
+    inv_tan = 1.0 / tl.where(flat, 1.0, tan)
+    best = range_m * cos + tl.zeros([BLOCK, LEVELS_PADDED], tl.float32)  # in horizontal meters
+    for m in range(count):
+        there = movers + (world * count + m) * 3
+        rx = tl.load(there, mask=live, other=1e6) - px
+        ry = tl.load(there + 1, mask=live, other=1e6) - py
+        rz = tl.load(there + 2, mask=live, other=1e6) - pz
+        half, tall, is_pillar = tl.load(width + m) / 2, tl.load(height + m) / 2, tl.load(pillar + m) != 0
+        ax, bx, ay, by = (rx - half) * inv_x, (rx + half) * inv_x, (ry - half) * inv_y, (ry + half) * inv_y
+        along, off = rx * dx + ry * dy, rx * dy - ry * dx
+        chord = tl.sqrt(tl.maximum(half * half - off * off, 0.0))  # 0 where the beam misses
+        enter = tl.where(is_pillar, along - chord, tl.maximum(tl.minimum(ax, bx), tl.minimum(ay, by)))
+        leave = tl.where(is_pillar, along + chord, tl.minimum(tl.maximum(ax, bx), tl.maximum(ay, by)))[:, None]
+        enter = tl.maximum(enter, 0.0)[:, None]
+        low, high = (rz - tall)[:, None], (rz + tall)[:, None]
+        at_low, at_high = low * inv_tan, high * inv_tan
+        level_with = (low <= 0) & (high >= 0)
+        first = tl.where(flat, enter, tl.maximum(enter, tl.minimum(at_low, at_high)))
+        last = tl.where(flat, tl.where(level_with, leave, -1.0), tl.minimum(leave, tl.maximum(at_low, at_high)))
+        best = tl.where(first < last, tl.minimum(best, first), best)
+    tl.store(out + lane[:, None] * LEVELS + level[None, :], best / cos, mask=live[:, None] & (level < LEVELS)[None, :])
+
+
 class LidarScan:
     """`Lidar.scan` for CUDA tensors."""
 
@@ -82,6 +132,20 @@ class LidarScan:
         _scan[(triton.cdiv(lanes, 128),)](
             pos.contiguous(), yaw.contiguous(), *fixed, out, lanes,
             grid.half_m, grid.cells, grid.near.shape[-1], grid.boxes.shape[1], config.range_m,
+            BEAMS=beams, LEVELS=levels, LEVELS_PADDED=triton.next_power_of_2(levels), BLOCK=128,
+        )  # fmt: skip
+        return out
+
+    def scan_movers(self, pos: Tensor, yaw: Tensor, movers: MovingObstacles) -> Tensor:
+        """Return distances [N, azimuths, elevations] to moving obstacles."""
+        lidar, config = self._lidar, self._lidar.config
+        beams, levels = config.azimuths, len(config.elevations_deg)
+        out = torch.empty(len(pos), beams, levels, device=pos.device)
+        lanes = len(pos) * beams
+        things = movers.pos, movers.width, movers.height, movers.pillar.view(torch.uint8)
+        _scan_movers[(triton.cdiv(lanes, 128),)](
+            pos.contiguous(), yaw.contiguous(), lidar.world_of, *things, lidar.cos_az, lidar.sin_az, self._tan, self._cos,
+            out, lanes, len(movers.width), config.range_m,
             BEAMS=beams, LEVELS=levels, LEVELS_PADDED=triton.next_power_of_2(levels), BLOCK=128,
         )  # fmt: skip
         return out
