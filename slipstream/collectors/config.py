@@ -50,7 +50,7 @@ class ActorsConfig:
     address: str | None = None  # of a Ray cluster: auto, HOST:6379, ray://HOST:10001; null starts one on this machine
     max_staleness: int = 1  # updates between the weights that collect and those that learn; 0: actors wait for them
     cpus: int = 1  # cores of each actor
-    timeout_s: float = 60.0  # to reach the cluster, and until a first actor runs
+    timeout_s: float = 60.0  # to reach the cluster
 
     def __post_init__(self) -> None:
         if self.count is None and self.address is not None:

@@ -45,6 +45,9 @@ PACKAGES = ("slipstream-rl", "torch", "tensordict", "ray")  # of equal versions 
 IN_FLIGHT = 2  # blocks per actor that are asked for and not fetched: one is collected while another is on its way
 MAX_FAILURES = 3  # of an actor in a row, without a block between them
 POLL_S = 1.0
+START_S = (
+    300  # in which a first actor must run; Ray's processes have a low priority, and a busy machine starts them late
+)
 STORE_BYTES = 512 << 20  # of the object store of a cluster that is started here
 
 
@@ -181,7 +184,7 @@ class RayDataCollector:
         compression_level: 0 to 16, of the blocks.
         cpus: Cores of each actor.
         seed: Of the actors' envs and actions.
-        timeout_s: To reach the cluster, and until a first actor runs.
+        timeout_s: To reach the cluster.
     """
 
     runs_ahead = True
@@ -209,7 +212,7 @@ class RayDataCollector:
             raise ValueError(
                 f"frames_per_batch={frames_per_batch} must be a multiple of {count} actors × {num_envs} envs"
             )
-        self.policy, self.keep_late, self.timeout_s = policy, keep_late, timeout_s
+        self.policy, self.keep_late = policy, keep_late
         self._num_envs, self._seed = num_envs, seed
         self._settings = make, frames_per_batch // count, compression_level
         self._device = next(policy.parameters()).device
@@ -359,7 +362,7 @@ class RayDataCollector:
         actor = self._ray.remote(RayActor).options(num_cpus=self.cpus, max_restarts=0)
         slot.starts, slot.where, slot.asked, slot.fetched = slot.starts + 1, "", 0, 0
         slot.actor = actor.remote(*self._settings[:1], seed, *self._settings[1:], self.cpus)
-        self._deadline = time.monotonic() + self.timeout_s  # for any actor to run
+        self._deadline = time.monotonic() + START_S
         self._requests[slot.actor.ready.remote()] = Request(slot, slot.starts, -1, self._version)
 
     def _ask(self) -> None:
@@ -384,8 +387,8 @@ class RayDataCollector:
             if not any(slot.where for slot in self._slots) and time.monotonic() > self._deadline:
                 free = self._ray.available_resources().get("CPU", 0)
                 raise TimeoutError(
-                    f"no actor has started within {self.timeout_s:g} s: the cluster has {free:g} free cores, and each actor needs "
-                    f"actors.cpus={self.cpus}; wait for other jobs, or give actors.timeout_s={2 * self.timeout_s:g}"
+                    f"no actor has started within {START_S} s: the cluster has {free:g} free cores, and each actor needs "
+                    f"actors.cpus={self.cpus}; wait for other jobs to end, or look at the logs of Ray"
                 )
             return None
         request = self._requests.pop(ready[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import shlex
@@ -11,17 +12,20 @@ import socket
 import subprocess
 import sys
 import time
+import types
 import warnings
 from pathlib import Path
 
 import pytest
 import torch
 
+from slipstream.algorithms.execution.capture import capture_training
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.collectors import ray as actors
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.help import ConfigError
+from slipstream.envs.base import BadActionError
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.trainer import Trainer, make_actor
 
@@ -48,6 +52,7 @@ def cluster():
     try:
         cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
         ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+        ray.test_cluster = cluster
         yield ray
     finally:
         ray.shutdown()
@@ -123,6 +128,138 @@ def test_nodes_with_other_versions_are_refused(cluster, monkeypatch):
         ConfigError, match=r"node .* has .*torch .* instead of 1.0, .*: install the same versions there"
     ):
         actors.check_nodes(cluster, 60)
+
+
+# -- in this process: what is done with errors and late blocks -----------------------------------------------------------
+
+
+class Reference:
+    """A result that is computed when it is asked for."""
+
+    def __init__(self, function, *args):
+        self.function, self.args = function, args
+
+
+class FakeRay(types.ModuleType):
+    """Ray's functions, with actors in this process. `fail` maps (actor, rollout) to what `get` raises; `order` chooses
+    the reference that is ready first."""
+
+    class exceptions:
+        RayError = type("RayError", (Exception,), {})
+        RayTaskError = type("RayTaskError", (RayError,), {"cause": property(lambda self: self.args[0])})
+
+    def __init__(self):
+        super().__init__("ray")
+        self.made, self.fail, self.order = 0, {}, lambda references: references[0]
+
+    def is_initialized(self):
+        return True
+
+    def cluster_resources(self):
+        return {"CPU": 8.0}
+
+    def put(self, value):
+        return Reference(lambda: value)
+
+    def wait(self, references, num_returns, timeout):
+        return [self.order(references)], []
+
+    def get(self, reference):
+        return reference.function(*reference.args)
+
+    def kill(self, actor):
+        pass
+
+    def remote(self, kind):
+        def options(num_cpus, max_restarts):
+            return types.SimpleNamespace(remote=make)
+
+        def make(*args):
+            number, actor, calls = self.made, kind(*args), itertools.count()
+            self.made += 1
+
+            def rollout(version, weights, call):
+                if (number, call) in self.fail:
+                    raise self.fail[number, call]
+                return actor.rollout(version, weights)
+
+            ready = types.SimpleNamespace(remote=lambda: Reference(lambda: f"here, process {number}"))
+            ask = types.SimpleNamespace(remote=lambda *args: Reference(rollout, *args, next(calls)))
+            return types.SimpleNamespace(ready=ready, rollout=ask)
+
+        return types.SimpleNamespace(options=options)
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    module = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", module)
+    return module
+
+
+def fast(*words):
+    return Trainer(load_train([*PPO, "env.id=helpers.ray_envs:Slow-v0", "env.kwargs.step_s=0", *words]))
+
+
+def failed(error):
+    return FakeRay.exceptions.RayTaskError(error)
+
+
+def test_an_env_that_fails_at_once_is_reported(fake):
+    fake.fail[0, 0] = failed(OSError("no license"))
+    with (
+        fast() as trainer,
+        pytest.raises(RuntimeError, match=r"actor 0 \(here, process 0\) failed: OSError: no license"),
+    ):
+        trainer.step()
+
+
+def test_an_env_that_fails_later_gets_a_new_actor(fake):
+    fake.fail[0, 1] = failed(OSError("the simulator crashed"))
+    with (
+        fast() as trainer,
+        pytest.warns(RuntimeWarning, match="actor 0 .* is lost and replaced: OSError: the simulator"),
+    ):
+        for _ in range(4):
+            trainer.step()
+        assert fake.made == 3 and trainer.collector.metrics()["actors/lost"] == 1
+
+
+def test_an_actor_that_is_lost_three_times_ends_the_training(fake):
+    fake.fail = {(number, 0): FakeRay.exceptions.RayError("node lost\nout of memory") for number in (0, 2, 3)}
+    lost = pytest.raises(RuntimeError, match="actor 0 was lost 3 times without a batch between: out of memory")
+    with fast() as trainer, warnings.catch_warnings(), lost:
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for _ in range(9):
+            trainer.step()
+
+
+def test_bad_actions_are_an_error_of_the_policy(fake):
+    fake.fail[0, 2] = failed(BadActionError("2 of 2 environments"))
+    with fast() as trainer, pytest.raises(BadActionError, match="2 of 2 environments"):
+        for _ in range(4):
+            trainer.step()
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_late_blocks_are_dropped(fake, limit):
+    rng = random.Random(limit)
+    fake.order = rng.choice
+    with fast("actors.count=3", f"actors.max_staleness={limit}", "algo.minibatches=6") as trainer:
+        for done in range(12):
+            batch = trainer.step().batch
+            assert staleness(batch, done) <= limit
+            flying = [slot.in_flight for slot in trainer.collector._slots]
+            assert max(flying) <= 2 and sum(flying) <= 3 * (limit + 1) + trainer.collector.metrics()["actors/dropped"]
+        assert (trainer.collector.metrics()["actors/dropped"] > 0) == (limit > 0)
+
+
+def test_batches_keep_their_memory_for_a_captured_update(fake):
+    with fast() as trainer:
+        words = {"mode": "graphs", "log": print, "capture": lambda function, name, log: function}
+        trainer.collect, trainer.learn = capture_training(trainer.collector, trainer.learner, **words)
+        places = {trainer.step().batch[key].data_ptr() for _ in range(3) for key in ("reward", "value_std")}
+        assert len(places) == 2
 
 
 # -- without a cluster -------------------------------------------------------------------------------------------------
@@ -205,6 +342,30 @@ def test_ten_actors_are_killed_and_the_return_is_reached(cluster):
                 break
         metrics = trainer.collector.metrics()
     assert sum(last) / 10 > -0.2 and killed == 10 and 9 <= metrics["actors/lost"] <= 10  # the last one may be unnoticed
+
+
+@pytest.mark.soak
+def test_a_lost_node_is_survived_and_a_new_one_is_used(cluster):
+    third = cluster.test_cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+    words = [*PPO, "env.id=helpers.ray_envs:Slow-v0", "actors.count=3", "algo.minibatches=6"]
+
+    def step_until(done):
+        for _ in range(4000):
+            if done(trainer.collector.metrics()):
+                return
+            trainer.step()
+        raise AssertionError(trainer.collector.metrics())
+
+    with Trainer(load_train(words)) as trainer, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        step_until(lambda metrics: metrics["actors/running"] == 3)
+        cluster.test_cluster.remove_node(third, allow_graceful=False)
+        step_until(lambda metrics: metrics["actors/lost"] >= 1)
+        for _ in range(20):
+            trainer.step()  # with two of three
+        third = cluster.test_cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+        step_until(lambda metrics: metrics["actors/running"] == 3)
+    cluster.test_cluster.remove_node(third)
 
 
 def processes_of(session):
