@@ -42,8 +42,7 @@ class StoredData:
 
     Args:
         path: Where they are.
-        observation_spec: Of the env that they must come from.
-        action_spec: Of that env.
+        specs: Observations and actions of the env that they must come from.
         asked: The key for messages, as `init_replay`.
         nexts: Whether rewards, ends and next observations are read too.
     """
@@ -73,7 +72,7 @@ class StoredData:
         if state is not None:
             self._buffer = open_stored(state)
         elif path.is_dir():
-            self._files = rollout_files(path / "rollouts")
+            self._files = rollout_files(path / "rollouts") or rollout_files(path / "recorded")
         if not self._files and self._buffer is None:
             why = "has no transitions" if path.exists() else "does not exist"
             raise ConfigError(
@@ -99,12 +98,16 @@ class StoredData:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def chunks(self, rows: int, newest: int) -> Iterator[Rows]:
-        """Yield about the `newest` transitions, at most `rows` at a time; frames that are not valid are left out."""
+        """Yield about the `newest` transitions, at most `rows` at a time; frames that are not valid are left out.
+
+        May be called once.
+        """
         if self._buffer is not None:
             from slipstream.replay.stored import read_transitions
 
-            for batch in read_transitions(self._buffer, rows, newest):
-                yield self._check(flatten(batch))
+            with self._buffer as buffer:
+                for batch in read_transitions(buffer, rows, newest):
+                    yield self._check(flatten(batch))
             return
         with RolloutStorage(self._files[0].parent) as storage:
             for file in self._newest_files(storage, newest):

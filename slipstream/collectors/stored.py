@@ -32,7 +32,7 @@ class StoredDataCollector(SyncDataCollector):
     ) -> None:
         super().__init__(env, policy, frames_per_batch, return_same_td=True, ring_size=1)
         self._data = dict(data)
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator(env.device).manual_seed(seed)
         self._drawn = {
             key: torch.empty(frames_per_batch, *x.shape[1:], dtype=x.dtype, device=x.device) for key, x in data.items()
         }
@@ -47,7 +47,8 @@ class StoredDataCollector(SyncDataCollector):
         """Draw the next batch."""
         self._raise_if_closed()
         count = len(next(iter(self._data.values())))
-        rows = torch.randint(count, (self.frames_per_batch,), generator=self._generator).to(self.env.device)
+        shape, device = (self.frames_per_batch,), self.env.device
+        rows = torch.randint(count, shape, generator=self._generator, device=device)
         for key, x in self._data.items():
             torch.index_select(x, 0, rows, out=self._drawn[key])
         self._frames += self.frames_per_batch

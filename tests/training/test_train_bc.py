@@ -11,6 +11,7 @@ from toy_env import Cart, CartConfig, expert
 
 from slipstream import RolloutStorage, SyncDataCollector, train
 from slipstream.algorithms.bc import BC, BCConfig, divergence
+from slipstream.algorithms.execution.capture import capture_training
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.cli import main
 from slipstream.config.compose import load_train
@@ -114,6 +115,20 @@ def test_a_resumed_run_ends_as_the_undisturbed_one(cloned, flown, tmp_path, sour
     half = train.run(load_train([*words, "name=half", "total_frames=1024"]))
     half = train.run(load_train([f"resume={half.path}", "total_frames=2048"]))
     assert differences(state_of(whole), state_of(half)) == []
+
+
+@pytest.mark.parametrize("source", ["data", "teacher"])
+def test_the_captured_path_learns_as_the_plain_one(cloned, flown, source):
+    found = []
+    for mode, capture in (("plain", None), ("graphs", lambda fn, name, log: fn)):
+        words = [*WORDS, f"algo.{source}={flown[False] if source == 'data' else cloned.path}"]
+        with Trainer(load_train(words)) as trainer:
+            parts = capture_training(trainer.collector, trainer.learner, mode, print, capture)
+            torch.manual_seed(5)
+            for _ in range(2):
+                losses = parts[1](parts[0](), 0.0)
+            found.append({name: x.item() for name, x in losses.items()})
+    assert found[0] == found[1]
 
 
 def test_a_clone_is_evaluated_and_trained_further(cloned, capsys):
