@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from slipstream.models.encoders import mlp
 
@@ -77,7 +78,8 @@ class GRUMemory(Memory):
 
     def forward(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Take one step."""
-        memory = self._step(F.linear(features, self.cell.weight_ih, self.cell.bias_ih), memory)
+        inputs = F.linear(features, self.cell.weight_ih, self.cell.bias_ih)
+        memory = _gru_step(inputs, memory, self.cell.weight_hh, self.cell.bias_hh)[0]
         return torch.cat((features, memory), -1), memory
 
     def unroll(self, features: Tensor, memory: Tensor, valid: Tensor) -> Tensor:
@@ -85,20 +87,57 @@ class GRUMemory(Memory):
         n = len(memory)
         inputs = F.linear(features, self.cell.weight_ih, self.cell.bias_ih).view(-1, n, 3 * self.size)
         keep = valid.to(features.dtype).view(-1, n, 1)
-        states = []
-        for x, kept in zip(inputs.unbind(0), keep.unbind(0), strict=True):
-            state = self._step(x, memory)
-            states.append(state)
-            memory = state * kept
-        return torch.cat((features, torch.cat(states)), -1)
+        states = _GRUSequence.apply(inputs, memory, keep, self.cell.weight_hh, self.cell.bias_hh)
+        return torch.cat((features, states.flatten(0, 1)), -1)
 
-    def _step(self, inputs: Tensor, memory: Tensor) -> Tensor:
-        """Return the next state from the inputs of the gates [N, 3 * size]: reset, update, candidate, as GRUCell's."""
-        gates = F.linear(memory, self.cell.weight_hh, self.cell.bias_hh)
-        split = 2 * self.size
-        reset, update = (inputs[:, :split] + gates[:, :split]).sigmoid().chunk(2, -1)
-        candidate = torch.tanh(inputs[:, split:] + reset * gates[:, split:])
-        return candidate + update * (memory - candidate)
+
+def _gru_step(inputs: Tensor, memory: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the next state [N, size] from the inputs of the gates [N, 3 * size], ordered as in GRUCell; then what its
+    gradient needs: the gates reset and update [N, 2 * size], the candidate and its part of the old state [N, size]."""
+    split = 2 * memory.shape[-1]
+    old = F.linear(memory, weight, bias)
+    gates = (inputs[:, :split] + old[:, :split]).sigmoid()
+    reset, update = gates.chunk(2, -1)
+    candidate = torch.addcmul(inputs[:, split:], reset, old[:, split:]).tanh()
+    return torch.lerp(candidate, memory, update), gates, candidate, old[:, split:]
+
+
+class _GRUSequence(torch.autograd.Function):
+    """T steps of a GRU. The gradient of the weights is one product over all steps; autograd would take T small ones."""
+
+    @staticmethod
+    def forward(ctx, inputs: Tensor, memory: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # type: ignore[override]
+        before, found = [], []
+        for x, kept in zip(inputs.unbind(0), keep.unbind(0), strict=True):
+            before.append(memory)
+            found.append(_gru_step(x, memory, weight, bias))
+            memory = found[-1][0] * kept
+        states, gates, candidates, old = (torch.stack(part) for part in zip(*found, strict=True))
+        ctx.save_for_backward(torch.stack(before), gates, candidates, old, keep, weight)
+        return states
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, None, Tensor, Tensor]:  # type: ignore[override]
+        before, gates, candidates, old, keep, weight = ctx.saved_tensors
+        # The derivatives of a step do not depend on later steps: all T at once, [T, N, size] each.
+        reset, update = gates.chunk(2, -1)
+        to_candidate = (1 - update) * (1 - candidates.square())
+        to_update = (before - candidates) * update * (1 - update)
+        to_reset = to_candidate * old * reset * (1 - reset)
+        to_old = torch.stack((to_reset, to_update, to_candidate * reset), 2)  # [T, N, 3, size]
+        of_state, of_states = torch.zeros_like(grad[0]), []
+        for t in range(len(grad) - 1, -1, -1):
+            of_state = torch.addcmul(grad[t], of_state, keep[t])
+            of_states.append(of_state)
+            of_old = (of_state.unsqueeze(1) * to_old[t]).flatten(1)
+            of_state = torch.addmm(of_state * update[t], of_old, weight)
+        all_states = torch.stack(of_states[::-1]).unsqueeze(2)
+        of_old = (all_states * to_old).flatten(2)
+        to_inputs = torch.stack((to_reset, to_update, to_candidate), 2)
+        flat = of_old.flatten(0, 1)
+        of_weight = flat.T @ before.flatten(0, 1)
+        return (all_states * to_inputs).flatten(2), of_state, None, of_weight, flat.sum(0)
 
 
 class StackMemory(Memory):
