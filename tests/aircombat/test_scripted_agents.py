@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
 from typing import Any
 
 import pytest
 import torch
+from helpers import warm_python
 
 from slipstream.tasks.aircombat.agents import (
     AGENTS,
@@ -142,8 +142,11 @@ def test_agents_by_name_are_of_the_registry(name):
 
 
 def test_learned_is_a_name_without_the_league_having_been_imported():
-    code = "from slipstream.tasks.aircombat.env import AirCombatConfig as Config; Config(opponent='learned'); Config(opponent='runs/a.pt')"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    code = """import sys
+assert "slipstream.tasks.aircombat.league" not in sys.modules
+from slipstream.tasks.aircombat.env import AirCombatConfig as Config
+Config(opponent='learned'); Config(opponent='runs/a.pt')"""
+    warm_python.run([sys.executable, "-c", code], check=True)
 
 
 class Giving(BaseAgent):

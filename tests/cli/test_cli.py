@@ -225,7 +225,7 @@ def test_a_closed_output_is_no_error():
 
 def test_a_command_does_not_load_the_others():
     code = "import sys; from slipstream.cli import main; main(['train', '--help']); sys.exit('slipstream.cli.rollouts' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120).returncode == 0
+    assert warm_python.run([sys.executable, "-c", code], capture_output=True, timeout=120).returncode == 0
 
 
 @pytest.mark.parametrize(
