@@ -124,7 +124,7 @@ def test_loading_a_state_keeps_the_optimizers_memory():
 
 DUELS = ["preset=aircombat_h200", "env.num_envs=256", "league.seats=16", "league.games=2", "model.trunk=[32]"]
 DUELS += ["algo.rollout_steps=8", "algo.minibatches=2", "algo.epochs=1"]
-GRU = [*SMALL, "model.memory=gru", "model.hidden_size=32"]
+GRU = [*SMALL, "env.observe_moving=false", "env.lidar_sees_moving=true", "model.memory=gru", "model.hidden_size=32"]
 TASKS = {"navigation": SMALL, "duels": DUELS, "gru": GRU, "stack": [*SMALL, "model.memory=stack"]}
 on_gpu = [pytest.mark.gpu, needs_gpu]
 FORMS = [

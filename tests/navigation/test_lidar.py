@@ -294,7 +294,8 @@ def _movers(rng: np.random.Generator, worlds: int, count: int, spread: float) ->
     pillar = rank % 2 == 1
     pos[:, pillar, 2] = 2.5
     width, height = torch.tensor((0.25, 0.5, 0.75, 1.0))[rank // 2 % 4], torch.where(pillar, 5.0, 1.0)
-    return SimpleNamespace(pos=pos, width=width, height=height, pillar=pillar)
+    outline = torch.stack((width, height, pillar.float()), -1)
+    return SimpleNamespace(pos=pos, width=width, height=height, pillar=pillar, outline=outline)
 
 
 def _mover_truth(movers: SimpleNamespace, scene: Scene) -> tuple[np.ndarray, np.ndarray]:

@@ -106,6 +106,7 @@ class MovingObstacles:
         self.width_class = rank % len(WIDTHS_M)
         self.width = torch.tensor(WIDTHS_M, device=device)[self.width_class]  # [M]
         self.height = torch.where(self.pillar, PILLAR_HEIGHT_M, BOX_HEIGHT_M)  # [M]
+        self.outline = torch.stack((self.width, self.height, self.pillar.float()), -1)  # [M, 3], for a kernel
 
         origin = np.zeros((self.worlds, count, 3), np.float32)
         for k, seed in enumerate(seeds):

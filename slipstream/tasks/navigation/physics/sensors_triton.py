@@ -67,7 +67,7 @@ def _scan(  # one lane per drone and azimuth, all elevations at once
 
 @triton.jit
 def _scan_movers(  # one lane per drone and azimuth, all elevations at once
-    pos, yaw, world_of, movers, width, height, pillar, cos_az, sin_az, tan_el, cos_el, out,
+    pos, yaw, world_of, movers, outline, cos_az, sin_az, tan_el, cos_el, out,
     lanes, count, range_m,
     BEAMS: tl.constexpr, LEVELS: tl.constexpr, LEVELS_PADDED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -97,7 +97,8 @@ def _scan_movers(  # one lane per drone and azimuth, all elevations at once
         rx = tl.load(there, mask=live, other=1e6) - px
         ry = tl.load(there + 1, mask=live, other=1e6) - py
         rz = tl.load(there + 2, mask=live, other=1e6) - pz
-        half, tall, is_pillar = tl.load(width + m) / 2, tl.load(height + m) / 2, tl.load(pillar + m) != 0
+        half, tall = tl.load(outline + m * 3) / 2, tl.load(outline + m * 3 + 1) / 2
+        is_pillar = tl.load(outline + m * 3 + 2) > 0
         ax, bx, ay, by = (rx - half) * inv_x, (rx + half) * inv_x, (ry - half) * inv_y, (ry + half) * inv_y
         along, off = rx * dx + ry * dy, rx * dy - ry * dx
         chord = tl.sqrt(tl.maximum(half * half - off * off, 0.0))  # 0 where the beam misses
@@ -142,10 +143,9 @@ class LidarScan:
         beams, levels = config.azimuths, len(config.elevations_deg)
         out = torch.empty(len(pos), beams, levels, device=pos.device)
         lanes = len(pos) * beams
-        things = movers.pos, movers.width, movers.height, movers.pillar.view(torch.uint8)
         _scan_movers[(triton.cdiv(lanes, 128),)](
-            pos.contiguous(), yaw.contiguous(), lidar.world_of, *things, lidar.cos_az, lidar.sin_az, self._tan, self._cos,
-            out, lanes, len(movers.width), config.range_m,
+            pos.contiguous(), yaw.contiguous(), lidar.world_of, movers.pos, movers.outline,
+            lidar.cos_az, lidar.sin_az, self._tan, self._cos, out, lanes, len(movers.outline), config.range_m,
             BEAMS=beams, LEVELS=levels, LEVELS_PADDED=triton.next_power_of_2(levels), BLOCK=128,
         )  # fmt: skip
         return out
