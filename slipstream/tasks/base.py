@@ -8,7 +8,7 @@ A task of another package is a subclass, registered by an entry point:
 
 from __future__ import annotations
 
-import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -139,8 +139,10 @@ class Task:
 
     def __init__(self, name: str, env: type[TensorEnv] | None = None) -> None:
         self.name = name
-        # The folder of the task's module, with its presets. None for a user's env: its folder may hold any YAML files.
-        self.folder: Path | None = Path(inspect.getfile(type(self))).parent if env is None else None
+        # The folder of the task's module, with its presets. None in a notebook, and for a user's env: its folder may
+        # hold any YAML files.
+        file = getattr(sys.modules.get(type(self).__module__), "__file__", None) if env is None else None
+        self.folder: Path | None = Path(file).parent if file else None
         if env is not None:
             self.env = env
 

@@ -12,6 +12,7 @@ from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.checkpoint.signals import SAME_S, StopFlag
 
 LOOP = """
+import os
 import sys
 from pathlib import Path
 import torch
@@ -22,7 +23,7 @@ with AsyncCheckpointSaver(threads=1) as saver:
     for it in range(10_000_000):
         weight.fill_(it)
         if it == 0:
-            print("running", flush=True)
+            os.write(1, b"running\\n")  # print in the handler must not meet another print
         if saver.stop_requested and sys.argv[2] == "heed":
             saver.save_async({"it": it, "w": weight}, Path(sys.argv[1]) / "last.pt")
             break

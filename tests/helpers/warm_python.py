@@ -14,6 +14,7 @@ import ctypes
 import gc
 import importlib
 import inspect
+import io
 import json
 import os
 import runpy
@@ -161,9 +162,9 @@ def become(request: dict[str, Any], ends: list[int], installed: list[str]) -> No
         os.close(end)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         old = getattr(sys, name)
-        line = number == 2 or (number == 1 and request["env"].get("PYTHONUNBUFFERED"))
-        how = {"buffering": 1 if line else -1, "encoding": old.encoding, "errors": old.errors, "closefd": False}
-        new = open(number, "w" if number else "r", **how)  # noqa: SIM115
+        direct = bool(number and request["env"].get("PYTHONUNBUFFERED"))
+        file = open(number, "wb" if number else "rb", 0 if direct else -1, closefd=False)  # noqa: SIM115
+        new = io.TextIOWrapper(file, old.encoding, old.errors, line_buffering=number == 2, write_through=direct)
         setattr(sys, name, new), setattr(sys, f"__{name}__", new)
     os.chdir(request["cwd"])
     env = request["env"]
