@@ -48,6 +48,8 @@ POLL_S = 1.0
 START_S = (
     300  # in which a first actor must run; Ray's processes have a low priority, and a busy machine starts them late
 )
+# Ray sends no statistics, and prints no messages that are not for users.
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
 STORE_BYTES = 512 << 20  # of the object store of a cluster that is started here
 
 
@@ -499,12 +501,8 @@ def connect(ray: Any, address: str | None, cpus: int, timeout_s: float) -> bool:
     """
     if ray.is_initialized():
         return False
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    for name in (
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO",
-        "RAY_IGNORE_UNHANDLED_ERRORS",
-    ):  # messages that are not for users
-        os.environ.setdefault(name, str(int("IGNORE" in name)))
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     logging.getLogger("ray").setLevel(logging.ERROR)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
