@@ -71,7 +71,15 @@ def staleness(batch, version):
     return int((version - batch["policy_version"]).max())
 
 
-def test_actors_train_are_replaced_and_never_joined(cluster, tmp_path):
+def test_actors_train_are_replaced_and_never_joined(
+    cluster, monkeypatch, tmp_path
+):  # one test: the cluster is slow to start
+    actors.check_nodes(cluster, 60)
+    with monkeypatch.context() as patch:
+        patch.setattr("importlib.metadata.version", lambda name: "1.0")  # here, not on the nodes
+        with pytest.raises(ConfigError, match=r"node .* has .*torch .* instead of 1.0, .*: install the same versions"):
+            actors.check_nodes(cluster, 60)
+
     # PPO: batches of both actors, weights at most one update old, a resumed run has new actors
     words = [*PPO, "env.id=helpers.ray_envs:Slow-v0", "model.memory=gru", "model.hidden_size=8"]
     with Trainer(load_train(words)) as trainer:
@@ -107,27 +115,6 @@ def test_actors_train_are_replaced_and_never_joined(cluster, tmp_path):
         assert metrics["actors/lost"] == 1 and metrics["actors/dropped"] == 0
         sums = trainer.learner.buffer.sample(4000, n_step=3, gamma=1.0)["reward"].unique()
         assert {3.0, 300.0, 30000.0} <= set(sums.tolist()) <= {k * 100.0**n for k in (1, 2, 3) for n in (0, 1, 2)}
-
-
-def test_blocks_are_small_on_the_wire(cluster):
-    lidar = shlex.split("task=navigation env.num_envs=16 env.map_half_m=8 env.num_obstacles=12 env_dyn.num_obstacles=8")
-    images = [*PPO, "env.id=helpers.ray_envs:Images-v0", "env.kwargs.step_s=0"]
-    for words, share in ((lidar, 0.5), (images, 0.15)):
-        cfg = load_train(words)
-        env, policy = make_actor(to_dict(cfg), 1)
-        weights = [cluster.put(actors.pack_weights(policy))]
-        actor = actors.RayActor(lambda seed, made=(env, policy): made, 1, 32 * env.num_envs, 1, 1)
-        block = actor.rollout(0, weights)
-        assert len(block.data) <= share * block.raw_bytes
-
-
-def test_nodes_with_other_versions_are_refused(cluster, monkeypatch):
-    actors.check_nodes(cluster, 60)
-    monkeypatch.setattr("importlib.metadata.version", lambda name: "1.0")  # here, not on the nodes
-    with pytest.raises(
-        ConfigError, match=r"node .* has .*torch .* instead of 1.0, .*: install the same versions there"
-    ):
-        actors.check_nodes(cluster, 60)
 
 
 # -- in this process: what is done with errors and late blocks -----------------------------------------------------------
@@ -239,6 +226,18 @@ def test_bad_actions_are_an_error_of_the_policy(fake):
     with fast() as trainer, pytest.raises(BadActionError, match="2 of 2 environments"):
         for _ in range(4):
             trainer.step()
+
+
+def test_blocks_are_small_on_the_wire(fake):
+    lidar = shlex.split("task=navigation env.num_envs=16 env.map_half_m=8 env.num_obstacles=12 env_dyn.num_obstacles=8")
+    images = [*PPO, "env.id=helpers.ray_envs:Images-v0", "env.kwargs.step_s=0"]
+    for words, share in ((lidar, 0.5), (images, 0.15)):
+        cfg = load_train(words)
+        env, policy = make_actor(to_dict(cfg), 1)
+        weights = [fake.put(actors.pack_weights(policy))]
+        actor = actors.RayActor(lambda seed, made=(env, policy): made, 1, 32 * env.num_envs, 1, 1)
+        block = actor.rollout(0, weights)
+        assert len(block.data) <= share * block.raw_bytes
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2])
