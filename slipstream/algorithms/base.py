@@ -156,6 +156,9 @@ def make_adam(parameters: Iterable[nn.Parameter], rate: Tensor | float) -> torch
 def apply_gradients(optimizer: torch.optim.Optimizer, gradients: Gradients) -> None:
     """Take one step of `optimizer` with a gradient per parameter."""
     for parameter, gradient in zip(optimizer.param_groups[0]["params"], gradients, strict=True):
+        # The fused Adam reads both in the order of memory: on a CPU it would mix up the elements, on a GPU it raises.
+        if gradient is not None and gradient.stride() != parameter.stride():
+            gradient = torch.empty_like(parameter).copy_(gradient)
         parameter.grad = gradient
     optimizer.step()
 

@@ -292,7 +292,10 @@ class Buffer:
             stream.wait_event(next(events))
             with torch.cuda.stream(stream):
                 self.host[start:end].copy_(staged, non_blocking=True)
-            stream.synchronize()
+            # An event: `stream.synchronize()` raises while the learner's thread forbids waits, which is for all threads.
+            copied = torch.cuda.Event()
+            copied.record(stream)
+            copied.synchronize()
         return self.host.numpy()
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from ppo_batches import SPEC, N, T, make_batch, make_policy, same, weights
 
+from slipstream.algorithms.base import apply_gradients, make_adam
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.envs.specs import Discrete
 
@@ -270,3 +271,12 @@ def test_the_defaults_are_navrls():
         0.0,
         False,
     )
+
+
+def test_a_gradient_in_another_order_of_memory_is_applied_element_by_element():
+    weight, gradient = torch.randn(3, 5), torch.randn(5, 3).t()
+    expected, parameter = torch.nn.Parameter(weight.clone()), torch.nn.Parameter(weight.clone())
+    expected.grad = gradient.contiguous()
+    torch.optim.Adam([expected], lr=0.1, foreach=False).step()
+    apply_gradients(make_adam([parameter], torch.tensor(0.1)), [gradient])
+    torch.testing.assert_close(parameter, expected)

@@ -2,6 +2,7 @@ import pytest
 import torch
 from checkpoint_states import same
 
+from slipstream.algorithms.execution.graphs import forbid_sync
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.storage.serializer import flatten
 from slipstream.storage.staging import Staging
@@ -68,6 +69,13 @@ def test_pinned_memory_is_taken_once_and_used_again(tmp_path):
     assert len(addresses) == 1
     held = staging.snapshot(flatten(state)[1])  # one is still being written: the next gets memory of its own
     assert staging.snapshot(flatten(state)[1]).host.data_ptr() != held.host.data_ptr()
+
+
+def test_a_save_beside_a_step_that_must_not_wait_is_no_wait(tmp_path):
+    weight = torch.ones(1_000_000, device="cuda")
+    with forbid_sync(), AsyncCheckpointSaver() as saver:  # for all threads
+        path = saver.save_async({"w": weight}, tmp_path / "c.pt")
+    assert load_checkpoint(path)["w"].unique().tolist() == [1]
 
 
 def test_tensors_go_where_map_location_says(tmp_path):
