@@ -20,6 +20,7 @@ from slipstream.checkpoint.retention import Entry, Retention, needed_bases
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.storage.background import SAVER_NICE
 from slipstream.storage.container import read_header
+from slipstream.storage.errors import UnsafeFolderError
 from slipstream.storage.files import FileSystem, prepare_folder
 from slipstream.storage.saver import SnapshotSaver
 from slipstream.storage.serializer import flatten, unflatten
@@ -131,7 +132,12 @@ class AsyncCheckpointSaver(SnapshotSaver):
         self._worker.check()
         folder = os.path.dirname(name)
         if folder not in self._folders:
-            prepare_folder(target.parent, self._fs)
+            try:
+                prepare_folder(target.parent, self._fs)
+            except UnsafeFolderError:
+                raise
+            except OSError as error:
+                raise CheckpointError(f"cannot save into {target.parent}: {type(error).__name__}: {error}") from error
             self._folders.add(folder)
         self._worker.make_room()
         tree, leaves = flatten(checkpoint, error=CheckpointError)

@@ -292,7 +292,7 @@ class Buffer:
             stream.wait_event(next(events))
             with torch.cuda.stream(stream):
                 self.host[start:end].copy_(staged, non_blocking=True)
-            # An event: `stream.synchronize()` raises while the learner's thread forbids waits, which is for all threads.
+            # Not `stream.synchronize()`: it raises while the learner forbids waits, which holds for all threads.
             copied = torch.cuda.Event()
             copied.record(stream)
             copied.synchronize()

@@ -113,6 +113,14 @@ def test_no_failure_of_the_disk_loses_an_earlier_checkpoint(compress, sparse, tm
             assert same(load_checkpoint(path), {**state, "i": i}), (kind, at, path)
 
 
+def test_a_folder_that_cannot_be_made_durable_is_told(tmp_path):
+    with AsyncCheckpointSaver(fs=Faulty("fsync", 1)) as saver:
+        with pytest.raises(CheckpointError, match="cannot save into .*new: OSError: .*No space left"):
+            saver.save_async({"i": 0}, tmp_path / "new" / "c_0.pt")
+        path = saver.save_async({"i": 1}, tmp_path / "new" / "c_1.pt")
+    assert load_checkpoint(path) == {"i": 1}
+
+
 def test_no_permission_is_told(tmp_path):
     with AsyncCheckpointSaver(fs=Faulty("create", 1, errno.EACCES)) as saver:
         saver.save_async({}, tmp_path / "c.pt")
