@@ -130,14 +130,24 @@ def series_of(path: Path) -> str | None:
 
 
 def _latest_in(folder: Path) -> Path:
-    """The `latest` link of a folder or of its checkpoints/, else the file with the highest number."""
+    """The `latest` link of a folder or of its checkpoints/, else the file with the highest number. A file that was
+    saved after that of the link counts as latest: the process was killed before it changed the link."""
     for place in (folder, folder / "checkpoints"):
-        if any(place.glob("latest.pt*")):
-            return place / "latest.pt"
         numbered = [p for p in place.glob("*_[0-9]*.pt*") if p.is_file() and number_of(p) is not None]
+        linked = next((Path(os.path.realpath(link)) for link in place.glob("latest.pt*")), None)
+        if linked is not None and linked.is_file():
+            number, saved = _number_and_time(linked)
+            series = [p for p in numbered if series_of(p) == series_of(linked)]
+            numbered = [p for p in series if number_of(p) > number and p.stat().st_mtime_ns > saved]  # type: ignore[operator]
         if numbered:
-            return max(numbered, key=lambda p: (number_of(p), p.stat().st_mtime_ns))  # by number: c_1000 is after c_999
+            return max(numbered, key=_number_and_time)  # by number: c_1000 is after c_999
+        if linked is not None:
+            return place / "latest.pt"
     return folder / "latest.pt"
+
+
+def _number_and_time(path: Path) -> tuple[int, int]:
+    return number_of(path) or 0, path.stat().st_mtime_ns
 
 
 # --- the checkpoints of a run

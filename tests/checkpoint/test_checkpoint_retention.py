@@ -78,3 +78,22 @@ def test_without_a_link_a_folder_means_its_highest_number(tmp_path):
         for i in (1000, 999, 9):
             saver.save_async({"i": i}, tmp_path / f"c_{i}.pt")
     assert load_checkpoint(tmp_path) == {"i": 1000}
+
+
+def test_a_kill_before_the_link_was_changed_leaves_the_newest_to_be_loaded(tmp_path):
+    with AsyncCheckpointSaver(links=True) as saver:
+        for i in (9, 10):
+            saver.save_async({"i": i}, tmp_path / f"c_{i}.pt")
+    link = tmp_path / "latest.pt.slip"
+    link.unlink()
+    link.symlink_to("c_9.pt.slip")  # as it was before the last save
+    assert load_checkpoint(tmp_path) == {"i": 10}
+    assert load_checkpoint(tmp_path / "latest.pt") == {"i": 9}
+
+
+def test_files_of_an_earlier_run_with_higher_numbers_are_not_the_latest(tmp_path):
+    with AsyncCheckpointSaver(links=True) as saver:
+        for i in (9, 10, 4):
+            saver.save_async({"i": i}, tmp_path / f"c_{i}.pt")
+            saver.wait()
+    assert load_checkpoint(tmp_path) == {"i": 4}
