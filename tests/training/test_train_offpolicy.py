@@ -155,7 +155,7 @@ def test_init_starts_from_the_policy_of_another_run(whole):
         (["algo=sac", "algo.epochs=3"], r"unknown key 'algo\.epochs'"),
         (["algo=ppo", "algo.buffer_size=3"], r"unknown key 'algo\.buffer_size'"),
         (["algo=td3", "algo.policy_dely=3"], r"did you mean 'algo\.policy_delay'"),
-        (["algo=sac", "preset=h200"], r"preset=h200 has no settings for algo=sac, but for ppo"),
+        (["algo=sac", "preset=h200"], r"preset=h200 has no settings for algo=sac, but for bc, ppo"),
         (["algo=sac", "compile=on"], r"compile=on"),
         (["task=gym", "env.id=CartPol-v1"], r"env\.id=CartPol-v1"),
     ],
