@@ -49,11 +49,13 @@ def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | N
 
 
 def task_of_keys(overrides: Iterable[str]) -> tuple[str, str] | None:
-    """Return the registered task that alone has one of these keys in its EvaluateConfig, and the key."""
+    """Return the first registered task that has one of these keys in its EvaluateConfig, and the key."""
     known = {f.name for f in fields(EvaluateConfig)}
     for key in (text.partition("=")[0] for text in overrides):
-        if "." not in key and key not in known and (owners := _tasks_with(key, "eval")):
-            return owners[0], key
+        if "." not in key and key not in known:
+            for name, config in _task_configs("eval"):  # a task is loaded when its turn comes: some take a second
+                if key in settable(config):
+                    return name, key
     return None
 
 
