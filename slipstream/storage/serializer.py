@@ -374,7 +374,11 @@ def unflatten(
 
         return NonTensorStack.from_list(stack(build(value)) if stack else build(value))
 
-    return build(tree)
+    try:
+        return build(tree)
+    finally:
+        # `build` refers to itself, and would keep all tensors until the next garbage collection.
+        leaf, batch_size, stack = _no_leaf, None, None
 
 
 def _make_tensordict(items: dict[str, Any], batch_size: list[int]) -> Any:

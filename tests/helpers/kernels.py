@@ -5,13 +5,16 @@ Without it, each worker and each process of a test that comes first compiles the
 
 from __future__ import annotations
 
+import os
 import tempfile
 
-import torch
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # read when torch is loaded
 
-from slipstream import NavigationEnv, ReplayBuffer, RolloutStorage
-from slipstream.tasks.aircombat.env import AirCombatEnv
-from slipstream.tasks.aircombat.reach.envelope import HOLD, time_of_hit
+import torch  # noqa: E402
+
+from slipstream import NavigationEnv, ReplayBuffer, RolloutStorage  # noqa: E402
+from slipstream.tasks.aircombat.env import AirCombatEnv  # noqa: E402
+from slipstream.tasks.aircombat.reach.envelope import HOLD, time_of_hit  # noqa: E402
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
 """Nested states as a tree and tensors: TensorDicts, missing tensors, parts, and what is refused."""
 
+import gc
 import json
+import weakref
 from collections import OrderedDict
 
 import numpy as np
@@ -141,3 +143,17 @@ def test_expanded_and_empty_tensors_of_stride_0_come_back_dense():
     assert torch.equal(loaded["expanded"], state["expanded"]) and loaded["expanded"].stride() == (3, 1)
     assert loaded["empty"].shape == (0,) and loaded["empty"].view(torch.uint8).numel() == 0
     assert loaded["empty"].dtype == torch.float64
+
+
+def test_the_tensors_of_a_state_are_freed_with_it():
+    tree, _ = flatten({"a": torch.ones(2), "b": [TensorDict({"c": torch.ones(2)}, [2])]})
+    made = [torch.ones(2), torch.ones(2)]
+    kept = [weakref.ref(x) for x in made]
+    gc.collect()
+    gc.disable()
+    try:
+        state = unflatten(tree, dict(enumerate(made)).__getitem__)
+        del made, state
+        assert [ref() for ref in kept] == [None] * len(kept)
+    finally:
+        gc.enable()
