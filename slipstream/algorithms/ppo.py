@@ -67,9 +67,7 @@ class PPOConfig:
     entropy: float = 1e-3
     actor_weight: float | None = None  # of the policy loss; the number of action dimensions by default
     value_weight: float = 1.0
-    max_grad_norm: float = (
-        5.0  # of the weights actor.*, critic.* and memory.*, each; those of the encoder are not clipped
-    )
+    max_grad_norm: float = 5.0  # of the weights actor.*, critic.* and memory.*, each; the encoder's are not clipped
     kl_limit: float = 0.0  # the rest of an update is skipped once the KL passes this; 0 is off
     target_kl: float = 0.01  # of the adaptive schedule
     bf16: bool = False  # autocast of the encoder, acting and learning
@@ -263,10 +261,9 @@ class PPO(Learner):
         seen = data["observation"].minibatches(order, count, self.policy.keys)
         for k, (rows, observation) in enumerate(zip(parts, seen, strict=True)):
             found = dict(zip(names, rows, strict=True)) | {"observation": observation}
-            if (
-                order is not None and self._has_memory
-            ):  # the first rows of a minibatch are its environments' first steps
+            if order is not None and self._has_memory:
                 memory = data[MEMORY]
+                # The first rows of a minibatch are the first steps of its environments.
                 envs = order.view(count, -1)[k, : len(memory) // count]
                 found[MEMORY] = memory.index_select(0, envs)
             yield found

@@ -45,9 +45,8 @@ PACKAGES = ("slipstream-rl", "torch", "tensordict", "ray")  # of equal versions 
 IN_FLIGHT = 2  # blocks per actor that are asked for and not fetched: one is collected while another is on its way
 MAX_FAILURES = 3  # of an actor in a row, without a block between them
 POLL_S = 1.0
-START_S = (
-    300  # in which a first actor must run; Ray's processes have a low priority, and a busy machine starts them late
-)
+# In which a first actor must run: Ray's processes have a low priority, and a busy machine starts them late.
+START_S = 300
 # Ray sends no statistics, and prints no messages that are not for users.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
 STORE_BYTES = 512 << 20  # of the object store of a cluster that is started here

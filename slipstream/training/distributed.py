@@ -268,9 +268,8 @@ class Ranks(OneProcess):
             )
             prefix = f"slipstream/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
             node = os.environ.get("GROUP_RANK", socket.gethostname())
-            store.set(
-                f"{prefix}/beat/{self.rank}", "0 0 1"
-            )  # first: reading it must not wait for a rank that stops now
+            # Before the others know of this rank: reading its beat must not wait if it stops now.
+            store.set(f"{prefix}/beat/{self.rank}", "0 0 1")
             store.set(f"{prefix}/where/{self.rank}", f"{node} {os.getpid()}")
             self._where = [x.decode().split() for x in store.multi_get(self._keys(f"{prefix}/where"))]
             while not self._closed.wait(interval):
