@@ -8,15 +8,12 @@ it into Ray's object store as bytes of `CompressedBatch.to_bytes`. The learner f
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import socket
-import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Self
 
 import torch
@@ -28,7 +25,7 @@ from slipstream.collectors.compressed import CompressedBatch, Compressor, shared
 from slipstream.collectors.episodes import DeliveredEpisodes, EpisodeStatistics
 from slipstream.collectors.producer import tensors_of
 from slipstream.collectors.sync import SyncDataCollector
-from slipstream.config.help import ConfigError
+from slipstream.config.cluster import connect, import_ray, last_line
 from slipstream.config.validation import check_range
 from slipstream.envs.base import BadActionError
 from slipstream.envs.collector import Collector
@@ -41,15 +38,11 @@ from slipstream.storage.serializer import load_state, store_state
 Make = Callable[[int], tuple[Any, Any]]  # seed -> env, policy
 
 KIND = "wght"
-PACKAGES = ("slipstream-rl", "torch", "tensordict", "ray")  # of equal versions on all nodes
 IN_FLIGHT = 2  # blocks per actor that are asked for and not fetched: one is collected while another is on its way
 MAX_FAILURES = 3  # of an actor in a row, without a block between them
 POLL_S = 1.0
 # In which a first actor must run: Ray's processes have a low priority, and a busy machine starts them late.
 START_S = 300
-# Ray sends no statistics, and prints no messages that are not for users.
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
-STORE_BYTES = 512 << 20  # of the object store of a cluster that is started here
 
 
 # -- in the processes of the cluster -----------------------------------------------------------------------------------
@@ -407,7 +400,7 @@ class RayDataCollector:
             self._replace(slot, f"{type(cause).__name__}: {cause}")
             return None
         except exceptions.RayError as error:  # the process, its node or the block is lost
-            self._replace(slot, _last_line(error))
+            self._replace(slot, last_line(error))
             return None
         if request.number < 0:
             slot.where = found
@@ -479,123 +472,6 @@ class RayDataCollector:
     def _raise_if_closed(self) -> None:
         if self._closed:
             raise RuntimeError("this collector was shut down: build a new RayDataCollector")
-
-
-# -- the cluster -------------------------------------------------------------------------------------------------------
-
-
-def import_ray() -> Any:
-    """Return the module `ray`."""
-    try:
-        return importlib.import_module("ray")
-    except ImportError as error:
-        raise ConfigError("actors.count needs Ray: pip install 'slipstream-rl[ray]'") from error
-
-
-def connect(ray: Any, address: str | None, cpus: int, timeout_s: float) -> bool:
-    """Connect to a cluster, or start one on this machine; return False if this process has a connection already.
-
-    Raises:
-        ConfigError: The cluster cannot be reached, or its nodes have other versions.
-    """
-    if ray.is_initialized():
-        return False
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address == "local":
-        options |= {"num_cpus": max(cpus, os.cpu_count() or 1), "object_store_memory": STORE_BYTES}
-        options |= {"include_dashboard": False}
-    remedy = (
-        "start one with `ray start --head` and give its address, set RAY_AUTH_MODE=token if it wants a token, or leave "
-        "actors.address out"
-    )
-    try:
-        if ":" in address:
-            host, _, port = address.removeprefix("ray://").rpartition(":")
-            socket.create_connection((host, int(port)), timeout_s).close()
-        if address == "local":
-            ray.init(address, **options)
-        else:  # of a port that does not speak Ray's language it would wait for many minutes
-            _call_in_time(partial(ray.init, address, **options), timeout_s)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise ConfigError(
-            f"actors.address={address}: no Ray cluster answers ({_last_line(error)}): {remedy}"
-        ) from error
-    try:
-        if address != "local":
-            check_nodes(ray, timeout_s)
-    except BaseException:
-        ray.shutdown()
-        raise
-    return True
-
-
-def _call_in_time(function: Callable[[], Any], timeout_s: float) -> None:
-    """Call a function in a thread, which is left behind after `timeout_s`."""
-    errors: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            function()
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=call, name="slipstream ray", daemon=True)
-    thread.start()
-    thread.join(timeout_s)
-    if thread.is_alive():
-        raise TimeoutError(f"no answer within {timeout_s:g} s")
-    for error in errors:
-        raise error
-
-
-def make_probe() -> Callable[[], dict[str, str]]:
-    """Return a function that finds the versions of Python and `PACKAGES`. Ray sends its code: a node needs none."""
-    names = PACKAGES
-
-    def find_versions() -> dict[str, str]:
-        import platform
-        from importlib import metadata
-
-        found = {"Python": ".".join(platform.python_version_tuple()[:2])}
-        for name in names:
-            try:
-                found[name] = metadata.version(name)
-            except metadata.PackageNotFoundError:
-                found[name] = "none"
-        return found
-
-    return find_versions
-
-
-def check_nodes(ray: Any, timeout_s: float) -> None:
-    """Raise ConfigError if a node has other versions of Python, slipstream, torch or Ray, or does not answer."""
-    affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
-    find_versions = make_probe()
-    mine = find_versions()
-    nodes = {node["NodeID"]: node["NodeName"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")}
-    probe = ray.remote(num_cpus=0, max_retries=0)(find_versions)
-    answers = {
-        name: probe.options(scheduling_strategy=affinity(node, soft=False)).remote() for node, name in nodes.items()
-    }
-    for name, answer in answers.items():
-        try:
-            theirs = ray.get(answer, timeout=timeout_s)
-        except ray.exceptions.RayError as error:
-            raise ConfigError(
-                f"node {name} of the Ray cluster does not answer ({_last_line(error)}): remove it, or look at its logs"
-            ) from error
-        other = [f"{key} {theirs.get(key)} instead of {mine[key]}" for key in mine if theirs.get(key) != mine[key]]
-        if other:
-            raise ConfigError(f"node {name} of the Ray cluster has {', '.join(other)}: install the same versions there")
-
-
-def _last_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1][:300].rstrip(".") if lines else type(error).__name__
 
 
 _CHECKED: type[Collector] = RayDataCollector  # by mypy: it has all methods

@@ -23,6 +23,7 @@ from slipstream.algorithms.execution.capture import capture_training
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.collectors import ray as actors
+from slipstream.config.cluster import check_nodes, connect
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.help import ConfigError
 from slipstream.envs.base import BadActionError
@@ -74,11 +75,11 @@ def staleness(batch, version):
 def test_actors_train_are_replaced_and_never_joined(
     cluster, monkeypatch, tmp_path
 ):  # one test: the cluster is slow to start
-    actors.check_nodes(cluster, 60)
+    check_nodes(cluster, 60)
     with monkeypatch.context() as patch:
         patch.setattr("importlib.metadata.version", lambda name: "1.0")  # here, not on the nodes
         with pytest.raises(ConfigError, match=r"node .* has .*torch .* instead of 1.0, .*: install the same versions"):
-            actors.check_nodes(cluster, 60)
+            check_nodes(cluster, 60)
 
     # PPO: batches of both actors, weights at most one update old, a resumed run has new actors
     words = [*PPO, "env.id=helpers.ray_envs:Slow-v0", "model.memory=gru", "model.hidden_size=8"]
@@ -308,7 +309,7 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
         free.bind(("127.0.0.1", 0))
         address = f"ray://127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(ConfigError, match=f"actors.address={address}: no Ray cluster answers .*`ray start --head`"):
-        actors.connect(ray, address, 2, 5.0)
+        connect(ray, address, 2, 5.0)
 
 
 def test_an_address_in_a_run_folder_is_not_trusted():

@@ -1,0 +1,132 @@
+"""The Ray cluster that a command names: connect to it, or start one on this machine, and check its nodes."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from slipstream.config.help import ConfigError
+
+PACKAGES = ("slipstream-rl", "torch", "tensordict", "ray")  # of equal versions on all nodes
+# Ray sends no statistics, and prints no messages that are not for users.
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
+STORE_BYTES = 512 << 20  # of the object store of a cluster that is started here
+
+
+def import_ray() -> Any:
+    """Return the module `ray`."""
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise ConfigError("actors.count needs Ray: pip install 'slipstream-rl[ray]'") from error
+
+
+def connect(ray: Any, address: str | None, cpus: int, timeout_s: float) -> bool:
+    """Connect to a cluster, or start one on this machine; return False if this process has a connection already.
+
+    Raises:
+        ConfigError: The cluster cannot be reached, or its nodes have other versions.
+    """
+    if ray.is_initialized():
+        return False
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address == "local":
+        options |= {"num_cpus": max(cpus, os.cpu_count() or 1), "object_store_memory": STORE_BYTES}
+        options |= {"include_dashboard": False}
+    remedy = (
+        "start one with `ray start --head` and give its address, set RAY_AUTH_MODE=token if it wants a token, or leave "
+        "actors.address out"
+    )
+    try:
+        if ":" in address:
+            host, _, port = address.removeprefix("ray://").rpartition(":")
+            socket.create_connection((host, int(port)), timeout_s).close()
+        if address == "local":
+            ray.init(address, **options)
+        else:  # of a port that does not speak Ray's language it would wait for many minutes
+            _call_in_time(partial(ray.init, address, **options), timeout_s)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"actors.address={address}: no Ray cluster answers ({last_line(error)}): {remedy}") from error
+    try:
+        if address != "local":
+            check_nodes(ray, timeout_s)
+    except BaseException:
+        ray.shutdown()
+        raise
+    return True
+
+
+def _call_in_time(function: Callable[[], Any], timeout_s: float) -> None:
+    """Call a function in a thread, which is left behind after `timeout_s`."""
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call, name="slipstream ray", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if thread.is_alive():
+        raise TimeoutError(f"no answer within {timeout_s:g} s")
+    for error in errors:
+        raise error
+
+
+def make_probe() -> Callable[[], dict[str, str]]:
+    """Return a function that finds the versions of Python and `PACKAGES`. Ray sends its code: a node needs none."""
+    names = PACKAGES
+
+    def find_versions() -> dict[str, str]:
+        import platform
+        from importlib import metadata
+
+        found = {"Python": ".".join(platform.python_version_tuple()[:2])}
+        for name in names:
+            try:
+                found[name] = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                found[name] = "none"
+        return found
+
+    return find_versions
+
+
+def check_nodes(ray: Any, timeout_s: float) -> None:
+    """Raise ConfigError if a node has other versions of Python, slipstream, torch or Ray, or does not answer."""
+    affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+    find_versions = make_probe()
+    mine = find_versions()
+    nodes = {node["NodeID"]: node["NodeName"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")}
+    probe = ray.remote(num_cpus=0, max_retries=0)(find_versions)
+    answers = {
+        name: probe.options(scheduling_strategy=affinity(node, soft=False)).remote() for node, name in nodes.items()
+    }
+    for name, answer in answers.items():
+        try:
+            theirs = ray.get(answer, timeout=timeout_s)
+        except ray.exceptions.RayError as error:
+            raise ConfigError(
+                f"node {name} of the Ray cluster does not answer ({last_line(error)}): remove it, or look at its logs"
+            ) from error
+        other = [f"{key} {theirs.get(key)} instead of {mine[key]}" for key in mine if theirs.get(key) != mine[key]]
+        if other:
+            raise ConfigError(f"node {name} of the Ray cluster has {', '.join(other)}: install the same versions there")
+
+
+def last_line(error: BaseException) -> str:
+    """Return the last line of an error's text."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300].rstrip(".") if lines else type(error).__name__
