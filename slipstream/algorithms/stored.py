@@ -1,4 +1,5 @@
-"""Experience from files: rollout files and saved replay buffers, checked against an env's specs. Files are not trusted.
+"""Experience from files: rollout files, saved replay buffers and Minari datasets, checked against an env's specs. Files
+are not trusted.
 
 Rows are flat tensors [n, ...] by key: ("observation", name), ("next", "observation", name), ("action",), ("reward",),
 ("terminated",), ("truncated",). Steps of one environment follow one another.
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from slipstream.algorithms.base import Learner
+from slipstream.algorithms.minari import MinariData, find_minari
 from slipstream.algorithms.offpolicy import ReplayLearner
 from slipstream.checkpoint.errors import reading_state
 from slipstream.checkpoint.load import find_file, find_run, load_checkpoint, newest_good
@@ -37,8 +39,8 @@ OUTCOMES: tuple[Key, ...] = (("reward",), ("terminated",), ("truncated",))
 
 
 class StoredData:
-    """The transitions at `path`: a folder of rollout files or one of them, a replay folder, a checkpoint with a replay
-    buffer, or a run folder that has one of these.
+    """The transitions at `path`: a folder of rollout files or one of them, a Minari dataset, a replay folder, a
+    checkpoint with a replay buffer, or a run folder that has one of these.
 
     Args:
         path: Where they are.
@@ -53,6 +55,7 @@ class StoredData:
         self._nexts = nexts
         self._files: list[Path] = []
         self._buffer: ReplayBuffer | None = None
+        self._minari: MinariData | None = None
         self._open()
 
     def _open(self) -> None:
@@ -68,6 +71,10 @@ class StoredData:
         elif path.name.startswith("rollout_") and path.suffix == ".slip":
             self._files = [path]
             return
+        dataset = find_minari(path)
+        if dataset is not None:
+            self._minari = MinariData(dataset, (self._observation_spec, self._action_spec), self.name)
+            return
         state = self._replay_state()
         if state is not None:
             self._buffer = open_stored(state)
@@ -77,7 +84,7 @@ class StoredData:
             why = "has no transitions" if path.exists() else "does not exist"
             raise ConfigError(
                 f"{self.name} {why}: give a folder of rollout files (rollout_save_interval, slipstream rollouts record), "
-                "a replay folder, or a run whose checkpoints hold its buffer (algo.save_replay=on)"
+                "a Minari dataset, a replay folder, or a run whose checkpoints hold its buffer (algo.save_replay=on)"
             )
 
     def _replay_state(self) -> Mapping[str, Any] | None:
@@ -108,6 +115,9 @@ class StoredData:
             with self._buffer as buffer:
                 for batch in read_transitions(buffer, rows, newest):
                     yield self._check(flatten(batch))
+            return
+        if self._minari is not None:
+            yield from map(self._check, self._minari.chunks(rows, newest))
             return
         with RolloutStorage(self._files[0].parent) as storage:
             for file in self._newest_files(storage, newest):
