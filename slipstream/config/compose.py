@@ -235,7 +235,7 @@ def _read(word: Word, key: str, default: Any, hint: Any) -> Any:
 def _flat(default: Any, data: Mapping[str, Any], prefix: str = "", source: str | None = None) -> dict[str, Any]:
     """Return the typed values in nested plain data, which a checkpoint holds, by their dotted keys."""
     values: dict[str, Any] = {}
-    hints = type_hints(type(default))
+    hints = type_hints(default.__class__)
     for name, value in data.items():
         old, key = getattr(default, str(name), None), f"{prefix}{name}"
         if name not in hints or (is_dataclass(old) and not isinstance(value, Mapping)):

@@ -7,6 +7,7 @@ checkpoint or a run folder pass `refuse_unregistered` first.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -70,8 +71,14 @@ _BETWEEN_NAMES = re.compile(r"[\s=,'\"\[\]{}]+")
 
 def names(kind: str) -> dict[str, str]:
     """Return every registered name of a kind with its `module:attribute`."""
-    added = entry_points(group=ENTRY_POINTS[kind]) if kind in ENTRY_POINTS else ()
-    return {point.name: point.value for point in added} | BUILT_IN[kind]
+    added = _entry_points(ENTRY_POINTS[kind], tuple(sys.path)) if kind in ENTRY_POINTS else {}
+    return added | BUILT_IN[kind]
+
+
+@functools.cache
+def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, str]:
+    """Return the entry points of the packages on `path`, which is sys.path: finding them reads a file per package."""
+    return {point.name: point.value for point in entry_points(group=group)}
 
 
 def find(kind: str, name: str) -> Any:

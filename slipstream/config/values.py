@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -20,6 +21,7 @@ class UnfitError(ValueError):
         super().__init__(f"'{value}' is not {expected}")
 
 
+@functools.cache
 def type_hints(kind: Any) -> dict[str, Any]:
     """Return the declared type of each field of a dataclass; the type of its default if the annotation cannot be
     read."""
@@ -34,7 +36,7 @@ def settable(config: Any) -> dict[str, tuple[Any, Any]]:
     keys: dict[str, tuple[Any, Any]] = {}
 
     def walk(instance: Any, prefix: str) -> None:
-        hints = type_hints(type(instance))
+        hints = type_hints(instance.__class__)
         for f in fields(instance):
             value = getattr(instance, f.name)
             keys[prefix + f.name] = (value, hints[f.name])
