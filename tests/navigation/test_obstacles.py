@@ -13,6 +13,7 @@ from slipstream.config import registry
 from slipstream.config.compose import load_train
 from slipstream.tasks.navigation.env import NavigationEnv
 from slipstream.tasks.navigation.physics.obstacles import (
+    DRAWS_BEFORE_RELAXING,
     MovingObstacles,
     MovingObstaclesConfig,
     spread_evenly,
@@ -80,6 +81,21 @@ def test_origins_lie_in_the_map_and_far_apart():
     preferred = 2 * math.sqrt(20 * 20 / 80)
     assert apart.min() >= preferred * 0.8**3
     assert apart.min(1).values.median() > 0.6 * preferred
+
+
+def test_the_first_draw_that_is_free_is_taken():
+    mine, theirs = np.random.default_rng(7), np.random.default_rng(7)
+    points = np.zeros((30, 2))
+    for i in range(30):
+        apart = 2 * math.sqrt(20.0**2 / 30)
+        while True:
+            draws = theirs.uniform(-20.0, 20.0, (DRAWS_BEFORE_RELAXING, 2))
+            free = (np.linalg.norm(points[None, :i] - draws[:, None], axis=-1) >= apart).all(1)
+            if free.any():
+                break
+            apart *= 0.8
+        points[i] = draws[free.argmax()]
+    assert np.array_equal(spread_evenly(mine, 30, 20.0), points) and mine.random() == theirs.random()
 
 
 def test_spacing_is_the_preferred_one_while_there_is_room():

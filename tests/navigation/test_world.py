@@ -107,6 +107,49 @@ def test_a_seed_always_gives_the_world_it_gave_first():
     assert heights[[0, 1, 2, 349]].tolist() == [5.1, 5.0, 5.9, 5.6]
 
 
+def _drawn_one_by_one(seed, count, half):
+    """The placement as its first version drew it, number by number with NumPy's generator."""
+    rng, cells = np.random.default_rng(seed), round(20 * half)
+    blocks, heights = [], []
+    for _ in range(count):
+        low, high = world.HEIGHT_BANDS_M[rng.choice(4, p=world.HEIGHT_BAND_SHARES)]
+        heights.append(round(rng.uniform(low, high), 1))
+        while True:
+            width, length = ((4, 8)[rng.integers(0, 2)] for _ in range(2))
+            x, y = (int(rng.integers(0, cells // 4)) * 4 for _ in range(2))
+            block = [min(x, cells - width), min(y, cells - length), width, length]
+            if not any(_refused(block, earlier) for earlier in blocks):
+                break
+        blocks.append(block)
+    return blocks, heights
+
+
+@pytest.mark.parametrize(("seed", "count", "half"), [(1, 120, 20.0), (2**62 + 5, 30, 7.35), (301, 40, 10.05)])
+@pytest.mark.parametrize("paired", [True, False])
+def test_numbers_drawn_at_once_are_those_of_numpys_generator(monkeypatch, seed, count, half, paired):
+    fill = world._Draws._fill
+
+    def fill_unpaired(draws):  # as if NumPy had refused a number of every pair
+        fill(draws)
+        draws._plain = [False] * len(draws._plain)
+
+    if not paired:
+        monkeypatch.setattr(world._Draws, "_fill", fill_unpaired)
+    blocks, heights = place_blocks(seed, count, half)
+    assert (blocks.tolist(), heights.tolist()) == _drawn_one_by_one(seed, count, half)
+
+
+def test_a_refused_number_shifts_those_after_it_as_in_numpy():
+    draws, rng = world._Draws(5, 10), np.random.default_rng(5)
+    mine = [draws._integer(3 * 2**30) for _ in range(50)]  # a quarter is refused
+    assert mine == [int(rng.integers(0, 3 * 2**30)) for _ in range(50)]
+    assert draws.uniform() == rng.random()
+    assert [draws.block() for _ in range(20)] == [
+        (int(rng.integers(0, 2)) * 2 + int(rng.integers(0, 2)), int(rng.integers(0, 10)), int(rng.integers(0, 10)))
+        for _ in range(20)
+    ]
+
+
 def test_same_seed_same_world_and_other_seeds_others():
     again = place_blocks(1, 350)
     assert np.array_equal(again[0], _placed(1)[0]) and np.array_equal(again[1], _placed(1)[1])

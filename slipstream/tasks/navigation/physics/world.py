@@ -5,6 +5,8 @@ Seeded with NumPy only, so that a seed gives the same world on every device.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,38 +20,115 @@ HEIGHT_BANDS_M = ((1.0, 1.5), (1.5, 2.0), (2.0, 4.0), (4.0, 6.0))
 HEIGHT_BAND_SHARES = (0.10, 0.15, 0.20, 0.55)
 REFUSED_GAP_CELLS = (2, 10)  # a placement this near to an earlier block is refused
 MAX_DRAWS = 100_000  # then any place is accepted
+_ONE_HEIGHT = re.compile(rb"([^\0])\1*")
 
 
 def place_blocks(seed: int, count: int, map_half_m: float = 20.0) -> tuple[np.ndarray, np.ndarray]:
     """Return corners and sides in cells [count, 4] (x, y, width, length) and heights [count] (m), in placement
     order."""
-    rng = np.random.default_rng(seed)
     cells = round(2 * map_half_m / CELL_M)
+    draws = _Draws(seed, cells // CORNER_EVERY)
     blocks = np.zeros((count, 4), np.int64)
     heights = np.zeros(count)
+    # Where a block of each shape is refused because of the blocks so far, with a margin for those at the edge.
+    reach = _REFUSED.shape[1] // 2
+    refused = np.zeros((len(_SHAPES), cells + 2 * reach, cells + 2 * reach), bool)
     for i in range(count):
-        low, high = HEIGHT_BANDS_M[rng.choice(len(HEIGHT_BANDS_M), p=HEIGHT_BAND_SHARES)]
-        heights[i] = round(rng.uniform(low, high), 1)
-        blocks[i] = _draw_block(rng, blocks[:i], cells)
+        low, high = HEIGHT_BANDS_M[draws.band()]
+        heights[i] = round(low + (high - low) * draws.uniform(), 1)
+        for _ in range(MAX_DRAWS):  # accepted: about the third draw at NavRL's density
+            shape, corner_x, corner_y = draws.block()
+            width, length = _SHAPES[shape]
+            x, y = min(corner_x * CORNER_EVERY, cells - width), min(corner_y * CORNER_EVERY, cells - length)
+            if not refused.item(shape, x + reach, y + reach):
+                break
+        blocks[i] = x, y, width, length
+        refused[:, x : x + 2 * reach + 1, y : y + 2 * reach + 1] |= _REFUSED
     return blocks, heights
 
 
-def _draw_block(rng: np.random.Generator, earlier: np.ndarray, cells: int) -> np.ndarray:
-    """Return the first draw that the placement rule accepts (about the third at NavRL's density), or the last one."""
-    block = np.zeros(4, np.int64)
-    for _ in range(MAX_DRAWS):
-        width, length = (BLOCK_CELLS[rng.integers(0, len(BLOCK_CELLS))] for _ in range(2))
-        corners = (int(rng.integers(0, cells // CORNER_EVERY)) * CORNER_EVERY for _ in range(2))
-        x, y = (min(corner, cells - side) for corner, side in zip(corners, (width, length), strict=True))
-        block[:] = x, y, width, length
-        # as in NavRL: gaps between corners, minus the new block's own sides
-        gap_x = np.abs(earlier[:, 0] - x) - width
-        gap_y = np.abs(earlier[:, 1] - y) - length
+_SHAPES = [(width, length) for width in BLOCK_CELLS for length in BLOCK_CELLS]
+
+
+def _refused_places() -> np.ndarray:
+    """Return where a new block of each shape is refused around the corner of an earlier one: [shapes, D, D] bool."""
+    reach = max(BLOCK_CELLS) + REFUSED_GAP_CELLS[1]
+    distance = np.abs(np.arange(-reach, reach + 1))
+    places = []
+    for width, length in _SHAPES:  # as in NavRL: gaps between corners, minus the new block's own sides
+        gap_x, gap_y = np.meshgrid(distance - width, distance - length, indexing="ij")
         square = gap_x * gap_x + gap_y * gap_y
         near = (square >= REFUSED_GAP_CELLS[0] ** 2) & (square <= REFUSED_GAP_CELLS[1] ** 2)
-        if not (near & ((gap_x >= 0) | (gap_y >= 0))).any():
-            break
-    return block
+        places.append(near & ((gap_x >= 0) | (gap_y >= 0)))
+    return np.stack(places)
+
+
+_REFUSED = _refused_places()
+
+
+class _Draws:
+    """The numbers of `np.random.default_rng(seed)`, drawn many at a time: those of `choice(p=HEIGHT_BAND_SHARES)`,
+    `random()` and `integers()`. One by one NumPy takes 10 times as long.
+
+    Args:
+        seed: of the generator.
+        corners: the number of corners along a side of the map.
+    """
+
+    _SHARES = (np.cumsum(HEIGHT_BAND_SHARES) / np.sum(HEIGHT_BAND_SHARES)).tolist()
+
+    def __init__(self, seed: int, corners: int) -> None:
+        self._bits = np.random.PCG64(seed)
+        self._corners = corners
+        self._half: int | None = None  # the upper 32 bits of the last number, if the next integer takes them
+        self._raw: list[int] = []
+        self._next = 0
+
+    def _fill(self) -> None:
+        """Draw the next numbers, and compute the blocks that any two of them make."""
+        raw = self._bits.random_raw(4096)
+        low, high = raw & 0xFFFFFFFF, raw >> 32
+        x, y = low * self._corners, high * self._corners
+        refused = (2**32 - self._corners) % self._corners
+        self._plain = ((x & 0xFFFFFFFF >= refused) & (y & 0xFFFFFFFF >= refused)).tolist()
+        self._shape = ((low >> 31) * len(BLOCK_CELLS) + (high >> 31)).tolist()
+        self._x, self._y = (x >> 32).tolist(), (y >> 32).tolist()
+        self._raw, self._next = raw.tolist(), 0
+
+    def _number(self) -> int:
+        if self._next == len(self._raw):
+            self._fill()
+        self._next += 1
+        return self._raw[self._next - 1]
+
+    def uniform(self) -> float:
+        """Return a number in [0, 1)."""
+        return (self._number() >> 11) * 2.0**-53
+
+    def band(self) -> int:
+        """Return the index of a height band."""
+        return bisect_right(self._SHARES, self.uniform())
+
+    def block(self) -> tuple[int, int, int]:
+        """Return the index of a shape, and a corner."""
+        first, second = self._next, self._next + 1
+        if second < len(self._raw) and self._half is None and self._plain[second]:
+            self._next += 2
+            return self._shape[first], self._x[second], self._y[second]
+        shape = self._integer(len(BLOCK_CELLS)) * len(BLOCK_CELLS) + self._integer(len(BLOCK_CELLS))
+        return shape, self._integer(self._corners), self._integer(self._corners)
+
+    def _integer(self, below: int) -> int:
+        """Return an integer in [0, below) of 32 bits, by Lemire's method."""
+        while True:
+            if self._half is None:
+                number = self._number()
+                bits, self._half = number & 0xFFFFFFFF, number >> 32
+            else:
+                bits, self._half = self._half, None
+            product = bits * below
+            if product & 0xFFFFFFFF >= (2**32 - below) % below:
+                return product >> 32
 
 
 def boxes_of(blocks: np.ndarray, heights: np.ndarray, map_half_m: float = 20.0) -> np.ndarray:
@@ -60,24 +139,22 @@ def boxes_of(blocks: np.ndarray, heights: np.ndarray, map_half_m: float = 20.0) 
     merged into rectangles, so a separate block is one box.
     """
     cells = round(2 * map_half_m / CELL_M)
-    nodes = np.zeros((cells, cells), np.int64)  # height in tenths of a meter
-    for (x, y, width, length), height in zip(blocks, heights, strict=True):
+    nodes = np.zeros((cells, cells), np.uint8)  # height in tenths of a meter
+    for (x, y, width, length), height in zip(blocks.tolist(), heights.tolist(), strict=True):
         nodes[x : x + width, y : y + length] = round(height * 10)
     faces = np.minimum.reduce([nodes[:-1, :-1], nodes[1:, :-1], nodes[:-1, 1:], nodes[1:, 1:]])
+    rows = [bytearray(row.tobytes()) for row in faces]  # text: a run of one height is found and compared at once
     boxes = []
-    for x, y in np.argwhere(faces > 0):
-        height = faces[x, y]
-        if height == 0:  # taken by an earlier rectangle
-            continue
-        row_ends = np.flatnonzero(faces[x, y:] != height)
-        length = int(row_ends[0]) if len(row_ends) else faces.shape[1] - y
-        width = 1
-        while x + width < faces.shape[0] and (faces[x + width, y : y + length] == height).all():
-            width += 1
-        faces[x : x + width, y : y + length] = 0
-        half = np.array((width, length)) * CELL_M / 2
-        center = np.array((x, y)) * CELL_M + half - map_half_m
-        boxes.append((*center, *half, height / 10))
+    for x in range(cells - 1):
+        for run in _ONE_HEIGHT.finditer(bytes(rows[x])):  # what earlier rectangles took is 0
+            y, end = run.span()
+            width = 1
+            while x + width < cells - 1 and rows[x + width][y:end] == run[0]:
+                rows[x + width][y:end] = bytes(end - y)
+                width += 1
+            half_x, half_y = width * CELL_M / 2, (end - y) * CELL_M / 2
+            center = x * CELL_M + half_x - map_half_m, y * CELL_M + half_y - map_half_m
+            boxes.append((*center, half_x, half_y, run[0][0] / 10))
     return np.array(boxes, np.float32).reshape(-1, 5)
 
 
@@ -109,27 +186,23 @@ class WorldGrid:
     ):
         """Build the grid over given boxes, one array [M, 5] per world."""
         half = int(np.ceil(map_half_m + range_m + 2))
-        cells = 2 * half
-        center = np.arange(cells) - half + 0.5
-        most = max(len(world) for world in worlds)
-        boxes = np.tile(np.array([1e4, 1e4, 0.01, 0.01, 0.1], np.float32), (len(worlds), most + 1, 1))
-        found: list[tuple[np.ndarray, np.ndarray]] = []
+        cells, device = 2 * half, torch.device(device)
+        # Compiled kernels know these sizes: rounded up on a GPU, they are equal for most seeds, and kernels are reused.
+        step = (64, 16) if device.type == "cuda" else (1, 1)
+        most = -(-(max(len(world) for world in worlds) + 1) // step[0]) * step[0] - 1
+        padded = np.tile(np.array([1e4, 1e4, 0.01, 0.01, 0.1], np.float32), (len(worlds), most + 1, 1))
         for k, world in enumerate(worlds):
-            boxes[k, : len(world)] = world
-            gap_x = np.maximum(np.abs(center[:, None] - world[:, 0]) - world[:, 2] - 0.5, 0)  # [G, M]
-            gap_y = np.maximum(np.abs(center[:, None] - world[:, 1]) - world[:, 3] - 0.5, 0)
-            distance = np.sqrt(gap_x[:, None] ** 2 + gap_y[None] ** 2).reshape(cells * cells, -1)
-            in_range = distance <= range_m + 0.05
-            order = np.argsort(np.where(in_range, distance, np.inf), 1, kind="stable")
-            found.append((order, in_range.sum(1)))
-        width = max(1, *(int(count.max(initial=0)) for _, count in found))
-        near = np.full((len(worlds), cells * cells, width), most, np.int32)
-        for k, (order, count) in enumerate(found):
-            real = np.arange(min(width, order.shape[1])) < count[:, None]
-            near[k, :, : real.shape[1]] = np.where(real, order[:, : real.shape[1]], most)
-        count = np.stack([count for _, count in found]).astype(np.int32)
-        to = lambda array: torch.from_numpy(array).to(device)  # noqa: E731
-        return cls(to(boxes), to(near), to(count), float(half), cells)
+            padded[k, : len(world)] = world
+        boxes = torch.from_numpy(padded).to(device)
+        center = torch.arange(cells, dtype=torch.float64, device=device)[:, None] - half + 0.5
+        found = [_boxes_in_range(boxes[k, : len(world)].double(), center, range_m) for k, world in enumerate(worlds)]
+        count = torch.stack([counts for _, counts in found])
+        width = -(-max(1, *(near.shape[1] for near, _ in found)) // step[1]) * step[1]
+        near = torch.full((len(worlds), cells * cells, width), most, dtype=torch.int32, device=device)
+        for k, (mine, counts) in enumerate(found):
+            real = torch.arange(mine.shape[1], device=device) < counts[:, None]
+            near[k, :, : mine.shape[1]] = torch.where(real, mine, most)
+        return cls(boxes, near, count.int(), float(half), cells)
 
     def boxes_of_world(self, k: int) -> np.ndarray:
         """Return the boxes [M, 5] of world k, without padding."""
@@ -141,3 +214,20 @@ class WorldGrid:
         # NaN would be no valid index
         ij = torch.nan_to_num(pos[:, :2] + self.half_m).clamp(0, self.cells - 1e-3).long()
         return ij[:, 0] * self.cells + ij[:, 1]
+
+
+def _boxes_in_range(world: Tensor, center: Tensor, range_m: float) -> tuple[Tensor, Tensor]:
+    """Return the boxes of `world` [M, 5] in range of each cell, nearest first [G * G, C], and their numbers [G * G]."""
+    gap_x = ((center - world[:, 0]).abs() - world[:, 2] - 0.5).clamp(min=0)  # [G, M]
+    gap_y = ((center - world[:, 1]).abs() - world[:, 3] - 0.5).clamp(min=0)
+    distance = (gap_x.square()[:, None] + gap_y.square()[None]).sqrt().flatten(0, 1)
+    in_range = distance <= range_m + 0.05
+    counts = in_range.sum(1)
+    cell, box = in_range.nonzero(as_tuple=True)  # by cell, then by box
+    column = torch.arange(len(cell), device=world.device) - (counts.cumsum(0) - counts)[cell]
+    width = int(counts.max()) if len(counts) else 0
+    near = distance.new_full((len(counts), width), torch.inf)
+    near[cell, column] = distance[cell, box]
+    boxes = torch.zeros_like(near, dtype=torch.int64)
+    boxes[cell, column] = box
+    return boxes.gather(1, near.sort(dim=1, stable=True).indices), counts
