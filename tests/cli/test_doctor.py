@@ -28,3 +28,17 @@ def test_a_damaged_policy_is_broken(capsys, monkeypatch, tmp_path):
     assert main(["doctor"]) == 1
     shown = capsys.readouterr().out
     assert "broken" in shown and "navigation.pt" in shown and "extras" in shown  # the other checks still run
+
+
+def test_a_task_without_its_extra_is_not_broken(capsys, monkeypatch):
+    find = registry.find_task
+
+    def find_task(name):
+        if name == "gym":
+            raise ImportError("task=gym needs Gymnasium: pip install 'slipstream-rl[gym]'")
+        return find(name)
+
+    monkeypatch.setattr(registry, "find_task", find_task)
+    assert main(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    assert "no     task=gym needs Gymnasium: pip install" in shown and "presets" in shown
