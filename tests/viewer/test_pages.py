@@ -81,7 +81,7 @@ def test_keys_and_filters_change_what_a_flight_shows(open_page, tmp_path):
 
 def test_the_beams_are_those_of_the_lidar(open_page, tmp_path):
     """A beam straight ahead ends at the box 5 m away only when it is in range; the ground stops those that look down."""
-    page = open_page(write_html(flight(), tmp_path / "flight.html").as_uri())
+    page = open_page(write_html(flight(), tmp_path / "flight.html").as_uri(), device_scale_factor=2)
     until(page, DRAWN)
     ahead = page.evaluate(
         f"{VIEW}.choose(1), {VIEW}.scan(0, 4.3, 1.5).find(b => Math.abs(b[0]) < .01 && b[1] < -.99)[3]"
@@ -89,6 +89,8 @@ def test_the_beams_are_those_of_the_lidar(open_page, tmp_path):
     assert ahead == pytest.approx(2.0, abs=0.01)  # the box's face is at y = 2.3
     low = page.evaluate(f"{VIEW}.scan(8, 8, 0.5).filter(b => b[2] < -.1).map(b => b[3])")
     assert low == pytest.approx([0.5 / 0.17365] * 36, abs=0.01)
+    radar = page.evaluate(f"[{VIEW}.radar.width, {VIEW}.radar.height]")
+    assert radar == [300, 300]  # all of the circle, also on a display with two pixels per CSS pixel
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])

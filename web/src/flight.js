@@ -319,7 +319,7 @@ export class FlightView {
 
   _radar(scan) {
     const size = 150, ratio = devicePixelRatio || 1, c = theme.colors, canvas = this.radar;
-    if (canvas.width !== size * ratio) { canvas.width = canvas.height = size * ratio; }
+    if (canvas.height !== size * ratio) canvas.width = canvas.height = size * ratio; // a new canvas is 300 wide
     const pen = canvas.getContext("2d"), mid = size / 2, scale = (mid - 6) / this.range, yaw = this.recording.arrays["drone.yaw"].values[this.chosen];
     pen.setTransform(ratio, 0, 0, ratio, 0, 0); pen.clearRect(0, 0, size, size);
     pen.strokeStyle = c.grid; for (const r of [0.25, 0.5, 0.75, 1]) { pen.beginPath(); pen.arc(mid, mid, (mid - 6) * r, 0, 7); pen.stroke(); }
