@@ -40,6 +40,25 @@ def test_it_ends_as_any_program(monkeypatch, code, ends):
     assert answer(code) == ends
 
 
+@pytest.mark.parametrize("asked", [{}, {"WARM_TEARDOWN": "1"}])
+def test_modules_are_destroyed_if_asked(asked):
+    code = "import os, sys\nclass Last:\n  def __del__(self): os.write(1, b'gone')\nkept = Last()\nsys.modules['kept'] = kept"
+    assert answer(code, env=os.environ | asked) == (0, "gone" if asked else "", "")
+
+
+def test_its_own_programs_are_forks_if_asked():
+    code = """
+import sys
+from torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_handler import Popen
+child = Popen([sys.executable, "-c", "import os, sys; print('torch' in sys.modules, os.getppid(), os.getsid(0) == os.getpid())"], start_new_session=True)
+code = child.wait()
+print(code, os.getpid())
+"""
+    ends, out, error = answer("import os\n" + code, env=os.environ | {"WARM_CHILDREN": "1", "PYTHONUNBUFFERED": "1"})
+    first, second = out.splitlines()
+    assert (ends, error) == (0, "") and first.split() == ["True", second.split()[1], "True"] and second[0] == "0"
+
+
 def test_an_error_is_a_traceback_with_code_1():
     code, out, error = answer("print('before')\n1 / 0")
     assert (code, out) == (1, "before\n") and error.splitlines()[-1] == "ZeroDivisionError: division by zero"

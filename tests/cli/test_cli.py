@@ -213,7 +213,8 @@ def test_help_is_found_wherever_it_stands(words, capsys):
 @pytest.mark.parametrize("module", ["slipstream", "slipstream.train"])
 def test_as_a_module(module, tmp_path):
     words = (["train"] if module == "slipstream" else []) + ["env.num_env=3"]
-    done = subprocess.run([sys.executable, "-m", module, *words], capture_output=True, text=True, cwd=tmp_path)
+    start = subprocess.run if module == "slipstream" else warm_python.run
+    done = start([sys.executable, "-m", module, *words], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.startswith("slipstream train: unknown key 'env.num_env'")
 
 

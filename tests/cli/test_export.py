@@ -96,6 +96,8 @@ def checkpoint(path, *overrides):
     return path
 
 
+DUEL = ["task=aircombat", "env.time_scale=15", "env.start=random", "env.opponent=evade", "env.reward=shaped"]
+EMPTY_WORLD = ["env.num_obstacles=0", "env.dyn.num_obstacles=0", "env.map_half_m=4"]
 POLICIES = {
     "shipped": None,
     "navrl": RELEASED,
@@ -105,28 +107,41 @@ POLICIES = {
     "dqn": [*SMALL, *TINY, "algo=dqn", "env.actions=discrete"],
     "sac": [*SMALL, *TINY, "algo=sac"],
     "td3": [*SMALL, *TINY, "algo=td3"],
-    "aircombat": ["task=aircombat", "env.time_scale=15", "model.trunk=[32]"],
+    "aircombat": [*DUEL, "model.trunk=[32]"],
 }
 
 
 SLOW = ("td3",)  # each takes seconds to trace
 
 
+@pytest.fixture(scope="module")
+def export(tmp_path_factory):
+    """Export a policy of POLICIES once: its source, the env's config and task, and the file written of it."""
+    done = {}
+
+    def export(name):
+        for package in ("onnxscript", "onnxruntime"):
+            pytest.importorskip(package)
+        source = POLICIES[name]
+        if isinstance(source, Path) and not source.exists():
+            pytest.skip("NavRL's released weights are not here")
+        if name not in done:
+            folder = tmp_path_factory.mktemp("export")
+            path = checkpoint(folder / "p.pt", *source) if isinstance(source, list) else source
+            typed = source[:1] if isinstance(source, list) and source[0].startswith("task=") else []
+            cfg, trained = configure([f"checkpoint={path}", *typed] if path else EMPTY_WORLD)
+            done[name] = trained, cfg, export_policy(trained, cfg.task, cfg.env, "onnx", folder / "policy.onnx")
+        return done[name]
+
+    return export
+
+
 @pytest.fixture(
     scope="module", params=[pytest.param(name, marks=pytest.mark.soak) if name in SLOW else name for name in POLICIES]
 )
-def exported(request, tmp_path_factory):
+def exported(request, export):
     """The PyTorch policy, its observations' specs, and the file written of it."""
-    pytest.importorskip("onnxscript")
-    pytest.importorskip("onnxruntime")
-    source = POLICIES[request.param]
-    folder = tmp_path_factory.mktemp("export")
-    if isinstance(source, Path) and not source.exists():
-        pytest.skip("NavRL's released weights are not here")
-    path = checkpoint(folder / "p.pt", *source) if isinstance(source, list) else source
-    typed = source[:1] if isinstance(source, list) and source[0].startswith("task=") else []
-    cfg, trained = configure([f"checkpoint={path}", *typed] if path else [])
-    done = export_policy(trained, cfg.task, cfg.env, "onnx", folder / "policy.onnx")
+    trained, cfg, done = export(request.param)
     env = find_task(cfg.task).env(2, "cpu", 0, _small_env(cfg.task, cfg.env).config)
     policy = ActingPolicy(load_policy(trained.path).build(env.observation_spec, env.action_spec, "cpu"))
     return policy, env, done
@@ -206,18 +221,20 @@ def example():
 
 
 @pytest.mark.parametrize("task", ["navigation", "aircombat", "memory"])
-def test_the_example_flies_an_episode_as_pytorch_would(task, tmp_path, capsys):
+def test_the_example_flies_an_episode_as_pytorch_would(task, tmp_path, capsys, export):
     """Every action of the episode within 1e-5 of PyTorch's for the same observation."""
     for package in ("onnxscript", "onnxruntime", "gymnasium"):
         pytest.importorskip(package)
-    duel = ["task=aircombat", "env.time_scale=15", "env.start=random", "env.opponent=evade", "env.reward=shaped"]
-    memory = [*SMALL, *TINY, "model.memory=gru", "model.hidden_size=8"]
-    overrides = {"navigation": [*SMALL, *TINY], "aircombat": duel, "memory": memory}[task]
-    source = checkpoint(tmp_path / "p.pt", *overrides)
-    assert cli.main(["export", f"checkpoint={source}", "--to", "onnx", f"out={tmp_path / 'p.onnx'}"]) == 0
-    assert "largest difference to PyTorch" in capsys.readouterr().out
+    if task == "memory":
+        source = checkpoint(tmp_path / "p.pt", *SMALL, *TINY, "model.memory=gru", "model.hidden_size=8")
+        path = tmp_path / "p.onnx"
+        assert cli.main(["export", f"checkpoint={source}", "--to", "onnx", f"out={path}"]) == 0
+        assert "largest difference to PyTorch" in capsys.readouterr().out
+    else:
+        trained, _, done = export("aircombat" if task == "aircombat" else "dict encoder")
+        source, path = trained.path, done.path
     flight = example()
-    policy = flight.OnnxPolicy(tmp_path / "p.onnx")
+    policy = flight.OnnxPolicy(path)
     env = flight.make_env(policy.about)
     specs = env.unwrapped.env
     if task == "aircombat":
@@ -259,28 +276,19 @@ def test_a_torch_program_with_memory_takes_and_gives_it(tmp_path):
     assert not torch.equal(program(torch.zeros(5, 8), after)[0], action)
 
 
-def test_the_example_runs_as_a_script_on_the_policy_that_ships(tmp_path):
-    for package in ("onnxscript", "onnxruntime", "gymnasium"):
-        pytest.importorskip(package)
+def test_the_example_runs_as_a_script_on_the_policy_that_ships(export):
+    pytest.importorskip("gymnasium")
     assert len(EXAMPLE.read_text().splitlines()) < 70
     assert "import torch" not in EXAMPLE.read_text()
-    cfg, trained = configure(["env.num_obstacles=0", "env.dyn.num_obstacles=0", "env.map_half_m=4"])
-    export_policy(trained, cfg.task, cfg.env, "onnx", tmp_path / "policy.onnx")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(EXAMPLE), str(tmp_path / "policy.onnx")]
+    command = [sys.executable, str(EXAMPLE), str(export("shipped")[2].path)]
     told = warm_python.run(command, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
     assert told.startswith("navigation, navigation.pt: return") and "success 1, collision 0" in told
 
 
-def test_the_example_flies_a_duel_against_one_who_shoots_for_the_reward_of_the_training(tmp_path, monkeypatch, capsys):
-    for package in ("onnxscript", "onnxruntime", "gymnasium"):
-        pytest.importorskip(package)
-    source = checkpoint(
-        tmp_path / "p.pt", "task=aircombat", "env.time_scale=60", "env.reward=shaped", "env.opponent=evade", *TINY[2:]
-    )
-    cfg, trained = configure([f"checkpoint={source}"])
-    export_policy(trained, cfg.task, cfg.env, "onnx", tmp_path / "policy.onnx")
-    monkeypatch.setattr(sys, "argv", ["fly_onnx.py", str(tmp_path / "policy.onnx"), "3"])
+def test_the_example_flies_a_duel_against_one_who_shoots_for_the_reward_of_the_training(export, monkeypatch, capsys):
+    pytest.importorskip("gymnasium")
+    monkeypatch.setattr(sys, "argv", ["fly_onnx.py", str(export("aircombat")[2].path), "3"])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     told = capsys.readouterr().out
     assert told.startswith("aircombat against crank (reward: shaped), p.pt: return ") and " return 0.0 " not in told

@@ -211,7 +211,8 @@ collector.rollout()
 {how}
 """
     start = subprocess.run if how == "pass" else warm_python.run
-    done = start([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    env = os.environ | {"WARM_TEARDOWN": "1"}
+    done = start([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120)
     expected = 1 if "KeyError" in how else 0
     assert done.returncode == expected, done.stderr
     assert ("learner" in done.stderr) == bool(expected)

@@ -5,10 +5,16 @@ makes a server, which loads them and forks once per program. A program is a chil
 has its own arguments, folder, environment, pipes and exit. Programs that need a real start (options of the
 interpreter, or variables that a library reads while it is loaded) are left to subprocess. Do not use this module to
 test the start itself: the order of imports, warnings of an import, the threads of OpenMP.
+
+Two variables in the environment of a program change it:
+- WARM_TEARDOWN=1: at its end Python destroys all modules (0.3 s), as usual. Otherwise it ends after the threads, the
+  atexit functions and the flush of its output.
+- WARM_CHILDREN=1: Python programs that it starts are forks too.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import gc
@@ -28,11 +34,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-PRELOADED = ("slipstream.train", "slipstream.cli", "numba", "tensordict")
+PRELOADED = ("slipstream.train", "slipstream.cli", "numba", "tensordict", "torch.utils.tensorboard")
+PRELOADED += ("matplotlib.figure", "matplotlib.backends.backend_agg")  # a training draws its curves
 # Variables that are read once, while Python or a library is loaded. A fork sets those of SET_AGAIN itself.
 READ_ONCE = ("PYTHON", "OMP_", "GOMP_", "MKL_", "OPENBLAS_", "NUMBA_", "TORCH_", "TRITON_", "LD_", "LC_", "LANG")
-SET_AGAIN = ("PYTHONPATH", "PYTHONUNBUFFERED", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
-NOT_FORKED = ("preexec_fn", "pass_fds", "shell", "gid", "gids", "uid", "start_new_session", "process_group")
+SET_AGAIN = (
+    "PYTHONPATH",
+    "PYTHONUNBUFFERED",
+    "OMP_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+)
+NOT_FORKED = ("preexec_fn", "pass_fds", "shell", "gid", "gids", "uid", "process_group")
+STARTER = (
+    "torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_handler"  # torchrun starts ranks with it
+)
 LENGTH = struct.Struct("<q")
 PR_SET_CHILD_SUBREAPER = 36
 ENVIRONMENT = dict(os.environ)
@@ -72,6 +88,7 @@ class Popen(subprocess.Popen):
             return super()._execute_child(*args)
         ends = [given["p2cread"], given["c2pwrite"], given["errwrite"]]
         request = {"args": words[1:], "cwd": os.path.abspath(given["cwd"] or "."), "env": env}
+        request["session"] = given["start_new_session"]
         self.pid = _server().start(request, [i if end == -1 else end for i, end in enumerate(ends)])
         self._child_created = True
         pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
@@ -81,8 +98,11 @@ class Popen(subprocess.Popen):
 class Server:
     """The process that is forked; it ends when the socket to it closes."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: socket.socket | None = None) -> None:
         self.lock = threading.Lock()
+        if connection is not None:  # it runs already
+            self.socket = connection
+            return
         self.socket, theirs = socket.socketpair()
         command = [sys.executable, __file__, str(theirs.fileno())]
         # OpenBLAS starts threads while numpy is loaded; numba's number can only become smaller
@@ -157,6 +177,18 @@ def serve(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 def become(request: dict[str, Any], ends: list[int], installed: list[str]) -> None:
     """Run the program of a request in this process as if it had been started for it."""
+    global ENVIRONMENT
+    if request["env"].pop("WARM_CHILDREN", None):
+        ours, theirs = socket.socketpair()
+        if not os.fork():
+            for end in (ours.detach(), *ends):
+                os.close(end)
+            return become(*serve(theirs), installed)
+        theirs.close()
+        _servers[os.getpid()], ENVIRONMENT = Server(ours), dict(request["env"])
+        importlib.import_module(STARTER).Popen = Popen
+    if request["session"]:
+        os.setsid()
     for number, end in enumerate(ends):
         os.dup2(end, number)
         os.close(end)
@@ -183,18 +215,42 @@ def become(request: dict[str, Any], ends: list[int], installed: list[str]) -> No
     folder = {"-c": "", "-m": request["cwd"]}.get(first, os.path.dirname(os.path.abspath(first)))
     sys.path[:] = [folder, *_python_path(), *installed]
     importlib.invalidate_caches()
-    if first == "-m":
-        sys.argv[:] = rest
-        if not hasattr(sys.modules.get(rest[0]), "__path__"):
-            sys.modules.pop(rest[0], None)
-        runpy._run_module_as_main(rest[0])
-    elif first == "-c":
-        sys.argv[:] = ["-c", *rest[1:]]
-        exec(compile(rest[0], "<string>", "exec"), main.__dict__)
-    else:
-        sys.argv[:] = [first, *rest]
-        main.__file__ = first
-        exec(compile(Path(first).read_bytes(), first, "exec"), main.__dict__)
+    ending = None  # after an interrupt Python sends itself the signal
+    try:
+        if first == "-m":
+            sys.argv[:] = rest
+            if not hasattr(sys.modules.get(rest[0]), "__path__"):
+                sys.modules.pop(rest[0], None)
+            runpy._run_module_as_main(rest[0])
+        elif first == "-c":
+            sys.argv[:] = ["-c", *rest[1:]]
+            exec(compile(rest[0], "<string>", "exec"), main.__dict__)
+        else:
+            sys.argv[:] = [first, *rest]
+            main.__file__ = first
+            exec(compile(Path(first).read_bytes(), first, "exec"), main.__dict__)
+        ending = 0
+    except SystemExit as error:
+        ending = error.code if isinstance(error.code, int) else int(error.code is not None)
+        raise
+    except Exception:
+        ending = 1
+        raise
+    finally:
+        if ending is not None and not env.get("WARM_TEARDOWN"):
+            _exit_code.append(ending)
+
+
+_exit_code: list[int] = []
+
+
+def _leave() -> None:
+    """Skip the destruction of modules. Registered as the first atexit function, it is called as the last one."""
+    with contextlib.suppress(Exception):  # an output that fails is reported by Python itself
+        for file in (sys.stdout, sys.stderr):
+            file.flush()
+        for code in _exit_code:
+            os._exit(code)
 
 
 def _python_path() -> list[str]:
@@ -203,8 +259,11 @@ def _python_path() -> list[str]:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    atexit.register(_leave)
     with_us = sys.path[1 + len(_python_path()) :]
     for name in PRELOADED:
         importlib.import_module(name)
+    target = importlib.import_module("numba.core.registry").cpu_target
+    target.typing_context.refresh(), target.target_context.refresh()  # otherwise with the first kernel: 0.6 s
     gc.freeze()
     become(*serve(socket.socket(fileno=int(sys.argv[1]))), with_us)

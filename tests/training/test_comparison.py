@@ -126,7 +126,8 @@ def test_seeds_are_trained_in_turn_compared_and_continued(tmp_path, capfd, monke
     assert sorted(p.name for p in (tmp_path / "seeds").iterdir()) == ["compare.png", "seed=0", "seed=1"]
 
 
-def test_a_failed_training_is_named_and_the_others_finish(tmp_path, capfd):
+def test_a_failed_training_is_named_and_the_others_finish(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(multirun.subprocess, "Popen", warm_python.Popen)
     words = ["train", *TINY, f"root={tmp_path}", "name=some", "--multirun", "--jobs", "2"]
     assert main([*words, "env.id=CartPole-v1,NoSuchEnv-v0"]) == 2
     told = capfd.readouterr()

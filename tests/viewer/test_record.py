@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shlex
 import signal
+import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+from helpers import warm_python
 
 import slipstream.training.record as recording_process
 from slipstream import train
@@ -29,6 +32,8 @@ def tiny(tmp_path, *words):
 
 def test_a_training_records_a_flight_with_its_weights(tmp_path, monkeypatch):
     """The process that flies is the real one; the training waits for it here, so that it is not ended with the run."""
+    started = SimpleNamespace(Popen=warm_python.Popen, DEVNULL=subprocess.DEVNULL)
+    monkeypatch.setattr(recording_process, "subprocess", started)
     monkeypatch.setattr(FlightRecorder, "close", lambda self: self._process.wait(300))
     folder = train.run(tiny(tmp_path, "name=seen", "record_minutes=1e-9")).path
     (path,) = (folder / "recordings").glob("*.rec")
