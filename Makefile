@@ -47,7 +47,7 @@ web:  ## build the page of the viewer from web/ into slipstream/viewer/static/ (
 
 docs: $(VENV)/.installed-docs  ## the documentation site, with its links checked, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
-	@echo "open build/site/index.html, or: $(BIN)/mkdocs serve"
+	@echo "open build/site/index.html; with a search: $(BIN)/mkdocs serve"
 
 soak: $(VENV)/.installed-dev  ## the fault and concurrency tests at full count
 	$(BIN)/pytest -m soak

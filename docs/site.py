@@ -44,9 +44,11 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Rewrite the links of a page to where their files are on the site."""
+    """Rewrite the links of a page to where their files are on the site; leave tables of results out of the search."""
     path = os.path.relpath(page.file.abs_src_path, ROOT)
     here = os.path.dirname(site_path(path))
+    if path.startswith(("benchmarks/", "CHANGELOG")):  # a search finds the pages that explain
+        page.meta["search"] = {"exclude": True}
 
     def rewrite(match: re.Match[str]) -> str:
         before, link, anchor, after = match.groups()

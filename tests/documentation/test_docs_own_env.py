@@ -63,6 +63,13 @@ def test_a_wrong_key_is_answered_as_the_page_says(reader, capsys):
     assert "did you mean 'env.wind_mps2'?" in capsys.readouterr().err
 
 
+def test_the_gymnasium_env_of_the_page_trains(reader):
+    pytest.importorskip("gymnasium")
+    (train,) = shown("train", "task=gym")
+    assert main([*shorter(train, 2 * 16 * 32), "wandb.mode=disabled"]) == 0
+    assert len(read_metrics("runs/balance")) == 2
+
+
 def test_the_page_trains_and_evaluates_in_python(reader, capsys):
     Path("short.py").write_text(Path("train_docking.py").read_text().replace("200000", "8192"))
     runpy.run_path("short.py", run_name="__main__")
