@@ -26,6 +26,7 @@ lint: $(VENV)/.installed-dev  ## ruff and mypy
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 
+test: export PYTHONDONTWRITEBYTECODE =  # the tests start many processes: none compiles the modules again
 test: $(VENV)/.installed-dev  ## lint, types and all tests but the soak, two at a time; those of the viewer's page need a browser
 	@$(MAKE) --no-print-directory -j 2 lint kernels
 	@$(BIN)/python tests/helpers/browser.py || true

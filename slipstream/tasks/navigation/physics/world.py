@@ -193,16 +193,17 @@ class WorldGrid:
         padded = np.tile(np.array([1e4, 1e4, 0.01, 0.01, 0.1], np.float32), (len(worlds), most + 1, 1))
         for k, world in enumerate(worlds):
             padded[k, : len(world)] = world
-        boxes = torch.from_numpy(padded).to(device)
-        center = torch.arange(cells, dtype=torch.float64, device=device)[:, None] - half + 0.5
+        place = torch.device("cpu") if device.type == "meta" else device  # sizes depend on values
+        boxes = torch.from_numpy(padded).to(place)
+        center = torch.arange(cells, dtype=torch.float64, device=place)[:, None] - half + 0.5
         found = [_boxes_in_range(boxes[k, : len(world)].double(), center, range_m) for k, world in enumerate(worlds)]
         count = torch.stack([counts for _, counts in found])
         width = -(-max(1, *(near.shape[1] for near, _ in found)) // step[1]) * step[1]
-        near = torch.full((len(worlds), cells * cells, width), most, dtype=torch.int32, device=device)
+        near = torch.full((len(worlds), cells * cells, width), most, dtype=torch.int32, device=place)
         for k, (mine, counts) in enumerate(found):
-            real = torch.arange(mine.shape[1], device=device) < counts[:, None]
+            real = torch.arange(mine.shape[1], device=place) < counts[:, None]
             near[k, :, : mine.shape[1]] = torch.where(real, mine, most)
-        return cls(boxes, near, count.int(), float(half), cells)
+        return cls(boxes.to(device), near.to(device), count.int().to(device), float(half), cells)
 
     def boxes_of_world(self, k: int) -> np.ndarray:
         """Return the boxes [M, 5] of world k, without padding."""
