@@ -28,10 +28,12 @@ def run(args: argparse.Namespace) -> int:
     from slipstream.train import run as train
     from slipstream.training.distributed import is_root
 
+    multirun.end_with_parent()
     jobs = multirun.expand(args.words, args.multirun)
     if jobs:
-        load_train(jobs[0].words)  # an error in the words is reported before anything starts
-        compare.show([str(multirun.run_jobs(jobs, args.jobs))], console(), [], None)
+        cfg = load_train(jobs[0].words)  # an error in the words is reported before anything starts
+        group = multirun.run_jobs(jobs, args.jobs, multirun.LocalStart(args.jobs, cfg))
+        compare.show([str(group)], console(), [], None)
         return 0
     cfg = load_train(args.words)
     count = ranks_to_start(cfg)

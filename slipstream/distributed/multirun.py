@@ -6,24 +6,36 @@ Every training is a process of its own and an ordinary run folder inside ROOT/NA
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import plain_overrides, value_of
 from slipstream.storage.files import WriterLock
 
+if TYPE_CHECKING:
+    from slipstream.config.schema import TrainConfig
+
 REPORT_S = 10.0  # seconds between two lines while trainings run side by side
+POLL_S = 0.1
+SAVE_S = 60.0  # in which a training whose starter was killed must have saved
 STOP_CODES = (130, -2, -15)  # of a training that was interrupted
+PARENT = "SLIPSTREAM_PARENT"  # the process that a training ends with
+PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -33,6 +45,34 @@ class Job:
     name: str
     words: list[str]
     folder: Path
+
+    def resume_words(self) -> list[str]:
+        """Return the words that continue this training, with the names of the user's own code: a run folder may not
+        choose it."""
+        from slipstream.config.compose import load_train, to_dict
+        from slipstream.config.registry import trusting_words
+
+        return [f"resume={self.folder}", *shlex.split(trusting_words(to_dict(load_train(self.words))))]
+
+
+class Process(Protocol):
+    """A training that was started; `subprocess.Popen` is one."""
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code; None before `poll` or `wait` has found the end."""
+
+    def poll(self) -> int | None:
+        """Return the exit code; None while it runs."""
+
+    def terminate(self) -> None:
+        """Ask it to save a checkpoint and to end."""
+
+    def wait(self) -> int:
+        """Return the exit code when it has ended."""
+
+
+Start = Callable[[Job], Process]
 
 
 def split_values(text: str) -> list[str]:
@@ -69,24 +109,26 @@ def expand(words: Sequence[str], every_key: bool) -> list[Job]:
     return jobs
 
 
-def run_jobs(jobs: Sequence[Job], parallel: int = 1) -> Path:
+def run_jobs(jobs: Sequence[Job], parallel: int, start: Start) -> Path:
     """Run the trainings, `parallel` at a time; return the folder that holds them.
 
     Raises:
         ChildProcessError: A training failed; the others were finished first.
         KeyboardInterrupt: A training was interrupted.
     """
+    if parallel < 1:
+        raise ConfigError(f"--jobs must be at least 1, not {parallel}")
     group = jobs[0].folder.parent
     group.mkdir(parents=True, exist_ok=True)
     waiting, failed = list(enumerate(jobs, start=1)), []
-    running: dict[subprocess.Popen[bytes], Job] = {}
+    running: dict[Process, Job] = {}
     reported = time.monotonic()
     try:
         while waiting or running:
             while waiting and len(running) < parallel:
                 number, job = waiting.pop(0)
                 print(f"[{number}/{len(jobs)}] {job.name}", flush=True)
-                running[start_job(job, parallel)] = job
+                running[start(job)] = job
             for process in [p for p in running if p.poll() is not None]:
                 job = running.pop(process)
                 if process.returncode in STOP_CODES:
@@ -99,7 +141,7 @@ def run_jobs(jobs: Sequence[Job], parallel: int = 1) -> Path:
                 if parallel > 1 and time.monotonic() - reported > REPORT_S:
                     reported = time.monotonic()
                     print(f"{len(running)} running, {len(waiting)} waiting", flush=True)
-                _wait_for_any(running)
+                time.sleep(POLL_S)
     finally:
         for process in running:
             process.terminate()
@@ -114,27 +156,86 @@ def run_jobs(jobs: Sequence[Job], parallel: int = 1) -> Path:
     return group
 
 
-def start_job(job: Job, parallel: int, to_file: bool = False) -> subprocess.Popen[bytes]:
-    """Start or resume a training. Of several at a time each has its share of the cores, and a log file beside its
-    folder."""
+class LocalStart:
+    """Start trainings on this machine. Each has its share of the cores, and of several GPUs the one with the fewest
+    trainings.
+
+    Args:
+        parallel: Trainings at a time.
+        cfg: Of the trainings: their device.
+        to_file: Write the output of each to a file beside its folder, also if `parallel` is 1.
+    """
+
+    def __init__(self, parallel: int, cfg: TrainConfig, to_file: bool = False) -> None:
+        self._threads = max(1, (os.cpu_count() or 1) // parallel) if parallel > 1 or to_file else None
+        self._gpus = find_gpus() if cfg.device in ("auto", "cuda") and cfg.gpus is None else []
+        self._used: dict[Process, str] = {}
+
+    def __call__(self, job: Job) -> Process:
+        """Start or resume a training."""
+        if len(self._gpus) < 2:
+            return start_job(job, self._threads)
+        busy = Counter(gpu for process, gpu in self._used.items() if process.poll() is None)
+        gpu = min(self._gpus, key=busy.__getitem__)
+        process = start_job(job, self._threads, {"CUDA_VISIBLE_DEVICES": gpu})
+        self._used[process] = gpu
+        return process
+
+
+def find_gpus() -> list[str]:
+    """Return the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    import torch
+
+    count = torch.cuda.device_count()
+    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
+    return [name.strip() for name in names.split(",")][:count]
+
+
+def start_job(job: Job, threads: int | None, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start or resume a training, which ends with this process.
+
+    Args:
+        job: The training.
+        threads: CPU threads, with the output in a file beside the folder; None: all of them, and this terminal.
+        env: More environment variables.
+    """
+    if job.folder.is_dir():
+        wait_for_writer(job.folder)
     resumes = any((job.folder / "checkpoints").glob("ckpt_*"))
     if job.folder.is_dir() and not resumes:  # killed before its first checkpoint
-        with WriterLock(job.folder):
-            shutil.rmtree(job.folder)
-    words = [f"resume={job.folder}"] if resumes else job.words
+        shutil.rmtree(job.folder)
+    words = job.resume_words() if resumes else job.words
     command = [sys.executable, "-m", "slipstream", "train", *words]
-    if parallel == 1 and not to_file:
-        return subprocess.Popen(command)
-    threads = max(1, (os.cpu_count() or 1) // parallel)
-    env = {"OMP_NUM_THREADS": str(threads)} | os.environ
+    env = os.environ | (env or {}) | {PARENT: str(os.getpid())}
+    if threads is None:
+        return subprocess.Popen(command, env=env)
     with open(job.folder.parent / f"{job.name}.log", "ab") as log:
+        env = {"OMP_NUM_THREADS": str(threads)} | env
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env)
 
 
-def _wait_for_any(running: dict[subprocess.Popen[bytes], Job]) -> None:
-    """Wait until a process ends, at most a fifth of a second."""
-    process = next(iter(running))
-    try:
-        process.wait(timeout=0.2)
-    except subprocess.TimeoutExpired:
-        return
+def wait_for_writer(folder: Path) -> None:
+    """Return when nobody writes to a run folder: a training whose starter was killed saves first.
+
+    Raises:
+        BlockingIOError: It does not end within `SAVE_S`.
+    """
+    deadline = time.monotonic() + SAVE_S
+    while True:
+        try:
+            with WriterLock(folder, "wait until it ends, or stop it"):
+                return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(POLL_S)
+
+
+def end_with_parent() -> None:
+    """Let this process get SIGTERM when the one that started it as a job ends, also by SIGKILL (Linux)."""
+    parent = os.environ.pop(PARENT, None)
+    prctl = getattr(ctypes.CDLL(None), "prctl", None) if parent else None
+    if parent and prctl:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != int(parent):  # it has ended already
+            os.kill(os.getpid(), signal.SIGTERM)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 import re
 import shutil
-import signal
-import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +22,7 @@ import yaml
 
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.help import ConfigError, nearest
-from slipstream.distributed.multirun import STOP_CODES, Job, run_jobs, split_values, start_job
+from slipstream.distributed.multirun import STOP_CODES, Job, LocalStart, Process, run_jobs, split_values
 from slipstream.storage.files import WriterLock, make_folder, write_file
 from slipstream.tasks.figures import SERIES, finish_figure, new_figure, style_axes, style_legend
 from slipstream.tasks.report import TextTable, format_time
@@ -205,18 +203,19 @@ class Sweep:
 
     def _left_trials(self, stack: ExitStack, worker: str) -> list[Any]:
         """Take over the trials of workers that have died."""
-        taken = []
+        taken, dead = [], {worker: False}
         for frozen in self._of_state("RUNNING"):
-            holder = self.folder / ".workers" / frozen.user_attrs.get("worker", "unknown")
-            if holder.name == worker:
-                continue
-            try:  # of two workers that find a trial only one gets the lock
-                stack.enter_context(WriterLock(_made(holder)))
-            except BlockingIOError:
-                continue
-            trial = import_optuna().trial.Trial(self.study, frozen._trial_id)
-            trial.set_user_attr("worker", worker)
-            taken.append(trial)
+            holder = frozen.user_attrs.get("worker", "unknown")
+            if holder not in dead:
+                try:  # of two workers that find a trial only one gets the lock
+                    stack.enter_context(WriterLock(_made(self.folder / ".workers" / holder)))
+                    dead[holder] = True
+                except BlockingIOError:
+                    dead[holder] = False
+            if dead[holder]:
+                trial = import_optuna().trial.Trial(self.study, frozen._trial_id)
+                trial.set_user_attr("worker", worker)
+                taken.append(trial)
         return taken
 
     def _of_state(self, *names: str) -> list[Any]:
@@ -227,7 +226,8 @@ class Sweep:
 
     def _search(self, worker: str) -> None:
         """Run trials until there are enough, `parallel` at a time."""
-        running: dict[subprocess.Popen[bytes], tuple[Any, Job]] = {}
+        running: dict[Process, tuple[Any, Job]] = {}
+        start = LocalStart(self.parallel, self.given, to_file=True)
         self._started = time.monotonic()
         with ExitStack() as locks:
             left = self._left_trials(locks, worker)
@@ -240,14 +240,15 @@ class Sweep:
                         if trial is None:
                             break
                         job = self._job(trial)
-                        running[start_job(job, self.parallel, to_file=True)] = (trial, job)
+                        running[start(job)] = (trial, job)
                     if not running:
                         return
-                    for process in [p for p in running if p.poll() is not None]:
-                        self._tell(*running.pop(process), process.returncode)
+                    for process in list(running):
+                        if (code := process.poll()) is not None:
+                            self._tell(*running.pop(process), code)
                     for process, (trial, job) in running.items():
                         if self.prune and self._falls_behind(trial, job):
-                            process.send_signal(signal.SIGINT)
+                            process.terminate()
                     time.sleep(POLL_S)
             finally:
                 for process in running:
@@ -376,7 +377,7 @@ class Sweep:
         missing = [job for job in jobs.values() if job.name not in known]
         if missing:
             self.log(f"training the {len(finalists)} best settings again with {self.repeats} other seeds")
-            run_jobs(missing, self.parallel)
+            run_jobs(missing, self.parallel, LocalStart(self.parallel, self.given))
         for job in missing:
             points, _ = self._points(job.folder)
             self.study.set_user_attr(job.name, points[-1][1])
@@ -389,20 +390,13 @@ class Sweep:
         rows = []
         for trial in self.finalists:
             scores = self.scores[trial.number]
-            again = f"{_mean(scores, math.nan):.4g} ± {interval(scores):.2g}" if len(scores) > 1 else "–"
             name = f"trial {trial.number}" + (" (given)" if trial.user_attrs.get("given") else "")
-            rows.append(
-                [
-                    name + (" best" if trial is self.best else ""),
-                    *(_short(trial.params[k]) for k in keys),
-                    f"{trial.value:.4g}",
-                    again,
-                ]
-            )
-        again = f"{self.repeats} other seeds"
-        found = [
-            TextTable(f"best settings by {self.objective}", ["trial", *keys, "search", again], rows, left=1 + len(keys))
-        ]
+            row = [name + (" best" if trial is self.best else ""), *(_short(trial.params[k]) for k in keys)]
+            spread = f" ± {interval(scores):.2g}" if len(scores) > 1 else ""
+            again = [f"{_mean(scores, math.nan):.4g}{spread}"] if scores else []
+            rows.append([*row, f"{trial.value:.4g}", *again])
+        heads = ["trial", *keys, "search", *([f"{self.repeats} other seeds"] if self.repeats else [])]
+        found = [TextTable(f"best settings by {self.objective}", heads, rows, left=1 + len(keys))]
         if self.importances:
             shares = [[key, f"{share:.0%}"] for key, share in self.importances.items()]
             found.append(TextTable("how much of the difference a key explains", ["key", "share"], shares, left=1))

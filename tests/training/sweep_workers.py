@@ -1,4 +1,4 @@
-"""Searches with trainings that take a tenth of a second: `python sweep_workers.py FOLDER TRIALS KILLS WORKERS SEED`.
+"""Searches with trainings that take a tenth of a second: `python sweep_workers.py FOLDER TRIALS KILLS WORKERS JOBS`.
 
 Workers are forked from a process that has imported everything, killed with SIGKILL after random times, and started
 again until the search is finished. Prints the trials as JSON.
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import optuna
 
+from slipstream.distributed import multirun
 from slipstream.distributed import sweep as module
 from slipstream.distributed.sweep import Sweep
 
@@ -34,7 +35,7 @@ with open(folder / "metrics.jsonl", "w") as file:
 """
 
 
-def start_fake(job, parallel, to_file=True):
+def start_fake(job, threads, env=None):
     """Start a process that logs like a training: best at algo.learning_rate=1e-3 and a small model.part."""
     import math
 
@@ -57,16 +58,16 @@ def make(folder, trials, **settings):
 
 
 def main() -> None:
-    folder, (trials, kills, workers, seed) = Path(sys.argv[1]), map(int, sys.argv[2:])
-    module.start_job, module.POLL_S = start_fake, 0.02
-    rng = random.Random(seed)
+    folder, (trials, kills, workers, jobs) = Path(sys.argv[1]), map(int, sys.argv[2:])
+    multirun.start_job, module.POLL_S = start_fake, 0.02
+    rng = random.Random(1)
     while True:
         children = []
         for _ in range(workers):
             if (pid := os.fork()) == 0:
                 os.setpgid(0, 0)
                 try:
-                    make(folder, trials).run()
+                    make(folder, trials, parallel=jobs).run()
                     os._exit(0)
                 except BaseException as error:
                     print(repr(error), file=sys.stderr, flush=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import select
 import shlex
+import subprocess
+import sys
 
 import pytest
 from helpers import warm_python
 
 from slipstream.cli import main
+from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.distributed import multirun
 from slipstream.distributed.multirun import expand, split_values
+from slipstream.storage.files import WriterLock
 from slipstream.training.comparison import interval, load_groups, metrics_of
 from slipstream.training.run_folder import RunFolder
 
@@ -27,7 +32,7 @@ class Finished:
     returncode = 0
 
     def poll(self):
-        return 0
+        return self.returncode
 
 
 def make_run(root, name, seed, rate, values, metric="eval/success"):
@@ -120,10 +125,63 @@ def test_seeds_are_trained_in_turn_compared_and_continued(tmp_path, capfd, monke
     assert "[1/2] seed=0" in shown and "final metrics" in shown and "episode/return" in shown
     assert (tmp_path / "seeds" / "compare.png").exists()
     started = []
-    monkeypatch.setattr(multirun.subprocess, "Popen", lambda command: started.append(command) or Finished())
+    monkeypatch.setattr(multirun.subprocess, "Popen", lambda command, env: started.append(command) or Finished())
     assert main(words) == 0
     assert [command[-1] for command in started] == [f"resume={tmp_path}/seeds/seed={n}" for n in (0, 1)]
     assert sorted(p.name for p in (tmp_path / "seeds").iterdir()) == ["compare.png", "seed=0", "seed=1"]
+
+
+def test_a_continued_run_names_the_own_code_again(tmp_path, monkeypatch):
+    (tmp_path / "own" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "own" / "checkpoints" / "ckpt_000001").touch()
+    started = []
+    monkeypatch.setattr(multirun.subprocess, "Popen", lambda command, env: started.append(command))
+    words = ["task=gym", "env.id=helpers.ray_envs:Slow-v0", "algo.learning_rate=1e-3"]
+    multirun.start_job(multirun.Job("own", words, tmp_path / "own"), None)
+    assert started[0][4:] == [f"resume={tmp_path / 'own'}", "env.id=helpers.ray_envs:Slow-v0"]
+
+
+def test_trainings_side_by_side_have_a_gpu_each(monkeypatch, tmp_path):
+    class Running(Finished):
+        returncode = None
+
+    given = []
+    monkeypatch.setattr(multirun, "find_gpus", lambda: ["3", "5"])
+    monkeypatch.setattr(multirun, "start_job", lambda job, threads, env: given.append(env) or Running())
+    start = multirun.LocalStart(3, load_train(["task=gym", "env.id=CartPole-v1"]))
+    running = [start(multirun.Job("a", [], tmp_path)) for _ in range(3)]
+    running[1].returncode = 0
+    start(multirun.Job("a", [], tmp_path))
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in given] == ["3", "5", "3", "5"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
+def test_a_training_ends_with_the_process_that_started_it():
+    child = "from slipstream.distributed.multirun import end_with_parent\nend_with_parent(); print('runs', flush=True); input()"
+    starter = f"""
+import os, subprocess, sys
+env = os.environ | {{"SLIPSTREAM_PARENT": str(os.getpid())}}
+subprocess.Popen([sys.executable, "-c", {child!r}], env=env).wait()
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", starter], **pipes)
+    assert process.stdout.readline() == "runs\n"
+    process.kill()
+    assert select.select([process.stdout], [], [], 60)[0] and process.stdout.read() == ""  # nobody holds the pipe
+    process.wait()
+    process.stdin.close(), process.stdout.close()
+
+
+def test_a_killed_starters_training_may_save_before_it_is_continued(tmp_path, monkeypatch):
+    lock = WriterLock(tmp_path)
+    lock.take()
+    waits = iter([lambda: None, lock.release])
+    monkeypatch.setattr(multirun.time, "sleep", lambda s: next(waits)())
+    multirun.wait_for_writer(tmp_path)
+    lock.take()
+    monkeypatch.setattr(multirun, "SAVE_S", -1.0)
+    with pytest.raises(BlockingIOError, match="is being written by process .*: wait until it ends, or stop it"):
+        multirun.wait_for_writer(tmp_path)
 
 
 def test_a_failed_training_is_named_and_the_others_finish(tmp_path, capfd, monkeypatch):

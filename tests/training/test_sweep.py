@@ -11,6 +11,7 @@ from helpers import warm_python
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
+from slipstream.distributed import multirun
 from slipstream.distributed import sweep as module
 from slipstream.distributed.sweep import Range
 
@@ -23,7 +24,7 @@ SCRIPT = Path(__file__).with_name("sweep_workers.py")
 
 @pytest.fixture
 def fast(monkeypatch):
-    monkeypatch.setattr(module, "start_job", start_fake)
+    monkeypatch.setattr(multirun, "start_job", start_fake)
     monkeypatch.setattr(module, "POLL_S", 0.02)
 
 
@@ -66,7 +67,8 @@ def test_wrong_words_are_answered_in_one_sentence(tmp_path, capsys, words, hint)
     assert hint in error and error.count("\n") == 1
 
 
-def test_a_search_finds_the_best_settings_prunes_and_writes_them(tmp_path, fast):
+def test_a_search_finds_the_best_settings_prunes_and_writes_them(tmp_path, fast, monkeypatch):
+    monkeypatch.setattr(module, "STARTUP_TRIALS", 3)  # enough are completed in any order: the sampler has no seed
     sweep = make(tmp_path / "s", 24)
     best = sweep.run()
     states = [t.state.name for t in sweep.study.trials]
@@ -81,8 +83,7 @@ def test_a_search_finds_the_best_settings_prunes_and_writes_them(tmp_path, fast)
     assert all((tmp_path / "s" / f"trial_{k:04d}" / "starts").read_text() == "start\n" for k in range(24))
 
 
-def test_the_best_settings_are_repeated_with_other_seeds(tmp_path, fast, monkeypatch):
-    monkeypatch.setattr(module, "run_jobs", lambda jobs, parallel: [start_fake(job, 1).wait() for job in jobs])
+def test_the_best_settings_are_repeated_with_other_seeds(tmp_path, fast):
     sweep = make(tmp_path / "s", 3)
     sweep.repeats = 2
     sweep.run()
@@ -114,17 +115,22 @@ def workers(tmp_path, *args):
 
 
 @pytest.mark.parametrize(
-    ("kills", "count"),
-    [(2, 1), (0, 2), pytest.param(10, 1, marks=pytest.mark.soak), pytest.param(10, 2, marks=pytest.mark.soak)],
+    ("kills", "count", "jobs"),
+    [
+        (2, 1, 2),
+        (0, 2, 1),
+        pytest.param(10, 1, 2, marks=pytest.mark.soak),
+        pytest.param(10, 2, 1, marks=pytest.mark.soak),
+    ],
 )
-def test_killed_and_several_workers_lose_and_repeat_no_finished_trial(tmp_path, kills, count):
-    found = workers(tmp_path, 12, kills, count, 1)
+def test_killed_and_several_workers_lose_and_repeat_no_finished_trial(tmp_path, kills, count, jobs):
+    found = workers(tmp_path, 12, kills, count, jobs)
     assert found["codes"] == [0] * count
     real = [trial for trial in found["trials"] if not trial[4]]
     assert [trial[0] for trial in real] == list(range(12))
     assert all(trial[1] in ("COMPLETE", "PRUNED") for trial in real)
     starts = [(tmp_path / "s" / f"trial_{k:04d}" / "starts").read_text().count("start") for k in range(12)]
-    assert sum(starts) <= 12 + kills * count and min(starts) == 1
+    assert sum(starts) <= 12 + kills * count * jobs and min(starts) == 1
     assert (tmp_path / "s" / "best.yaml").exists()
 
 
