@@ -17,7 +17,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 REPORT_S = 10.0  # seconds between two lines while trainings run side by side
 POLL_S = 0.1
-SAVE_S = 60.0  # in which a training whose starter was killed must have saved
+SAVE_S = 60.0  # in which a training whose starter was killed must have saved, and another worker have asked
 STOP_CODES = (130, -2, -15)  # of a training that was interrupted
 PARENT = "SLIPSTREAM_PARENT"  # the process that a training ends with
 PR_SET_PDEATHSIG = 1
@@ -199,11 +200,12 @@ def start_job(job: Job, threads: int | None, env: dict[str, str] | None = None) 
         threads: CPU threads, with the output in a file beside the folder; None: all of them, and this terminal.
         env: More environment variables.
     """
+    resumes = False
     if job.folder.is_dir():
-        wait_for_writer(job.folder)
-    resumes = any((job.folder / "checkpoints").glob("ckpt_*"))
-    if job.folder.is_dir() and not resumes:  # killed before its first checkpoint
-        shutil.rmtree(job.folder)
+        with wait_for_lock(job.folder):  # a training whose starter was killed saves first
+            resumes = any((job.folder / "checkpoints").glob("ckpt_*"))
+            if not resumes:  # killed before its first checkpoint
+                shutil.rmtree(job.folder)
     words = job.resume_words() if resumes else job.words
     command = [sys.executable, "-m", "slipstream", "train", *words]
     env = os.environ | (env or {}) | {PARENT: str(os.getpid())}
@@ -214,21 +216,24 @@ def start_job(job: Job, threads: int | None, env: dict[str, str] | None = None) 
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env)
 
 
-def wait_for_writer(folder: Path) -> None:
-    """Return when nobody writes to a run folder: a training whose starter was killed saves first.
+@contextmanager
+def wait_for_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, after waiting for the one who holds it.
 
     Raises:
-        BlockingIOError: It does not end within `SAVE_S`.
+        BlockingIOError: It is not released within `SAVE_S`.
     """
-    deadline = time.monotonic() + SAVE_S
+    lock, deadline = WriterLock(folder, "wait until it ends, or stop it"), time.monotonic() + SAVE_S
     while True:
         try:
-            with WriterLock(folder, "wait until it ends, or stop it"):
-                return
+            lock.take()
+            break
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise
         time.sleep(POLL_S)
+    with lock:
+        yield
 
 
 def end_with_parent() -> None:

@@ -22,7 +22,7 @@ import yaml
 
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.help import ConfigError, nearest
-from slipstream.distributed.multirun import STOP_CODES, Job, LocalStart, Process, run_jobs, split_values
+from slipstream.distributed.multirun import STOP_CODES, Job, LocalStart, Process, run_jobs, split_values, wait_for_lock
 from slipstream.storage.files import WriterLock, make_folder, write_file
 from slipstream.tasks.figures import SERIES, finish_figure, new_figure, style_axes, style_legend
 from slipstream.tasks.report import TextTable, format_time
@@ -214,8 +214,7 @@ class Sweep:
                     dead[holder] = False
             if dead[holder]:
                 trial = import_optuna().trial.Trial(self.study, frozen._trial_id)
-                trial.set_user_attr("worker", worker)
-                taken.append(trial)
+                taken.append(self._claim(trial, worker))
         return taken
 
     def _of_state(self, *names: str) -> list[Any]:
@@ -229,14 +228,17 @@ class Sweep:
         running: dict[Process, tuple[Any, Job]] = {}
         start = LocalStart(self.parallel, self.given, to_file=True)
         self._started = time.monotonic()
+        turn = _made(self.folder / ".workers" / "turn")  # a trial that is asked for has no worker for a moment
         with ExitStack() as locks:
-            left = self._left_trials(locks, worker)
+            with wait_for_lock(turn):
+                left = self._left_trials(locks, worker)
             if left:
                 self.log(f"continuing {len(left)} interrupted trials")
             try:
                 while True:
                     while len(running) < self.parallel:
-                        trial = left.pop(0) if left else self._ask(worker)
+                        with wait_for_lock(turn):
+                            trial = left.pop(0) if left else self._ask(worker)
                         if trial is None:
                             break
                         job = self._job(trial)
@@ -265,15 +267,20 @@ class Sweep:
                 trial.set_user_attr(SURPLUS, True)
                 self.study.tell(trial, state=failed)
                 return None
-            trial.set_user_attr("worker", worker)
-            for found in self.ranges:
-                found.suggest(trial)
+            self._claim(trial, worker)
             same = [t for t in self._of_state("COMPLETE") if t.params == trial.params]
             if not same:
                 return trial
             self.study.tell(trial, same[0].value)  # known already: not trained again
             self.log(f"trial {trial.number}: the settings of trial {same[0].number}")
         return None
+
+    def _claim(self, trial: Any, worker: str) -> Any:
+        """Make a trial one of this worker. Values that it has not got yet are chosen."""
+        trial.set_user_attr("worker", worker)
+        for found in self.ranges:
+            found.suggest(trial)
+        return trial
 
     def _job(self, trial: Any) -> Job:
         name = f"trial_{trial.number:04d}"

@@ -177,11 +177,12 @@ def test_a_killed_starters_training_may_save_before_it_is_continued(tmp_path, mo
     lock.take()
     waits = iter([lambda: None, lock.release])
     monkeypatch.setattr(multirun.time, "sleep", lambda s: next(waits)())
-    multirun.wait_for_writer(tmp_path)
+    with multirun.wait_for_lock(tmp_path), pytest.raises(BlockingIOError):
+        lock.take()
     lock.take()
     monkeypatch.setattr(multirun, "SAVE_S", -1.0)
     with pytest.raises(BlockingIOError, match="is being written by process .*: wait until it ends, or stop it"):
-        multirun.wait_for_writer(tmp_path)
+        multirun.wait_for_lock(tmp_path).__enter__()
 
 
 def test_a_failed_training_is_named_and_the_others_finish(tmp_path, capfd, monkeypatch):

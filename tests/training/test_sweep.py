@@ -111,7 +111,9 @@ def workers(tmp_path, *args):
         timeout=1200,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["codes"] == [0] * len(found["codes"]), done.stderr
+    return found
 
 
 @pytest.mark.parametrize(
@@ -125,13 +127,20 @@ def workers(tmp_path, *args):
 )
 def test_killed_and_several_workers_lose_and_repeat_no_finished_trial(tmp_path, kills, count, jobs):
     found = workers(tmp_path, 12, kills, count, jobs)
-    assert found["codes"] == [0] * count
     real = [trial for trial in found["trials"] if not trial[4]]
     assert [trial[0] for trial in real] == list(range(12))
     assert all(trial[1] in ("COMPLETE", "PRUNED") for trial in real)
     starts = [(tmp_path / "s" / f"trial_{k:04d}" / "starts").read_text().count("start") for k in range(12)]
     assert sum(starts) <= 12 + kills * count * jobs and min(starts) == 1
     assert (tmp_path / "s" / "best.yaml").exists()
+
+
+def test_a_trial_that_was_killed_before_it_had_values_gets_them(tmp_path, fast):
+    (tmp_path / "s").mkdir()
+    make(tmp_path / "s", 2)._open_study().ask()
+    sweep = make(tmp_path / "s", 2)
+    sweep.run()
+    assert [len(t.params) for t in sweep.study.trials] == [2, 2]
 
 
 def test_the_command_searches_with_real_trainings(tmp_path, capsys, monkeypatch):
