@@ -22,7 +22,7 @@ from typing import Any
 from slipstream.cli import DEBUG_HELP
 
 PACKAGE = "slipstream-rl"
-NOT_FOR_USERS = ("bench", "dev", "docs", "peers")  # extras for work on this package itself
+NOT_FOR_USERS = ("bench", "dev", "docs")  # extras for work on this package itself
 FREE_GB = 5  # on the disk, below which a training may not be able to save
 
 
@@ -121,7 +121,7 @@ def _requirements() -> dict[str, list[str]]:
     for line in metadata.requires(PACKAGE) or []:
         extra = re.search(r"""extra == ['"]([\w-]+)['"]""", line)
         name = re.match(r"[\w.-]+", line)
-        if extra and name and extra[1] not in NOT_FOR_USERS:
+        if extra and name and name[0] != PACKAGE and extra[1] not in NOT_FOR_USERS:
             found.setdefault(extra[1], []).append(name[0])
     return found
 
