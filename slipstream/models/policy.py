@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from slipstream.config import registry
 from slipstream.config.validation import check_range
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
-from slipstream.models.encoders import ACTIVATIONS, NAVRL_ENVS, DictEncoder, Encoder, NavRLEncoder, Specs
+from slipstream.models.encoders import ACTIVATIONS, NAVRL_ENVS, NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder, Specs
 from slipstream.models.exploration import ExplorationType, exploration_type, set_exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters, small_linear
 from slipstream.models.memory import MEMORIES, MEMORY, Memory, build_memory, memory_size
@@ -29,7 +29,7 @@ class ModelConfig:
     trunk: list[int] = field(default_factory=lambda: [256, 256])
     part: int = 64  # width of each observation's features in the dict encoder; 0 passes them to the trunk directly
     layer_norm: bool = True  # after each layer of the dict encoder and of the trunks of dqn, sac and td3
-    keys: list[str] = field(default_factory=list)  # observations that the dict encoder uses; all by default
+    keys: list[str] = field(default_factory=list)  # observations that the network reads; all by default
     activation: str = "leaky_relu"  # relu, elu, silu, gelu, mish, tanh; of all layers but convolutions
     memory: str = "none"  # gru: a recurrent state; stack: the last `stack` observations (algo=ppo, docs/memory.md)
     hidden_size: int = 128  # width of the state of memory=gru
@@ -208,15 +208,19 @@ def build_encoder(observation_spec: Specs, config: ModelConfig, trunk: list[int]
         return _own_encoder(observation_spec, kind, trunk)
     if kind == "auto":
         known = any(keys <= set(observation_spec) for keys in NAVRL_ENVS)
-        kind = "navrl" if known and not config.keys else "dict"
+        fits = not config.keys or {"lidar", "state"} <= set(config.keys) <= set(NAVRL_KEYS)
+        kind = "navrl" if known and fits else "dict"
     if kind == "dict":
         return DictEncoder(
             observation_spec, trunk, config.part, config.keys or None, config.layer_norm, config.activation
         )
-    missing = sorted({"lidar", "state"} - set(observation_spec))
+    seen = {name: spec for name, spec in observation_spec.items() if not config.keys or name in config.keys}
+    missing, unread = sorted({"lidar", "state"} - set(seen)), sorted(set(config.keys) - set(NAVRL_KEYS))
     if missing:
         raise ValueError(f"model.encoder=navrl needs the observations {missing}; use model.encoder=dict for other envs")
-    return NavRLEncoder(observation_spec, trunk, config.activation)
+    if unread:
+        raise ValueError(f"model.encoder=navrl does not read {unread}: take them out of model.keys, or use dict")
+    return NavRLEncoder(seen, trunk, config.activation)
 
 
 def _own_encoder(observation_spec: Specs, name: str, trunk: list[int]) -> Encoder:

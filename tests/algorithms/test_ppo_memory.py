@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from pathlib import Path
 
 import pytest
 import torch
-from helpers.hidden_velocity import CartConfig, HiddenVelocity
 
 import slipstream
 from slipstream.algorithms.ppo import PPO, PPOConfig
@@ -18,6 +19,10 @@ from slipstream.rollouts.storage import RolloutStorage
 from slipstream.tasks.evaluation import fly_episodes
 from slipstream.tasks.navigation.game import RaceGame, RaceOptions
 from slipstream.training.trainer import Trainer
+
+sys.path.append(str(Path(__file__).parents[2] / "examples"))
+
+from hidden_velocity import CartConfig, HiddenVelocity  # noqa: E402
 
 N, T = 4, 7
 TINY = shlex.split("""

@@ -80,6 +80,20 @@ def test_the_order_of_observations_does_not_matter():
     assert torch.equal(one(x), other(x))
 
 
+def test_navrls_encoder_reads_the_keys_asked_for():
+    """A student without the detector has the CNN of the LiDAR image."""
+    specs = {"lidar": Box((1, 36, 4)), "dynamic_obstacle": Box((1, 5, 10)), "state": Box((8,)), "direction": Box((3,))}
+    without = {name: specs[name] for name in ("lidar", "state", "direction")}
+    for given in ({}, {"encoder": "navrl"}):
+        student = build_policy(specs, ACTION, ModelConfig(keys=["lidar", "state"], **given))
+        assert student.keys == ("lidar", "state")
+        student.load_state_dict(build_policy(without, ACTION, ModelConfig()).state_dict())
+    assert "dynamic_obstacle" in build_policy(specs, ACTION, ModelConfig()).keys
+    assert isinstance(build_policy(specs, ACTION, ModelConfig(keys=["lidar"])).encoder, DictEncoder)
+    with pytest.raises(ValueError, match=r"does not read \['direction'\]: take them out of model.keys"):
+        build_policy(specs, ACTION, ModelConfig(encoder="navrl", keys=["lidar", "state", "direction"]))
+
+
 def test_only_the_keys_asked_for_are_read():
     policy = build_policy({"a": Box((3,)), "b": Box((2,))}, ACTION, ModelConfig(keys=["b"]))
     assert policy.encoder.keys == ("b",)
