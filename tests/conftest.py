@@ -11,7 +11,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.setdefault("NUMBA_NUM_THREADS", "2")
 
 import pytest  # noqa: E402
-import torch  # noqa: E402
 
 # of several workers one begins with these, so that no long test is left for the end
 SLOW_FIRST = (
@@ -54,6 +53,8 @@ def numba_has_started():
 @pytest.fixture(autouse=True)
 def same_number_of_threads():
     """A run with `threads=1` in one test must not change the last bits of what another test computes."""
+    import torch  # not in the process that only gives tests to its workers
+
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)

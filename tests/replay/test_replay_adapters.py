@@ -284,7 +284,7 @@ class Sb3Draws(Sampler):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "env", "steps"), [(DQN, "CartPole-v1", 1200), (SAC, "Pendulum-v1", 500), (TD3, "Pendulum-v1", 500)]
+    ("algorithm", "env", "steps"), [(DQN, "CartPole-v1", 800), (SAC, "Pendulum-v1", 300), (TD3, "Pendulum-v1", 300)]
 )
 def test_sb3_with_the_same_draws_learns_the_same_weights_on_our_buffer_as_on_its_own(algorithm, env, steps):
     settings = {
