@@ -89,6 +89,11 @@ def test_the_beams_are_those_of_the_lidar(open_page, tmp_path):
     assert ahead == pytest.approx(2.0, abs=0.01)  # the box's face is at y = 2.3
     low = page.evaluate(f"{VIEW}.scan(8, 8, 0.5).filter(b => b[2] < -.1).map(b => b[3])")
     assert low == pytest.approx([0.5 / 0.17365] * 36, abs=0.01)
+    mover = page.evaluate(  # one of 0.5 m around (2, 0, 1.5)
+        f"[false, true].map(see => ({VIEW}.recording.meta.lidar.sees_moving = see, {VIEW}.scan(2, 2, 1.5))"
+        ".find(b => Math.abs(b[0]) < .01 && b[1] < -.99 && Math.abs(b[2]) < .01)[3])"
+    )
+    assert mover == pytest.approx([4.0, 1.75], abs=0.01)
     radar = page.evaluate(f"[{VIEW}.radar.width, {VIEW}.radar.height]")
     assert radar == [300, 300]  # all of the circle, also on a display with two pixels per CSS pixel
 

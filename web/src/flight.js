@@ -252,12 +252,21 @@ export class FlightView {
     const { meta, arrays } = this.recording, lidar = meta.lidar ?? {}, far = this.range = lidar.range_m ?? 4;
     const yaw = arrays["drone.yaw"].values[this.chosen], box = arrays["box"], near = [];
     for (let i = 0; i < box.shape[0]; i++) { const b = box.values, o = 5 * i; if (Math.abs(b[o] - x) < far + b[o + 2] && Math.abs(b[o + 1] - y) < far + b[o + 3]) near.push(o); }
-    const found = [], count = lidar.azimuths ?? 36;
+    const seen = [], at = lidar.sees_moving ? this.moverAt ?? [] : [], found = [], count = lidar.azimuths ?? 36;
+    for (let i = 0; i < at.length; i += 3) if (Math.hypot(at[i] - x, at[i + 1] - y) < far + 1) seen.push(i);
     for (let h = 0; h < count; h++) for (const tilt of lidar.elevations_deg ?? [-10, 0, 10, 20]) {
       const a = yaw + 2 * Math.PI * h / count, e = tilt * Math.PI / 180, dx = Math.cos(a) * Math.cos(e), dy = Math.sin(a) * Math.cos(e), dz = Math.sin(e);
       let d = dz < 0 ? Math.min(far, -z / dz) : far;
       for (const o of near) {
         const b = box.values, t = slab(x - b[o], dx, b[o + 2], slab(y - b[o + 1], dy, b[o + 3], slab(z - b[o + 4] / 2, dz, b[o + 4] / 2, [0, d])));
+        if (t && t[0] < d) d = t[0];
+      }
+      for (const i of seen) { // round, as they are drawn
+        const size = arrays["mover.size"].values, across = dx * dx + dy * dy, rx = at[i] - x, ry = at[i + 1] - y;
+        const along = (rx * dx + ry * dy) / across, chord = ((size[2 * i / 3] / 2) ** 2 - rx * rx - ry * ry) / across + along * along;
+        if (chord < 0) continue;
+        const from = Math.max(along - Math.sqrt(chord), 0), to = Math.min(along + Math.sqrt(chord), d);
+        const t = from < to && slab(z - at[i + 2], dz, size[2 * i / 3 + 1] / 2, [from, to]);
         if (t && t[0] < d) d = t[0];
       }
       found.push([dx, dy, dz, d]);
