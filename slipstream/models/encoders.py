@@ -110,7 +110,10 @@ class DictEncoder(Encoder):
         self.keys = tuple(keys or sorted(observation_spec))
         missing = [key for key in self.keys if key not in observation_spec]
         if missing:
-            raise ValueError(f"the env has no observation {missing}, but {sorted(observation_spec)}: change model.keys")
+            there = ",".join(key for key in self.keys if key in observation_spec) or ",".join(sorted(observation_spec))
+            raise ValueError(
+                f"the env has no observation {missing}, but {sorted(observation_spec)}: set 'model.keys=[{there}]'"
+            )
         self.classes = {key: spec.n for key, spec in observation_spec.items() if isinstance(spec, Discrete)}
         self.images = {key: _image_shape(observation_spec[key]) for key in self.keys}
         self.scales = {key: _scale(observation_spec[key]) for key in self.keys}
