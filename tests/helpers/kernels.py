@@ -15,15 +15,20 @@ import torch  # noqa: E402
 from slipstream import NavigationEnv, ReplayBuffer, RolloutStorage  # noqa: E402
 from slipstream.tasks.aircombat.env import AirCombatEnv  # noqa: E402
 from slipstream.tasks.aircombat.reach.envelope import HOLD, time_of_hit  # noqa: E402
+from slipstream.tasks.aircombat.reach.flights_native import Steering, chases  # noqa: E402
+from slipstream.tasks.aircombat.reach.reachable import reachable  # noqa: E402
+from slipstream.tasks.navigation.env import NavigationConfig  # noqa: E402
 
 
 def main() -> None:
     """Use what is native."""
-    for env in (NavigationEnv(2), AirCombatEnv(2)):
+    for env in (NavigationEnv(2), NavigationEnv(2, config=NavigationConfig(lidar_sees_moving=True)), AirCombatEnv(2)):
         env.reset()
         env.step(torch.zeros(2, 3))
     place, speed, away = torch.zeros(1, 2), torch.tensor([[300.0, 0.0]]), torch.tensor([[5000.0, 0.0]])
     time_of_hit(place, speed, away, -speed, torch.zeros(1), torch.tensor([HOLD]))
+    chases(place, speed, torch.zeros(1), away, -speed, Steering.hold(torch.zeros(1)), 30, 30)
+    reachable(300.0, (1.0,))
     frames = torch.arange(4 * 65 * 84 * 84).reshape(4, 65, 84, 84).to(torch.uint8)
     ends = torch.zeros(4, 64, dtype=torch.bool)
     ends[:, 20] = True
@@ -33,6 +38,8 @@ def main() -> None:
         buffer = ReplayBuffer(1000, sampler=sampler)
         buffer.extend(batch)
         buffer.sample(8, n_step=3)
+        buffer.sample_slices(2, 4, burn_in=1)
+        buffer.sample_episodes(1)
     with tempfile.TemporaryDirectory() as folder, RolloutStorage(folder, threads=1) as storage:
         storage.save(batch, 0)
         storage.load(0)
