@@ -16,11 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from tensordict import TensorDictBase
 from torch import Tensor
 
 from slipstream.algorithms.base import (
@@ -41,6 +40,9 @@ from slipstream.models.encoders import Specs
 from slipstream.models.memory import MEMORY, memory_size
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
 from slipstream.sim.random import restore_generator
+
+if TYPE_CHECKING:
+    from tensordict import TensorDictBase  # loading it takes longer than torch
 
 # Of one gradient step, in this order; the norms of the gradients and `skipped` follow.
 DIAGNOSTICS = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped")

@@ -24,9 +24,6 @@ def run(args: argparse.Namespace) -> int:
     from slipstream.cli import compare, console
     from slipstream.config import registry
     from slipstream.distributed import multirun
-    from slipstream.distributed.launch import launch, ranks_to_start
-    from slipstream.train import run as train
-    from slipstream.training.distributed import is_root
 
     multirun.end_with_parent()
     jobs = multirun.expand(args.words, args.multirun)
@@ -36,6 +33,11 @@ def run(args: argparse.Namespace) -> int:
         compare.show([str(group)], console(), [], None)
         return 0
     cfg = load_train(args.words)
+    # loaded after an error in the words would have been reported: 1.5 s
+    from slipstream.distributed.launch import launch, ranks_to_start
+    from slipstream.train import run as train
+    from slipstream.training.distributed import is_root
+
     count = ranks_to_start(cfg)
     if count > 1:
         return launch(args.words, cfg, count)

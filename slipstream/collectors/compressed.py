@@ -13,8 +13,8 @@ from tensordict import TensorDict, TensorDictBase
 from tensordict.tensorclass import NonTensorData
 from torch import Tensor, nn
 
-from slipstream.collectors.config import CollectConfig
 from slipstream.collectors.sync import SyncDataCollector
+from slipstream.config.collect import CollectConfig
 from slipstream.config.help import ConfigError
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector

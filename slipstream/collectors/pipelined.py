@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from slipstream.collectors.batch import DeviceCopier
 from slipstream.collectors.compressed import Compressor
-from slipstream.collectors.config import CollectConfig
 from slipstream.collectors.episodes import DeliveredEpisodes
 from slipstream.collectors.lanes import UNLIMITED, StreamLane, ThreadLane
 from slipstream.collectors.producer import Item, IterableSource, Producer, RolloutSource, WeightVersions, version_of
 from slipstream.collectors.sync import SyncDataCollector
+from slipstream.config.collect import CollectConfig
 from slipstream.config.validation import check_range
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector

@@ -13,8 +13,8 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.collectors.batch import Frame, RolloutMemory, as_batch, invalidate, nested_batches, write
-from slipstream.collectors.config import CollectConfig
 from slipstream.collectors.episodes import EpisodeStatistics, split_trajectories
+from slipstream.config.collect import CollectConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
 from slipstream.envs.specs import Observation, Rows, Step

@@ -48,8 +48,8 @@ BUILT_IN: dict[str, dict[str, str]] = {
     },
     "section": {  # config classes that do not depend on a choice
         "model": "slipstream.models.policy:ModelConfig",
-        "collect": "slipstream.collectors.config:CollectConfig",
-        "actors": "slipstream.collectors.config:ActorsConfig",
+        "collect": "slipstream.config.collect:CollectConfig",
+        "actors": "slipstream.config.collect:ActorsConfig",
     },
     "viewer": {"show": "slipstream.viewer.show:Show"},  # for render_mode="human"
     "gymnasium": {  # ids of `gymnasium.make`
