@@ -224,8 +224,8 @@ class RayDataCollector:
         self._lost = self._dropped = 0
         self._bytes = self._raw_bytes = 0
         self._closed = False
-        self._ray = import_ray()
-        self._connected = connect(self._ray, address, count * cpus, timeout_s)
+        self._ray = import_ray("actors.count")
+        self._connected = connect(self._ray, address, count * cpus, timeout_s, "actors.address=")
         cores = self._ray.cluster_resources().get("CPU", 0)
         if cores < count * cpus:
             warnings.warn(

@@ -19,16 +19,23 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "
 STORE_BYTES = 512 << 20  # of the object store of a cluster that is started here
 
 
-def import_ray() -> Any:
-    """Return the module `ray`."""
+def import_ray(key: str) -> Any:
+    """Return the module `ray`, which `key` needs."""
     try:
         return importlib.import_module("ray")
     except ImportError as error:
-        raise ConfigError("actors.count needs Ray: pip install 'slipstream-rl[ray]'") from error
+        raise ConfigError(f"{key} needs Ray: pip install 'slipstream-rl[ray]'") from error
 
 
-def connect(ray: Any, address: str | None, cpus: int, timeout_s: float) -> bool:
+def connect(ray: Any, address: str | None, cpus: int, timeout_s: float, key: str) -> bool:
     """Connect to a cluster, or start one on this machine; return False if this process has a connection already.
+
+    Args:
+        ray: The module.
+        address: "auto", HOST:PORT or ray://HOST:PORT; None for RAY_ADDRESS, or a cluster of this machine's own.
+        cpus: Cores of a cluster that is started here, at least.
+        timeout_s: To reach the cluster, and each node.
+        key: With which the address was given, as it is typed before it.
 
     Raises:
         ConfigError: The cluster cannot be reached, or its nodes have other versions.
@@ -45,7 +52,7 @@ def connect(ray: Any, address: str | None, cpus: int, timeout_s: float) -> bool:
         options |= {"include_dashboard": False}
     remedy = (
         "start one with `ray start --head` and give its address, set RAY_AUTH_MODE=token if it wants a token, or leave "
-        "actors.address out"
+        f"{key.strip(' =')} out"
     )
     try:
         if ":" in address:
@@ -56,7 +63,7 @@ def connect(ray: Any, address: str | None, cpus: int, timeout_s: float) -> bool:
         else:  # of a port that does not speak Ray's language it would wait for many minutes
             _call_in_time(partial(ray.init, address, **options), timeout_s)
     except (OSError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"actors.address={address}: no Ray cluster answers ({last_line(error)}): {remedy}") from error
+        raise ConfigError(f"{key}{address}: no Ray cluster answers ({last_line(error)}): {remedy}") from error
     try:
         if address != "local":
             check_nodes(ray, timeout_s)

@@ -22,7 +22,17 @@ import yaml
 
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.help import ConfigError, nearest
-from slipstream.distributed.multirun import STOP_CODES, Job, LocalStart, Process, run_jobs, split_values, wait_for_lock
+from slipstream.distributed.multirun import (
+    STOP_CODES,
+    Job,
+    LocalStart,
+    Process,
+    Start,
+    run_jobs,
+    split_values,
+    wait_for_lock,
+)
+from slipstream.distributed.nodes import RayStart
 from slipstream.storage.files import WriterLock, make_folder, write_file
 from slipstream.tasks.figures import SERIES, finish_figure, new_figure, style_axes, style_legend
 from slipstream.tasks.report import TextTable, format_time
@@ -104,7 +114,8 @@ class Sweep:
         prune: Stop trials that are worse than the median of the others at the same time.
         repeats: Seeds with which the best settings, and those that were given, are trained again.
         storage: URL of an Optuna storage (default: a journal file in `folder`).
-        parallel: Trials at a time.
+        parallel: Trials at a time; None for one, or with `ray` as many as the cluster has GPUs or nodes.
+        ray: Address of a Ray cluster on which the trials run.
     """
 
     words: Sequence[str]
@@ -116,7 +127,8 @@ class Sweep:
     prune: bool = True
     repeats: int = 3
     storage: str | None = None
-    parallel: int = 1
+    parallel: int | None = None
+    ray: str | None = None
     log: Callable[[str], None] = print
     ranges: list[Range] = field(init=False)
     common: list[str] = field(init=False)
@@ -143,11 +155,21 @@ class Sweep:
             ConfigError: The folder holds another search, or the objective is in no log.
             KeyboardInterrupt: It was interrupted; the same call continues.
         """
-        make_folder(self.folder)
-        with self._worker() as worker:
-            self.study = self._open_study()
-            self._search(worker)
-        return self._finish()
+        with ExitStack() as stack:
+            if self.ray is None:
+                parallel = self.parallel or 1
+                self._start: Start = LocalStart(parallel, self.given, to_file=True)
+                self._repeat_start: Start = LocalStart(parallel, self.given)
+            else:
+                start = stack.enter_context(RayStart(self.ray, self.folder, self.parallel, self.given))
+                self._start = self._repeat_start = start
+                parallel = start.parallel
+                self.log(f"trials run {start.describe()}")
+            make_folder(self.folder)
+            with self._worker() as worker:
+                self.study = self._open_study()
+                self._search(worker, parallel)
+            return self._finish(parallel)
 
     # -- the study ---------------------------------------------------------------------------------------------------
 
@@ -223,10 +245,9 @@ class Sweep:
 
     # -- trials ------------------------------------------------------------------------------------------------------
 
-    def _search(self, worker: str) -> None:
+    def _search(self, worker: str, parallel: int) -> None:
         """Run trials until there are enough, `parallel` at a time."""
         running: dict[Process, tuple[Any, Job]] = {}
-        start = LocalStart(self.parallel, self.given, to_file=True)
         self._started = time.monotonic()
         turn = _made(self.folder / ".workers" / "turn")  # a trial that is asked for has no worker for a moment
         with ExitStack() as locks:
@@ -236,13 +257,13 @@ class Sweep:
                 self.log(f"continuing {len(left)} interrupted trials")
             try:
                 while True:
-                    while len(running) < self.parallel:
+                    while len(running) < parallel:
                         with wait_for_lock(turn):
                             trial = left.pop(0) if left else self._ask(worker)
                         if trial is None:
                             break
                         job = self._job(trial)
-                        running[start(job)] = (trial, job)
+                        running[self._start(job)] = (trial, job)
                     if not running:
                         return
                     for process in list(running):
@@ -339,7 +360,7 @@ class Sweep:
 
     # -- results -----------------------------------------------------------------------------------------------------
 
-    def _finish(self) -> dict[str, Any]:
+    def _finish(self, parallel: int) -> dict[str, Any]:
         """Repeat the best settings, and write tables, figures and best.yaml."""
         done = sorted(self._of_state("COMPLETE"), key=lambda trial: trial.value, reverse=not self.minimize)
         if not done:
@@ -353,7 +374,7 @@ class Sweep:
         finalists += [t for t in done if t.user_attrs.get("given") and t not in finalists]
         try:
             with WriterLock(_made(self.folder / ".workers" / "results")):
-                scores = self._repeat(finalists)
+                scores = self._repeat(finalists, parallel)
         except BlockingIOError:
             self.log("another worker repeats the best settings and writes the results")
             return {}
@@ -370,7 +391,7 @@ class Sweep:
             draw_importances(self.importances, self.objective, self.folder / "importances.png")
         return dict(best.params)
 
-    def _repeat(self, finalists: Sequence[Any]) -> dict[int, list[float]]:
+    def _repeat(self, finalists: Sequence[Any], parallel: int) -> dict[int, list[float]]:
         """Train the settings of some trials with other seeds; return their objectives by trial."""
         seeds = [self.given.seed + k for k in range(1, self.repeats + 1)]
         jobs = {}
@@ -384,7 +405,7 @@ class Sweep:
         missing = [job for job in jobs.values() if job.name not in known]
         if missing:
             self.log(f"training the {len(finalists)} best settings again with {self.repeats} other seeds")
-            run_jobs(missing, self.parallel, LocalStart(self.parallel, self.given))
+            run_jobs(missing, parallel, self._repeat_start)
         for job in missing:
             points, _ = self._points(job.folder)
             self.study.set_user_attr(job.name, points[-1][1])

@@ -17,14 +17,21 @@ import optuna
 
 from slipstream.distributed import multirun
 from slipstream.distributed import sweep as module
+from slipstream.distributed.nodes import RayStart
 from slipstream.distributed.sweep import Sweep
 
 TRAINING = """
-import json, pathlib, sys, time
+import json, os, pathlib, sys, time
 folder, rate, width = pathlib.Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
 with open(folder / "starts", "a") as file:
     file.write("start\\n")
+if sys.argv[4:] and (folder / "starts").read_text() == "start\\n":  # wait until the starter is killed
+    parent = os.getppid()
+    (folder / "actor").write_text(f"{parent}\\n")
+    while os.getppid() == parent:
+        time.sleep(0.02)
+    sys.exit(1)
 score = 1 - abs(rate + 3) / 3 - width / 1000
 rows = [{"iteration": k, "frames": 50 * k, "time_s": k, "eval/success": score * k / 20} for k in range(1, 21)]
 with open(folder / "metrics.jsonl", "w") as file:
@@ -41,7 +48,8 @@ def start_fake(job, threads, env=None):
 
     words = dict(word.split("=", 1) for word in job.words)
     rate, width = math.log10(float(words["algo.learning_rate"])), words["model.part"]
-    return subprocess.Popen([sys.executable, "-S", "-c", TRAINING, str(job.folder), str(rate), width])
+    waits = ["waits"] if job.folder.with_name(f"{job.name}.waits").exists() else []
+    return subprocess.Popen([sys.executable, "-S", "-c", TRAINING, str(job.folder), str(rate), width, *waits])
 
 
 WORDS = [
@@ -53,8 +61,43 @@ WORDS = [
 ]
 
 
-def make(folder, trials, **settings):
-    return Sweep(WORDS, folder, trials, repeats=0, log=lambda text: None, **settings)
+def make(folder, trials, log=lambda text: None, **settings):
+    return Sweep(WORDS, folder, trials, repeats=0, log=log, **settings)
+
+
+class CopyingStart(RayStart):
+    """Nodes do not see the folder of this one."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._mark.rmdir()
+
+
+def search_on(ray, folder, monkeypatch):
+    """Search on a cluster with two nodes: in a common folder, where the actor of a trial is killed, and with copies."""
+    monkeypatch.setattr(RayStart, "start", staticmethod(start_fake))
+    monkeypatch.setattr(module, "POLL_S", 0.02)
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    (folder / "common").mkdir()
+    (folder / "common" / "trial_0001.waits").touch()
+
+    def kill(text):
+        pid = folder / "common" / "trial_0001" / "actor"
+        if text.startswith("[1/3] trial 0:"):
+            while not (pid.exists() and pid.read_text().endswith("\n")):
+                time.sleep(0.02)
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+
+    for name, trials in (("common", 3), ("copied", 2)):
+        sweep = make(folder / name, trials, log=kill, ray="auto")
+        sweep.run()
+        assert [t.state.name for t in sweep.study.trials] == ["COMPLETE"] * trials
+        runs = [folder / name / f"trial_{k:04d}" for k in range(trials)]
+        starts = [(run / "starts").read_text().count("start") for run in runs]
+        assert starts == ([1, 2, 1] if name == "common" else [1, 1])
+        assert all((run / "checkpoints" / "ckpt_000020").exists() for run in runs)
+        monkeypatch.setattr(module, "RayStart", CopyingStart)
+    assert "start 1 of 4 on the Ray cluster is lost" in (folder / "common" / "trial_0001.log").read_text()
 
 
 def main() -> None:

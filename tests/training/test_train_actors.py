@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import itertools
 import os
 import random
@@ -72,9 +73,12 @@ def staleness(batch, version):
     return int((version - batch["policy_version"]).max())
 
 
-def test_actors_train_are_replaced_and_never_joined(
+def test_actors_train_are_replaced_and_never_joined_and_a_search_loses_no_trial(
     cluster, monkeypatch, tmp_path
 ):  # one test: the cluster is slow to start
+    if importlib.util.find_spec("optuna"):
+        monkeypatch.syspath_prepend(Path(__file__).parent)
+        importlib.import_module("sweep_workers").search_on(cluster, tmp_path, monkeypatch)
     check_nodes(cluster, 60)
     with monkeypatch.context() as patch:
         patch.setattr("importlib.metadata.version", lambda name: "1.0")  # here, not on the nodes
@@ -309,7 +313,7 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
         free.bind(("127.0.0.1", 0))
         address = f"ray://127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(ConfigError, match=f"actors.address={address}: no Ray cluster answers .*`ray start --head`"):
-        connect(ray, address, 2, 5.0)
+        connect(ray, address, 2, 5.0, "actors.address=")
 
 
 def test_an_address_in_a_run_folder_is_not_trusted():
