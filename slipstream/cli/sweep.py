@@ -24,10 +24,11 @@ from __future__ import annotations
 import argparse
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import split_keys, value_of
-from slipstream.config.values import convert
+from slipstream.config.values import UnfitError, convert
 
 OWN_KEYS = ("trials", "objective", "direction", "budget_s", "repeats", "prune", "storage", "name", "root")
 
@@ -44,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     from slipstream.distributed.sweep import Sweep, import_optuna
 
     if args.ray and "=" in args.ray:  # --ray key=value: an address has no equals sign
-        args.words, args.ray = [*args.words, args.ray], "auto"
+        args.words, args.ray = [*args.words, args.ray], ""
+    ray = None if args.ray is None else args.ray or "auto"
     own, words = split_keys(args.words, OWN_KEYS)
     if value_of("resume", words):
         raise ConfigError("resume= continues one run: repeat the command of a sweep with its name= instead")
@@ -56,16 +58,16 @@ def run(args: argparse.Namespace) -> int:
     import_optuna()
     sweep = Sweep(
         words,
-        Path(own.get("root", "runs")) / own.get("name", f"{datetime.now():%Y-%m-%d_%H-%M-%S}_sweep"),
+        Path(own.get("root") or "runs") / (own.get("name") or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_sweep"),
         trials=_count(own, "trials", 30, 1),
-        objective=own.get("objective", "eval/success"),
+        objective=own.get("objective") or "eval/success",
         budget_s=_budget(own),
         minimize=direction == "min",
-        prune=bool(convert(own.get("prune", "true"), bool)),
+        prune=_value(own, "prune", True),
         repeats=_count(own, "repeats", 3, 0),
         storage=own.get("storage"),
         parallel=args.jobs,
-        ray=args.ray,
+        ray=ray,
     )
     print(f"sweep folder: {sweep.folder}", flush=True)
     if sweep.run():
@@ -76,15 +78,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _value(own: dict[str, str], key: str, default: Any) -> Any:
+    """Return the value of a key of this command, of the type of its default."""
+    try:
+        return convert(own.get(key, default), type(default))
+    except UnfitError as error:
+        raise ConfigError(f"{key} must be {error.expected}, not '{own[key]}'") from None
+
+
 def _count(own: dict[str, str], key: str, default: int, least: int) -> int:
-    value = int(convert(own.get(key, default), int))
+    value = int(_value(own, key, default))
     if value < least:
         raise ConfigError(f"{key}={value} must be at least {least}")
     return value
 
 
 def _budget(own: dict[str, str]) -> float:
-    value = float(convert(own.get("budget_s", 0.0), float))
+    value = float(_value(own, "budget_s", 0.0))
     if not 0 <= value < 1e9:
         raise ConfigError(f"budget_s={value:g} must be a number of seconds, 0 or more")
     return value

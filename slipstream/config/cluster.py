@@ -50,20 +50,24 @@ def connect(ray: Any, address: str | None, cpus: int, timeout_s: float, key: str
     if address == "local":
         options |= {"num_cpus": max(cpus, os.cpu_count() or 1), "object_store_memory": STORE_BYTES}
         options |= {"include_dashboard": False}
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address not in ("auto", "local") and not (host and port.isdigit()):
+        raise ConfigError(f"{key}{address} is no address of a Ray cluster: give auto, HOST:6379 or ray://HOST:10001")
     remedy = (
         "start one with `ray start --head` and give its address, set RAY_AUTH_MODE=token if it wants a token, or leave "
         f"{key.strip(' =')} out"
     )
     try:
-        if ":" in address:
-            host, _, port = address.removeprefix("ray://").rpartition(":")
+        if address not in ("auto", "local"):
             socket.create_connection((host, int(port)), timeout_s).close()
         if address == "local":
             ray.init(address, **options)
         else:  # of a port that does not speak Ray's language it would wait for many minutes
             _call_in_time(partial(ray.init, address, **options), timeout_s)
     except (OSError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"{key}{address}: no Ray cluster answers ({last_line(error)}): {remedy}") from error
+        raise ConfigError(
+            f"{key}{address}: no Ray cluster answers ({last_line(error).partition('. Please')[0]}): {remedy}"
+        ) from error
     try:
         if address != "local":
             check_nodes(ray, timeout_s)

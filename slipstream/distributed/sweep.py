@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import re
 import shutil
+import signal
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,8 +45,10 @@ from slipstream.training.run_folder import config_yaml
 STEPS = 20  # a trial reports its evaluations at this many points of its time, so that trials can be compared there
 WARM_UP = 6  # points before a trial may be pruned
 STARTUP_TRIALS = 5  # complete trials before another one may be pruned
+MAX_FAILED = 3  # trials that fail before any other result: the search ends
 FINALISTS = 3  # settings that are trained again with other seeds
 POLL_S = 0.5
+KINDS = ("log(LOW,HIGH)", "uniform(LOW,HIGH)", "int(LOW,HIGH)", "choice(A,B)")
 SPACE = re.compile(r"(log|uniform|int|choice)\((.*)\)$", re.DOTALL)
 SURPLUS = "surplus"  # mark of a trial that two workers asked for at the same time as the last one
 
@@ -66,6 +70,8 @@ class Range:
         """
         found = SPACE.match(text.strip())
         if not found:
+            if re.match(r"\w+\(", text):  # no value begins like this
+                raise ConfigError(f"{key}={text} is no range: give {', '.join(KINDS[:-1])} or {KINDS[-1]}")
             return None
         kind, parts = found[1], split_values(found[2])
         if kind == "choice":
@@ -134,9 +140,12 @@ class Sweep:
     common: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        parsed = [(word, Range.parse(*str(word).partition("=")[::2])) for word in self.words]
-        self.ranges = [found for _, found in parsed if found is not None]
-        self.common = [str(word) for word, found in parsed if found is None]
+        parsed = {str(word): Range.parse(*str(word).partition("=")[::2]) for word in self.words}
+        last = {
+            word.partition("=")[0]: found for word, found in parsed.items()
+        }  # of several values the last one counts
+        self.ranges = [found for found in last.values() if found is not None]
+        self.common = [word for word, found in parsed.items() if found is None and not last[word.partition("=")[0]]]
         if not self.ranges:
             raise ConfigError("nothing to search: give a key a range, like 'algo.learning_rate=log(1e-4,3e-3)'")
         if self.budget_s:
@@ -144,7 +153,17 @@ class Sweep:
         for found in self.ranges:  # an error in the words is reported before anything starts
             for value in found.values:
                 load_train([*self.common, f"{found.key}={value}"])
+            if found.kind in ("log", "uniform"):
+                low, high = found.values
+                try:
+                    load_train([*self.common, f"{found.key}={low + math.e / 10 * (high - low)}"])
+                except ConfigError as error:
+                    raise ConfigError(f"{error}: use int({low:g},{high:g}), or choice(...)") from None
         self.given = load_train(self.common)
+        if self.ray is None and self.given.gpus is not None:
+            from slipstream.distributed.launch import ranks_to_start
+
+            ranks_to_start(self.given)
         if self.objective.startswith("eval/") and not self.given.eval_interval:
             raise ConfigError(f"objective={self.objective} needs evaluations: give eval_interval=20")
 
@@ -165,6 +184,9 @@ class Sweep:
                 self._start = self._repeat_start = start
                 parallel = start.parallel
                 self.log(f"trials run {start.describe()}")
+            if threading.current_thread() is threading.main_thread():  # as Ctrl-C: trainings save first
+                stack.callback(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+                signal.signal(signal.SIGTERM, signal.default_int_handler)
             make_folder(self.folder)
             with self._worker() as worker:
                 self.study = self._open_study()
@@ -356,6 +378,8 @@ class Sweep:
         settings = " ".join(f"{key}={_short(value)}" for key, value in trial.params.items())
         best = f"; best {self.study.best_value:.4g} (trial {self.study.best_trial.number})" if done else ""
         elapsed = format_time(time.monotonic() - self._started)
+        if len(ended) == MAX_FAILED == len(self._of_state("FAIL")):
+            raise ChildProcessError(f"the first {MAX_FAILED} trials failed{self._failure()}")
         self.log(f"[{len(ended)}/{self.trials}] trial {trial.number}: {result}  {settings}{best}; {elapsed} elapsed")
 
     # -- results -----------------------------------------------------------------------------------------------------
@@ -364,9 +388,7 @@ class Sweep:
         """Repeat the best settings, and write tables, figures and best.yaml."""
         done = sorted(self._of_state("COMPLETE"), key=lambda trial: trial.value, reverse=not self.minimize)
         if not done:
-            failed = self._of_state("FAIL")
-            where = f": see {self.folder / f'trial_{failed[0].number:04d}.log'}" if failed else ""
-            raise ChildProcessError(f"no trial of this search was completed{where}")
+            raise ChildProcessError(f"no trial of this search was completed{self._failure()}")
         if any(trial.state.name == "RUNNING" for trial in self.study.get_trials(deepcopy=False)):
             self.log("other workers still search: the last one writes the results")
             return {}
@@ -390,6 +412,14 @@ class Sweep:
         if self.importances:
             draw_importances(self.importances, self.objective, self.folder / "importances.png")
         return dict(best.params)
+
+    def _failure(self) -> str:
+        """Return the last line of the output of the first trial that failed, and where it is."""
+        failed = self._of_state("FAIL")
+        path = self.folder / f"trial_{failed[0].number:04d}.log" if failed else self.folder
+        lines = path.read_text(errors="replace").split("\n") if path.is_file() else []
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f": {last[:300]} (see {path})" if last else f" (see {path})"
 
     def _repeat(self, finalists: Sequence[Any], parallel: int) -> dict[int, list[float]]:
         """Train the settings of some trials with other seeds; return their objectives by trial."""

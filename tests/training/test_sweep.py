@@ -18,11 +18,11 @@ from slipstream.distributed import multirun
 from slipstream.distributed import sweep as module
 from slipstream.distributed.multirun import Job
 from slipstream.distributed.nodes import RayProcess, divide, pack_run, unpack_run
-from slipstream.distributed.sweep import Range
+from slipstream.distributed.sweep import Range, Sweep
 
 pytest.importorskip("optuna")
 sys.path.insert(0, str(Path(__file__).parent))
-from sweep_workers import make, start_fake  # noqa: E402
+from sweep_workers import WORDS, make, start_fake  # noqa: E402
 
 SCRIPT = Path(__file__).with_name("sweep_workers.py")
 
@@ -45,6 +45,8 @@ WRONG = {
     "uniform(3,1)": "smaller number first",
     "int(1,x)": "takes two numbers",
     "choice(1)": "two or more",
+    "loguniform(1,2)": "no range: give log",
+    "log(1,2": "no range: give log",
 }
 
 
@@ -61,6 +63,10 @@ REFUSED = {
     ("preset=demo", "algo.epochs=int(1,4)", "eval_interval=0"): "eval_interval",
     ("preset=demo", "algo.epochs=int(1,4)", "direction=up"): "max or min",
     ("preset=demo", "algo.epochs=int(1,4)", "trials=0"): "at least 1",
+    ("preset=demo", "algo.epochs=int(1,4)", "trials=many"): "trials must be a whole number, not 'many'",
+    ("preset=demo", "algo.epochs=int(1,4)", "prune=maybe"): "prune must be true or false, not 'maybe'",
+    ("preset=demo", "algo.epochs=uniform(1,4)"): "use int(1,4)",
+    ("preset=demo", "algo.epochs=int(1,4)", "gpus=auto"): "gpus=auto counts GPUs",
     ("preset=demo", "algo.epochs=int(1,4)", "storage=nonsense://x"): "storage=",
 }
 
@@ -106,6 +112,25 @@ def test_another_search_in_the_same_folder_is_refused(tmp_path, fast):
 def test_an_objective_that_never_appears_is_named(tmp_path, fast):
     with pytest.raises(ConfigError, match=r"no 'eval/succes'.*did you mean 'eval/success'"):
         make(tmp_path / "s", 2, objective="eval/succes").run()
+
+
+def test_of_several_ranges_of_a_key_the_last_one_counts(tmp_path):
+    words = [*WORDS, "algo.learning_rate=uniform(1e-4,1e-3)", "algo.epochs=int(1,4)", "algo.epochs=2"]
+    sweep = Sweep(words, tmp_path / "s")
+    assert [(r.key, r.kind) for r in sweep.ranges] == [("algo.learning_rate", "uniform"), ("model.part", "choice")]
+    assert "algo.epochs=2" in sweep.common
+
+
+def test_a_search_whose_first_trials_fail_ends_with_their_reason(tmp_path, fast, monkeypatch):
+    def start(job, threads, env=None):
+        job.folder.with_name(f"{job.name}.log").write_text("a line\nslipstream train: no such env\n")
+        return subprocess.Popen([sys.executable, "-S", "-c", "raise SystemExit(2)"])
+
+    monkeypatch.setattr(multirun, "start_job", start)
+    with pytest.raises(
+        ChildProcessError, match=r"the first 3 trials failed: slipstream train: no such env \(see .*0000"
+    ):
+        make(tmp_path / "s", 9).run()
 
 
 def workers(tmp_path, *args):
@@ -206,6 +231,10 @@ RAY_REFUSED = {
     ("--ray", "gpus=2"): "--ray does not work with gpus=2: a trial is one process",
     ("actors.count=2", "--ray", "auto"): "--ray does not work with actors.count=2",
     ("--ray", "localhost:1"): "--ray localhost:1: no Ray cluster answers",
+    (
+        "--ray",
+        "ray://host",
+    ): "--ray ray://host is no address of a Ray cluster: give auto, HOST:6379 or ray://HOST:10001",
 }
 
 
