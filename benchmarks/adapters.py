@@ -143,7 +143,7 @@ def main():
         "task",
         "envs",
         "through",
-        "µs a step, median (range)",
+        "µs per step, median (range)",
         "ratio to the bare env, median",
         "ends in 1,000 frames",
     )

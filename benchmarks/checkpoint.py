@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from checkpoint_peers import Distributed, documents_save, safetensors_save, torch_save
+from checkpoint_peers import Distributed, pickle_save, safetensors_save, torch_save
 from checkpoint_states import State, make_states, megabytes, mlp, tensors
 from checkpoint_timing import Rotation, in_turns, milliseconds, table, timed
 from torch import nn
@@ -103,8 +103,8 @@ def size_table(states: dict[str, dict[int, State]], folder: Path) -> str:
                 ]
             )
             if moments is None and "new data" not in name:
-                path = folder / "documents.pt.lz4"
-                documents_save(steps[300], path)
+                path = folder / "baseline.pt.lz4"
+                pickle_save(steps[300], path)
                 rows.append(["  LZ4-9 around torch.save", "", f"{100 * (1 - path.stat().st_size / raw):.1f} %", "", ""])
     noise = {"noise": torch.randint(0, 256, (188_000_000,), dtype=torch.uint8)}
     with AsyncCheckpointSaver() as saver:
@@ -138,7 +138,7 @@ def background_table(name: str, steps: dict[int, State], folder: Path, rounds: i
             "ours, difference": lambda: ours(differences, True),
             "safetensors + fsync": lambda: timed(safetensors_save, state, path()),
         }
-        ways["LZ4-9 around torch.save"] = lambda: timed(documents_save, state, path())
+        ways["LZ4-9 around torch.save"] = lambda: timed(pickle_save, state, path())
         processor: dict[str, list[float]] = {name: [] for name in ways}
 
         def counted(name: str) -> float:
@@ -206,7 +206,7 @@ def load_table(name: str, steps: dict[int, State], folder: Path, rounds: int) ->
 
 
 def throughput_table(folder: Path, rounds: int, steps: int = 30, every: int = 10) -> str:
-    """A training loop that keeps all cores busy, saving every few steps: what each saver takes of its steps a second.
+    """A training loop that keeps all cores busy, saving every few steps: what each saver takes of its steps per second.
 
     Short turns of `steps`, the savers in a new random order each round, compared with the turn without a saver before
     and the one

@@ -29,7 +29,7 @@ def safetensors_save(state: State, path: Path) -> None:
     fsync(path)
 
 
-def documents_save(state: State, path: Path) -> None:
+def pickle_save(state: State, path: Path) -> None:
     """Save with torch.save to memory, compress with LZ4 level 9, write."""
     import lz4.frame
 

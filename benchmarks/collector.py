@@ -171,7 +171,7 @@ def main() -> None:
     print(
         f"{args.num_envs} drones x {args.steps} steps, 350 + 80 obstacles, policy {args.policy}, median of {args.repeats} rounds\n"
     )
-    print("| collector | ms a batch | frames/s | ratio to the bare loop |")
+    print("| collector | ms per batch | frames/s | ratio to the bare loop |")
     print("|---|---|---|---|")
     for name, times in seconds.items():
         median = statistics.median(times)

@@ -37,7 +37,7 @@ def known_sleep() -> None:
 
 
 def known_wait() -> None:
-    """A worker that needs 8 ms a batch beside a learner that needs 5: the learner waits for 3."""
+    """A worker that needs 8 ms per batch beside a learner that needs 5: the learner waits for 3."""
     monitor, batches = PerformanceMonitor(), queue.Queue(maxsize=1)
 
     def collect() -> None:

@@ -273,7 +273,7 @@ def overhead(rounds: int) -> None:
     first = next(iter(spent.values()))
     print(f"\nNothing to overlap: {NUM_ENVS} drones x 32 steps, a learner that does nothing, one CPU thread;")
     print("to unpipelined, batch by batch: median (quartiles)\n")
-    print("| collector | ms a batch | time | processor time |\n|---|---|---|---|")
+    print("| collector | ms per batch | time | processor time |\n|---|---|---|---|")
     for name, by_clock in spent.items():
         cells = [f"{1e3 * statistics.median(by_clock['time']):.1f}"]
         for clock, times in by_clock.items():

@@ -111,8 +111,8 @@ def compare(name: str, episodes: np.ndarray, rounds: int) -> None:
         memory = made.nbytes / (added * episodes[0].nbytes)
         lines[label] = (statistics.median(seconds), statistics.median(ratios), memory, rate, note)
         del made
-    slow = lines.get("documents, episodes")
-    print("| | ms a batch | x limit | documents / this | memory / raw | added MB/s | x documents | |")
+    slow = lines.get("baseline, episodes")
+    print("| | ms per batch | x limit | baseline / this | memory / raw | added MB/s | x baseline | |")
     print("|---|---|---|---|---|---|---|---|")
     for label, (median, ratio, memory, rate, note) in lines.items():
         against = (f"{slow[0] / median:.0f}", f"{rate / slow[3]:.1f}") if slow else ("–", "–")
@@ -125,7 +125,7 @@ def growth(largest: int) -> None:
     """Memory and time a batch against the number of steps: lidar scans, the same over and over."""
     scans = replay_data.lidar_scans(1, 256, 201, seed=3).reshape(256, 201, 1, 36, 4)
     print("\n## Growth: lidar scans, episodes of 200\n")
-    print("| steps | ms a batch of 256 | bytes a step, all keys | raw | added steps/s |\n|---|---|---|---|---|")
+    print("| steps | ms per batch of 256 | bytes per step, all keys | raw | added steps/s |\n|---|---|---|---|---|")
     steps = 10_000
     while steps <= largest:
         buffer = replay_peers.Ours(steps)

@@ -93,7 +93,7 @@ def table(largest: float) -> str:
         lines.append(f"| {name} | " + " | ".join(f"{t:.1f}" for t in row) + f" | {row[-1] / row[0]:.2f} |")
     for kind in ("UniformSampler", "PrioritizedSampler"):
         lines.append(
-            f"| bytes a step, {kind} | " + " | ".join(f"{nbytes[f'{kind} {size}']:.1f}" for size in sizes) + " | |"
+            f"| bytes per step, {kind} | " + " | ".join(f"{nbytes[f'{kind} {size}']:.1f}" for size in sizes) + " | |"
         )
     return "\n".join(lines)
 

@@ -104,7 +104,7 @@ class Ours:
         return self.buffer.stats()["columns"]
 
 
-class DocumentsEpisodes:
+class PickledEpisodes:
     """A complete episode as one LZ4 frame of level 9, observations and next
     observations each."""
 
@@ -146,7 +146,7 @@ class DocumentsEpisodes:
         return sum(map(sys.getsizeof, self.now)) + sum(map(sys.getsizeof, self.next)) + self.prefix.nbytes
 
 
-class DocumentsFrames(DocumentsEpisodes):
+class PickledFrames(PickledEpisodes):
     """Every frame as one LZ4 frame of level 9."""
 
     def add(self, episode: np.ndarray) -> None:
@@ -266,8 +266,8 @@ def contenders(shape: tuple[int, ...], dtype: Any, steps: int, groups: tuple[int
     for g in groups:
         made[f"ours, group {g}"] = lambda g=g: Ours(2 * steps, group=g)
         made[f"our column, group {g}"] = lambda g=g: Column(shape, dtype, group=g)
-    made["documents, episodes"] = DocumentsEpisodes
-    made["documents, frames"] = DocumentsFrames
+    made["baseline, episodes"] = PickledEpisodes
+    made["baseline, frames"] = PickledFrames
     made["TorchRL LazyTensor"] = lambda: TorchRL(LazyTensorStorage, steps)
     made["TorchRL LazyMemmap"] = lambda: TorchRL(LazyMemmapStorage, steps, tempfile.mkdtemp(prefix="replay-bench-"))
     made["TorchRL CompressedList"] = lambda: TorchRL(CompressedListStorage, steps)

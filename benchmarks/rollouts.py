@@ -55,7 +55,7 @@ def fly(steps: int, batches: int, before: int) -> list[TensorDict]:
 # --- the peers, each a function (batch, path) -> path; and how it is read
 
 
-def documents_save(batch: TensorDict, path: Path) -> Path:
+def pickle_save(batch: TensorDict, path: Path) -> Path:
     """Save with pickle and LZ4 level 9."""
     import lz4.frame
 
@@ -68,7 +68,7 @@ def documents_save(batch: TensorDict, path: Path) -> Path:
     return path
 
 
-def documents_load(path: Path) -> Any:
+def pickle_load(path: Path) -> Any:
     import lz4.frame
 
     data = pickle.loads(lz4.frame.decompress(path.read_bytes()))
@@ -150,8 +150,8 @@ def batches_table(folder: Path, rounds: int) -> str:
         "RolloutStorage, level 0": (RolloutStorage(folder / "raw", 0), flown),
     }
     peers: dict[str, tuple[Any, Any, Any]] = {
-        "documents: pickle + LZ4-9": (documents_save, documents_load, copies),
-        "documents, without `next`": (documents_save, documents_load, [bare(b) for b in copies]),
+        "baseline: pickle + LZ4-9": (pickle_save, pickle_load, copies),
+        "baseline, without `next`": (pickle_save, pickle_load, [bare(b) for b in copies]),
         "torch.save": (torch_save, lambda p: torch.load(p), copies),
         "TensorDict.memmap": (memmap_save, memmap_load, copies),
     }
@@ -191,7 +191,7 @@ def batches_table(folder: Path, rounds: int) -> str:
     for storage, _ in storages.values():
         storage.close()
     rows = []
-    base = statistics.median(saved["documents: pickle + LZ4-9"])
+    base = statistics.median(saved["baseline: pickle + LZ4-9"])
     for name in (*storages, *peers, *(["Minari (1,024 episodes)"] if installed("minari") else [])):
         middle = statistics.median(saved[name])
         read = "-" if loaded[name][0] != loaded[name][0] else ms(loaded[name])
@@ -207,7 +207,7 @@ def batches_table(folder: Path, rounds: int) -> str:
             ]
         )
     text = table(f"Batches of 1,024 x 32, {raw / 1e6:.1f} MB, {rounds} rounds of 3 different batches",
-                 ["", "MB", "the loop waits, ms", "on disk after, ms", "range", "x documents", "load, ms"], rows)  # fmt: skip
+                 ["", "MB", "the loop waits, ms", "on disk after, ms", "range", "x baseline", "load, ms"], rows)  # fmt: skip
     return text + (
         "Ours is on the disk (fsync of file and folder); no peer calls fsync. `next` is stored once by ours; the line without it\n"
         "shows pickle + LZ4 on the same numbers. Level 9 is the default.\n"
@@ -247,7 +247,7 @@ def slices_table(folder: Path, rounds: int, steps_on_disk: int) -> str:
     frames = DRONES * 128
     raw, each = sum(t.numel() * t.element_size() for t in batch.values(True, True)) / frames, total / (count * frames)
     return table(title, ["", "ms", "range", "us a slice"], rows) + (
-        f"{count} files, {total / 1e6:,.0f} MB ({each:.0f} bytes a step of {raw:.0f}), written in {seconds:.0f} s;\n"
+        f"{count} files, {total / 1e6:,.0f} MB ({each:.0f} bytes per step of {raw:.0f}), written in {seconds:.0f} s;\n"
         f"they hold the same flown batch. Read from the page cache; after it was dropped (posix_fadvise) the first {SLICES} slices\n"
         f"of the first line took {1e3 * cold:.0f} ms.\n"
     )

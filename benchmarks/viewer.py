@@ -281,7 +281,7 @@ def play_figures(seconds: float) -> None:
         f"{np.median(delays) - 1e3 / 60:.0f} ms ({np.percentile(delays, 95) - 1e3 / 60:.0f} ms)",
         "<= 50 ms",
     )
-    row("spacetime diagrams a second", f"{diagrams / seconds:.1f}", "2 to 5")
+    row("spacetime diagrams per second", f"{diagrams / seconds:.1f}", "2 to 5")
 
 
 # -- load --------------------------------------------------------------------------------------------------------------

@@ -51,6 +51,18 @@ def test_the_reference_has_every_public_name():
     assert sorted(listed) == slipstream.__all__
 
 
+def test_lists_and_tables_follow_an_empty_line():
+    """Without one, Markdown on the site continues the paragraph."""
+    for page in [*PAGES, *sorted((ROOT / "benchmarks" / "results").glob("*.md"))]:
+        code, before = False, ""
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            list_begins = re.match(r"([-*]|\d+\.) ", line) and not re.match(r"( |#|[-*] |\d+\. )", before)
+            table_begins = line.startswith("|") and not before.startswith(("|", "#"))
+            assert code or not before or not (list_begins or table_begins), f"{page}:{number}"
+            code ^= line.lstrip().startswith("```")
+            before = line
+
+
 def test_every_page_is_in_the_menu():
     menu = (ROOT / "mkdocs.yml").read_text()
     listed = set(re.findall(r": ([\w/-]+\.md)$", menu, re.MULTILINE))
@@ -64,3 +76,6 @@ def test_the_site_builds_without_a_warning(tmp_path):
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "index.html").exists() and (tmp_path / "benchmarks" / "results").is_dir()
+    for page in tmp_path.rglob("*.html"):  # links to files of the repository are not in mkdocs' own check
+        for link in re.findall(r'href="([^"#:]+)"', page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists() or page.name == "404.html", f"{page.relative_to(tmp_path)}: {link}"
