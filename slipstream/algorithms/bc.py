@@ -2,7 +2,7 @@
 itself (DAgger, Ross, Gordon and Bagnell, 2011).
 
 It is PPO's update with another loss: -log p(action), or the KL divergence from the teacher's distribution to the
-policy's where both have one. In flown frames the critic learns the student's returns, so that PPO can continue from it.
+policy's where both have one. The critic does not learn.
 """
 
 from __future__ import annotations
@@ -47,18 +47,14 @@ class BCConfig:
     learning_rate: float = 5e-4
     schedule: str = "constant"  # linear, cosine: to `final_rate` of it
     final_rate: float = 0.0  # share of the learning rate at the end of linear and cosine
-    gamma: float = 0.99  # of the returns that the critic learns in flown frames; as in the PPO that continues
-    lam: float = 0.95
     entropy: float = 1e-3  # weight of the policy's entropy, which keeps it from becoming deterministic
-    max_grad_norm: float = 5.0  # of the weights actor.*, critic.*, encoder.* and memory.*, each
+    max_grad_norm: float = 5.0  # of the weights actor.*, encoder.* and memory.*, each
     bf16: bool = False  # autocast of the encoder, acting and learning
 
     # of PPO's update: not used
     kl_limit: ClassVar[float] = 0.0
     target_kl: ClassVar[float] = 0.01
     actor_weight: ClassVar[float] = 1.0
-    value_clip: ClassVar[float] = 0.0
-    huber_delta: ClassVar[float] = 10.0
 
     other_names: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("n_epochs", "num_epochs", "num_learning_epochs"), "epochs"),
@@ -75,8 +71,6 @@ class BCConfig:
         check_range(self, "rollout_steps", "epochs", "minibatches", "buffer_size", minimum=1, section="algo.")
         check_range(self, "learning_rate", "max_grad_norm", above=0, section="algo.")
         check_range(self, "entropy", minimum=0, section="algo.")
-        check_range(self, "gamma", above=0, maximum=1, section="algo.")
-        check_range(self, "lam", minimum=0, maximum=1, section="algo.")
         check_range(self, "final_rate", minimum=0, maximum=1, section="algo.")
 
 
@@ -94,9 +88,7 @@ class BC(PPO):
         self._message = ""
         self._seen: tuple[str, ...] = ()  # all observations of the env
         names = [name for name, _ in policy.named_parameters()]
-        self._flies = self.config.data is None
-        some = {"actor": True, "critic": self._flies, "encoder": True, "memory": self._has_memory}
-        self._clipped = tuple(name for name, there in some.items() if there)
+        self._clipped = ("actor", "encoder", "memory") if self._has_memory else ("actor", "encoder")
         self._heads = [[i for i, name in enumerate(names) if name.startswith(f"{head}.")] for head in self._clipped]
 
     @classmethod
@@ -148,17 +140,15 @@ class BC(PPO):
     @torch.no_grad()
     def prepare(self, batch: TensorDictBase) -> dict[str, Any]:
         """Return the batch as flat tensors [T * N, ...], with the teacher's labels."""
-        if self._flies:
-            data = super().prepare(batch)
-            data = {name: x for name, x in data.items() if name not in ("log_prob", "value", "advantage")}
-        else:
-            action, valid = (batch.get(name).transpose(0, 1).flatten(0, 1) for name in ("action", "valid"))
-            data = {"observation": observation_source(batch.get("observation")), "action": action}
-            data["weight"] = valid.float()
+        observation = observation_source(batch.get("observation"))
+        action, valid = (batch.get(name).transpose(0, 1).flatten(0, 1) for name in ("action", "valid"))
+        data = {"observation": observation, "action": action, "weight": valid.float()}
+        if self._has_memory:
+            data[MEMORY] = self._first_memory(batch)
         if self.teacher is None:
             return data
         keys = _keys(self.teacher, self._seen)
-        parts = [self._label(seen) for seen in data["observation"].minibatches(None, self.config.minibatches, keys)]
+        parts = [self._label(seen) for seen in observation.minibatches(None, self.config.minibatches, keys)]
         columns = [torch.cat(column) for column in zip(*parts, strict=True)]
         if not self._has_labels:
             return data | {"action": columns[0]}
@@ -173,7 +163,7 @@ class BC(PPO):
         return (found if isinstance(found, Tensor) else found["action"],)
 
     def loss(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor]:
-        """Return the loss of a minibatch, and its parts in the order of PPO's: loss, value, entropy, 0, error."""
+        """Return the loss of a minibatch, and its parts in the order of PPO's: loss, 0, entropy, 0, error."""
         actor, weight, observation = self.policy.actor, rows["weight"], rows["observation"]
         features = self.policy.features(observation)
         if self.policy.memory is not None:
@@ -187,17 +177,13 @@ class BC(PPO):
         frames = weight.sum().clamp(min=1)
         imitation, entropy, error = ((x * weight).sum() / frames for x in (each, actor.entropy(student), error))
         nothing = torch.zeros_like(imitation)
-        value_loss = nothing
-        if self._flies:  # of its head alone, so that it does not change the features
-            value_loss = self._value_loss(self.policy.critic_value(features.detach(), observation), rows)
-        loss = imitation - self.config.entropy * entropy + value_loss
-        return loss, torch.stack((imitation, value_loss, entropy, nothing, error)).detach()
+        loss = imitation - self.config.entropy * entropy
+        return loss, torch.stack((imitation, nothing, entropy, nothing, error)).detach()
 
     def learn(self, data: dict[str, Any]) -> dict[str, Tensor]:
         """Run all epochs and minibatches over prepared data; return the means of losses and diagnostics."""
         found = super().learn(data)
         names = {"loss/policy": "bc/loss", "loss/entropy": "bc/entropy", "clipped": "bc/error", "lr": "lr"}
-        names |= {"loss/value": "bc/value_loss"} if self._flies else {}
         names |= {name: name for name in found if name.startswith("grad/")}
         return {new: found[old] for old, new in names.items()}
 

@@ -135,7 +135,7 @@ class PPO(Learner):
         self._actor_weight = config.actor_weight if config.actor_weight is not None else float(policy.actor.dims)
         names = [name for name, _ in policy.named_parameters()]
         self._has_memory = memory_size(policy) > 0
-        self._clipped: tuple[str, ...] = ("actor", "critic", "memory") if self._has_memory else ("actor", "critic")
+        self._clipped = ("actor", "critic", "memory") if self._has_memory else ("actor", "critic")
         self._heads = [[i for i, name in enumerate(names) if name.startswith(f"{head}.")] for head in self._clipped]
 
     @classmethod

@@ -86,7 +86,6 @@ def test_a_smaller_student_with_fewer_sensors_approaches_its_teacher(cloned, flo
         assert "teacher" in trainer.learner.startup_message(1, 1)
         assert trainer.learner.data is None or set(trainer.learner.data) >= {("observation", "place"), ("action",)}
     first, last = steps[0], steps[-1]
-    assert ("bc/value_loss" in last) == (not words)  # of flown frames
     assert last["bc/error"] < 0.06 < first["bc/error"] and 0 < last["bc/loss"] < 0.2 * first["bc/loss"]
 
 
@@ -130,24 +129,6 @@ def test_the_captured_path_learns_as_the_plain_one(cloned, flown, source):
                 losses = parts[1](parts[0](), 0.0)
             found.append({name: x.item() for name, x in losses.items()})
     assert found[0] == found[1]
-
-
-def test_the_critic_learns_the_returns_of_the_flights(cloned):
-    """And imitation is what it is without a critic: its gradient does not reach the features."""
-    words = [*WORDS, f"algo.teacher={cloned.path}", "algo.learning_rate=1e-2", "algo.gamma=0.8", "total_frames=15360"]
-    with Trainer(load_train(words)) as trainer:
-        steps = [trainer.step(trainer.progress(it, 0)) for it in range(trainer.iterations)]
-        learner, batch = trainer.learner, trainer.collector.rollout()
-        rows = learner.prepare(batch)
-        found = torch.corrcoef(torch.stack((batch["value"].T.flatten(), rows["returns"])))[0, 1]
-        assert found > 0.8 and steps[-1].metrics["bc/value_loss"] < 0.5 * steps[0].metrics["bc/value_loss"]
-        minibatch = next(learner._minibatches(rows))
-        with_critic = learner.gradients(minibatch)[0]
-        learner._value_loss = lambda value, rows: 0 * value.sum()
-        for (name, _), mine, other in zip(
-            learner.policy.named_parameters(), with_critic, learner.gradients(minibatch)[0], strict=True
-        ):
-            assert torch.equal(mine, other) != (name.startswith("critic.")), name
 
 
 def test_a_clone_is_evaluated_and_trained_further(cloned, capsys):
@@ -219,8 +200,7 @@ def test_frames_that_are_not_valid_teach_nothing():
         (["algo.data=FLOWN", "model.memory=gru"], r"give algo\.teacher=RUN without algo\.data"),
         (["algo.data=nowhere"], r"algo\.data=nowhere does not exist"),
         (["algo.schedule=adaptive"], r"unknown algo\.schedule 'adaptive'"),
-        (["algo.clip=0.1"], r"unknown key 'algo\.clip'"),
-        (["algo.gamma=2"], r"algo\.gamma"),
+        (["algo.gamma=0.9"], r"unknown key 'algo\.gamma'"),
         (["algo.data=FLOWN", "init_replay=FLOWN"], r"algo=bc has none: use dqn, sac or td3"),
     ],
 )
