@@ -172,7 +172,7 @@ class RayProcess:
             self._answer = self._actor.poll.remote(self._seen)
 
     def _replace_run(self, saved: bytes) -> None:
-        """Put a run that was copied in its place, complete or not at all."""
+        """Put a run that was copied in its place. Killed in between, the trial is run again."""
         folder = self._job.folder
         with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as copy:
             unpack_run(saved, Path(copy))
