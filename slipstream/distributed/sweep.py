@@ -71,7 +71,7 @@ class Range:
         found = SPACE.match(text.strip())
         if not found:
             if re.match(r"\w+\(", text):  # no value begins like this
-                raise ConfigError(f"{key}={text} is no range: give {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+                raise ConfigError(f"{key}={text} is not a range: give {', '.join(KINDS[:-1])} or {KINDS[-1]}")
             return None
         kind, parts = found[1], split_values(found[2])
         if kind == "choice":

@@ -234,7 +234,7 @@ RAY_REFUSED = {
     (
         "--ray",
         "ray://host",
-    ): "--ray ray://host is no address of a Ray cluster: give auto, HOST:6379 or ray://HOST:10001",
+    ): "--ray ray://host is not an address of a Ray cluster: give auto, HOST:6379 or ray://HOST:10001",
 }
 
 
