@@ -52,7 +52,9 @@ def connect(ray: Any, address: str | None, cpus: int, timeout_s: float, key: str
         options |= {"include_dashboard": False}
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if address not in ("auto", "local") and not (host and port.isdigit()):
-        raise ConfigError(f"{key}{address} is not an address of a Ray cluster: give auto, HOST:6379 or ray://HOST:10001")
+        raise ConfigError(
+            f"{key}{address} is not an address of a Ray cluster: give auto, HOST:6379 or ray://HOST:10001"
+        )
     remedy = (
         "start one with `ray start --head` and give its address, set RAY_AUTH_MODE=token if it wants a token, or leave "
         f"{key.strip(' =')} out"
