@@ -45,8 +45,8 @@ WRONG = {
     "uniform(3,1)": "smaller number first",
     "int(1,x)": "takes two numbers",
     "choice(1)": "two or more",
-    "loguniform(1,2)": "no range: give log",
-    "log(1,2": "no range: give log",
+    "loguniform(1,2)": "not a range: give log",
+    "log(1,2": "not a range: give log",
 }
 
 
