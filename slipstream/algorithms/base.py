@@ -22,6 +22,7 @@ from slipstream.models.policy import build_own_policy
 
 Gradients = Sequence[Tensor | None]  # one per parameter of the policy, None where it has none
 Average = Callable[..., None]
+Sums = Callable[[Sequence[Tensor | None]], list[Any]]
 
 
 class Learner(ABC):
@@ -42,8 +43,10 @@ class Learner(ABC):
     device: torch.device
     generator: torch.Generator | None = None  # what minibatches are drawn from; None: torch's global one
     # Of a training in several processes: `average(tensors, weight)` replaces tensors in place by their mean over all
-    # processes, weighed by `weight` [] if it is given. Called with the gradients of each step before they are clipped.
+    # processes, weighed by `weight` [] if it is given; `sums(tensors)` returns their sums (None for None),
+    # valid until the next call with these shapes. The gradients of each step are exchanged before they are clipped.
     average: Average | None = None
+    sums: Sums | None = None
     data: Mapping[tuple[str, ...], Tensor] | None = None  # stored frames [M, ...] to learn from instead of the env's
     rank_keys: ClassVar[tuple[str, ...]] = ()  # entries of `state_dict` that each process has its own of
 

@@ -295,9 +295,13 @@ class PPO(Learner):
         """
         config = self.config
         gradients, diagnostics = self.gradients(rows)
-        if self.average is not None:  # with losses and KL: rate and KL limit act on the figures of all processes
-            self.average([*gradients, diagnostics], rows["weight"].sum())
-            gradients, diagnostics = self._clip(gradients, diagnostics)
+        if self.sums is not None:  # with losses and KL: rate and KL limit act on the figures of all processes
+            *gradients, diagnostics = self.sums([*gradients, diagnostics])
+            heads = {i: gradients[i] for head in self._heads for i in head if gradients[i] is not None}
+            clipped, diagnostics = self.clip_sums((heads, diagnostics))
+            gradients = [x if y is None else y for x, y in zip(gradients, clipped, strict=True)]
+            diagnostics, share = diagnostics[:-1], diagnostics[-1]
+            self.optimizer.grad_scale = share  # type: ignore[attr-defined]  # a fused Adam divides by it
         kl = diagnostics[DIAGNOSTICS.index("kl")]
         if config.schedule == "adaptive" and adapt:  # skip after the KL limit: the weights no longer change
             factor = torch.where(kl > 2 * config.target_kl, 1 / 1.5, torch.where(kl < config.target_kl / 2, 1.5, 1.0))
@@ -309,18 +313,43 @@ class PPO(Learner):
 
     def gradients(self, rows: dict[str, Any]) -> tuple[Gradients, Tensor]:
         """Return the clipped gradient of each parameter (None if it has none), and the parts of the loss with the norms
-        per head; neither clipped nor with norms if they are averaged over processes first."""
-        loss, diagnostics = self.loss(rows)
-        found = torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True)
-        return self._clip(found, diagnostics) if self.average is None else (found, diagnostics)
+        per head.
 
-    def _clip(self, gradients: Gradients, diagnostics: Tensor) -> tuple[Gradients, Tensor]:
-        """Clip the gradients of each head; add the norms that they had to the diagnostics."""
+        With several processes they are the input of `sums`: not clipped, without norms, weighed by the share of frames
+        that are valid, which follows the parts of the loss.
+        """
+        loss, diagnostics = self.loss(rows)
+        if self.sums is not None:
+            share = rows["weight"].mean()
+            loss, diagnostics = loss * share, torch.cat((diagnostics * share, share[None]))
+        found = torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True)
+        return self._clip(found, diagnostics) if self.sums is None else (found, diagnostics)
+
+    def clip_sums(self, sums: tuple[dict[int, Any], Tensor]) -> tuple[Gradients, Tensor]:
+        """Clip the gradients of each head after an exchange.
+
+        Args:
+            sums: the sums over all processes of the heads' gradients, by the number of their parameter, and of the
+                diagnostics.
+
+        Returns:
+            Those gradients, None for the other parameters, so that their means are clipped; the means of the
+            diagnostics, the norms per head, and the divisor that makes means of sums.
+        """
+        gradients, diagnostics = sums
+        share = diagnostics[-1:].clamp(min=1e-9)  # without any valid frame all sums are 0
+        found = [gradients.get(i) for i, _ in enumerate(self.policy.parameters())]
+        clipped, diagnostics = self._clip(found, diagnostics[:-1] / share, share)
+        return clipped, torch.cat((diagnostics, share))
+
+    def _clip(self, gradients: Gradients, diagnostics: Tensor, share: Tensor | None = None) -> tuple[Gradients, Tensor]:
+        """Clip the gradients of each head, which are `share` [1] times as long as they will be; add the norms to the
+        diagnostics."""
         found: list[Any] = list(gradients)
         norms = []
         for head in self._heads:
             mine = [i for i in head if found[i] is not None]
-            clipped, norm = _clip([found[i] for i in mine], self.config.max_grad_norm)
+            clipped, norm = _clip([found[i] for i in mine], self.config.max_grad_norm, share)
             norms.append(norm)
             for i, gradient in zip(mine, clipped, strict=True):
                 found[i] = gradient
@@ -374,9 +403,12 @@ class PPO(Learner):
         load_adam(self.optimizer, state["optimizer"])
 
 
-def _clip(gradients: list[Tensor], limit: float) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Return `gradients` scaled down to a common norm of at most `limit`, and the norm they had."""
+def _clip(gradients: list[Tensor], limit: float, share: Tensor | None) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Return `gradients` scaled down to a common norm of at most `limit` times `share` [1], and the norm they had in
+    units of it."""
     norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+    if share is not None:
+        norm = norm / share[0]
     return torch._foreach_mul(gradients, (limit / (norm + 1e-6)).clamp(max=1.0)), norm
 
 

@@ -24,6 +24,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from slipstream.algorithms.base import Average, Sums
 from slipstream.algorithms.execution.graphs import destroy_graphs
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
@@ -53,7 +54,8 @@ class OneProcess:
     """A training in one process: every exchange returns what it is given."""
 
     rank, size, is_root = 0, 1, True
-    average: Callable[..., None] | None = None  # for `Learner.average`
+    average: Average | None = None  # for `Learner.average`
+    sums: Sums | None = None  # for `Learner.sums`
 
     def device(self, name: str) -> str:
         """Return the name of the device that this rank uses."""
@@ -113,7 +115,7 @@ class Ranks(OneProcess):
         self.timeout_s = cfg.distributed.timeout_s
         device = resolve_device(self.device(cfg.device))
         self._cuda = device.type == "cuda"
-        self._buffers: dict[Any, tuple[Tensor, list[Tensor]]] = {}
+        self._buffers: dict[Any, tuple[Tensor, list[Tensor | None]]] = {}
         self._hint: Callable[[], str] = lambda: "Start the training again"
         self._calls = self._steps = 0  # exchanges on the host, iterations
         self._long = False  # inside `busy`
@@ -136,28 +138,34 @@ class Ranks(OneProcess):
         check_device(name)
         return f"cuda:{self.local_rank}" if name == "cuda" else name
 
-    def average(self, tensors: Sequence[Tensor | None], weight: Tensor | None = None) -> None:  # type: ignore[override]
-        """Replace tensors in place by their mean over the ranks, weighed by `weight` []: one all-reduce of one buffer.
+    def average(  # type: ignore[override]
+        self, tensors: list[Tensor] | tuple[Tensor, ...], weight: Tensor | None = None
+    ) -> None:
+        """Replace tensors in place by their mean over the ranks, weighed by `weight` []."""
+        if weight is None:
+            means = torch._foreach_div(self.sums(tensors), self.size)
+        else:
+            weight = weight.to(tensors[0].dtype)
+            *sums, total = self.sums([*torch._foreach_mul(tensors, weight), weight])
+            means = torch._foreach_div(sums, total.clamp(min=1))
+        torch._foreach_copy_(tensors, means)
 
-        The buffer of a set of shapes keeps its memory, so a CUDA graph can capture this.
+    def sums(self, tensors: Sequence[Tensor | None]) -> list[Any]:  # type: ignore[override]
+        """Return the sums of tensors of one dtype over the ranks, None for None: one all-reduce of one buffer.
+
+        They are valid until the next call with these shapes: the buffer of a set of shapes keeps its memory, so a CUDA
+        graph can capture this.
         """
         found = [x for x in tensors if x is not None]
-        key = (found[0].dtype, tuple(x.shape for x in found))
+        key = (found[0].dtype, tuple(None if x is None else x.shape for x in tensors))
         if key not in self._buffers:
-            sizes = [x.numel() for x in found]
-            flat = found[0].new_empty(sum(sizes) + 1)  # the weight is last
-            views = [part.view(x.shape) for part, x in zip(flat[:-1].split(sizes), found, strict=True)]
-            self._buffers[key] = flat, views
+            flat = found[0].new_empty(sum(x.numel() for x in found))
+            parts = iter(flat.split([x.numel() for x in found]))
+            self._buffers[key] = flat, [None if x is None else next(parts).view(x.shape) for x in tensors]
         flat, views = self._buffers[key]
-        torch._foreach_copy_(views, found)
-        if weight is None:
-            flat[-1:].fill_(1)
-        else:
-            flat[:-1].mul_(weight)
-            flat[-1].copy_(weight)
+        torch.cat([x.flatten() for x in found], out=flat)
         self._exchange(dist.all_reduce, flat)
-        flat.div_(flat[-1].clamp(min=1))
-        torch._foreach_copy_(found, views)
+        return views
 
     def max(self, *values: float) -> tuple[float, ...]:
         """Return the largest of each number over all ranks."""

@@ -86,7 +86,7 @@ class Trainer:
             self._check_actors()
         frames = self.env.num_envs * cfg.algo.rollout_steps * (cfg.actors.count or 1)
         self.learner.check_batch(frames)
-        self.learner.average = ranks.average
+        self.learner.average, self.learner.sums = ranks.average, ranks.sums
         if cfg.init_replay:
             with progress_bar("reading transitions"):
                 fill_replay(self.learner, cfg.init_replay, specs, frames // cfg.algo.rollout_steps)

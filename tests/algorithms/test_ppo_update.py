@@ -160,14 +160,43 @@ def test_gradients_are_clipped_on_the_actors_head_and_on_the_critics_each():
 
 def test_gradients_are_reduced_over_processes_before_they_are_clipped():
     algo = PPO(make_policy(), PPOConfig(epochs=1, minibatches=1, max_grad_norm=0.01))
-    gradients = lambda tensors: [x for x in tensors if x is not None and x.ndim]  # not moments, which are scalars  # noqa: E731
-    algo.average = lambda tensors, weight: [x.mul_(1000.0) for x in gradients(tensors)]
+    algo.sums = lambda tensors: [*(1000.0 * x for x in tensors[:-1]), tensors[-1]]  # not the diagnostics
     losses = algo.update(make_batch(algo.policy))
     plain = PPO(make_policy(), PPOConfig(epochs=1, minibatches=1, max_grad_norm=0.01))
     assert losses["grad/critic"].item() == pytest.approx(
         1000 * plain.update(make_batch(plain.policy))["grad/critic"].item(), rel=1e-3
     )
     assert algo.policy.critic.bias.grad.abs().item() <= 0.01
+
+
+def test_one_process_that_exchanges_learns_as_one_alone_bit_for_bit():
+    learned = []
+    for sums in (None, lambda tensors: [x.clone() for x in tensors]):
+        algo = PPO(make_policy(), PPOConfig(epochs=2, minibatches=2, max_grad_norm=0.01, schedule="adaptive"))
+        algo.sums = sums
+        batch = make_batch(algo.policy)
+        batch["valid"].fill_(True)
+        torch.manual_seed(5)
+        learned.append((algo.update(batch), weights(algo.policy)))
+    (losses, alone), (shared_losses, shared) = learned
+    assert same(alone, shared) and losses == shared_losses
+
+
+@pytest.mark.parametrize("valid", [[1.0, 0.0], [0.25, 0.75], [0.0, 0.0]])
+def test_gradients_of_processes_are_weighed_by_their_valid_frames(valid):
+    algo = PPO(make_policy(), PPOConfig(minibatches=2, value_clip=0.0, max_grad_norm=0.5))
+    rows = list(algo._minibatches(algo.prepare(make_batch(algo.policy))))  # of two processes
+    for mine, share in zip(rows, valid, strict=True):
+        mine["weight"] = (torch.arange(12) < 12 * share).float()
+    both = {name: torch.cat([mine[name] for mine in rows]) for name in rows[0] if name != "observation"}
+    both["observation"] = {name: torch.cat([mine["observation"][name] for mine in rows]) for name in ("a", "b")}
+    expected, parts = algo.gradients(both)
+    algo.sums = list
+    gradients, diagnostics = algo.gradients(rows[1])
+    algo.sums = lambda tensors: [x + y for x, y in zip(tensors, [*gradients, diagnostics], strict=True)]
+    *found, _ = algo._step(rows[0], adapt=False)  # the last is `skipped`
+    torch.testing.assert_close(torch.stack(found), parts, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close([p.grad for p in algo.policy.parameters()], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_bf16_learns_finite_float32_weights_near_those_of_float32():

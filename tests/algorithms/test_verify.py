@@ -332,6 +332,27 @@ def test_the_compiler_is_given_no_lists_of_tensors(monkeypatch):
     assert any("vector_norm" in target for target in targets) and not any("foreach" in target for target in targets)
 
 
+@pytest.mark.parametrize("form", ["traced", pytest.param("compiled", marks=pytest.mark.soak)])
+def test_clipping_after_an_exchange_is_compiled_as_well(monkeypatch, form):
+    (_, mine, algo), (_, theirs, plain) = build(), build()
+    given, logged = [], []
+    compile = torch.compile
+
+    def traced(graph, **settings):
+        given.append(graph)
+        return graph if form == "traced" else compile(graph, **settings)
+
+    monkeypatch.setattr(torch, "compile", traced)
+    for learner in (algo, plain):
+        learner.config.max_grad_norm = 0.01
+        learner.sums = lambda tensors: [x + x for x in tensors]
+    compile_update(algo, logged.append)
+    assert updated(algo, mine) == pytest.approx(updated(plain, theirs), rel=1e-4)
+    torch.testing.assert_close(list(algo.policy.parameters()), list(plain.policy.parameters()), rtol=1e-4, atol=1e-5)
+    norms = [sum("vector_norm" in str(node.target) for node in graph.graph.nodes) for graph in given]
+    assert len(given) == 2 and norms[0] == 0 < norms[1] and logged == []
+
+
 def test_gradients_may_differ_by_rounding_and_no_more():
     gradient = torch.randn(1000)
     compare_gradients([gradient * 1.01, None, torch.tensor(1e-9)], [gradient, None, torch.tensor(0.0)])

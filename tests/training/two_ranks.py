@@ -28,7 +28,7 @@ from slipstream.checkpoint.load import newest_good
 from slipstream.cli import main
 from slipstream.cli import train as _  # noqa: F401
 from slipstream.config.compose import load_train
-from slipstream.training.distributed import PEER_FAILED, Ranks
+from slipstream.training.distributed import PEER_FAILED, OneProcess, Ranks
 from slipstream.training.metrics_log import read_metrics
 
 sys.path.append(str(Path(__file__).parents[1] / "algorithms"))
@@ -198,19 +198,19 @@ def large_batch(root) -> None:
     for batch in batches:
         batch["valid"][:100, 3:] = False  # the ranks have different numbers of frames that count
 
-    def learn(average, part) -> dict:
+    def learn(ranks, part) -> dict:
         policy = make_policy()
         algo = PPO(policy, config)
-        algo.average = average
+        algo.average, algo.sums = ranks.average, ranks.sums
         losses = [algo.update(batch[part]) for batch in batches]
         return {"policy": policy.state_dict(), "losses": losses}
 
     def task(rank) -> None:
         with Ranks(load_train(["device=cpu"])) as ranks:
-            torch.save(learn(ranks.average, slice(256 * rank, 256 * (rank + 1))), root / f"half.{rank}")
+            torch.save(learn(ranks, slice(256 * rank, 256 * (rank + 1))), root / f"half.{rank}")
 
     finish(Job(root, task))
-    one = learn(None, slice(None))
+    one = learn(OneProcess(), slice(None))
     halves = [torch.load(root / f"half.{rank}") for rank in range(2)]
     assert differences(*halves) == []
     for name, x in one["policy"].items():

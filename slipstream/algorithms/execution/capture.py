@@ -42,7 +42,8 @@ class CapturedLearner(Protocol):
 
     def learn(self, data: Any) -> dict[str, Tensor]:
         """Take all gradient steps; return the metrics. It calls `gradients(rows)`, which a compiled form may replace:
-        a function of the rows and the policy's parameters that changes no state."""
+        a function of the rows and the policy's parameters that changes no state. With several processes it calls
+        `clip_sums` as well, such a function of what `Learner.sums` returns."""
 
 
 def capture_training(

@@ -32,7 +32,7 @@ _DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
 
 
 def compile_gradients(
-    fn: Callable[[Any], Any], module: nn.Module, log: Callable[[str], None] = print
+    fn: Callable[[Any], Any], module: nn.Module, log: Callable[[str], None] = print, **more: Any
 ) -> Callable[[Any], Any]:
     """Compile `fn(rows)`, which takes gradients of `module.parameters()`, once per set of input shapes.
 
@@ -41,6 +41,7 @@ def compile_gradients(
             compilation is repeated.
         module: the module that owns the parameters.
         log: receives one line per failed compilation. If all fail, `fn` runs eagerly.
+        more: options of torch.compile besides `COMPILE_OPTIONS`.
     """
     holder = _Holder(fn, module)
     names = [f"module.{name}" for name, _ in module.named_parameters()]
@@ -54,7 +55,7 @@ def compile_gradients(
         traced = make_fx(with_parameters, decomposition_table=_DECOMPOSITIONS)(leaves, rows)
         del leaves, rows  # the generator may stay suspended for the rest of the run
         for options in COMPILE_OPTIONS:
-            program = torch.compile(traced, dynamic=False, options=options)
+            program = torch.compile(traced, dynamic=False, options={**options, **more})
             yield torch.no_grad()(lambda rows, program=program: program(list(module.parameters()), rows))
 
     def call(rows: Any) -> Any:
@@ -67,9 +68,13 @@ def compile_gradients(
 
 
 def compile_update(learner: Any, log: Callable[[str], None] = print) -> None:
-    """Fuse the kernels of `learner.gradients`: the loss, its gradient and the clipping. The first update then takes
-    most of a minute."""
+    """Fuse the kernels of `learner.gradients`: the loss, its gradient and the clipping; with several processes those of
+    `learner.clip_sums` as well. The first update then takes most of a minute."""
     learner.gradients = compile_gradients(learner.gradients, learner.policy, log)
+    if learner.sums is not None:
+        # All processes must clip alike: by default each measures which order of a sum is the fastest. (torch >= 2.10)
+        same = {"deterministic": True} if "deterministic" in torch._inductor.list_options() else {}
+        learner.clip_sums = compile_gradients(learner.clip_sums, learner.policy, log, **same)
 
 
 class _Holder(nn.Module):
