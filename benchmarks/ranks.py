@@ -23,7 +23,7 @@ from slipstream.training.metrics_log import read_metrics  # noqa: E402
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
 FORMS = {"one process": "env.num_envs=512 env.num_worlds=32", "two ranks": "gpus=2 env.num_envs=256 env.num_worlds=16"}
-RATE = """preset=h200 algo.bf16=true env.num_worlds=16 eval_interval=0 save_interval=100000 wandb.mode=disabled
+RATE = """preset=h200 compile=on algo.bf16=true env.num_worlds=16 eval_interval=0 save_interval=100000 wandb.mode=disabled
     total_frames=1e12"""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from slipstream.config.compose import to_dict
 from slipstream.config.schema import TrainConfig
+from slipstream.training.background_compile import KernelCompiler
 from slipstream.training.distributed import join_ranks
 from slipstream.training.outputs import draw_learning, open_outputs, wandb_settings
 from slipstream.training.resume import load_resume_state, recovery_hint, restore, resume_command, sole_writer
@@ -51,8 +52,7 @@ def run(cfg: TrainConfig) -> RunFolder:
 def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunFolder:
     """Collect and learn from iteration `start` on; log, evaluate and save into `folder`."""
     cfg, ranks, done = trainer.cfg, trainer.ranks, True
-    with open_outputs(trainer, folder, wandb, start) as out:
-        trainer.capture(out.print)
+    with open_outputs(trainer, folder, wandb, start) as out, KernelCompiler(trainer, out.print) as kernels:
         clock = out.start_clocks()
         if start >= trainer.last_iteration and ranks.is_root:
             print(
@@ -82,6 +82,7 @@ def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int)
             out.monitor.tick(frames=trainer.frames_per_batch)
             if last:
                 break
+            kernels.poll()
     if not ranks.is_root:
         return folder
     draw_learning(trainer.task, folder)

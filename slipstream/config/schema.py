@@ -87,7 +87,7 @@ class TrainConfig:
     seed: int = 0
     device: str = "auto"  # cpu, cuda, cuda:1
     gpus: int | Literal["auto"] | None = None  # 2, auto: train in as many processes, each with a GPU; see docs/scale.md
-    compile: str = "auto"  # on: compiled kernels; off: plain; auto: graphs on a GPU, compiled for a long run
+    compile: str = "auto"  # on: compiled kernels; off: plain; auto: graphs on a GPU; in a long run compiled meanwhile
     total_frames: int = 1_200_000_000
     max_time_s: float = 0.0  # stop after this much training; 0 is no limit
     eval_interval: int = 500  # iterations; 0 is never

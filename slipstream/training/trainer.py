@@ -15,6 +15,7 @@ from torch import Tensor
 
 from slipstream.algorithms.base import Learner, build_learner, build_policy
 from slipstream.algorithms.execution.capture import capture_training
+from slipstream.algorithms.execution.compile import use_compiler_cache
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.algorithms.stored import fill_replay
 from slipstream.config import registry
@@ -32,8 +33,8 @@ from slipstream.tasks.base import Task
 from slipstream.tasks.report import progress_bar
 from slipstream.training.distributed import OneProcess, check_started
 
-# From here on compiled kernels pay on a GPU: they cost a minute of start-up.
-LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 240
+# From here on compiled kernels pay on a GPU. Another process takes up to a minute to compile them.
+LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 60
 
 
 @dataclass
@@ -64,6 +65,7 @@ class Trainer:
         torch.manual_seed(derive_seed(cfg.seed, "policy", ranks.rank))
         if device.type == "cuda":
             torch.set_float32_matmul_precision("high")
+            use_compiler_cache(device)
         self.cfg = cfg
         self.task: Task = registry.find_task(cfg.task)
         self.task.check_training(cfg)

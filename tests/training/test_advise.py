@@ -315,7 +315,13 @@ def form_on_a_gpu(config):
 
 
 @pytest.mark.parametrize(
-    ("length", "form"), [([], "compiled"), (["total_frames=1_000_000"], "graphs"), (["max_time_s=160"], "graphs")]
+    ("length", "form"),
+    [
+        ([], "compiled"),
+        (["total_frames=1_000_000"], "graphs"),
+        (["max_time_s=59"], "graphs"),
+        (["max_time_s=60"], "compiled"),
+    ],
 )
 def test_a_trial_has_the_form_of_the_users_own_run(length, form):
     probe = TrainingProbe([*TINY, *length])

@@ -71,7 +71,7 @@ def capture_training(
     if mode != "plain" and not learner.supports_capture:
         raise ValueError(f"the update of {type(learner).__name__} cannot be captured: use mode='plain'")
     if mode == "compiled":
-        log("compiling kernels: about a minute before the first iterations, less when they were compiled before")
+        log("compiling kernels: up to a minute before the next iteration, seconds if they are in the compiler's cache")
         # Dynamo caches programs per code object, for the lifetime of the process. Those of earlier trainings would
         # count against its recompile limit, past which it silently runs eagerly, and be guarded in every step.
         torch.compiler.reset()
@@ -86,8 +86,10 @@ def capture_training(
 
 
 def _capture_rollout(collector: Collector, log: Log, capture: Capture) -> Collect:
-    acting = RolloutCopy(collector.acting)
-    collector.act_with(acting)
+    acting = collector.acting
+    if not isinstance(acting, RolloutCopy):  # it is one if the rollout was captured in another mode before
+        acting = RolloutCopy(acting)
+        collector.act_with(acting)
 
     def with_present_weights(fill: Callable[[], None]) -> None:
         acting.refresh()
