@@ -22,7 +22,7 @@ from slipstream.config.schema import EvaluateConfig, TrainConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.recordings import Recording
 from slipstream.sim.random import derive_seed
-from slipstream.tasks.evaluation import MAX_STEPS, Policy, fly_each, fly_episodes, with_intervals
+from slipstream.tasks.evaluation import MAX_STEPS, Policy, TrainingEvaluation, fly_each, fly_episodes, with_intervals
 from slipstream.tasks.figures import learning_curve, own_metrics
 from slipstream.tasks.report import TextTable, progress_bar
 
@@ -169,6 +169,10 @@ class Task:
         """Return the metrics of an evaluation during training; a key without `/` becomes `eval/KEY`."""
         env = self.make_env(cfg.env, device, derive_seed(cfg.seed, "evaluation"), cfg.eval.num_drones)
         return fly_episodes(env, policy, cfg.eval.max_steps)
+
+    def make_evaluation(self, cfg: Any, policy: Policy, device: torch.device) -> TrainingEvaluation:
+        """Return the evaluations of a training; by default each one calls `evaluate_in_training`."""
+        return TrainingEvaluation(policy, lambda: self.evaluate_in_training(cfg, policy, device))
 
     def draw_learning(self, folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the curves of a run (`rows` of its metrics) into its folder.

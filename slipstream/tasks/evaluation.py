@@ -22,6 +22,22 @@ MAX_RESAMPLED = 4_000_000  # values in memory at a time, of a bootstrap
 Policy = Callable[[Observation], Any]  # returns the action, or a mapping that holds it as "action"
 
 
+class TrainingEvaluation:
+    """The evaluations of one training, one after the other. The training keeps it, so a task can keep what it builds.
+
+    Args:
+        policy: the network that is trained.
+        run: evaluates it and returns the metrics.
+    """
+
+    def __init__(self, policy: Any, run: Callable[[], dict[str, float]]) -> None:
+        self.policy, self._run = policy, run
+
+    def run(self) -> dict[str, float]:
+        """Evaluate the present weights; return the metrics."""
+        return self._run()
+
+
 def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int | None = None) -> dict[str, float]:
     """Fly one episode in each environment with mean actions; return the means of return, length and info.
 

@@ -30,6 +30,7 @@ from slipstream.sim.random import derive_seed
 from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
+from slipstream.tasks.evaluation import TrainingEvaluation
 from slipstream.tasks.report import progress_bar
 from slipstream.training.distributed import OneProcess, check_started
 
@@ -79,6 +80,11 @@ class Trainer:
         if cfg.init:
             load_weights(self.policy, load_policy(cfg.init).build(*specs, device), cfg.init)
         self.controller = self.task.make_controller(cfg, self.env, self.policy)
+        self.evaluation = (
+            self.task.make_evaluation(cfg, self.policy, device)
+            if self.controller is None
+            else TrainingEvaluation(self.policy, self.controller.evaluate)
+        )
         seed = derive_seed(cfg.seed, "replay", ranks.rank)
         self.learner: Learner = build_learner(self.policy, cfg.algo, specs[0], seed, fresh=not cfg.init)
         if cfg.compile == "on" and not self.learner.supports_capture:
@@ -250,10 +256,7 @@ class Trainer:
             torch.manual_seed(derive_seed(self.cfg.seed, "evaluation"))  # for envs that draw from torch itself
             was_training = self.policy.training
             self.policy.eval()
-            if self.controller is not None:
-                found = self.controller.evaluate()
-            else:
-                found = self.task.evaluate_in_training(self.cfg, self.policy, device)
+            found = self.evaluation.run()
             self.policy.train(was_training)
         return {key if "/" in key else f"eval/{key}": value for key, value in found.items()}
 

@@ -7,16 +7,18 @@ map.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from slipstream.algorithms.execution.graphs import GraphedFunction
+from slipstream.algorithms.execution.graphs import WARM_UP, CaptureFailed, GraphedFunction
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvalConfig, EvaluateConfig
@@ -25,7 +27,7 @@ from slipstream.models.memory import Stepper
 from slipstream.models.policy import ActorCritic
 from slipstream.recordings import SUFFIX, Recording, write_html
 from slipstream.tasks.animation import FORMS, check_outputs
-from slipstream.tasks.evaluation import Policy, action_of, bootstrap_interval, wilson
+from slipstream.tasks.evaluation import Policy, TrainingEvaluation, action_of, bootstrap_interval, wilson
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.figures.film import film_flights
 from slipstream.tasks.navigation.figures.flight import flight_paths
@@ -78,8 +80,9 @@ class _Crossing:
     """The drones of all maps, flown together; results stay on the device."""
 
     def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
-        maps = env.config.num_worlds
-        start, goal = evaluation_starts(drones, env.config.map_half_m)
+        config, maps = env.config, env.config.num_worlds
+        start, goal = evaluation_starts(drones, config.map_half_m)
+        self.drones, self.decisions = drones, -(-config.max_episode_steps // config.decision_interval)
         self.env, self.policy = env, Stepper(policy, env.num_envs, env.device)
         self.observation = {k: v.clone() for k, v in env.place(start.repeat(maps, 1), goal.repeat(maps, 1)).items()}
         none = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
@@ -108,6 +111,55 @@ class _Crossing:
         self.strict.logical_or_(done & (record.info["at_goal"] > 0))
         self.ended.logical_or_(done)
 
+    def results(self) -> list[Tensor]:
+        """Return what `flights` needs, on the device."""
+        return [self.success, self.collision, self.time_s, self.strict]
+
+    def flights(self, results: Sequence[Tensor], rows: FlightRows) -> Flights:
+        """Return the flights of `results`."""
+        shape = (self.env.config.num_worlds, self.drones)
+        success, collision, time_s, strict = (x.cpu().numpy().reshape(shape) for x in results)
+        seeds = list(self.env.world_seeds)
+        return Flights(seeds, success, collision, time_s, strict, *rows.paths(), rows, self.policy.policy)
+
+
+class _RepeatedCrossing:
+    """A crossing that is flown again and again: maps, env and captured step are those of the first time."""
+
+    def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
+        self.crossing = crossing = _Crossing(env, policy, drones)
+        memory = crossing.policy.memory
+        self._tensors = [
+            *crossing.observation.values(),
+            *crossing.results(),
+            *(crossing.ended, crossing.clock_s),
+            *([] if memory is None else [memory]),
+        ]
+        self._start, self._env_start = [x.clone() for x in self._tensors], env.state_dict()
+        self.step = _graphed(crossing)
+        if isinstance(self.step, GraphedFunction):
+            self._capture(self.step)
+
+    def _capture(self, step: GraphedFunction) -> None:
+        """Capture the step; the random state is left as it was."""
+        device = self.crossing.env.device
+        random_state = torch.cuda.get_rng_state(device)
+        with contextlib.suppress(CaptureFailed), set_exploration_type(ExplorationType.MEAN):  # it has said why
+            for _ in range(WARM_UP + 2):
+                step()
+        torch.cuda.set_rng_state(random_state, device)
+
+    def restart(self) -> None:
+        """Return to the state before the first decision, without waiting for the device."""
+        self.crossing.env.load_state_dict(self._env_start)
+        torch._foreach_copy_(self._tensors, self._start)
+
+    @torch.no_grad()
+    def fly(self) -> Flights:
+        """Fly all maps from the start."""
+        self.restart()
+        return _fly(self.crossing, self.step, None, False)
+
 
 @torch.no_grad()
 def fly(
@@ -119,16 +171,25 @@ def fly(
 ) -> Flights:
     """Fly the protocol over the env's maps, `drones` on each; `progress` is called with the share done."""
     crossing = _Crossing(env, policy, drones)
-    config, maps = env.config, env.config.num_worlds
-    decisions = -(-config.max_episode_steps // config.decision_interval)
-    every = max(1, PATH_EVERY // config.decision_interval)
+    return _fly(crossing, _graphed(crossing), progress, record_paths)
+
+
+def _graphed(crossing: _Crossing) -> Callable[[], None]:
+    """Return the step of a crossing, which becomes a CUDA graph if that is possible."""
     # other policies may synchronize with the host
-    capturable = env.device.type == "cuda" and isinstance(policy, ActorCritic)
-    step = GraphedFunction(crossing.step, "evaluation") if capturable else crossing.step
-    rows = FlightRows(env, drones)
+    capturable = crossing.env.device.type == "cuda" and isinstance(crossing.policy.policy, ActorCritic)
+    return GraphedFunction(crossing.step, "evaluation") if capturable else crossing.step
+
+
+def _fly(
+    crossing: _Crossing, step: Callable[[], None], progress: Callable[[float], None] | None, record_paths: bool
+) -> Flights:
+    env, config = crossing.env, crossing.env.config
+    every = max(1, PATH_EVERY // config.decision_interval)
+    rows = FlightRows(env, crossing.drones)
     decision_s = config.dt_s * config.decision_interval
     with set_exploration_type(ExplorationType.MEAN):
-        for i in range(decisions):
+        for i in range(crossing.decisions):
             recorded = record_paths and i % every == 0
             if recorded:
                 rows.add_state(i * decision_s, crossing.ended | crossing.success)
@@ -137,22 +198,11 @@ def fly(
                 rows.add_decision(*crossing.decision)
             if i % 100 == 99:
                 if progress:
-                    progress((i + 1) / decisions)
+                    progress((i + 1) / crossing.decisions)
                 if bool(crossing.ended.all()):
                     break
     env.check()
-    shape = (maps, drones)
-    numpy = lambda x: x.cpu().numpy().reshape(shape)  # noqa: E731
-    return Flights(
-        list(env.world_seeds),
-        numpy(crossing.success),
-        numpy(crossing.collision),
-        numpy(crossing.time_s),
-        numpy(crossing.strict),
-        *rows.paths(),
-        rows,
-        policy,
-    )
+    return crossing.flights(crossing.results(), rows)
 
 
 def evaluation_env(
@@ -299,12 +349,45 @@ def evaluate(
     return result
 
 
-def cross(policy: Policy, world: NavigationConfig, settings: EvalConfig, device: torch.device) -> dict[str, float]:
+class RepeatedEvaluation(TrainingEvaluation):
+    """The evaluations of one training. The first one builds envs, maps and captured steps; the others use them again.
+
+    Args:
+        worlds: the world of each protocol, by the prefix of its metrics.
+        settings: `eval.*`.
+        policy: the network that is trained.
+        device: where it flies.
+    """
+
+    def __init__(
+        self, worlds: Mapping[str, NavigationConfig], settings: EvalConfig, policy: Any, device: torch.device
+    ) -> None:
+        super().__init__(policy, self._fly)
+        self._worlds, self._settings, self._device = worlds, settings, device
+        self._crossings: dict[str, _RepeatedCrossing] = {}
+
+    @torch.no_grad()
+    def _fly(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for prefix, crossing in self._built().items():
+            found |= _metrics(crossing.fly(), prefix)
+        return found
+
+    def _built(self) -> dict[str, _RepeatedCrossing]:
+        if not self._crossings:
+            drones = self._settings.num_drones
+            self._crossings = {
+                prefix: _RepeatedCrossing(evaluation_env(world, self._settings, self._device), self.policy, drones)
+                for prefix, world in self._worlds.items()
+            }
+        return self._crossings
+
+
+def _metrics(flights: Flights, prefix: str) -> dict[str, float]:
     """Return the metrics of an evaluation during training."""
-    env = evaluation_env(world, settings, device)
-    result = summarize(fly(env, policy, settings.num_drones, record_paths=False), 1000)
+    result = summarize(flights, 1000)
     keys = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")
-    return {key: result[key] for key in keys if result[key] is not None}
+    return {f"{prefix}{key}": result[key] for key in keys if result[key] is not None}
 
 
 def _flown(config: NavigationConfig, sim: SimConfig) -> str:

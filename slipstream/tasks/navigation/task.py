@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from slipstream.tasks.base import EpisodeDrawing, Game, Task, read_options
-from slipstream.tasks.evaluation import Policy
+from slipstream.tasks.evaluation import Policy, TrainingEvaluation
 from slipstream.tasks.navigation import bench, evaluation
 from slipstream.tasks.navigation.demo import NavigationDemo
 from slipstream.tasks.navigation.env import NavigationEnv
@@ -40,14 +40,12 @@ class NavigationTask(Task):
     bench_env = staticmethod(bench.bench_env)
     make_demo = staticmethod(NavigationDemo)
 
-    def evaluate_in_training(self, cfg: Any, policy: Policy, device: torch.device) -> dict[str, float]:
+    def make_evaluation(self, cfg: Any, policy: Policy, device: torch.device) -> TrainingEvaluation:
         """Return the rates over maps not trained on; with eval.static_too also without moving obstacles."""
-        found = evaluation.cross(policy, cfg.env, cfg.eval, device)
+        worlds = {"": cfg.env}
         if cfg.eval.static_too:
-            still = replace(cfg.env, dyn=replace(cfg.env.dyn, num_obstacles=0))
-            static = evaluation.cross(policy, still, cfg.eval, device)
-            found |= {f"static_{key}": value for key, value in static.items()}
-        return found
+            worlds["static_"] = replace(cfg.env, dyn=replace(cfg.env.dyn, num_obstacles=0))
+        return evaluation.RepeatedEvaluation(worlds, cfg.eval, policy, device)
 
     def describe_env(self, config: Any) -> str:
         """Return the number of obstacles, and of physics steps per frame."""
