@@ -76,9 +76,13 @@ def _first_free(draws: np.ndarray, points: np.ndarray, apart: float) -> int | No
     for part in (slice(16), slice(16, None)):  # mostly one of the first
         x = draws[part, :1] - points[:, 0]
         y = draws[part, 1:] - points[:, 1]
-        free = (np.sqrt(x * x + y * y) >= apart).all(1)
-        if free.any():
-            return int(free.argmax()) + (part.start or 0)
+        x *= x
+        y *= y
+        x += y
+        free = np.sqrt(x.min(1, initial=np.inf)) >= apart
+        first = int(free.argmax())
+        if free[first]:
+            return first + (part.start or 0)
     return None
 
 
