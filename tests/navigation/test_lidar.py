@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig
-from slipstream.tasks.navigation.physics.world import WorldGrid, boxes_of, place_blocks
+from slipstream.tasks.navigation.physics.maps import boxes_of, place_blocks
+from slipstream.tasks.navigation.physics.world import WorldGrid
 
 TOLERANCE_M = 1e-3
 MAP_HALF_M = 20.0

@@ -12,13 +12,8 @@ import torch
 from slipstream.config import registry
 from slipstream.config.compose import load_train
 from slipstream.tasks.navigation.env import NavigationEnv
-from slipstream.tasks.navigation.physics.obstacles import (
-    DRAWS_BEFORE_RELAXING,
-    MovingObstacles,
-    MovingObstaclesConfig,
-    spread_evenly,
-    warn_rounded,
-)
+from slipstream.tasks.navigation.physics.maps import DRAWS_BEFORE_RELAXING, spread_evenly
+from slipstream.tasks.navigation.physics.obstacles import MovingObstacles, MovingObstaclesConfig, warn_rounded
 
 DT_S = 0.016
 REDRAW_STEPS = 125  # 2 s

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from slipstream.tasks.navigation.physics import world
-from slipstream.tasks.navigation.physics.world import WorldGrid, boxes_of, place_blocks
+from slipstream.tasks.navigation.physics import maps
+from slipstream.tasks.navigation.physics.maps import boxes_of, place_blocks
+from slipstream.tasks.navigation.physics.world import WorldGrid
 
 
 @cache
@@ -112,7 +113,7 @@ def _drawn_one_by_one(seed, count, half):
     rng, cells = np.random.default_rng(seed), round(20 * half)
     blocks, heights = [], []
     for _ in range(count):
-        low, high = world.HEIGHT_BANDS_M[rng.choice(4, p=world.HEIGHT_BAND_SHARES)]
+        low, high = maps.HEIGHT_BANDS_M[rng.choice(4, p=maps.HEIGHT_BAND_SHARES)]
         heights.append(round(rng.uniform(low, high), 1))
         while True:
             width, length = ((4, 8)[rng.integers(0, 2)] for _ in range(2))
@@ -127,20 +128,20 @@ def _drawn_one_by_one(seed, count, half):
 @pytest.mark.parametrize(("seed", "count", "half"), [(1, 120, 20.0), (2**62 + 5, 30, 7.35), (301, 40, 10.05)])
 @pytest.mark.parametrize("paired", [True, False])
 def test_numbers_drawn_at_once_are_those_of_numpys_generator(monkeypatch, seed, count, half, paired):
-    fill = world._Draws._fill
+    fill = maps._Draws._fill
 
     def fill_unpaired(draws):  # as if NumPy had refused a number of every pair
         fill(draws)
         draws._plain = [False] * len(draws._plain)
 
     if not paired:
-        monkeypatch.setattr(world._Draws, "_fill", fill_unpaired)
+        monkeypatch.setattr(maps._Draws, "_fill", fill_unpaired)
     blocks, heights = place_blocks(seed, count, half)
     assert (blocks.tolist(), heights.tolist()) == _drawn_one_by_one(seed, count, half)
 
 
 def test_a_refused_number_shifts_those_after_it_as_in_numpy():
-    draws, rng = world._Draws(5, 10), np.random.default_rng(5)
+    draws, rng = maps._Draws(5, 10), np.random.default_rng(5)
     mine = [draws._integer(3 * 2**30) for _ in range(50)]  # a quarter is refused
     assert mine == [int(rng.integers(0, 3 * 2**30)) for _ in range(50)]
     assert draws.uniform() == rng.random()
@@ -234,7 +235,7 @@ def test_small_maps_keep_their_blocks_inside(half):
 
 
 def test_a_block_is_accepted_anyway_when_the_draws_run_out(monkeypatch):
-    monkeypatch.setattr(world, "MAX_DRAWS", 3)
+    monkeypatch.setattr(maps, "MAX_DRAWS", 3)
     blocks, heights = place_blocks(5, 60, 2.0)
     assert len(blocks) == len(heights) == 60 and (blocks[:, 2] >= 4).all()
     assert _first_broken_pair(blocks) is not None

@@ -3,7 +3,6 @@ drone."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -16,11 +15,11 @@ from torch import Tensor
 from slipstream.config.validation import check_range
 from slipstream.sim.devices import pick_backend
 from slipstream.sim.random import CounterRandom, derive_seed
+from slipstream.tasks.navigation.physics.maps import spread_evenly
 
 WIDTHS_M = (0.25, 0.5, 0.75, 1.0)  # in equal shares; the index is the width class a drone observes
 BOX_HEIGHT_M, PILLAR_HEIGHT_M = 1.0, 5.0
 TOP_M = 4.5  # maximum height of boxes
-DRAWS_BEFORE_RELAXING = 200
 MAX_MOVING = 2000  # placing more takes minutes
 SEEN_COLUMNS = (
     *("unit_x", "unit_y", "unit_z", "distance", "height_offset"),
@@ -54,36 +53,6 @@ class MovingObstaclesConfig:
 def warn_rounded(asked: int, used: int) -> None:
     """Warn that the number of obstacles is not the one that was asked for."""
     warnings.warn(f"env.dyn.num_obstacles={asked} is rounded down to {used} (four widths of two kinds)", stacklevel=4)
-
-
-def spread_evenly(rng: np.random.Generator, count: int, half_m: float) -> np.ndarray:
-    """Return points [count, 2] in ±half_m at least 2·half_m/sqrt(count) apart, or less where no place is left."""
-    points = np.zeros((count, 2))
-    for i in range(count):
-        apart = 2 * math.sqrt(half_m * half_m / count)
-        while True:
-            draws = rng.uniform(-half_m, half_m, (DRAWS_BEFORE_RELAXING, 2))
-            first = _first_free(draws, points[:i], apart)
-            if first is not None:
-                points[i] = draws[first]
-                break
-            apart *= 0.8
-    return points
-
-
-def _first_free(draws: np.ndarray, points: np.ndarray, apart: float) -> int | None:
-    """Return the first of `draws` [D, 2] that is at least `apart` from all `points` [P, 2]; None if there is none."""
-    for part in (slice(16), slice(16, None)):  # mostly one of the first
-        x = draws[part, :1] - points[:, 0]
-        y = draws[part, 1:] - points[:, 1]
-        x *= x
-        y *= y
-        x += y
-        free = np.sqrt(x.min(1, initial=np.inf)) >= apart
-        first = int(free.argmax())
-        if free[first]:
-            return first + (part.start or 0)
-    return None
 
 
 class SeenObstacles(NamedTuple):
