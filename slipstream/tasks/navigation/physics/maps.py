@@ -158,6 +158,20 @@ def boxes_of(blocks: np.ndarray, heights: np.ndarray, map_half_m: float = 20.0) 
     return np.array(boxes, np.float32).reshape(-1, 5)
 
 
+def place_boxes(seed: int, count: int, map_half_m: float) -> np.ndarray:
+    """Return the boxes [M, 5] of a static world of `count` blocks."""
+    return boxes_of(*place_blocks(seed, count, map_half_m), map_half_m)
+
+
+def place_moving(seed: int, count: int, map_half_m: float, top_m: float) -> np.ndarray:
+    """Return where moving obstacles start [count, 3] (m): the first half below `top_m`, the others at height 0."""
+    rng = np.random.default_rng(seed)
+    places = np.zeros((count, 3), np.float32)
+    places[:, :2] = spread_evenly(rng, count, map_half_m)[rng.permutation(count)]
+    places[: count // 2, 2] = rng.uniform(0, top_m, count // 2)
+    return places
+
+
 def spread_evenly(rng: np.random.Generator, count: int, half_m: float) -> np.ndarray:
     """Return points [count, 2] in ±half_m at least 2·half_m/sqrt(count) apart, or less where no place is left."""
     points = np.zeros((count, 2))

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from slipstream.config.validation import check_range
 from slipstream.sim.devices import pick_backend
+from slipstream.sim.processes import map_in_processes
 from slipstream.sim.random import CounterRandom, derive_seed
-from slipstream.tasks.navigation.physics.maps import spread_evenly
+from slipstream.tasks.navigation.physics.maps import place_moving
 
 WIDTHS_M = (0.25, 0.5, 0.75, 1.0)  # in equal shares; the index is the width class a drone observes
 BOX_HEIGHT_M, PILLAR_HEIGHT_M = 1.0, 5.0
@@ -92,12 +93,9 @@ class MovingObstacles:
         self.height = torch.where(self.pillar, PILLAR_HEIGHT_M, BOX_HEIGHT_M)  # [M]
         self.outline = torch.stack((self.width, self.height, self.pillar.float()), -1)  # [M, 3], for a kernel
 
-        origin = np.zeros((self.worlds, count, 3), np.float32)
-        for k, seed in enumerate(seeds):
-            rng = np.random.default_rng(derive_seed(seed, "moving obstacles"))
-            origin[k, :, :2] = spread_evenly(rng, count, map_half_m)[rng.permutation(count)]
-            origin[k, : count // 2, 2] = rng.uniform(0, TOP_M, count // 2)
-            origin[k, count // 2 :, 2] = PILLAR_HEIGHT_M / 2
+        places = [(derive_seed(seed, "moving obstacles"), count, map_half_m, TOP_M) for seed in seeds]
+        origin = np.stack(map_in_processes(place_moving, places))
+        origin[:, count // 2 :, 2] = PILLAR_HEIGHT_M / 2
         self.origin = torch.from_numpy(origin).to(device)
         self.pos = self.origin.clone()  # [K, M, 3]
         self.vel = torch.zeros_like(self.pos)

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.tasks.navigation.physics.maps import boxes_of, place_blocks
+from slipstream.sim.processes import map_in_processes
+from slipstream.tasks.navigation.physics.maps import place_boxes
 
 
 @dataclass
@@ -30,7 +31,7 @@ class WorldGrid:
         cls, seeds: list[int], count: int, range_m: float, map_half_m: float = 20.0, device: torch.device | str = "cpu"
     ):
         """Generate one world of `count` obstacles per seed."""
-        worlds = [boxes_of(*place_blocks(seed, count, map_half_m), map_half_m) for seed in seeds]
+        worlds = map_in_processes(place_boxes, [(seed, count, map_half_m) for seed in seeds])
         return cls.from_boxes(worlds, range_m, map_half_m, device)
 
     @classmethod

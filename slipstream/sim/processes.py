@@ -1,0 +1,51 @@
+"""Spread pure Python work over several processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_MAX_PROCESSES, _MIN_ITEMS = 8, 16  # of each: one takes a quarter of a second to start
+# Not `multiprocessing`: it would run the user's script again, or copy a process with threads.
+_WORKER = """
+import importlib, pickle, sys
+module, name, items = pickle.load(sys.stdin.buffer)
+function = getattr(importlib.import_module(module), name)
+pickle.dump([function(*item) for item in items], sys.stdout.buffer)
+"""
+
+
+def map_in_processes(function: Callable[..., Any], items: list[tuple[Any, ...]], count: int | None = None) -> list[Any]:
+    """Return `[function(*item) for item in items]`, computed by several processes if there are many items and cores.
+
+    Args:
+        function: of a module that does not import torch, which would take seconds in each process.
+        count: processes; by default chosen from the numbers of items and cores.
+    """
+    if count is None:
+        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+        count = min(_MAX_PROCESSES, cores // 2, len(items) // _MIN_ITEMS)
+    if count > 1:
+        with contextlib.suppress(OSError, EOFError, pickle.PickleError):  # no process, or one that failed
+            return _map(function, items, count)
+    return [function(*item) for item in items]
+
+
+def _map(function: Callable[..., Any], items: list[tuple[Any, ...]], count: int) -> list[Any]:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    results: list[Any] = [None] * len(items)
+    with contextlib.ExitStack() as stack:
+        workers: list[Any] = []
+        for part in range(count):
+            workers += [stack.enter_context(subprocess.Popen([sys.executable, "-P", "-c", _WORKER], env=env, **pipes))]
+            pickle.dump((function.__module__, function.__name__, items[part::count]), workers[part].stdin)
+            workers[part].stdin.close()
+        for part, worker in enumerate(workers):
+            results[part::count] = pickle.load(worker.stdout)
+    return results
