@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import subprocess
@@ -13,6 +14,8 @@ from helpers import warm_python
 
 import slipstream
 from slipstream.cli import BROKEN_PIPE, COMMANDS, main
+from slipstream.cli.train import without_garbage_collection
+from slipstream.config.help import ConfigError
 
 ROOT = Path(__file__).parents[2]
 
@@ -249,3 +252,17 @@ def test_flags_and_other_names_mean_their_keys(capsys, flags, words):
     assert main(["config", *words]) == 0
     text = capsys.readouterr().out
     assert main(["config", *flags]) == 0 and capsys.readouterr().out == text
+
+
+def test_a_training_is_imported_without_garbage_collection(monkeypatch):
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(gc.isenabled()))
+    import torch  # noqa: F401
+
+    with without_garbage_collection():  # inside a larger program, which has torch
+        assert gc.isenabled()
+    monkeypatch.delitem(sys.modules, "torch")
+    with pytest.raises(ConfigError), without_garbage_collection():
+        assert not gc.isenabled()
+        raise ConfigError("a word that is no key")
+    assert gc.isenabled() and frozen == [False]
