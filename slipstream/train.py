@@ -67,15 +67,8 @@ def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int)
             evaluates = is_due(cfg.eval_interval, it, done)  # a run that is stopped does not wait for a last evaluation
             saves = is_due(cfg.save_interval, it, last) or save_share >= 1
             read = out.fetch_metrics(it, result, wait=evaluates or saves)
-            evaluation: dict[str, float] = {}
-            if evaluates:
-                if ranks.is_root:
-                    out.view.waiting.restart(f"iteration {it + 1:,}, evaluating")
-                with out.monitor.timer("evaluation"), clock.paused():
-                    evaluation = trainer.evaluate()
-                for tag in trainer.checkpoint_tags(evaluation):
-                    out.save_policy(tag)
-            metrics = out.log_metrics(it, read, evaluation)
+            out.evaluate(it, evaluates, wait=saves)  # a checkpoint waits: it holds the best score
+            metrics = out.log_metrics(it, read)
             if saves:
                 out.save_checkpoint(it, metrics)
             out.record_flight(it)

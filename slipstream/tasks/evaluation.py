@@ -25,17 +25,29 @@ Policy = Callable[[Observation], Any]  # returns the action, or a mapping that h
 class TrainingEvaluation:
     """The evaluations of one training, one after the other. The training keeps it, so a task can keep what it builds.
 
+    A subclass may let them run beside the training: `take` then returns None until the metrics are there.
+
     Args:
         policy: the network that is trained.
         run: evaluates it and returns the metrics.
     """
 
     def __init__(self, policy: Any, run: Callable[[], dict[str, float]]) -> None:
-        self.policy, self._run = policy, run
+        self.policy = policy  # with the weights of the evaluation that was started last
+        self._run = run
+        self._found: dict[str, float] | None = None
 
-    def run(self) -> dict[str, float]:
-        """Evaluate the present weights; return the metrics."""
-        return self._run()
+    def start(self) -> None:
+        """Start an evaluation of the present weights; this class waits for its end."""
+        self._found = self._run()
+
+    def take(self, wait: bool = True) -> dict[str, float] | None:
+        """Return the metrics of the evaluation that was started; without `wait` None if it still runs."""
+        found, self._found = self._found, None
+        return found
+
+    def close(self) -> None:
+        """Stop an evaluation that still runs."""
 
 
 def fly_episodes(env: TensorEnv, policy: Policy, max_steps: int | None = None) -> dict[str, float]:

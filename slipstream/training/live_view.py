@@ -135,6 +135,10 @@ class LiveView:
         else:
             self._print_line()
 
+    def add(self, metrics: Mapping[str, float]) -> None:
+        """Take metrics that come late, to be shown from the next update on."""
+        self._metrics.update(metrics)
+
     def print(self, text: str) -> None:
         """Print lines above the live area."""
         self.console.print(printable(text), soft_wrap=True, markup=False, highlight=False, emoji=False)

@@ -72,7 +72,12 @@ class RunLog:
         self._tensorboard_tried = False
 
     def write(
-        self, iteration: int, frames: int, metrics: Mapping[str, float], machine: Mapping[str, float] | None = None
+        self,
+        iteration: int,
+        frames: int,
+        metrics: Mapping[str, float],
+        machine: Mapping[str, float] | None = None,
+        time_s: float | None = None,
     ) -> None:
         """Add the row of `iteration`, counted from 1, after `frames` frames in total.
 
@@ -80,6 +85,7 @@ class RunLog:
             metrics: numbers by name.
             machine: numbers that depend on the machine's speed, such as `checkpoint/queue_size`. metrics.jsonl has them
                 as `perf/NAME`: all keys without `perf/` are the same for the same seed.
+            time_s: when the iteration was done, by `elapsed_s`; by default now.
         """
         taken = [key for key in OWN_KEYS if key in metrics]
         if taken:
@@ -88,7 +94,8 @@ class RunLog:
             )
         values = {name: _finite(name, value) for name, value in metrics.items()}
         speed = {name: _finite(name, value) for name, value in (machine or {}).items()}
-        row = {"iteration": iteration, "frames": frames, "time_s": round(self._clock() - self._start_s, 3), **values}
+        time_s = round(self.elapsed_s() if time_s is None else time_s, 3)
+        row = {"iteration": iteration, "frames": frames, "time_s": time_s, **values}
         row |= {f"perf/{name}": value for name, value in speed.items()}
         self._file.write(json.dumps(row, allow_nan=False) + "\n")
         self._file.flush()
@@ -100,6 +107,10 @@ class RunLog:
             self._write_tensorboard(frames, numbers)
         if self._wandb is not None:
             self._wandb.log({"frames": frames, **numbers}, step=iteration)
+
+    def elapsed_s(self) -> float:
+        """Return the wall time spent in the run."""
+        return self._clock() - self._start_s
 
     def _open(self) -> None:
         fd = open_in_place(self._run.metrics_path, os.O_APPEND)

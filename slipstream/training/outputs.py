@@ -6,8 +6,9 @@ import importlib.util
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, Self
 
 from slipstream.checkpoint import AsyncCheckpointSaver
@@ -72,6 +73,9 @@ class RunOutputs:
         self.monitor = PerformanceMonitor()
         trainer.watch(self.monitor)
         self.readback = ReadBack(trainer.env.device)
+        self._evaluating: int | None = None  # the iteration whose weights are being evaluated
+        self._evaluations: dict[int, dict[str, float]] = {}  # results by iteration, until its row is written
+        self._rows: deque[tuple[Any, ...]] = deque()  # of the log, not yet written
 
     def __enter__(self) -> Self:
         trainer, folder, cfg = self.trainer, self.folder, self.trainer.cfg
@@ -93,6 +97,7 @@ class RunOutputs:
             stack.callback(self.recorder.close)
             stack.push(self._wait_for_saves)
             self.log = stack.enter_context(RunLog(folder, self._wandb, self.start))
+            stack.callback(self._write_rows, everything=True)  # of a training that fails beside an evaluation
             self.view = stack.enter_context(
                 LiveView(
                     *totals(trainer),
@@ -174,10 +179,42 @@ class RunOutputs:
         with self.monitor.timer("read back"):
             return [(past, self.trainer.logged_metrics(values)) for past, values in self.readback.take(wait)]
 
-    def log_metrics(
-        self, it: int, read: list[tuple[int, dict[str, float]]], evaluation: dict[str, float]
-    ) -> dict[str, float]:
-        """Log and show what was read, with the evaluation of iteration `it`; return the metrics of the last one."""
+    def evaluate(self, it: int, due: bool, wait: bool) -> None:
+        """Take the results of an evaluation that has ended, and start the one that is due.
+
+        Args:
+            it: The iteration that was just learned.
+            due: Evaluate its weights. An evaluation that still runs is waited for.
+            wait: Wait for all results.
+        """
+        trainer = self.trainer
+        if self._evaluating is not None:
+            wait_now = due or wait
+            with self.monitor.timer("evaluation") if wait_now else nullcontext(), self.clock.paused():
+                found = trainer.take_evaluation(wait_now)
+            self._keep_evaluation(found)
+        if due:
+            if trainer.ranks.is_root:
+                self.view.waiting.restart(f"iteration {it + 1:,}, evaluating")
+            with self.monitor.timer("evaluation"), self.clock.paused():
+                trainer.start_evaluation()
+                found = trainer.take_evaluation(wait)
+            self._evaluating = it
+            self._keep_evaluation(found)
+
+    def _keep_evaluation(self, found: dict[str, float] | None) -> None:
+        """Keep the results of an evaluation for its row in the log, and its weights if they are the best."""
+        if found is None or self._evaluating is None:
+            return
+        for tag in self.trainer.checkpoint_tags(found):
+            self.save_policy(tag)
+        self._evaluations, self._evaluating = self._evaluations | {self._evaluating: found}, None
+
+    def log_metrics(self, it: int, read: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
+        """Log and show what was read after iteration `it`; return the metrics of the last one.
+
+        Rows are logged in order: those from an iteration on that is being evaluated wait for its results.
+        """
         trainer = self.trainer
         fps = trainer.frames_per_batch * len(read) / self.clock.lap() if read else 0.0
         stats = self.monitor.get_stats()
@@ -188,19 +225,29 @@ class RunOutputs:
         # once a second, like the statistics of the monitor
         saves = checkpoint_metrics(self.saver) if "overhead" in found else {}
         metrics: dict[str, float] = {}
+        for late in self._evaluations.values():
+            self.view.add(late)
         for past, values in read:
-            metrics = values | (evaluation if past == it else {}) | {"fps": fps}
+            metrics = values | self._evaluations.get(past, {}) | {"fps": fps}
             frames = trainer.frames - (it - past) * trainer.frames_per_batch
-            self.log.write(past + 1, frames, metrics | perf, saves)
+            self._rows.append((past, frames, values, {"fps": fps} | perf, saves, self.log.elapsed_s()))
             self.view.update(past + 1, frames, trainer.progress(it + 1, self.clock.share()), metrics, stats)
+        self._write_rows()
         if trainer.cfg.summary_interval and (it + 1) % trainer.cfg.summary_interval == 0:
             self.view.print(summary(self.monitor, self.saver, self.start))
         return metrics
 
+    def _write_rows(self, everything: bool = False) -> None:
+        """Write the rows that wait for no evaluation."""
+        while self._rows and (everything or self._evaluating is None or self._rows[0][0] < self._evaluating):
+            past, frames, values, speed, saves, time_s = self._rows.popleft()
+            self.log.write(past + 1, frames, values | self._evaluations.pop(past, {}) | speed, saves, time_s)
+
     def save_policy(self, tag: str) -> None:
-        """Save the policy alone as TAG.pt."""
+        """Save the policy as it was evaluated as TAG.pt."""
+        state = self.trainer.policy_state(self.trainer.evaluation.policy)
         with self.trainer.ranks.busy():
-            self.saver.save_async(self.trainer.policy_state(), self.folder.path / f"{tag}.pt", compress=False)
+            self.saver.save_async(state, self.folder.path / f"{tag}.pt", compress=False)
 
     def record_flight(self, it: int) -> None:
         """Start the recording of a flight with the present weights, if one is due."""
@@ -250,9 +297,7 @@ class SilentOutputs(RunOutputs):
     def rollout_writer(self, it: int) -> None:
         """Save no batch."""
 
-    def log_metrics(
-        self, it: int, read: list[tuple[int, dict[str, float]]], evaluation: dict[str, float]
-    ) -> dict[str, float]:
+    def log_metrics(self, it: int, read: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
         """Log nothing."""
         return {}
 

@@ -235,30 +235,42 @@ class Trainer:
     # -- evaluation ----------------------------------------------------------------------------------------------------
 
     def evaluate(self) -> dict[str, float]:
-        """Evaluate the policy with mean actions; return `eval/*` metrics. The global random state is left as it was.
+        """Evaluate the policy with mean actions; return `eval/*` metrics."""
+        self.start_evaluation()
+        return self.take_evaluation() or {}
 
-        Rank 0 evaluates for all: the others get the controller's state, and no metrics.
+    def start_evaluation(self) -> None:
+        """Start an evaluation of the present weights. It may run beside the next steps; `self.evaluation.policy` has
+        its weights. The global random state is left as it was.
+
+        Rank 0 evaluates for all: the others get the controller's state.
         """
         self.collector.settle()  # an evaluation uses all threads, and the random numbers of the process
-        found = {}
         if self.ranks.is_root:
             with self.ranks.busy():
-                found = self._evaluate()
+                self._start_evaluation()
         if self.controller is not None and self.ranks.size > 1:
             state = self.ranks.from_root(self.controller.state_dict)
             if not self.ranks.is_root:
                 self.controller.load_state_dict(state)
-        return found
 
-    def _evaluate(self) -> dict[str, float]:
+    def _start_evaluation(self) -> None:
         device = self.env.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(derive_seed(self.cfg.seed, "evaluation"))  # for envs that draw from torch itself
             was_training = self.policy.training
             self.policy.eval()
-            found = self.evaluation.run()
+            self.evaluation.start()
             self.policy.train(was_training)
-        return {key if "/" in key else f"eval/{key}": value for key, value in found.items()}
+
+    def take_evaluation(self, wait: bool = True) -> dict[str, float] | None:
+        """Return the `eval/*` metrics of the evaluation that was started; without `wait` None if it still runs. Ranks
+        other than 0 have no metrics."""
+        if not self.ranks.is_root:
+            return {}
+        with self.ranks.busy():
+            found = self.evaluation.take(wait)
+        return found and {key if "/" in key else f"eval/{key}": value for key, value in found.items()}
 
     def checkpoint_tags(self, metrics: dict[str, float]) -> list[str]:
         """Return the names under which the policy just evaluated is kept: `best`, and those of the controller."""
@@ -274,9 +286,9 @@ class Trainer:
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
-    def policy_state(self) -> dict[str, Any]:
-        """Return weights and config: enough to fly."""
-        return {"config": to_dict(self.cfg), "policy": self.policy.state_dict()}
+    def policy_state(self, policy: Any = None) -> dict[str, Any]:
+        """Return the weights of `policy`, by default the trained one, and the config: enough to fly."""
+        return {"config": to_dict(self.cfg), "policy": (self.policy if policy is None else policy).state_dict()}
 
     def state_dict(self, iteration: int, trained_s: float = 0.0) -> dict[str, Any]:
         """Return everything that the iterations from `iteration` on depend on; on rank 0, of all ranks.
@@ -335,8 +347,9 @@ class Trainer:
         return state["iteration"]
 
     def close(self) -> None:
-        """Stop the collector's threads and close the learner's buffer; raise the buffer's errors."""
+        """Stop the evaluation, the collector's threads and the learner's buffer; raise the buffer's errors."""
         try:
+            self.evaluation.close()
             self.collector.shutdown()
         finally:
             self.learner.close()

@@ -3,10 +3,12 @@
 import gc
 import math
 import warnings
+from contextlib import nullcontext
 
 import pytest
 import torch
 
+from slipstream.algorithms.execution import graphs
 from slipstream.algorithms.execution.capture import capture_training
 from slipstream.algorithms.execution.compile import compile_update
 from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction, allow_sync, forbid_sync
@@ -243,6 +245,47 @@ def test_a_first_call_that_fails_does_not_count(monkeypatch):
 )
 def test_a_compiler_error_is_summarized_in_one_line(text, logged):
     assert logged in summarize_error(ValueError(text)) and "\n" not in summarize_error(ValueError(text))
+
+
+def test_a_side_stream_launches_pieces_that_leave_room(monkeypatch):
+    done, ran = [], []
+
+    class Event:
+        def record(self):
+            self.number = len(events)
+            events.append(self)
+
+        def query(self):
+            return self.number in done
+
+        def synchronize(self):
+            done.append(self.number)
+
+    class Stream:
+        def wait_stream(self, other):
+            assert other == "current" and not ran
+
+        def synchronize(self):
+            done.extend(range(len(events)))
+
+    events = []
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: "current")
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(graphs, "PIECE", 3)
+    side = graphs.SideStream()
+    side.start(lambda i=i: ran.append(i) for i in range(10))
+    assert ran == list(range(6)) and not side.poll()  # two pieces
+    done.append(0)
+    assert not side.poll() and ran == list(range(9))
+    assert not side.poll() and ran == list(range(9))
+    assert side.poll(wait=True) and ran == list(range(10)) and len(events) == 4
+    assert side.poll()
+    ran.clear()
+    side.start(lambda i=i: ran.append(i) for i in range(10))
+    side.stop()
+    assert side.poll() and ran == list(range(6))
 
 
 # -- on a GPU ----------------------------------------------------------------------------------------------------------

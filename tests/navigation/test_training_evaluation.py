@@ -1,10 +1,16 @@
-"""The evaluations of a training use one env again and again: each equals one in a fresh env, bit for bit."""
+"""The evaluations of a training use one env again and again: each equals one in a fresh env, bit for bit. On a GPU they
+run beside the training."""
+
+import shlex
 
 import pytest
 import torch
 
+from slipstream import train
 from slipstream.config.compose import load_train
-from slipstream.tasks.navigation.evaluation import _metrics, _RepeatedCrossing, evaluation_env, fly
+from slipstream.models.policy import ActorCritic
+from slipstream.tasks.navigation.evaluation import RepeatedEvaluation, _metrics, _RepeatedCrossing, evaluation_env, fly
+from slipstream.training.metrics_log import read_metrics
 from slipstream.training.trainer import Trainer
 
 SMALL = [
@@ -59,3 +65,127 @@ def test_a_training_evaluates_both_worlds_alike_each_time():
     with Trainer(load_train([*SMALL, "eval.static_too=true"])) as twin:
         twin.step()
         assert twin.evaluate() == after  # as its first evaluation
+
+
+# -- on a GPU ----------------------------------------------------------------------------------------------------------
+
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+LARGER = shlex.split("""
+    env.num_envs=64 env.num_worlds=4 env.num_obstacles=60 env.dyn.num_obstacles=16 env.decision_interval=4
+    env.map_half_m=6 env.max_episode_steps=80 algo.rollout_steps=8 algo.epochs=2 algo.minibatches=4
+    eval.num_drones=16 eval.map_seeds=[5,6] eval.max_steps=1200 eval.static_too=true device=cuda
+""")
+
+
+def weights(policy):
+    return {name: x.clone() for name, x in policy.state_dict().items()}
+
+
+def equal(a, b):
+    return a.keys() == b.keys() and all(torch.equal(x, b[name]) for name, x in a.items())
+
+
+def flown_again(job):
+    """The metrics of the weights that were evaluated last, in fresh envs that nothing runs beside."""
+    again = RepeatedEvaluation(job.evaluation._worlds, job.cfg.eval, job.evaluation.policy, job.env.device)
+    again.start()
+    again.close()  # before anything else uses its envs
+    found = {}
+    for prefix, crossing in again._crossings.items():
+        found |= _metrics(crossing.fly(), f"eval/{prefix}")
+    return found
+
+
+def train_beside(job, steps=3):
+    """Take steps while an evaluation runs; return its metrics."""
+    found = None
+    for _ in range(steps):
+        job.step()
+        found = job.take_evaluation(wait=False) if found is None else found
+    return job.take_evaluation() if found is None else found
+
+
+@pytest.mark.gpu
+@on_gpu
+@pytest.mark.parametrize("form", ["lag", "quadrotor, disturbed", "gru", "stack", "bf16"])
+def test_an_evaluation_beside_a_training_equals_one_by_itself(form):
+    words = ["algo.bf16=true"] if form == "bf16" else FORMS[form]
+    with Trainer(load_train([*LARGER, *words])) as job:
+        job.capture(print, "graphs")
+        for _ in range(6):
+            job.step()
+        results = []
+        for _ in range(2):
+            evaluated = weights(job.policy)
+            job.start_evaluation()
+            assert job.evaluation._beside is not None
+            results.append(train_beside(job))
+            assert equal(weights(job.evaluation.policy), evaluated) and not equal(weights(job.policy), evaluated)
+            assert results[-1] == flown_again(job)
+        with torch.no_grad():
+            for mine, theirs in zip(job.policy.parameters(), job.evaluation.policy.parameters(), strict=True):
+                mine.copy_(theirs)
+        assert job.evaluate() == results[-1]
+        job.start_evaluation()  # closed while it runs
+    with Trainer(load_train([*LARGER, *words])) as other:
+        assert other.evaluate().keys() == results[0].keys()
+
+
+@pytest.mark.gpu
+@on_gpu
+def test_a_training_is_the_same_beside_an_evaluation():
+    def trained(evaluates):
+        with Trainer(load_train(LARGER)) as job:
+            job.capture(print, "graphs")
+            for it in range(12):
+                job.step()
+                if evaluates and it in (1, 7):  # before the graphs are captured, and between replays
+                    job.start_evaluation()
+                elif evaluates and it in (2, 3, 8, 9):
+                    job.evaluation._beside.poll()
+                elif evaluates and it in (4, 10):
+                    job.take_evaluation()
+            return weights(job.policy)
+
+    alone = trained(False)
+    if not equal(alone, trained(False)):
+        pytest.skip("two trainings with one seed differ on this GPU")
+    assert equal(alone, trained(True))
+
+
+@pytest.mark.gpu
+@on_gpu
+def test_best_is_the_policy_that_was_evaluated(tmp_path, monkeypatch):
+    started, start = [], RepeatedEvaluation.start
+
+    def noted(self):
+        started.append(weights(self._trained))
+        start(self)
+
+    monkeypatch.setattr(RepeatedEvaluation, "start", noted)
+    words = ["total_frames=10240", "eval_interval=6", "save_interval=1000", "quiet=true", "wandb.mode=disabled"]
+    folder = train.run(load_train([*LARGER, *words, f"root={tmp_path}", "name=beside"]))
+    rows = read_metrics(folder.path)
+    assert [row["iteration"] for row in rows] == list(range(1, 21))
+    scores = {row["iteration"]: row["eval/success"] for row in rows if "eval/success" in row}
+    assert list(scores) == [6, 12, 18, 20] and len(started) == 4
+    best = max(scores.values())
+    expected = started[list(scores.values()).index(best)]
+    saved = torch.load(folder.path / "best.pt", weights_only=True)["policy"]
+    assert equal({name: x.cpu() for name, x in expected.items()}, {name: x.cpu() for name, x in saved.items()})
+
+
+@pytest.mark.gpu
+@on_gpu
+@pytest.mark.parametrize("form", ["dqn", "sac", "waits", "draws"])
+def test_a_policy_that_cannot_be_captured_is_waited_for(form, monkeypatch):
+    value, factor = ActorCritic.critic_value, {"waits": lambda x: float(x.sum()), "draws": lambda x: torch.rand_like(x)}
+    if form in factor:
+        changed = lambda self, x, seen: value(self, x, seen) * factor[form](x[:, 0])  # noqa: E731
+        monkeypatch.setattr(ActorCritic, "critic_value", changed)
+    words = [word for word in LARGER if form in factor or not word.startswith(("algo.epochs", "algo.minibatches"))]
+    with Trainer(load_train([*words, *FORMS.get(form, [])])) as job:
+        first = job.evaluate()
+        assert job.evaluation._beside is None and job.evaluate() == first
+        job.start_evaluation()
+        assert job.take_evaluation(wait=False) == first

@@ -6,13 +6,15 @@ import gc
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 
+PIECE = 128  # calls that `SideStream` launches at a time; two pieces at most wait on the device
 WARM_UP = 2  # eager calls on the side stream before the capture: libraries initialize themselves in them
 
 # Side streams by device that no GraphedFunction uses any more. cuBLAS keeps a workspace (66 MB on an H200) for every
@@ -140,6 +142,52 @@ class GraphedFunction:
         self._log(
             f"{self._name} cannot be captured as a CUDA graph: {_source_line(error)} {reason}. It runs eagerly, which is slower."
         )
+
+
+class SideStream:
+    """Run captured functions beside the work of the current stream.
+
+    They are launched in pieces, by `poll`: a full launch queue would block the host. Their memory must be neither freed
+    nor written from another stream before `poll` has returned True or `stop` was called.
+    """
+
+    def __init__(self) -> None:
+        self._stream = torch.cuda.Stream()
+        self._calls: deque[Callable[[], Any]] = deque()
+        self._pieces: deque[torch.cuda.Event] = deque()  # recorded after each piece that was launched
+
+    def start(self, calls: Iterable[Callable[[], Any]]) -> None:
+        """Launch the first of `calls`, which never wait for the device. They run after all that is queued now."""
+        self._stream.wait_stream(torch.cuda.current_stream())
+        self._calls.extend(calls)
+        self.poll()
+
+    def poll(self, wait: bool = False) -> bool:
+        """Launch more calls; return whether all have run, with `wait` when they have."""
+        while self._calls or self._pieces:
+            if self._calls and len(self._pieces) < 2:
+                self._launch()
+                continue
+            if wait:
+                self._pieces[0].synchronize()
+            elif not self._pieces[0].query():
+                return False
+            self._pieces.popleft()
+        return True
+
+    def stop(self) -> None:
+        """Launch no more, and wait for what was launched."""
+        self._calls.clear()
+        self._pieces.clear()
+        self._stream.synchronize()
+
+    def _launch(self) -> None:
+        with torch.cuda.stream(self._stream):
+            for _ in range(min(PIECE, len(self._calls))):
+                self._calls.popleft()()
+            event = torch.cuda.Event()
+            event.record()
+        self._pieces.append(event)
 
 
 def destroy_graphs() -> None:

@@ -8,6 +8,7 @@ map.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from slipstream.algorithms.execution.graphs import WARM_UP, CaptureFailed, GraphedFunction
+from slipstream.algorithms.execution.graphs import WARM_UP, CaptureFailed, GraphedFunction, SideStream
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvalConfig, EvaluateConfig
@@ -137,17 +138,30 @@ class _RepeatedCrossing:
         ]
         self._start, self._env_start = [x.clone() for x in self._tensors], env.state_dict()
         self.step = _graphed(crossing)
-        if isinstance(self.step, GraphedFunction):
-            self._capture(self.step)
+        self.can_run_beside = isinstance(self.step, GraphedFunction) and self._capture(self.step)
+        if self.can_run_beside:
+            self._sent = [*crossing.results(), env.bad_actions]
+            self._host = [torch.empty(x.shape, dtype=x.dtype, pin_memory=True) for x in self._sent]
 
-    def _capture(self, step: GraphedFunction) -> None:
-        """Capture the step; the random state is left as it was."""
-        device = self.crossing.env.device
-        random_state = torch.cuda.get_rng_state(device)
-        with contextlib.suppress(CaptureFailed), set_exploration_type(ExplorationType.MEAN):  # it has said why
-            for _ in range(WARM_UP + 2):
-                step()
-        torch.cuda.set_rng_state(random_state, device)
+    def _capture(self, step: GraphedFunction) -> bool:
+        """Capture the step; return whether replays may run beside a training.
+
+        A replay may write the memory of the device's generator, which in the capture is another than the training's.
+        """
+        default = torch.cuda.default_generators[torch.cuda.current_device()]
+        trainings = default.graphsafe_get_state()
+        default.graphsafe_set_state(torch.Generator(self.crossing.env.device))
+        before = default.get_state()
+        try:
+            with contextlib.suppress(CaptureFailed), set_exploration_type(ExplorationType.MEAN):  # it has said why
+                for _ in range(WARM_UP + 2):
+                    step()
+            draws = not torch.equal(default.get_state(), before)
+        finally:
+            default.graphsafe_set_state(trainings)
+        if draws:  # from the generator that is seeded for each evaluation
+            self.step = self.crossing.step
+        return not step.eager and not draws
 
     def restart(self) -> None:
         """Return to the state before the first decision, without waiting for the device."""
@@ -159,6 +173,21 @@ class _RepeatedCrossing:
         """Fly all maps from the start."""
         self.restart()
         return _fly(self.crossing, self.step, None, False)
+
+    def calls(self) -> list[Callable[[], Any]]:
+        """Return `fly` as calls that never wait for the device."""
+        return [self.restart, *[self.step] * self.crossing.decisions, self._send]
+
+    def _send(self) -> None:
+        for host, x in zip(self._host, self._sent, strict=True):
+            host.copy_(x, non_blocking=True)
+
+    def received(self) -> Flights:
+        """Return the flights when all `calls` have run."""
+        *results, bad = self._host
+        if bool(bad.any()):
+            self.crossing.env.check()
+        return self.crossing.flights(results, FlightRows(self.crossing.env, self.crossing.drones))
 
 
 @torch.no_grad()
@@ -352,6 +381,8 @@ def evaluate(
 class RepeatedEvaluation(TrainingEvaluation):
     """The evaluations of one training. The first one builds envs, maps and captured steps; the others use them again.
 
+    On a GPU they run beside the training, with a copy of its weights.
+
     Args:
         worlds: the world of each protocol, by the prefix of its metrics.
         settings: `eval.*`.
@@ -363,24 +394,56 @@ class RepeatedEvaluation(TrainingEvaluation):
         self, worlds: Mapping[str, NavigationConfig], settings: EvalConfig, policy: Any, device: torch.device
     ) -> None:
         super().__init__(policy, self._fly)
-        self._worlds, self._settings, self._device = worlds, settings, device
+        self._worlds, self._settings, self._device, self._trained = worlds, settings, device, policy
         self._crossings: dict[str, _RepeatedCrossing] = {}
+        self._beside: SideStream | None = None
 
     @torch.no_grad()
+    def start(self) -> None:
+        """Start an evaluation of the present weights."""
+        if not self._crossings:
+            self._build()
+        if self.policy is not self._trained:
+            torch._foreach_copy_(_tensors_of(self.policy), _tensors_of(self._trained))
+        if self._beside is None:
+            super().start()
+        else:
+            self._beside.start(call for crossing in self._crossings.values() for call in crossing.calls())
+
+    def take(self, wait: bool = True) -> dict[str, float] | None:
+        """Return the metrics of the evaluation that was started; without `wait` None if it still runs."""
+        if self._beside is None:
+            return super().take(wait)
+        if not self._beside.poll(wait):
+            return None
+        return self._collect(_RepeatedCrossing.received)
+
+    def close(self) -> None:
+        """Stop an evaluation that still runs."""
+        if self._beside is not None:
+            self._beside.stop()
+
     def _fly(self) -> dict[str, float]:
+        return self._collect(_RepeatedCrossing.fly)
+
+    def _collect(self, flights: Callable[[_RepeatedCrossing], Flights]) -> dict[str, float]:
         found: dict[str, float] = {}
-        for prefix, crossing in self._built().items():
-            found |= _metrics(crossing.fly(), prefix)
+        for prefix, crossing in self._crossings.items():
+            found |= _metrics(flights(crossing), prefix)
         return found
 
-    def _built(self) -> dict[str, _RepeatedCrossing]:
-        if not self._crossings:
-            drones = self._settings.num_drones
-            self._crossings = {
-                prefix: _RepeatedCrossing(evaluation_env(world, self._settings, self._device), self.policy, drones)
-                for prefix, world in self._worlds.items()
-            }
-        return self._crossings
+    def _build(self) -> None:
+        if self._device.type == "cuda" and isinstance(self._trained, ActorCritic):
+            self.policy = copy.deepcopy(self._trained).requires_grad_(False).eval()
+        for prefix, world in self._worlds.items():
+            env = evaluation_env(world, self._settings, self._device)
+            self._crossings[prefix] = _RepeatedCrossing(env, self.policy, self._settings.num_drones)
+        if all(crossing.can_run_beside for crossing in self._crossings.values()):
+            self._beside = SideStream()
+
+
+def _tensors_of(module: nn.Module) -> list[Tensor]:
+    return [*module.parameters(), *module.buffers()]
 
 
 def _metrics(flights: Flights, prefix: str) -> dict[str, float]:
