@@ -227,9 +227,9 @@ def test_the_logs_have_the_documents_names(tmp_path):
     written = {}
     write = RunLog.write
 
-    def record(self, iteration, frames, metrics, machine=None):
+    def record(self, iteration, frames, metrics, machine=None, time_s=None):
         written.update(machine or {})
-        write(self, iteration, frames, metrics, machine)
+        write(self, iteration, frames, metrics, machine, time_s)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunLog, "write", record)
