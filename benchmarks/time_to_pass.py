@@ -62,6 +62,10 @@ def train(folder: Path, seed: int, seconds: float, cache: Path, words: list[str]
         except subprocess.TimeoutExpired:
             process.terminate()  # saves, and ends
             lines = process.communicate(timeout=60)[0].splitlines()
+        finally:
+            process.kill()
+    if not any(line.startswith("first update at") for line in lines):
+        raise SystemExit("\n".join([*lines[-10:], "the training ended before its first update"]))
     (folder / "train.log").write_text("\n".join(lines))
     first = next(float(line.split()[-1]) for line in lines if line.startswith("first update at"))
     files = sorted((folder / "checkpoints").glob("ckpt_*"))
@@ -90,8 +94,8 @@ class Judge:
 
 
 def first_to_pass(folder: Path, judge: Judge, bars: tuple[float, ...], after_s: float) -> tuple[float, str]:
-    """Return the time of the first weights that pass, and their figures. Bisection over the checkpoints: it takes
-    weights that follow some that pass to pass as well."""
+    """Return the time of the first weights that pass, and their figures. Bisection over the checkpoints: it
+    assumes that all weights after the first that pass also pass."""
     times = json.loads((folder / "times.json").read_text())["checkpoints"]
     names = [name for name, at in times.items() if at >= after_s]
     low, high, shown = 0, len(names), "none passed"

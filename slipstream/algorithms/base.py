@@ -43,7 +43,7 @@ class Learner(ABC):
     device: torch.device
     generator: torch.Generator | None = None  # what minibatches are drawn from; None: torch's global one
     # Of a training in several processes: `average(tensors, weight)` replaces tensors in place by their mean over all
-    # processes, weighed by `weight` [] if it is given; `sums(tensors)` returns their sums (None for None),
+    # processes, weighted by `weight` [] if it is given; `sums(tensors)` returns their sums (None for None),
     # valid until the next call with these shapes. The gradients of each step are exchanged before they are clipped.
     average: Average | None = None
     sums: Sums | None = None

@@ -315,7 +315,7 @@ class PPO(Learner):
         """Return the clipped gradient of each parameter (None if it has none), and the parts of the loss with the norms
         per head.
 
-        With several processes they are the input of `sums`: not clipped, without norms, weighed by the share of frames
+        With several processes they are the input of `sums`: not clipped, without norms, weighted by the share of frames
         that are valid, which follows the parts of the loss.
         """
         loss, diagnostics = self.loss(rows)

@@ -30,6 +30,8 @@ def map_in_processes(function: Callable[..., Any], items: list[tuple[Any, ...]],
     if count is None:
         cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
         count = min(_MAX_PROCESSES, cores // 2, len(items) // _MIN_ITEMS)
+    if not sys.executable or getattr(sys, "frozen", False):  # Python is part of another program
+        count = 1
     if count > 1:
         with contextlib.suppress(OSError, EOFError, pickle.PickleError):  # no process, or one that failed
             return _map(function, items, count)

@@ -148,7 +148,7 @@ def _compile(s: Situation) -> Answer:
         return Proposal("on", amdahl_gain(learning, 1 / 3), why)
     least, most = MEASURED_BY_COMPILING[mode]
     measured = f"{least} to {most} × {mode} as measured on an H200, not by Amdahl's law"
-    return Proposal("on", most, f"kernels fused; {measured}; pays in runs of four minutes or more")
+    return Proposal("on", most, f"kernels fused; {measured}; pays in runs of two minutes or more")
 
 
 def _save_interval(s: Situation) -> Finding | str:

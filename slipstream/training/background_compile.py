@@ -31,7 +31,7 @@ COMMAND = [sys.executable, "-P", "-m", "slipstream.training.background_compile"]
 NOT_COMPILED = ("eval", "wandb", "distributed", "actors")  # sections of the config that kernels do not depend on
 SPARE_BYTES = 2**30  # of GPU memory, for the other process's CUDA context
 LIMIT_S = 900  # for compiling; a minute is usual
-NOT_BUILT = 3  # exit code of a process that cannot build the training: a class that only this program knows
+NOT_BUILT = 3  # exit code of a process that cannot build the training: a class that only this program knows, memory
 _ERROR_BYTES = 4000  # of the text of an error
 
 
@@ -51,6 +51,7 @@ class KernelCompiler:
         self._started_s = 0.0
         self._pending = can_compile_beside(trainer)  # compiled kernels are still to come
         self._switched_s: float | None = None  # when the change began, while its first iteration runs
+        self._marker = _marker(trainer) if self._pending else None  # of the code as it is now
         trainer.capture(log, "graphs" if self._pending else None)
 
     def __enter__(self) -> Self:
@@ -70,7 +71,7 @@ class KernelCompiler:
                 f"training with compiled kernels, after {time.perf_counter() - self._switched_s:.1f} s to load them"
             )
             self._switched_s = None
-            mark_compiled(self._trainer)
+            self._mark()
         if not self._pending:
             return
         try:
@@ -80,7 +81,7 @@ class KernelCompiler:
 
     def _advance(self) -> None:
         if self._process is None:
-            if was_compiled(self._trainer):
+            if self._marker is not None and self._marker.exists():
                 self._switch("the kernels of this training are in the compiler's cache")
             elif not has_memory_for_two(self._trainer.env.device):
                 self._switch("the GPU has too little free memory to compile beside the training")
@@ -90,8 +91,7 @@ class KernelCompiler:
         code, late = self._process.poll(), time.perf_counter() - self._started_s > LIMIT_S
         if code is None and not late:
             return
-        if code is None:
-            _kill_group(self._process)
+        _kill_group(self._process)  # also the compiler's processes of one that has died
         reason = self._forget()
         if code == 0:
             self._switch("another process has compiled the kernels")
@@ -99,6 +99,13 @@ class KernelCompiler:
             self._switch(f"another process cannot build this training ({reason})")
         else:
             self._stay(f"no end after {LIMIT_S} s" if code is None else reason or f"exit {code}")
+
+    def _mark(self) -> None:
+        """Remember, in the compiler's cache, that the kernels of this training are there."""
+        with contextlib.suppress(OSError):  # without it the next training starts another process again
+            if self._marker is not None:
+                self._marker.parent.mkdir(parents=True, exist_ok=True)
+                self._marker.touch()
 
     def _stay(self, reason: str) -> None:
         self._pending = False
@@ -133,11 +140,12 @@ class KernelCompiler:
         return lines[-1][:300] if lines else ""
 
     def _switch(self, why: str) -> None:
-        self._pending, self._switched_s = False, time.perf_counter()
+        self._pending, began_s = False, time.perf_counter()
         self._log(why)
         if self._trainer.env.device.type == "cuda":
             torch.cuda.synchronize()  # the graphs that are freed may still run
         self._trainer.capture(self._log, "compiled")
+        self._switched_s = began_s
 
 
 def can_compile_beside(trainer: Trainer) -> bool:
@@ -155,26 +163,17 @@ def has_memory_for_two(device: torch.device) -> bool:
     return torch.cuda.mem_get_info(device)[0] > 2 * torch.cuda.max_memory_reserved(device) + SPARE_BYTES
 
 
-def was_compiled(trainer: Trainer) -> bool:
-    """Return whether the kernels of `trainer` should be in the compiler's cache."""
-    return _marker(trainer).exists()
-
-
-def mark_compiled(trainer: Trainer) -> None:
-    """Remember, in the compiler's cache, that the kernels of `trainer` are there."""
-    marker = _marker(trainer)
-    with contextlib.suppress(OSError):  # without it the next training starts another process again
-        marker.parent.mkdir(parents=True, exist_ok=True)
-        marker.touch()
-
-
 def _marker(trainer: Trainer) -> Path:
-    """Return the file that says so: its name depends on our code and on the settings that kernels depend on."""
+    """Return the file that says that the kernels of `trainer` are in the compiler's cache: its name depends on the
+    device, torch, our code, and the settings that kernels depend on."""
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     config = to_dict(trainer.cfg)
     settings = {k: v for k, v in config.items() if k == "task" or (isinstance(v, dict) and k not in NOT_COMPILED)}
-    digest = hashlib.blake2b(json.dumps(settings, sort_keys=True, default=str).encode(), digest_size=16)
+    device = trainer.env.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    made_of = [settings, torch.__version__, name]
+    digest = hashlib.blake2b(json.dumps(made_of, sort_keys=True, default=str).encode(), digest_size=16)
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(path.read_bytes())
     return Path(cache_dir()) / "slipstream" / digest.hexdigest()
@@ -200,15 +199,20 @@ def main() -> None:
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
+    code = NOT_BUILT  # the training then compiles by itself
     try:
         trainer = Trainer(from_dict(config))
-    except Exception:
+        code = 1
+        trainer.capture(lambda text: None, "compiled")
+        trainer.step()
+        if trainer.env.device.type == "cuda":
+            torch.cuda.synchronize()
+    except torch.OutOfMemoryError:
         traceback.print_exc()
         os._exit(NOT_BUILT)
-    trainer.capture(lambda text: None, "compiled")
-    trainer.step()
-    if trainer.env.device.type == "cuda":
-        torch.cuda.synchronize()
+    except BaseException:  # an ordinary exit would wait for the lock of the standard input, and abort
+        traceback.print_exc()
+        os._exit(code)
     os._exit(0)
 
 

@@ -141,7 +141,7 @@ class Ranks(OneProcess):
     def average(  # type: ignore[override]
         self, tensors: list[Tensor] | tuple[Tensor, ...], weight: Tensor | None = None
     ) -> None:
-        """Replace tensors in place by their mean over the ranks, weighed by `weight` []."""
+        """Replace tensors in place by their mean over the ranks, weighted by `weight` []."""
         if weight is None:
             means = torch._foreach_div(self.sums(tensors), self.size)
         else:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
 from slipstream.checkpoint import AsyncCheckpointSaver
@@ -190,7 +190,10 @@ class RunOutputs:
         trainer = self.trainer
         if self._evaluating is not None:
             wait_now = due or wait
-            with self.monitor.timer("evaluation") if wait_now else nullcontext(), self.clock.paused():
+            with ExitStack() as stack:
+                if wait_now:  # otherwise the training continues
+                    stack.enter_context(self.monitor.timer("evaluation"))
+                    stack.enter_context(self.clock.paused())
                 found = trainer.take_evaluation(wait_now)
             self._keep_evaluation(found)
         if due:
@@ -240,8 +243,10 @@ class RunOutputs:
     def _write_rows(self, everything: bool = False) -> None:
         """Write the rows that wait for no evaluation."""
         while self._rows and (everything or self._evaluating is None or self._rows[0][0] < self._evaluating):
-            past, frames, values, speed, saves, time_s = self._rows.popleft()
-            self.log.write(past + 1, frames, values | self._evaluations.pop(past, {}) | speed, saves, time_s)
+            past, frames, values, speed, saves, time_s = self._rows[0]
+            self.log.write(past + 1, frames, values | self._evaluations.get(past, {}) | speed, saves, time_s)
+            self._rows.popleft()
+            self._evaluations.pop(past, None)
 
     def save_policy(self, tag: str) -> None:
         """Save the policy as it was evaluated as TAG.pt."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Self
@@ -35,7 +35,7 @@ from slipstream.tasks.report import progress_bar
 from slipstream.training.distributed import OneProcess, check_started
 
 # From here on compiled kernels pay on a GPU. Another process takes up to a minute to compile them.
-LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 60
+LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 120
 
 
 @dataclass
@@ -348,11 +348,10 @@ class Trainer:
 
     def close(self) -> None:
         """Stop the evaluation, the collector's threads and the learner's buffer; raise the buffer's errors."""
-        try:
-            self.evaluation.close()
-            self.collector.shutdown()
-        finally:
-            self.learner.close()
+        with ExitStack() as stack:  # each, whatever the others raise
+            stack.callback(self.learner.close)
+            stack.callback(self.collector.shutdown)
+            stack.callback(self.evaluation.close)
 
     def __enter__(self) -> Self:
         return self

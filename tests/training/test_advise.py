@@ -319,8 +319,8 @@ def form_on_a_gpu(config):
     [
         ([], "compiled"),
         (["total_frames=1_000_000"], "graphs"),
-        (["max_time_s=59"], "graphs"),
-        (["max_time_s=60"], "compiled"),
+        (["max_time_s=119"], "graphs"),
+        (["max_time_s=120"], "compiled"),
     ],
 )
 def test_a_trial_has_the_form_of_the_users_own_run(length, form):

@@ -226,3 +226,27 @@ def test_the_training_compiles_from_what_the_process_left(monkeypatch):
         found = torch._dynamo.utils.counters["inductor"]
     assert found["fxgraph_cache_hit"] == 1 and not found["fxgraph_cache_miss"]
     assert "another process has compiled" in lines[1] and "training with compiled kernels" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [("ValueError", 1), ("torch.OutOfMemoryError", background_compile.NOT_BUILT)]
+)
+def test_a_process_that_fails_to_compile_says_why(error, code):
+    program = f"""
+import torch
+import slipstream.training.background_compile as b
+
+class Failing:
+    def __init__(self, config): pass
+    def capture(self, log, mode): pass
+    def step(self): raise {error}("no kernel")
+
+b.Trainer, b.from_dict = Failing, dict
+b.main()
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+        process.stdin.write(b"{}\n")
+        process.stdin.flush()  # it stays open, as that of a training
+        last = process.stderr.read().decode().strip().splitlines()[-1]
+        assert process.wait() == code and last.endswith("no kernel")

@@ -87,10 +87,9 @@ def compile_update(learner: Any, log: Callable[[str], None] = print) -> None:
     """Fuse the kernels of `learner.gradients`: the loss, its gradient and the clipping; with several processes those of
     `learner.clip_sums` as well. The first update then takes most of a minute."""
     learner.gradients = compile_gradients(learner.gradients, learner.policy, log)
-    if learner.sums is not None:
-        # All processes must clip alike: by default each measures which order of a sum is the fastest. (torch >= 2.10)
-        same = {"deterministic": True} if "deterministic" in torch._inductor.list_options() else {}
-        learner.clip_sums = compile_gradients(learner.clip_sums, learner.policy, log, **same)
+    # All processes must clip alike: by default each measures which order of a sum is the fastest. (torch >= 2.10)
+    if learner.sums is not None and "deterministic" in torch._inductor.list_options():
+        learner.clip_sums = compile_gradients(learner.clip_sums, learner.policy, log, deterministic=True)
 
 
 class _Holder(nn.Module):
@@ -130,7 +129,12 @@ def use_compiler_cache(device: torch.device) -> None:
         own = re.sub(r"[^\w.+-]+", "_", f"{name}-torch{torch.__version__}{triton}")
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slipstream" / "compiler" / own
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError, KeyError):  # no name of the user, no home, or one that cannot be written
+    except (
+        OSError,
+        RuntimeError,
+        KeyError,
+        ImportError,
+    ):  # no name of the user, no home, or one that cannot be written
         return
     if os.access(folder, os.W_OK):
         os.environ["TORCHINDUCTOR_CACHE_DIR"], os.environ["TRITON_CACHE_DIR"] = str(folder), str(folder / "triton")

@@ -397,31 +397,37 @@ class RepeatedEvaluation(TrainingEvaluation):
         self._worlds, self._settings, self._device, self._trained = worlds, settings, device, policy
         self._crossings: dict[str, _RepeatedCrossing] = {}
         self._beside: SideStream | None = None
+        self._running = False  # beside the training
 
     @torch.no_grad()
     def start(self) -> None:
         """Start an evaluation of the present weights."""
         if not self._crossings:
             self._build()
+        if self._running:
+            self.take()  # it reads the weights
         if self.policy is not self._trained:
             torch._foreach_copy_(_tensors_of(self.policy), _tensors_of(self._trained))
         if self._beside is None:
             super().start()
         else:
             self._beside.start(call for crossing in self._crossings.values() for call in crossing.calls())
+            self._running = True
 
     def take(self, wait: bool = True) -> dict[str, float] | None:
         """Return the metrics of the evaluation that was started; without `wait` None if it still runs."""
         if self._beside is None:
             return super().take(wait)
-        if not self._beside.poll(wait):
+        if not self._running or not self._beside.poll(wait):
             return None
+        self._running = False
         return self._collect(_RepeatedCrossing.received)
 
     def close(self) -> None:
         """Stop an evaluation that still runs."""
         if self._beside is not None:
             self._beside.stop()
+            self._running = False
 
     def _fly(self) -> dict[str, float]:
         return self._collect(_RepeatedCrossing.fly)
