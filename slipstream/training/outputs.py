@@ -211,7 +211,9 @@ class RunOutputs:
             return
         for tag in self.trainer.checkpoint_tags(found):
             self.save_policy(tag)
-        self._evaluations, self._evaluating = self._evaluations | {self._evaluating: found}, None
+        if found:  # ranks other than 0 have none
+            self._evaluations[self._evaluating] = found
+        self._evaluating = None
 
     def log_metrics(self, it: int, read: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
         """Log and show what was read after iteration `it`; return the metrics of the last one.
