@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.sim.random import LANE_STEP
+from slipstream.sim.random_native import mix, uniform
 from slipstream.tasks.aircombat import observation as obs
 from slipstream.tasks.aircombat.observation import INCOMING
 from slipstream.tasks.aircombat.physics import flight
@@ -161,13 +161,6 @@ def _fly(n, command, ticks, dt, times, physics, duels):  # pragma: no cover
 
 
 @nb.njit(fastmath=FAST)
-def _mix(x):  # pragma: no cover
-    x = ((x ^ (x >> 16)) * 0x7FEB352D) & 0xFFFFFFFF
-    x = ((x ^ (x >> 15)) * 0x846CA68B) & 0xFFFFFFFF
-    return x ^ (x >> 16)
-
-
-@nb.njit(fastmath=FAST)
 def _start(n, stream, episode, drawn, limits, head_on, duels):  # pragma: no cover
     """Start a new duel."""
     pos, vel, rudder, alive, left, cooldown, m_pos, m_vel, m_age, clock, winner, fired, shots, hits = duels
@@ -185,10 +178,10 @@ def _start(n, stream, episode, drawn, limits, head_on, duels):  # pragma: no cov
             vel[n, s, 0], vel[n, s, 1] = head_on[2] if s == 0 else -head_on[2], ZERO
             left[n, s] = 6
         return
-    state = _mix(stream ^ (episode & 0xFFFFFFFF))
+    state = mix(stream ^ (episode & 0xFFFFFFFF))
     half = line = ZERO
     for k in range(NUMBERS):
-        u = np.float32(_mix((state + k * LANE_STEP) & 0xFFFFFFFF) >> 8) * np.float32(2.0**-24)
+        u = uniform(state, k)
         if k == 0:
             half = (limits[0] + (limits[1] - limits[0]) * u) * HALF
         elif k == 1:

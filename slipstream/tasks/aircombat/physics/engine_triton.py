@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from slipstream.sim.random import LANE_STEP
+from slipstream.sim.random_triton import mix, uniform
 from slipstream.tasks.aircombat import observation as obs
 from slipstream.tasks.aircombat.physics import flight
 from slipstream.tasks.aircombat.physics.duel import CARRIED, FIELD_M, HEAD_ON_MPS, HEAD_ON_X_M
@@ -154,7 +154,6 @@ COLUMNS = tl.constexpr(16)
 HALF_COLUMNS = tl.constexpr(8)
 MIDDLE, TURN = tl.constexpr(FIELD_M / 2), tl.constexpr(2 * math.pi)
 HEAD_ON_1, HEAD_ON_2, HEAD_ON_V = tl.constexpr(HEAD_ON_X_M[0]), tl.constexpr(HEAD_ON_X_M[1]), tl.constexpr(HEAD_ON_MPS)
-LANE = tl.constexpr(LANE_STEP)
 INFINITE = tl.constexpr(1e30)
 
 
@@ -226,18 +225,6 @@ def _take_command(at, bad, live):
 def _by_side(first_side, one, two):
     """Return per missile [duels, slots] the value of side 1 or side 2 [duels]."""
     return tl.where(first_side, one[:, None], two[:, None])
-
-
-@triton.jit
-def _mix(x):
-    x = (x ^ (x >> 16)) * 0x7FEB352D
-    x = (x ^ (x >> 15)) * 0x846CA68B
-    return x ^ (x >> 16)
-
-
-@triton.jit
-def _uniform(state, lane: tl.constexpr):
-    return (_mix(state + ((lane * LANE) & 0xFFFFFFFF)) >> 8).to(tl.float32) * (2.0**-24)
 
 
 @triton.jit
@@ -350,21 +337,21 @@ def _decide(
         began = tl.load(episode + n, mask=live, other=0)
         tl.store(episode + n, began + 1, mask=live & resets)
         if DRAWN:
-            state = _mix(tl.load(stream + n, mask=live, other=0).to(tl.uint32) ^ began.to(tl.uint32))
-            half = (range_low + (range_high - range_low) * _uniform(state, 0)) * 0.5
-            line_x, line_y = _direction(_uniform(state, 1))
-            nose0_x, nose0_y = _direction(_uniform(state, 2))
-            nose1_x, nose1_y = _direction(_uniform(state, 3))
+            state = mix(tl.load(stream + n, mask=live, other=0).to(tl.uint32) ^ began.to(tl.uint32))
+            half = (range_low + (range_high - range_low) * uniform(state, 0)) * 0.5
+            line_x, line_y = _direction(uniform(state, 1))
+            nose0_x, nose0_y = _direction(uniform(state, 2))
+            nose1_x, nose1_y = _direction(uniform(state, 3))
             ox, oy = half * line_x, half * line_y
-            speed0 = speed_low + (speed_high - speed_low) * _uniform(state, 4)
-            speed1 = speed_low + (speed_high - speed_low) * _uniform(state, 5)
+            speed0 = speed_low + (speed_high - speed_low) * uniform(state, 4)
+            speed1 = speed_low + (speed_high - speed_low) * uniform(state, 5)
             choices = missiles_high - missiles_low + 1
             x0, y0 = tl.where(resets, MIDDLE - ox, x0), tl.where(resets, MIDDLE - oy, y0)
             x1, y1 = tl.where(resets, MIDDLE + ox, x1), tl.where(resets, MIDDLE + oy, y1)
             vx0, vy0 = tl.where(resets, speed0 * nose0_x, vx0), tl.where(resets, speed0 * nose0_y, vy0)
             vx1, vy1 = tl.where(resets, speed1 * nose1_x, vx1), tl.where(resets, speed1 * nose1_y, vy1)
-            left0 = tl.where(resets, missiles_low + (_uniform(state, 6) * choices).to(tl.int32), left0)
-            left1 = tl.where(resets, missiles_low + (_uniform(state, 7) * choices).to(tl.int32), left1)
+            left0 = tl.where(resets, missiles_low + (uniform(state, 6) * choices).to(tl.int32), left0)
+            left1 = tl.where(resets, missiles_low + (uniform(state, 7) * choices).to(tl.int32), left1)
         else:
             x0, y0 = tl.where(resets, HEAD_ON_1, x0), tl.where(resets, MIDDLE, y0)
             x1, y1 = tl.where(resets, HEAD_ON_2, x1), tl.where(resets, MIDDLE, y1)
