@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +23,11 @@ DT_S = 0.016
 REDRAW_STEPS = 125  # 2 s
 
 
-def _make(num: int = 80, seeds: tuple[int, ...] = (1,), backend: str = "auto", **config) -> MovingObstacles:
-    return MovingObstacles(MovingObstaclesConfig(num_obstacles=num, **config), list(seeds), DT_S, 20.0, backend=backend)
+def _make(
+    num: int = 80, seeds: tuple[int, ...] = (1,), backend: str = "auto", device: str = "cpu", **config
+) -> MovingObstacles:
+    settings = MovingObstaclesConfig(num_obstacles=num, **config)
+    return MovingObstacles(settings, list(seeds), DT_S, 20.0, device, backend)
 
 
 def _fly(movers: MovingObstacles, steps: int) -> dict[str, torch.Tensor]:
@@ -156,6 +163,56 @@ def test_a_new_goal_comes_when_the_old_one_is_closer_than_half_a_meter_and_only_
         assert torch.equal(changed[clear], (distance < 0.5)[clear])
         changes += int(changed.sum())
     assert changes > 160  # more than the first goals
+
+
+def test_native_code_moves_them_as_pytorch_does():
+    native, plain = (_fly(_make(seeds=(1, 2, 3), backend=backend), 1200) for backend in ("native", "torch"))
+    assert torch.equal(native["goal"][0], plain["goal"][0])
+    for name, rows in plain.items():
+        torch.testing.assert_close(native[name], rows, atol=2e-3, rtol=0)
+
+
+KERNEL = """
+import sys
+import torch
+from slipstream.tasks.navigation.physics import sensors_triton
+from slipstream.tasks.navigation.physics.obstacles import TOP_M
+from test_obstacles import _make
+
+kernel, plain = (_make(seeds=(1, 2, 3), backend="torch", device=sys.argv[1]) for _ in range(2))
+for k in range(int(sys.argv[2])):
+    sensors_triton.roam(kernel, 5, TOP_M)
+    plain.advance(5)
+    for name in ("pos", "vel", "goal", "clock"):
+        torch.testing.assert_close(getattr(kernel, name), getattr(plain, name), atol=2e-3, rtol=0)
+"""
+
+
+def _run_kernel(device: str, calls: int, **environ: str) -> None:
+    pytest.importorskip("triton")
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent)} | environ
+    command = [sys.executable, "-c", KERNEL, device, str(calls)]
+    subprocess.run(command, env=env, cwd=Path(__file__).parents[2], check=True)
+
+
+def test_the_interpreted_kernel_moves_them_as_pytorch_does():
+    _run_kernel("cpu", 30, TRITON_INTERPRET="1")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_the_gpu_kernel_moves_them_as_pytorch_does():
+    _run_kernel("cuda", 240)
+
+
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_several_steps_at_once_are_the_same_steps(backend):
+    one, many = _make(seeds=(1, 2), backend=backend), _make(seeds=(1, 2), backend=backend)
+    for _ in range(40):
+        many.advance(8)
+    _fly(one, 320)
+    assert int(many.clock) == 320
+    assert torch.equal(one.pos, many.pos) and torch.equal(one.vel, many.vel) and torch.equal(one.goal, many.goal)
 
 
 def test_pillars_stay_upright_at_their_height():

@@ -250,7 +250,7 @@ class NavigationEnv(TensorEnv):
         variation = self.disturbance.variation
         for _ in range(self.config.decision_interval):
             self.drone.advance(command, variation)
-            self.movers.advance()
+        self.movers.advance(self.config.decision_interval)
         self.clock.add_(self.config.decision_interval)
 
     def _observe(self) -> Observation:

@@ -80,7 +80,7 @@ class MovingObstacles:
     ) -> None:
         self.config = config
         self._backend = pick_backend(torch.device(device), backend)
-        self.dt_s = dt_s
+        self.dt_s, self.map_half_m = dt_s, map_half_m
         self.device = torch.device(device)
         self.worlds = len(seeds)
         self.count = count = config.count
@@ -101,44 +101,46 @@ class MovingObstacles:
         self.vel = torch.zeros_like(self.pos)
         self.goal = self.origin.clone()
         self.clock = torch.zeros((), dtype=torch.int64, device=device)  # physics steps
-        self._random = CounterRandom([derive_seed(seed, "moving obstacles' goals") for seed in seeds], count, device)
-        self._redraw_steps = max(1, round(config.redraw_s / dt_s))
+        self.random = CounterRandom([derive_seed(seed, "moving obstacles' goals") for seed in seeds], count, device)
+        self.redraw_steps = max(1, round(config.redraw_s / dt_s))
         x, y, down, up = config.roam_m
-        self._roam_low = torch.tensor((-x, -y, -down), device=device)
-        self._roam_size = torch.tensor((2 * x, 2 * y, down + up), device=device)
+        self.roam_low = torch.tensor((-x, -y, -down), device=device)
+        self.roam_size = torch.tensor((2 * x, 2 * y, down + up), device=device)
         kinds = torch.stack((self.width, self.height, self.width_class.float(), (~self.pillar).float()), -1)
         self._fixed = kinds.repeat(self.worlds, 1)  # [K * M, 4]
-        self._low = torch.tensor((-map_half_m, -map_half_m, 0.0), device=device)
-        self._high = torch.tensor((map_half_m, map_half_m, TOP_M), device=device)
+        self.low = torch.tensor((-map_half_m, -map_half_m, 0.0), device=device)
+        self.high = torch.tensor((map_half_m, map_half_m, TOP_M), device=device)
 
-    def advance(self) -> None:
-        """Take one physics step."""
+    def advance(self, steps: int = 1) -> None:
+        """Take physics steps."""
         if not self.count:
             return
-        if self._backend == "native" and self._keeps_course():  # most steps; checking costs nothing on a CPU
-            self.pos.add_(self.vel, alpha=self.dt_s)
-            self.clock.add_(1)
-            return
-        u = self._random.uniform(self.clock, 4).view(self.worlds, self.count, 4)
-        goal = torch.clamp(self.origin + u[..., :3] * self._roam_size + self._roam_low, self._low, self._high)
+        if self._backend == "native":
+            from slipstream.tasks.navigation.physics import sensors_native
+
+            sensors_native.roam(self, steps)
+        elif self._backend == "triton":
+            from slipstream.tasks.navigation.physics import sensors_triton
+
+            sensors_triton.roam(self, steps, TOP_M)
+        else:
+            for _ in range(steps):
+                self.advance_torch()
+
+    def advance_torch(self) -> None:
+        """The reference form of one step."""
+        u = self.random.uniform(self.clock, 4).view(self.worlds, self.count, 4)
+        goal = torch.clamp(self.origin + u[..., :3] * self.roam_size + self.roam_low, self.low, self.high)
         goal[..., 2] = torch.where(self.pillar, PILLAR_HEIGHT_M / 2, goal[..., 2])
-        arrived = self._arrived()
+        arrived = torch.linalg.vector_norm(self.goal - self.pos, dim=-1, keepdim=True) < 0.5
         self.goal.copy_(torch.where(arrived, goal, self.goal))
         way = self.goal - self.pos
         slow, fast = self.config.speed_mps
         length = torch.linalg.vector_norm(way, dim=-1, keepdim=True).clamp(min=1e-6)
         vel = (slow + (fast - slow) * u[..., 3:]) * way / length
-        self.vel.copy_(torch.where(self.clock % self._redraw_steps == 0, vel, self.vel))
+        self.vel.copy_(torch.where(self.clock % self.redraw_steps == 0, vel, self.vel))
         self.pos.add_(self.vel, alpha=self.dt_s)
         self.clock.add_(1)
-
-    def _arrived(self) -> Tensor:
-        """Return which obstacles are near their goals [K, M, 1]."""
-        return torch.linalg.vector_norm(self.goal - self.pos, dim=-1, keepdim=True) < 0.5
-
-    def _keeps_course(self) -> bool:
-        """Return whether this step changes no goal and no velocity."""
-        return bool(self.clock % self._redraw_steps) and not bool(self._arrived().any())
 
     def sense(
         self, pos: Tensor, heading: Tensor, world_of: Tensor, k: int, range_m: float, margin_m: float

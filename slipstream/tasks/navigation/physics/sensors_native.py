@@ -1,4 +1,4 @@
-"""The sensors as parallel native code (numba) for a CPU: one pass over drones, no temporaries.
+"""The sensors and the moving obstacles as parallel native code (numba) for a CPU: one pass, no temporaries.
 
 They compute what the PyTorch forms in `Lidar` and `MovingObstacles` compute, to float32 rounding.
 """
@@ -12,6 +12,8 @@ import numba as nb
 import numpy as np
 import torch
 from torch import Tensor
+
+from slipstream.sim.random_native import mix, uniform
 
 if TYPE_CHECKING:
     from slipstream.tasks.navigation.physics.lidar import Lidar
@@ -226,3 +228,46 @@ def sense(
     scratch = (np.empty((n, k), np.float32), np.zeros((n, k), np.int64))
     _sense(*inputs, *limits, rows.numpy(), clearance.numpy(), hit.numpy(), *scratch)
     return rows, clearance, hit
+
+
+@nb.njit(parallel=True, cache=True, nogil=True)
+# pragma: no cover
+def _roam(pos, vel, goal, origin, stream, low, high, roam_low, roam_size, clock, steps, redraw, dt, slow, fast):
+    worlds, count = pos.shape[0], pos.shape[1]
+    for i in nb.prange(worlds * count):
+        k, m = i // count, i % count
+        for step in range(clock, clock + steps):
+            gap = np.float32(0)
+            for c in range(3):
+                d = goal[k, m, c] - pos[k, m, c]
+                gap += d * d
+            arrived, turns = math.sqrt(gap) < np.float32(0.5), step % redraw == 0
+            if arrived or turns:
+                state = mix(stream[i] ^ (step & 0xFFFFFFFF))
+                if arrived:
+                    for c in range(2 if m >= count // 2 else 3):  # pillars keep their height
+                        at = origin[k, m, c] + uniform(state, c) * roam_size[c] + roam_low[c]
+                        goal[k, m, c] = min(max(at, low[c]), high[c])
+                if turns:
+                    gap = np.float32(0)
+                    for c in range(3):
+                        d = goal[k, m, c] - pos[k, m, c]
+                        gap += d * d
+                    length = max(np.float32(math.sqrt(gap)), np.float32(1e-6))
+                    speed = slow + (fast - slow) * uniform(state, 3)
+                    for c in range(3):
+                        vel[k, m, c] = speed * (goal[k, m, c] - pos[k, m, c]) / length
+            for c in range(3):
+                pos[k, m, c] += vel[k, m, c] * dt
+
+
+def roam(movers: MovingObstacles, steps: int) -> None:
+    """`MovingObstacles.advance` for CPU tensors."""
+    low, high = movers.config.speed_mps
+    state = movers.pos, movers.vel, movers.goal, movers.origin, movers.random.stream
+    limits = movers.low, movers.high, movers.roam_low, movers.roam_size
+    counts = int(movers.clock), steps, movers.redraw_steps
+    numbers = (np.float32(x) for x in (movers.dt_s, low, high))
+    inputs: list[Any] = [*(x.numpy() for x in (*state, *limits)), *counts, *numbers]
+    _roam(*inputs)
+    movers.clock.add_(steps)

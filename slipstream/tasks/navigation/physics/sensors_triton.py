@@ -1,7 +1,7 @@
-"""The sensors as Triton kernels: one launch per sensor, where plain PyTorch needs about a hundred.
+"""The sensors and the moving obstacles as Triton kernels: one launch each, where plain PyTorch needs about a hundred.
 
-They compute what `Lidar.scan_torch`, `Lidar.scan_movers_torch` and `MovingObstacles.nearest_torch` compute, to float32
-rounding.
+They compute what `Lidar.scan_torch`, `Lidar.scan_movers_torch`, `MovingObstacles.nearest_torch` and its
+`advance_torch` compute, to float32 rounding.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from slipstream.sim.random_triton import mix, uniform
 
 if TYPE_CHECKING:
     from slipstream.tasks.navigation.physics.lidar import Lidar
@@ -183,3 +185,60 @@ def nearest(pos: Tensor, world_of: Tensor, movers: Tensor, k: int) -> tuple[Tens
         pos.contiguous(), world_of, movers, index, distance, num, count, K=k, PADDED=padded, BLOCK=16
     )
     return index, distance
+
+
+@triton.jit
+def _clamped(x, low, high):
+    return tl.minimum(tl.maximum(x, low), high)
+
+
+@triton.jit
+def _roam(  # one lane per obstacle, all steps
+    pos, vel, goal, origin, stream, clock, lanes, count, redraw, dt, slow, fast,
+    roam_x, roam_y, roam_down, roam_up, half_m, top_m, STEPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    live = lane < lanes
+    pillar = lane % count >= count // 2
+    at = lane * 3
+    px, py, pz = tl.load(pos + at, live), tl.load(pos + at + 1, live), tl.load(pos + at + 2, live)
+    vx, vy, vz = tl.load(vel + at, live), tl.load(vel + at + 1, live), tl.load(vel + at + 2, live)
+    gx, gy, gz = tl.load(goal + at, live), tl.load(goal + at + 1, live), tl.load(goal + at + 2, live)
+    ox, oy, oz = tl.load(origin + at, live), tl.load(origin + at + 1, live), tl.load(origin + at + 2, live)
+    key = tl.load(stream + lane, live).to(tl.uint32)
+    now = tl.load(clock)
+    for k in range(STEPS):
+        state = mix(key ^ (now + k).to(tl.uint32))
+        dx, dy, dz = gx - px, gy - py, gz - pz
+        arrived = tl.sqrt(dx * dx + dy * dy + dz * dz) < 0.5
+        gx = tl.where(arrived, _clamped(ox + uniform(state, 0) * (2 * roam_x) - roam_x, -half_m, half_m), gx)
+        gy = tl.where(arrived, _clamped(oy + uniform(state, 1) * (2 * roam_y) - roam_y, -half_m, half_m), gy)
+        height = _clamped(oz + uniform(state, 2) * (roam_down + roam_up) - roam_down, 0.0, top_m)
+        gz = tl.where(arrived & ~pillar, height, gz)  # pillars keep their height
+        dx, dy, dz = gx - px, gy - py, gz - pz
+        length = tl.maximum(tl.sqrt(dx * dx + dy * dy + dz * dz), 1e-6)
+        speed, turns = slow + (fast - slow) * uniform(state, 3), (now + k) % redraw == 0
+        vx = tl.where(turns, speed * dx / length, vx)
+        vy = tl.where(turns, speed * dy / length, vy)
+        vz = tl.where(turns, speed * dz / length, vz)
+        px, py, pz = px + vx * dt, py + vy * dt, pz + vz * dt
+    tl.store(pos + at, px, live)
+    tl.store(pos + at + 1, py, live)
+    tl.store(pos + at + 2, pz, live)
+    tl.store(vel + at, vx, live)
+    tl.store(vel + at + 1, vy, live)
+    tl.store(vel + at + 2, vz, live)
+    tl.store(goal + at, gx, live)
+    tl.store(goal + at + 1, gy, live)
+    tl.store(goal + at + 2, gz, live)
+
+
+def roam(movers: MovingObstacles, steps: int, top_m: float) -> None:
+    """`MovingObstacles.advance` for CUDA tensors."""
+    lanes, config = movers.worlds * movers.count, movers.config
+    _roam[(triton.cdiv(lanes, 128),)](
+        movers.pos, movers.vel, movers.goal, movers.origin, movers.random.stream, movers.clock,
+        lanes, movers.count, movers.redraw_steps, movers.dt_s, *config.speed_mps, *config.roam_m,
+        movers.map_half_m, top_m, STEPS=steps, BLOCK=128,
+    )  # fmt: skip
+    movers.clock.add_(steps)
