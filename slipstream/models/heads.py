@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from slipstream.models.exploration import normal_like, sampling_generator, uniform_like
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
+HAS_TRITON, HAS_NUMBA = (importlib.util.find_spec(name) is not None for name in ("triton", "numba"))
 
 Parameters = tuple[Tensor, ...]
 
@@ -93,12 +93,14 @@ class BetaHead(Head):
         return (log_beta - of_alpha - of_beta + (total - 2) * torch.digamma(total)).sum(-1)
 
     def evaluate(self, parameters: Parameters, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log density of `action` and entropy, each [N]; one kernel on a GPU."""
+        """Return log density of `action` and entropy, each [N]; one kernel where there is one."""
         alpha, beta = parameters
-        if not (alpha.is_cuda and HAS_TRITON):
+        if alpha.is_cuda and HAS_TRITON:
+            from slipstream.models.beta_kernels import beta_evaluate
+        elif alpha.is_cpu and HAS_NUMBA and alpha.dtype == torch.float32:
+            from slipstream.models.beta_native import beta_evaluate  # type: ignore[assignment]
+        else:
             return super().evaluate(parameters, action)
-        from slipstream.models.beta_kernels import beta_evaluate
-
         return beta_evaluate(alpha, beta, self._unit(action))
 
     def _unit(self, action: Tensor) -> Tensor:
