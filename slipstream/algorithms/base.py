@@ -37,6 +37,7 @@ class Learner(ABC):
     is_off_policy: ClassVar[bool] = False  # learns from data of any age
     reads_minibatches: ClassVar[bool] = False  # takes any `ObservationSource`, so batches may be compressed
     supports_memory: ClassVar[bool] = False  # learns from sequences, so the policy may have a memory
+    supports_mirror: ClassVar[bool] = False  # trains an actor-critic, which may be mirrored
 
     policy: Any
     config: Any
@@ -105,6 +106,8 @@ def build_policy(settings: Mapping[str, Any], observation_spec: Specs, action_sp
     algorithm = registry.find("algorithm", settings["name"])
     if model.memory != "none":
         _check_memory(algorithm, settings["name"], f"model.memory={model.memory}")
+    if model.mirror and not getattr(algorithm, "supports_mirror", False):
+        raise ValueError(f"model.mirror=true needs algo=ppo or algo=bc, not algo={settings['name']}: leave it out")
     if model.policy != "auto":
         return build_own_policy(observation_spec, action_spec, model)
     return algorithm.build_policy(observation_spec, action_spec, model, settings)

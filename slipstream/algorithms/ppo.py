@@ -118,6 +118,7 @@ class PPO(Learner):
     rank_keys = ("generator",)
     reads_minibatches = True
     supports_memory = True
+    supports_mirror = True
 
     def __init__(self, policy: ActorCritic, config: PPOConfig | None = None) -> None:
         needs = ("evaluate", "value", "stamps", "keys", "value_norm", "actor", "critic")

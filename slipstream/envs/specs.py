@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,12 +17,26 @@ Step = Callable[[Observation, Rows], None]  # a step of all environments from an
 
 @dataclass(frozen=True)
 class Box:
-    """A tensor of real numbers: shape for one environment, and bounds."""
+    """A tensor of real numbers: shape for one environment, and bounds.
+
+    `mirror` is for `model.mirror=true`: the values, flattened, in a world that is mirrored left to right. Value k is
+    then value j of the real world for `mirror[k] = j + 1`, and its negative for `-(j + 1)`: (1, -2) keeps the first and
+    changes the sign of the second. `side` is the value whose sign says on which side of the mirror an environment is.
+    """
 
     shape: tuple[int, ...]
     low: float = float("-inf")
     high: float = float("inf")
     dtype: torch.dtype = torch.float32
+    mirror: tuple[int, ...] = ()
+    side: int | None = None
+
+    def __post_init__(self) -> None:
+        size = math.prod(self.shape)
+        if self.mirror and sorted(abs(k) for k in self.mirror) != [*range(1, size + 1)]:
+            raise ValueError(f"mirror={self.mirror} must name each of the {size} values once, counted from 1")
+        if self.side is not None and (not self.mirror or self.mirror[self.side] != -(self.side + 1)):
+            raise ValueError(f"side={self.side} must be a value whose sign the mirror changes")
 
 
 @dataclass(frozen=True)

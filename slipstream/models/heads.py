@@ -77,6 +77,11 @@ class BetaHead(Head):
         alpha, beta = parameters
         return self._scaled((alpha - 1) / (alpha + beta - 2))
 
+    def mirror(self, parameters: Parameters, order: Tensor, sign: Tensor) -> Parameters:
+        """Return the parameters of `sign` x action[order]; the bounds must be symmetric."""
+        alpha, beta = (x.index_select(1, order) for x in parameters)
+        return torch.where(sign < 0, beta, alpha), torch.where(sign < 0, alpha, beta)
+
     def log_prob(self, parameters: Parameters, action: Tensor) -> Tensor:
         """Return the log density [N] of `action`, in units of the unit interval."""
         alpha, beta = parameters
@@ -134,6 +139,11 @@ class GaussianHead(Head):
         return parameters[0]
 
     mode = mean
+
+    def mirror(self, parameters: Parameters, order: Tensor, sign: Tensor) -> Parameters:
+        """Return the parameters of `sign` x action[order]."""
+        mean, log_std = (x.index_select(1, order) for x in parameters)
+        return mean * sign, log_std
 
     def log_prob(self, parameters: Parameters, action: Tensor) -> Tensor:
         """Return the log density [N] of `action`."""

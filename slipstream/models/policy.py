@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from slipstream.config import registry
 from slipstream.config.validation import check_range
-from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
+from slipstream.envs.specs import Box, Discrete, Hybrid, Observation, Spec
 from slipstream.models.encoders import ACTIVATIONS, NAVRL_ENVS, NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder, Specs
 from slipstream.models.exploration import ExplorationType, exploration_type, set_exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters, small_linear
@@ -34,6 +34,7 @@ class ModelConfig:
     memory: str = "none"  # gru: a recurrent state; stack: the last `stack` observations (algo=ppo, docs/memory.md)
     hidden_size: int = 128  # width of the state of memory=gru
     stack: int = 4  # observations that memory=stack reads, the present one included
+    mirror: bool = False  # act alike on both sides of a mirror, if the env's specs have one (algo=ppo, bc)
 
     def __post_init__(self) -> None:
         if self.encoder not in ("auto", "navrl", "dict") and ":" not in self.encoder:
@@ -49,6 +50,8 @@ class ModelConfig:
         check_range(self, "part", minimum=0, section="model.")
         check_range(self, "hidden_size", minimum=1, section="model.")
         check_range(self, "stack", minimum=2, section="model.")
+        if self.mirror and (self.memory != "none" or self.policy != "auto"):
+            raise ValueError("model.mirror=true works without model.memory and model.policy: leave them out")
 
 
 class ValueNorm(nn.Module):
@@ -200,6 +203,74 @@ class ActorCritic(nn.Module):
         return self.critic_value(self.remember(observation)[0], observation)
 
 
+class _Reflection(nn.Module):
+    """The values of a spec in the mirrored world."""
+
+    order: Tensor
+    sign: Tensor
+
+    def __init__(self, spec: Box) -> None:
+        super().__init__()
+        mirror = torch.tensor(spec.mirror)
+        self.register_buffer("order", mirror.abs() - 1, persistent=False)
+        self.register_buffer("sign", mirror.sign().to(spec.dtype), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x` [N, ...], mirrored."""
+        return (x.flatten(1).index_select(1, self.order) * self.sign).view_as(x)
+
+
+class MirroredActorCritic(ActorCritic):
+    """An actor-critic that acts alike on both sides of a mirror: it sees every environment from the same side, mirrored
+    if the value `side` of the specs is negative, and mirrors its action back. It has half as much to learn.
+
+    Args:
+        encoder: of the observations.
+        actor: the action head.
+        config: `model.*`.
+        observation_spec: the env's; those that the encoder reads have `mirror`, and one of them has `side`.
+        action_spec: the env's, with `mirror`.
+    """
+
+    def __init__(
+        self, encoder: Encoder, actor: Actor, config: ModelConfig, observation_spec: Specs, action_spec: Spec
+    ) -> None:
+        super().__init__(encoder, actor, config)
+        used = {name: observation_spec[name] for name in encoder.keys} | {"the action": action_spec}
+        specs = {name: spec for name, spec in used.items() if isinstance(spec, Box) and spec.mirror}
+        sides = [(name, spec.side) for name, spec in specs.items() if spec.side is not None]
+        problem = f"no mirror for {', '.join(used.keys() - specs.keys())}" if len(specs) < len(used) else ""
+        if not problem and len(sides) != 1:
+            problem = f"{len(sides)} observations with a side, and one is needed"
+        if problem:
+            raise ValueError(f"model.mirror=true: the env's specs have {problem} (docs/your-own-network.md)")
+        action = specs.pop("the action")
+        if min(action.mirror) < 0 and action.low != -action.high:
+            raise ValueError("model.mirror=true: actions that change their sign need bounds -x to x")
+        self._side = sides[0]
+        self._action = _Reflection(action)
+        self._seen = nn.ModuleDict({name: _Reflection(spec) for name, spec in specs.items()})
+
+    def features(self, observation: Observation) -> Tensor:
+        """Return the features of the observation from the one side."""
+        mirrored, seen = self._is_mirrored(observation), {}
+        for name, reflection in self._seen.items():
+            x = observation[name]
+            seen[name] = torch.where(mirrored.view(-1, *[1] * (x.dim() - 1)), reflection(x), x)
+        return super().features(seen)
+
+    def distribution(self, features: Tensor, observation: Observation) -> Parameters:
+        """Return the parameters of the action distribution, mirrored back."""
+        assert isinstance(self.actor, (BetaHead, GaussianHead))
+        parameters, mirrored = self.actor(features), self._is_mirrored(observation)[:, None]
+        other = self.actor.mirror(parameters, self._action.order, self._action.sign)
+        return tuple(torch.where(mirrored, x, y) for x, y in zip(other, parameters, strict=True))
+
+    def _is_mirrored(self, observation: Observation) -> Tensor:
+        name, index = self._side
+        return observation[name].flatten(1)[:, index] < 0
+
+
 def build_encoder(observation_spec: Specs, config: ModelConfig, trunk: list[int] | None = None) -> Encoder:
     """Build the encoder for an env's observations; `trunk` replaces the configuration's, an empty one builds none."""
     trunk = config.trunk if trunk is None else trunk
@@ -334,6 +405,10 @@ def build_policy(observation_spec: Specs, action_spec: Spec, config: ModelConfig
     config = config or ModelConfig()
     encoder = build_encoder(observation_spec, config)
     memory = build_memory(encoder.width, config)
+    if config.mirror:
+        return MirroredActorCritic(
+            encoder, action_head(encoder.width, action_spec), config, observation_spec, action_spec
+        )
     if memory is None:
         return ActorCritic(encoder, action_head(encoder.width, action_spec), config)
     check_memory_name(observation_spec)

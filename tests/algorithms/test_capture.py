@@ -128,6 +128,7 @@ DUELS = ["preset=aircombat_h200", "env.num_envs=256", "league.seats=16", "league
 DUELS += ["algo.rollout_steps=8", "algo.minibatches=2", "algo.epochs=1"]
 GRU = [*SMALL, "env.observe_moving=false", "env.lidar_sees_moving=true", "model.memory=gru", "model.hidden_size=32"]
 TASKS = {"navigation": SMALL, "duels": DUELS, "gru": GRU, "stack": [*SMALL, "model.memory=stack"]}
+TASKS["mirror"] = [*SMALL, "model.mirror=true"]
 on_gpu = [pytest.mark.gpu, needs_gpu]
 FORMS = [
     pytest.param("cpu", "graphs", plainly, "navigation"),
@@ -140,6 +141,8 @@ FORMS = [
     pytest.param("cuda", "compiled", None, "gru", marks=on_gpu),
     pytest.param("cuda", "graphs", None, "stack", marks=on_gpu),
     pytest.param("cuda", "compiled", None, "stack", marks=on_gpu),
+    pytest.param("cuda", "graphs", None, "mirror", marks=on_gpu),
+    pytest.param("cuda", "compiled", None, "mirror", marks=on_gpu),
 ]  # a compiled duel draws its random numbers in another order
 
 

@@ -220,13 +220,14 @@ def example():
     return module
 
 
-@pytest.mark.parametrize("task", ["navigation", "aircombat", "memory"])
+@pytest.mark.parametrize("task", ["navigation", "aircombat", "memory", "mirror"])
 def test_the_example_flies_an_episode_as_pytorch_would(task, tmp_path, capsys, export):
     """Every action of the episode within 1e-5 of PyTorch's for the same observation."""
     for package in ("onnxscript", "onnxruntime", "gymnasium"):
         pytest.importorskip(package)
-    if task == "memory":
-        source = checkpoint(tmp_path / "p.pt", *SMALL, *TINY, "model.memory=gru", "model.hidden_size=8")
+    if task in ("memory", "mirror"):
+        network = ["model.memory=gru", "model.hidden_size=8"] if task == "memory" else ["model.mirror=true"]
+        source = checkpoint(tmp_path / "p.pt", *SMALL, *TINY, *network)
         path = tmp_path / "p.onnx"
         assert cli.main(["export", f"checkpoint={source}", "--to", "onnx", f"out={path}"]) == 0
         assert "largest difference to PyTorch" in capsys.readouterr().out

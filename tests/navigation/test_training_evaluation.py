@@ -27,6 +27,7 @@ FORMS = {
     "quadrotor, disturbed": DISTURBED,
     "gru": ["model.memory=gru", "algo.minibatches=2"],
     "stack": ["model.memory=stack", "algo.minibatches=2"],
+    "mirror": ["model.mirror=true"],
     "dqn": ["algo=dqn", "env.actions=discrete"],
     "sac": ["algo=sac"],
 }

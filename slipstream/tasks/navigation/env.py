@@ -25,6 +25,8 @@ from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS
 from slipstream.tasks.navigation.physics.world import WorldGrid
 
 NEAREST = 5  # moving obstacles observed
+_COLUMNS = [(-1 if name in ("unit_y", "vel_y") else 1, column) for column, name in enumerate(SEEN_COLUMNS, 1)]
+MIRRORED_ROWS = tuple(sign * (k * len(_COLUMNS) + column) for k in range(NEAREST) for sign, column in _COLUMNS)
 GOAL_RADIUS_M = 0.5
 BODY_RADIUS_M = 0.3
 HEIGHT_LIMITS_M = (0.2, 4.0)
@@ -153,11 +155,13 @@ class NavigationEnv(TensorEnv):
         self._parts = {"drone": self.drone, "movers": self.movers, "disturbance": self.disturbance}
 
         beams = (1, config.lidar.azimuths, len(config.lidar.elevations_deg))
+        ahead = np.arange(1, 1 + int(np.prod(beams))).reshape(beams)
+        mirrored = np.roll(ahead[:, ::-1], 1, 1)  # the beam of azimuth h is that of -h
         self.observation_spec = {
-            "state": Box((8,)),
-            "lidar": Box(beams, 0.0, config.lidar.range_m),
+            "state": Box((8,), mirror=(1, -2, 3, 4, 5, 6, -7, 8), side=6),  # the velocity to the left of the way
+            "lidar": Box(beams, 0.0, config.lidar.range_m, mirror=tuple(mirrored.flatten().tolist())),
             "direction": Box((1, 3)),
-            "dynamic_obstacle": Box((1, NEAREST, len(SEEN_COLUMNS))),
+            "dynamic_obstacle": Box((1, NEAREST, len(SEEN_COLUMNS)), mirror=MIRRORED_ROWS),
         }
         if not config.observe_moving:
             del self.observation_spec["dynamic_obstacle"]
@@ -165,7 +169,7 @@ class NavigationEnv(TensorEnv):
             self.action_table = torch.tensor(list(product(config.discrete_speeds_mps, repeat=3)), device=device)
             self.action_spec = Discrete(len(self.action_table))
         else:
-            self.action_spec = Box((3,), -config.max_speed_mps, config.max_speed_mps)
+            self.action_spec = Box((3,), -config.max_speed_mps, config.max_speed_mps, mirror=(1, -2, 3))
         self.reset()
 
     def _make_physics(self) -> tuple[Any, Any]:
