@@ -119,7 +119,7 @@ class MovingObstacles:
             from slipstream.tasks.navigation.physics import sensors_native
 
             sensors_native.roam(self, steps)
-        elif self._backend == "triton":
+        elif self._backend == "triton" and not torch.compiler.is_compiling():  # a compiler fuses the plain form
             from slipstream.tasks.navigation.physics import sensors_triton
 
             sensors_triton.roam(self, steps, TOP_M)

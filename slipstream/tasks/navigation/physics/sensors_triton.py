@@ -193,9 +193,11 @@ def _clamped(x, low, high):
 
 
 @triton.jit
-def _roam(  # one lane per obstacle, all steps
-    pos, vel, goal, origin, stream, clock, lanes, count, redraw, dt, slow, fast,
-    roam_x, roam_y, roam_down, roam_up, half_m, top_m, STEPS: tl.constexpr, BLOCK: tl.constexpr,
+def _roam(  # one lane per obstacle, all steps; the numbers are constants, because a compiler may pass floats as float64
+    pos, vel, goal, origin, stream, clock, lanes, count, redraw,
+    DT: tl.constexpr, SLOW: tl.constexpr, FAST: tl.constexpr, ROAM_X: tl.constexpr, ROAM_Y: tl.constexpr,
+    DOWN: tl.constexpr, UP: tl.constexpr, HALF: tl.constexpr, TOP: tl.constexpr,
+    STEPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     live = lane < lanes
@@ -211,17 +213,15 @@ def _roam(  # one lane per obstacle, all steps
         state = mix(key ^ (now + k).to(tl.uint32))
         dx, dy, dz = gx - px, gy - py, gz - pz
         arrived = tl.sqrt(dx * dx + dy * dy + dz * dz) < 0.5
-        gx = tl.where(arrived, _clamped(ox + uniform(state, 0) * (2 * roam_x) - roam_x, -half_m, half_m), gx)
-        gy = tl.where(arrived, _clamped(oy + uniform(state, 1) * (2 * roam_y) - roam_y, -half_m, half_m), gy)
-        height = _clamped(oz + uniform(state, 2) * (roam_down + roam_up) - roam_down, 0.0, top_m)
+        gx = tl.where(arrived, _clamped(ox + uniform(state, 0) * (2 * ROAM_X) - ROAM_X, -HALF, HALF), gx)
+        gy = tl.where(arrived, _clamped(oy + uniform(state, 1) * (2 * ROAM_Y) - ROAM_Y, -HALF, HALF), gy)
+        height = _clamped(oz + uniform(state, 2) * (DOWN + UP) - DOWN, 0.0, TOP)
         gz = tl.where(arrived & ~pillar, height, gz)  # pillars keep their height
         dx, dy, dz = gx - px, gy - py, gz - pz
-        length = tl.maximum(tl.sqrt(dx * dx + dy * dy + dz * dz), 1e-6)
-        speed, turns = slow + (fast - slow) * uniform(state, 3), (now + k) % redraw == 0
-        vx = tl.where(turns, speed * dx / length, vx)
-        vy = tl.where(turns, speed * dy / length, vy)
-        vz = tl.where(turns, speed * dz / length, vz)
-        px, py, pz = px + vx * dt, py + vy * dt, pz + vz * dt
+        speed, turns = SLOW + (FAST - SLOW) * uniform(state, 3), (now + k) % redraw == 0
+        rate = speed / tl.maximum(tl.sqrt(dx * dx + dy * dy + dz * dz), 1e-6)
+        vx, vy, vz = tl.where(turns, rate * dx, vx), tl.where(turns, rate * dy, vy), tl.where(turns, rate * dz, vz)
+        px, py, pz = px + vx * DT, py + vy * DT, pz + vz * DT
     tl.store(pos + at, px, live)
     tl.store(pos + at + 1, py, live)
     tl.store(pos + at + 2, pz, live)
@@ -235,10 +235,12 @@ def _roam(  # one lane per obstacle, all steps
 
 def roam(movers: MovingObstacles, steps: int, top_m: float) -> None:
     """`MovingObstacles.advance` for CUDA tensors."""
-    lanes, config = movers.worlds * movers.count, movers.config
+    (slow, fast), (roam_x, roam_y, down, up) = movers.config.speed_mps, movers.config.roam_m
+    lanes = movers.worlds * movers.count
     _roam[(triton.cdiv(lanes, 128),)](
         movers.pos, movers.vel, movers.goal, movers.origin, movers.random.stream, movers.clock,
-        lanes, movers.count, movers.redraw_steps, movers.dt_s, *config.speed_mps, *config.roam_m,
-        movers.map_half_m, top_m, STEPS=steps, BLOCK=128,
+        lanes, movers.count, movers.redraw_steps,
+        DT=movers.dt_s, SLOW=slow, FAST=fast, ROAM_X=roam_x, ROAM_Y=roam_y, DOWN=down, UP=up,
+        HALF=movers.map_half_m, TOP=top_m, STEPS=steps, BLOCK=128,
     )  # fmt: skip
     movers.clock.add_(steps)
