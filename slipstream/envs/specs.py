@@ -35,7 +35,12 @@ class Box:
         size = math.prod(self.shape)
         if self.mirror and sorted(abs(k) for k in self.mirror) != [*range(1, size + 1)]:
             raise ValueError(f"mirror={self.mirror} must name each of the {size} values once, counted from 1")
-        if self.side is not None and (not self.mirror or self.mirror[self.side] != -(self.side + 1)):
+        for k, j in enumerate(self.mirror, 1):
+            if abs(self.mirror[abs(j) - 1]) != k or (self.mirror[abs(j) - 1] < 0) != (j < 0):
+                raise ValueError(f"mirror={self.mirror}: value {k} is {j}, but mirrored twice it must be itself")
+        if any(k < 0 for k in self.mirror) and not self.dtype.is_signed:
+            raise ValueError(f"mirror={self.mirror} changes signs, which {self.dtype} does not have")
+        if self.side is not None and -(self.side + 1) not in self.mirror[self.side : self.side + 1]:
             raise ValueError(f"side={self.side} must be a value whose sign the mirror changes")
 
 

@@ -100,13 +100,16 @@ class BetaHead(Head):
     def evaluate(self, parameters: Parameters, action: Tensor) -> tuple[Tensor, Tensor]:
         """Return log density of `action` and entropy, each [N]; one kernel where there is one."""
         alpha, beta = parameters
+        unit = self._unit(action)
+        if alpha.dim() != 2 or not alpha.shape == beta.shape == unit.shape:  # it may broadcast
+            return super().evaluate(parameters, action)
         if alpha.is_cuda and HAS_TRITON:
             from slipstream.models.beta_kernels import beta_evaluate
         elif alpha.is_cpu and HAS_NUMBA and alpha.dtype == torch.float32:
             from slipstream.models.beta_native import beta_evaluate  # type: ignore[assignment]
         else:
             return super().evaluate(parameters, action)
-        return beta_evaluate(alpha, beta, self._unit(action))
+        return beta_evaluate(alpha, beta, unit)
 
     def _unit(self, action: Tensor) -> Tensor:
         return ((action - self.low) / (self.high - self.low)).clamp(self.EDGE, 1 - self.EDGE)
@@ -219,7 +222,7 @@ class HybridHead(Head):
         return self.beta.entropy((alpha, beta)) + self._switch_entropy(logits, works)
 
     def evaluate(self, parameters: Parameters, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log probability of `action` and entropy, each [N]; one kernel for the real components on a GPU."""
+        """Return log probability of `action` and entropy, each [N]."""
         alpha, beta, logits, works = parameters
         log_prob, entropy = self.beta.evaluate((alpha, beta), self._unit(action))
         return log_prob + self._switch_log_prob(logits, works, action), entropy + self._switch_entropy(logits, works)

@@ -217,7 +217,7 @@ class _Reflection(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `x` [N, ...], mirrored."""
-        return (x.flatten(1).index_select(1, self.order) * self.sign).view_as(x)
+        return (x.reshape(len(x), -1).index_select(1, self.order) * self.sign).view_as(x)
 
 
 class MirroredActorCritic(ActorCritic):
@@ -238,23 +238,27 @@ class MirroredActorCritic(ActorCritic):
         super().__init__(encoder, actor, config)
         used = {name: observation_spec[name] for name in encoder.keys} | {"the action": action_spec}
         specs = {name: spec for name, spec in used.items() if isinstance(spec, Box) and spec.mirror}
-        sides = [(name, spec.side) for name, spec in specs.items() if spec.side is not None]
-        problem = f"no mirror for {', '.join(used.keys() - specs.keys())}" if len(specs) < len(used) else ""
-        if not problem and len(sides) != 1:
-            problem = f"{len(sides)} observations with a side, and one is needed"
-        if problem:
-            raise ValueError(f"model.mirror=true: the env's specs have {problem} (docs/your-own-network.md)")
+        missing = [name for name in used if name not in specs]
+        if missing:
+            raise ValueError(
+                f"model.mirror=true: the env's specs have no mirror for {', '.join(missing)} (docs/your-own-network.md); "
+                "model.keys=[...] leaves observations out"
+            )
         action = specs.pop("the action")
+        sides = [(name, spec.side) for name, spec in specs.items() if spec.side is not None]
+        if len(sides) != 1:
+            raise ValueError(f"model.mirror=true: {len(sides)} observations have a side, and one is needed")
         if min(action.mirror) < 0 and action.low != -action.high:
             raise ValueError("model.mirror=true: actions that change their sign need bounds -x to x")
         self._side = sides[0]
         self._action = _Reflection(action)
-        self._seen = nn.ModuleDict({name: _Reflection(spec) for name, spec in specs.items()})
+        self._names = tuple(specs)
+        self._seen = nn.ModuleList(_Reflection(spec) for spec in specs.values())
 
     def features(self, observation: Observation) -> Tensor:
         """Return the features of the observation from the one side."""
         mirrored, seen = self._is_mirrored(observation), {}
-        for name, reflection in self._seen.items():
+        for name, reflection in zip(self._names, self._seen, strict=True):
             x = observation[name]
             seen[name] = torch.where(mirrored.view(-1, *[1] * (x.dim() - 1)), reflection(x), x)
         return super().features(seen)
@@ -268,7 +272,8 @@ class MirroredActorCritic(ActorCritic):
 
     def _is_mirrored(self, observation: Observation) -> Tensor:
         name, index = self._side
-        return observation[name].flatten(1)[:, index] < 0
+        x = observation[name]
+        return x.reshape(len(x), -1)[:, index] < 0
 
 
 def build_encoder(observation_spec: Specs, config: ModelConfig, trunk: list[int] | None = None) -> Encoder:

@@ -35,6 +35,27 @@ def test_parameters_near_1_and_actions_at_the_ends_are_finite():
     assert torch.isfinite(torch.autograd.grad(found.sum(), edge)[0]).all()
 
 
+@pytest.mark.parametrize("shape", [(1, 3), (3,), (5, 1)])
+def test_actions_that_broadcast_use_the_plain_form(shape):
+    head, parameters = BetaHead(4, 3, -2.0, 2.0), tuple(x.detach().float() for x in _parameters(5))
+    action = torch.rand(shape) * 3.9 - 1.95
+    expected = head.log_prob(parameters, action.expand(5, 3))
+    torch.testing.assert_close(head.evaluate(parameters, action)[0], expected)
+
+
+def test_a_second_derivative_is_refused():
+    head, parameters = BetaHead(4, 3, -2.0, 2.0), tuple(x.detach().float().requires_grad_() for x in _parameters(5))
+    log_prob, _ = head.evaluate(parameters, torch.zeros(5, 3))
+    (slope,) = torch.autograd.grad(log_prob.sum(), parameters[:1], create_graph=True)
+    with pytest.raises(RuntimeError):
+        torch.autograd.grad(slope.square().sum(), parameters[:1])
+
+
+def test_an_empty_batch_gives_empty_results():
+    head, empty = BetaHead(4, 3, -2.0, 2.0), torch.zeros(0, 3)
+    assert [x.shape for x in head.evaluate((empty, empty), empty)] == [(0,), (0,)]
+
+
 def test_it_can_be_traced():
     head, parameters = BetaHead(4, 3, -2.0, 2.0), tuple(x.detach().float() for x in _parameters(5))
     action = torch.rand(5, 3) * 3.9 - 1.95

@@ -8,7 +8,7 @@ from slipstream.config.compose import load_train
 from slipstream.envs.specs import Box, Discrete
 from slipstream.models import ModelConfig, build_policy
 from slipstream.tasks.navigation.env import NavigationConfig
-from slipstream.training.trainer import Trainer
+from slipstream.training.trainer import Trainer, load_weights
 
 PLANE = {"place": Box((3,), mirror=(1, -2, 3), side=1), "legs": Box((2, 2), mirror=(3, 4, 1, 2))}
 STEER = Box((2,), -1.0, 1.0, mirror=(1, -2))
@@ -48,7 +48,8 @@ def test_the_action_in_the_mirrored_world_is_the_mirrored_action(bounds):
 def test_left_and_right_legs_change_places():
     policy = _policy()
     legs = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
-    assert policy._seen["legs"](legs).tolist() == [[[3.0, 4.0], [1.0, 2.0]]]
+    assert policy._names == ("legs", "place")
+    assert policy._seen[0](legs).tolist() == [[[3.0, 4.0], [1.0, 2.0]]]
 
 
 def test_the_drone_flies_the_mirrored_way_in_a_mirrored_world():
@@ -82,7 +83,7 @@ def test_a_training_with_a_mirror_learns_and_saves_no_more_weights():
     ("observation_spec", "action_spec", "message"),
     [
         ({"place": Box((3,))}, STEER, "no mirror for place"),
-        ({"place": Box((3,), mirror=(1, -2, 3))}, STEER, "0 observations with a side"),
+        ({"place": Box((3,), mirror=(1, -2, 3))}, STEER, "0 observations have a side"),
         (PLANE, Discrete(3), "no mirror for the action"),
         (PLANE, Box((2,), 0.0, 1.0, mirror=(1, -2)), "bounds -x to x"),
     ],
@@ -92,10 +93,55 @@ def test_specs_without_what_a_mirror_needs_are_refused(observation_spec, action_
         build_policy(observation_spec, action_spec, ModelConfig(trunk=[8], mirror=True))
 
 
-@pytest.mark.parametrize(("mirror", "side"), [((1, 2), None), ((1, -2, 2), None), ((1, -2, 3), 0), ((), 1)])
-def test_a_mirror_that_is_no_permutation_is_refused(mirror, side):
+@pytest.mark.parametrize(
+    ("mirror", "side"),
+    [
+        ((1, 2), None),
+        ((1, -2, 2), None),
+        ((2, 3, 1), None),
+        ((-2, 1, 3), None),
+        ((1, -2, 3), 0),
+        ((1, -2, 3), 3),
+        ((), 1),
+    ],
+)
+def test_what_is_no_mirror_is_refused(mirror, side):
     with pytest.raises(ValueError, match="mirror|side"):
         Box((3,), mirror=mirror, side=side)
+
+
+def test_numbers_without_a_sign_cannot_change_it():
+    with pytest.raises(ValueError, match="uint8 does not have"):
+        Box((2,), dtype=torch.uint8, mirror=(1, -2))
+
+
+def test_where_the_side_is_zero_nothing_is_mirrored():
+    policy = _policy()
+    assert policy._is_mirrored({"place": torch.tensor([[1.0, 0.0, 2.0], [1.0, -1e-6, 2.0]])}).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", ["values", "a.b", "type"])
+def test_observations_may_have_any_name(name):
+    policy = _policy({name: Box((3,), mirror=(1, -2, 3), side=1)})
+    assert policy({name: torch.randn(4, 3)})["action"].shape == (4, 2)
+
+
+@pytest.mark.parametrize("order", [(2, 1), (-2, -1)])
+def test_actions_may_change_places(order):
+    action_spec = Box((2,), -1.0, 1.0, mirror=order)
+    policy = _policy(action_spec=action_spec)
+    seen = {"place": torch.randn(20, 3), "legs": torch.randn(20, 2, 2)}
+    other = {name: _mirror(x, PLANE[name]) for name, x in seen.items()}
+    with torch.no_grad(), set_exploration_type(ExplorationType.MEAN):
+        torch.testing.assert_close(policy(other)["action"], _mirror(policy(seen)["action"], action_spec))
+
+
+def test_weights_of_a_policy_without_mirror_are_refused_with_the_word_to_give(tmp_path):
+    words = ["env.num_envs=4", "env.num_obstacles=0", "env.dyn.num_obstacles=0", "model.trunk=[8]", "device=cpu"]
+    with Trainer(load_train(words)) as plain, Trainer(load_train([*words, "model.mirror=true"])) as mirrored:
+        for one, other, value in ((plain, mirrored, True), (mirrored, plain, False)):
+            with pytest.raises(ValueError, match=f"give 'model.mirror={value}'"):
+                load_weights(one.policy, other.policy, "run")
 
 
 @pytest.mark.parametrize("words", [["algo=sac"], ["model.memory=gru"], ["env.actions=discrete", "algo=dqn"]])

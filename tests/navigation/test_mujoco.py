@@ -21,7 +21,7 @@ from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.tasks.navigation.evaluation import build_for, evaluation_env
 from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.model import DRONE, Drone
-from slipstream.tasks.navigation.mujoco.simulator import CAUSES, MujocoDrones, MujocoLidar
+from slipstream.tasks.navigation.mujoco.simulator import CAUSES, MujocoDrones, MujocoEnv, MujocoLidar
 from slipstream.tasks.navigation.mujoco.validation import compare_lidar, step_responses
 from slipstream.tasks.navigation.physics.obstacles import MovingObstacles, MovingObstaclesConfig
 from slipstream.tasks.navigation.physics.quadrotor import Variation
@@ -88,6 +88,19 @@ def test_a_drone_hovers_where_it_is():
     fly(drones, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0), 2.0)
     assert torch.allclose(drones.pos, torch.tensor([1.0, 2.0, 3.0]), atol=1e-3)
     assert drones.yaw.abs().max() < 1e-6 and not drones.cause.any()
+
+
+@needs_mujoco
+def test_one_decision_of_4_meets_the_obstacles_of_4_decisions_of_1():
+    seen = []
+    for interval, decisions in ((4, 5), (1, 20)):
+        config = NavigationConfig(num_envs=2, num_obstacles=0, decision_interval=interval)
+        env = MujocoEnv(2, 3, config, SIM)
+        (field,) = env.simulated.fields
+        for _ in range(decisions):
+            env.step(torch.zeros(2, 3))
+        seen.append((field.data.mocap_pos.copy(), env.drone.pos.clone()))
+    assert np.array_equal(seen[0][0], seen[1][0]) and torch.equal(seen[0][1], seen[1][1])
 
 
 @needs_mujoco

@@ -61,6 +61,17 @@ def test_starts_and_goals_lie_on_the_four_sides_of_the_24_m_square():
     assert (env.drone.vel == 0).all()
 
 
+def test_goals_across_the_map_are_on_the_opposite_side_of_the_start():
+    env = _open_env(400, goals="opposite")
+    start, goal = env.drone.pos[:, :2], env.goal[:, :2]
+    on_side = start.abs() == 24
+    assert torch.equal(goal[on_side], -start[on_side]) and (goal.abs() <= 24).all()
+    sides = (start[:, 0] == 24).sum(), (start[:, 0] == -24).sum(), (start[:, 1] == 24).sum(), (start[:, 1] == -24).sum()
+    assert all(70 < int(count) < 130 for count in sides)
+    with pytest.raises(ValueError, match="unknown goals 'near': use any or opposite"):
+        NavigationConfig(goals="near")
+
+
 def test_a_drone_faces_its_goal_at_the_start():
     for dynamics in ("velocity_lag", "quadrotor"):
         env = _open_env(50, dynamics=dynamics)

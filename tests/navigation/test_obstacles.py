@@ -176,12 +176,12 @@ KERNEL = """
 import sys
 import torch
 from slipstream.tasks.navigation.physics import sensors_triton
-from slipstream.tasks.navigation.physics.obstacles import TOP_M
+from slipstream.tasks.navigation.physics.obstacles import ARRIVAL_M, TOP_M
 from test_obstacles import _make
 
 kernel, plain = (_make(seeds=(1, 2, 3), backend="torch", device=sys.argv[1]) for _ in range(2))
 for k in range(int(sys.argv[2])):
-    sensors_triton.roam(kernel, 5, TOP_M)
+    sensors_triton.roam(kernel, 5, TOP_M, ARRIVAL_M)
     plain.advance(5)
     for name in ("pos", "vel", "goal", "clock"):
         torch.testing.assert_close(getattr(kernel, name), getattr(plain, name), atol=2e-3, rtol=0)

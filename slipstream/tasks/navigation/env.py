@@ -33,6 +33,7 @@ HEIGHT_LIMITS_M = (0.2, 4.0)
 HEIGHT_SLACK_M = 0.2
 START_MARGIN_M = 4.0  # distance of starts and goals from the map
 START_HEIGHTS_M = (0.5, 2.5)
+GOALS = ("any", "opposite")
 BOUNDARIES = ("none", "terminate")
 BOUNDARY_SLACK_M = 2.0  # around the start and the goal, where a drone may overshoot
 
@@ -73,6 +74,7 @@ class NavigationConfig:
     max_episode_steps: int = 2200  # physics steps
     random_clock: bool = True  # first episodes start at a random step, so that timeouts are spread out
     goal_ends_episode: bool = False  # truncate the episode when the goal is reached
+    goals: str = "any"  # on any side of the map, as NavRL; opposite: across the map from the start
     boundary: str = "none"  # terminate: an episode ends where the drone leaves the map to fly around the obstacles
     dynamics: str = "velocity_lag"  # or quadrotor
     actions: str = "continuous"  # or discrete
@@ -89,6 +91,8 @@ class NavigationConfig:
     def __post_init__(self) -> None:
         if self.dynamics not in DYNAMICS:
             raise ValueError(f"unknown dynamics '{self.dynamics}': use one of {', '.join(DYNAMICS)}")
+        if self.goals not in GOALS:
+            raise ValueError(f"unknown goals '{self.goals}': use {' or '.join(GOALS)}")
         if self.boundary not in BOUNDARIES:
             raise ValueError(f"unknown boundary '{self.boundary}': use {' or '.join(BOUNDARIES)}")
         if self.actions not in ("continuous", "discrete"):
@@ -155,10 +159,12 @@ class NavigationEnv(TensorEnv):
         self._parts = {"drone": self.drone, "movers": self.movers, "disturbance": self.disturbance}
 
         beams = (1, config.lidar.azimuths, len(config.lidar.elevations_deg))
-        ahead = np.arange(1, 1 + int(np.prod(beams))).reshape(beams)
-        mirrored = np.roll(ahead[:, ::-1], 1, 1)  # the beam of azimuth h is that of -h
+        beam_numbers = np.arange(1, 1 + int(np.prod(beams))).reshape(beams)
+        mirrored = np.roll(beam_numbers[:, ::-1], 1, 1)  # the beam of azimuth h is that of -h
         self.observation_spec = {
-            "state": Box((8,), mirror=(1, -2, 3, 4, 5, 6, -7, 8), side=6),  # the velocity to the left of the way
+            "state": Box(
+                (8,), mirror=(1, -2, 3, 4, 5, 6, -7, 8), side=6
+            ),  # the velocity to the left of the line to the goal
             "lidar": Box(beams, 0.0, config.lidar.range_m, mirror=tuple(mirrored.flatten().tolist())),
             "direction": Box((1, 3)),
             "dynamic_obstacle": Box((1, NEAREST, len(SEEN_COLUMNS)), mirror=MIRRORED_ROWS),
@@ -173,7 +179,7 @@ class NavigationEnv(TensorEnv):
         self.reset()
 
     def _make_physics(self) -> tuple[Any, Any]:
-        """Return the LiDAR and the drones. Another simulator overrides this and `_collided`."""
+        """Return the LiDAR and the drones. Another simulator overrides this, `_advance_physics` and `_collided`."""
         config = self.config
         lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
         return lidar, DYNAMICS[config.dynamics](self.num_envs, config.dt_s, self.device)
@@ -190,7 +196,10 @@ class NavigationEnv(TensorEnv):
 
     def _reset(self, mask: Tensor) -> None:
         u = self._random.uniform(self.episode, 9)
-        self._begin(mask, self._random_edge_points(u[:, 0:4]), self._random_edge_points(u[:, 4:8]))
+        goal = u[:, 4:8]
+        if self.config.goals == "opposite":
+            goal = torch.stack((u[:, 4], (u[:, 1] + 0.5) % 1, u[:, 2], u[:, 7]), -1)
+        self._begin(mask, self._random_edge_points(u[:, 0:4]), self._random_edge_points(goal))
         if self.config.random_clock:
             late = (u[:, 8] * self.config.max_episode_steps).long()
             self.clock.copy_(torch.where(mask & self.untouched, late, self.clock))
@@ -251,11 +260,14 @@ class NavigationEnv(TensorEnv):
         command = to_world(self.disturbance.delay_action(action), self.heading)
         self.disturbance.update_wind(self.config.dt_s * self.config.decision_interval)
         self.vel_before.copy_(self.drone.vel)
-        variation = self.disturbance.variation
-        for _ in range(self.config.decision_interval):
-            self.drone.advance(command, variation)
-        self.movers.advance(self.config.decision_interval)
+        self._advance_physics(command, self.config.decision_interval)
         self.clock.add_(self.config.decision_interval)
+
+    def _advance_physics(self, command: Tensor, steps: int) -> None:
+        """Take physics steps of drones and moving obstacles, which do not touch each other here."""
+        for _ in range(steps):
+            self.drone.advance(command, self.disturbance.variation)
+        self.movers.advance(steps)
 
     def _observe(self) -> Observation:
         pos, vel, range_m = self.drone.pos, self.drone.vel, self.config.lidar.range_m

@@ -241,6 +241,11 @@ class MujocoEnv(NavigationEnv):
         self.simulated = MujocoDrones(self.sim, boxes, self.num_envs, config.dt_s, movers)
         return lidar, self.simulated
 
+    def _advance_physics(self, command: Tensor, steps: int) -> None:
+        for _ in range(steps):  # contacts are found at each step
+            self.drone.advance(command, self.disturbance.variation)
+            self.movers.advance()
+
     def _collided(self) -> Tensor:
         z, (low, high) = self.drone.pos[:, 2].numpy(), HEIGHT_LIMITS_M
         cause = np.where((z < low) | (z > high), HEIGHT, self.simulated.cause)

@@ -21,6 +21,7 @@ from slipstream.tasks.navigation.physics.maps import place_moving
 WIDTHS_M = (0.25, 0.5, 0.75, 1.0)  # in equal shares; the index is the width class a drone observes
 BOX_HEIGHT_M, PILLAR_HEIGHT_M = 1.0, 5.0
 TOP_M = 4.5  # maximum height of boxes
+ARRIVAL_M = 0.5  # distance from its goal at which an obstacle gets a new one
 MAX_MOVING = 2000  # placing more takes minutes
 SEEN_COLUMNS = (
     *("unit_x", "unit_y", "unit_z", "distance", "height_offset"),
@@ -112,17 +113,17 @@ class MovingObstacles:
         self.high = torch.tensor((map_half_m, map_half_m, TOP_M), device=device)
 
     def advance(self, steps: int = 1) -> None:
-        """Take physics steps."""
+        """Take `steps` physics steps."""
         if not self.count:
             return
         if self._backend == "native":
             from slipstream.tasks.navigation.physics import sensors_native
 
-            sensors_native.roam(self, steps)
+            sensors_native.roam(self, steps, ARRIVAL_M)
         elif self._backend == "triton" and not torch.compiler.is_compiling():  # a compiler fuses the plain form
             from slipstream.tasks.navigation.physics import sensors_triton
 
-            sensors_triton.roam(self, steps, TOP_M)
+            sensors_triton.roam(self, steps, TOP_M, ARRIVAL_M)
         else:
             for _ in range(steps):
                 self.advance_torch()
@@ -132,7 +133,7 @@ class MovingObstacles:
         u = self.random.uniform(self.clock, 4).view(self.worlds, self.count, 4)
         goal = torch.clamp(self.origin + u[..., :3] * self.roam_size + self.roam_low, self.low, self.high)
         goal[..., 2] = torch.where(self.pillar, PILLAR_HEIGHT_M / 2, goal[..., 2])
-        arrived = torch.linalg.vector_norm(self.goal - self.pos, dim=-1, keepdim=True) < 0.5
+        arrived = torch.linalg.vector_norm(self.goal - self.pos, dim=-1, keepdim=True) < ARRIVAL_M
         self.goal.copy_(torch.where(arrived, goal, self.goal))
         way = self.goal - self.pos
         slow, fast = self.config.speed_mps

@@ -232,7 +232,9 @@ def sense(
 
 @nb.njit(parallel=True, cache=True, nogil=True)
 # pragma: no cover
-def _roam(pos, vel, goal, origin, stream, low, high, roam_low, roam_size, clock, steps, redraw, dt, slow, fast):
+def _roam(
+    pos, vel, goal, origin, pillar, stream, low, high, roam_low, roam_size, clock, steps, redraw, dt, slow, fast, arrival_m
+):  # fmt: skip
     worlds, count = pos.shape[0], pos.shape[1]
     for i in nb.prange(worlds * count):
         k, m = i // count, i % count
@@ -241,11 +243,11 @@ def _roam(pos, vel, goal, origin, stream, low, high, roam_low, roam_size, clock,
             for c in range(3):
                 d = goal[k, m, c] - pos[k, m, c]
                 gap += d * d
-            arrived, turns = math.sqrt(gap) < np.float32(0.5), step % redraw == 0
+            arrived, turns = math.sqrt(gap) < arrival_m, step % redraw == 0
             if arrived or turns:
                 state = mix(stream[i] ^ (step & 0xFFFFFFFF))
                 if arrived:
-                    for c in range(2 if m >= count // 2 else 3):  # pillars keep their height
+                    for c in range(2 if pillar[m] else 3):  # pillars keep their height
                         at = origin[k, m, c] + uniform(state, c) * roam_size[c] + roam_low[c]
                         goal[k, m, c] = min(max(at, low[c]), high[c])
                 if turns:
@@ -261,13 +263,12 @@ def _roam(pos, vel, goal, origin, stream, low, high, roam_low, roam_size, clock,
                 pos[k, m, c] += vel[k, m, c] * dt
 
 
-def roam(movers: MovingObstacles, steps: int) -> None:
+def roam(movers: MovingObstacles, steps: int, arrival_m: float) -> None:
     """`MovingObstacles.advance` for CPU tensors."""
-    low, high = movers.config.speed_mps
-    state = movers.pos, movers.vel, movers.goal, movers.origin, movers.random.stream
+    state = movers.pos, movers.vel, movers.goal, movers.origin, movers.pillar, movers.random.stream
     limits = movers.low, movers.high, movers.roam_low, movers.roam_size
     counts = int(movers.clock), steps, movers.redraw_steps
-    numbers = (np.float32(x) for x in (movers.dt_s, low, high))
+    numbers = (np.float32(x) for x in (movers.dt_s, *movers.config.speed_mps, arrival_m))
     inputs: list[Any] = [*(x.numpy() for x in (*state, *limits)), *counts, *numbers]
     _roam(*inputs)
     movers.clock.add_(steps)
