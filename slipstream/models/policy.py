@@ -51,7 +51,7 @@ class ModelConfig:
         check_range(self, "hidden_size", minimum=1, section="model.")
         check_range(self, "stack", minimum=2, section="model.")
         if self.mirror and (self.memory != "none" or self.policy != "auto"):
-            raise ValueError("model.mirror=true works without model.memory and model.policy: leave them out")
+            raise ValueError("model.mirror=true does not work with model.memory and model.policy: give model.mirror=false")
 
 
 class ValueNorm(nn.Module):
