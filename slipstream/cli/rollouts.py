@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -342,8 +341,6 @@ def _record(args: argparse.Namespace, console: Console) -> int:
     device = resolve_device(cfg.device)
     if cfg.threads or device.type == "cpu":
         set_threads(cfg.threads)
-    if getattr(cfg.env, "num_worlds", 1) > envs:  # fewer maps than in the training
-        cfg.env = replace(cfg.env, num_worlds=envs)
     with progress_bar("building the env"):
         env = registry.find_task(cfg.task).make_env(cfg.env, device, cfg.seed, envs)
     policy = trained.build(env.observation_spec, env.action_spec, device)

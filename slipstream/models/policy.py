@@ -51,7 +51,9 @@ class ModelConfig:
         check_range(self, "hidden_size", minimum=1, section="model.")
         check_range(self, "stack", minimum=2, section="model.")
         if self.mirror and (self.memory != "none" or self.policy != "auto"):
-            raise ValueError("model.mirror=true does not work with model.memory and model.policy: give model.mirror=false")
+            raise ValueError(
+                "model.mirror=true does not work with model.memory and model.policy: give model.mirror=false"
+            )
 
 
 class ValueNorm(nn.Module):
@@ -217,7 +219,12 @@ class _Reflection(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `x` [N, ...], mirrored."""
-        return (x.reshape(len(x), -1).index_select(1, self.order) * self.sign).view_as(x)
+        return (_flat(x).index_select(1, self.order) * self.sign).view_as(x)
+
+
+def _flat(x: Tensor) -> Tensor:
+    """Return `x` [N, ...] as [N, values]."""
+    return x.flatten(1) if x.dim() > 1 else x.unsqueeze(1)
 
 
 class MirroredActorCritic(ActorCritic):
@@ -272,8 +279,7 @@ class MirroredActorCritic(ActorCritic):
 
     def _is_mirrored(self, observation: Observation) -> Tensor:
         name, index = self._side
-        x = observation[name]
-        return x.reshape(len(x), -1)[:, index] < 0
+        return _flat(observation[name])[:, index] < 0
 
 
 def build_encoder(observation_spec: Specs, config: ModelConfig, trunk: list[int] | None = None) -> Encoder:

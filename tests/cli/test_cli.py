@@ -76,8 +76,8 @@ def test_help_of_a_command_lists_its_keys(capsys, command, keys):
         (["train", "task=nowhere:Env"], "cannot import nowhere"),
         (["train", "device=gpu"], "device=gpu"),
         (
-            ["train", "env.num_envs=4", "env.num_worlds=5", "env.num_obstacles=0"],
-            "env.num_worlds=5 must not exceed env.num_envs=4",
+            ["train", "env.num_envs=1", "env.num_worlds=2", "env.world_seeds=[1,2]", "env.num_obstacles=0"],
+            "env.world_seeds has 2 seeds, more than env.num_envs=1",
         ),
         (["train", "env.num_envs=4", "env.num_obstacles=0", "algo.minibatches=3", "device=cpu"], "algo.minibatches=3"),
         (["train", "env.num_envs=4", "env.num_obstacles=0", "init=nowhere.pt", "device=cpu"], "nowhere.pt"),

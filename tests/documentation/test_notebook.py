@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 NOTEBOOK = json.loads((Path(__file__).parents[2] / "examples" / "slipstream.ipynb").read_text())
 SMALLER = {
     "SECONDS = 90": "SECONDS = 1",
-    '"preset=demo", ': '"preset=demo", "env.num_envs=64", "env.num_worlds=32", "threads=1", "wandb.mode=disabled", ',
+    '"preset=demo", ': '"preset=demo", "env.num_envs=64", "threads=1", "wandb.mode=disabled", ',
     "eval.num_drones=32": "eval.num_drones=4",
     "games=16": "games=2",
     "64 * 16": "64 * 4",

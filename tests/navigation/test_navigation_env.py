@@ -72,6 +72,11 @@ def test_goals_across_the_map_are_on_the_opposite_side_of_the_start():
         NavigationConfig(goals="near")
 
 
+def test_there_is_at_most_one_map_per_drone():
+    env = _env(3, num_worlds=5)
+    assert env.config.num_worlds == len(env.world_seeds) == 3 and env.world_of.tolist() == [0, 1, 2]
+
+
 def test_a_drone_faces_its_goal_at_the_start():
     for dynamics in ("velocity_lag", "quadrotor"):
         env = _open_env(50, dynamics=dynamics)
@@ -201,9 +206,9 @@ def test_a_drone_lives_in_its_world_alone(same_record):
     assert not torch.equal(both.step(action).observation["lidar"][:2], alone.step(action).observation["lidar"][:2])
 
 
-def test_more_worlds_than_drones_and_a_wrong_number_of_seeds_are_refused():
-    with pytest.raises(ValueError, match="num_worlds"):
-        _env(2, num_worlds=3)
+def test_a_wrong_number_of_seeds_is_refused():
+    with pytest.raises(ValueError, match="world_seeds has 3 seeds, more than env.num_envs=2"):
+        _env(2, num_worlds=3, world_seeds=[1, 2, 3])
     with pytest.raises(ValueError, match="world_seeds"):
         NavigationConfig(num_worlds=2, world_seeds=[1])
 

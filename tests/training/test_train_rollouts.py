@@ -12,7 +12,7 @@ from slipstream.rollouts.episodes import find_episodes
 from slipstream.train import run
 from slipstream.training.metrics_log import read_metrics
 
-SMALL = ["preset=demo", "max_time_s=0", "env.num_envs=32", "env.num_worlds=32", "algo.rollout_steps=8", "algo.minibatches=2", "algo.epochs=1",
+SMALL = ["preset=demo", "max_time_s=0", "env.num_envs=32", "algo.rollout_steps=8", "algo.minibatches=2", "algo.epochs=1",
          "total_frames=1536", "eval_interval=0", "threads=1", "quiet=true"]  # fmt: skip
 
 

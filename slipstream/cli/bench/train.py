@@ -97,7 +97,7 @@ def measure_all(cfg: TrainConfig, device: torch.device, sizes: list[int], forms:
     """Yield a result for each size and form. A form that is not installed or does not fit is printed and left out."""
     for size in sizes:
         for form in forms:
-            here = replace(cfg, env=replace(cfg.env, num_envs=size, num_worlds=min(cfg.env.num_worlds, size)))
+            here = replace(cfg, env=replace(cfg.env, num_envs=size))
             try:
                 result = measure(here, form, device)
             except (torch.OutOfMemoryError, ImportError) as error:

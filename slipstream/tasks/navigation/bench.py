@@ -32,7 +32,7 @@ def bench_env(config: NavigationConfig, device: torch.device, progress: Callable
 
 def stepper(config: NavigationConfig, drones: int, device: torch.device, backend: str) -> Callable[[], object]:
     """Return a function that steps drones which fly through the field, resets included."""
-    config = dataclasses.replace(config, num_envs=drones, backend=backend, num_worlds=min(config.num_worlds, drones))
+    config = dataclasses.replace(config, num_envs=drones, backend=backend)
     env = NavigationEnv(drones, device, 0, config)
     generator = torch.Generator().manual_seed(0)
     half = config.map_half_m

@@ -5,7 +5,7 @@ NavRL's task (arXiv 2409.15634) in plain tensors: its world, observations, rewar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -66,7 +66,7 @@ class NavigationConfig:
 
     num_envs: int = 1024
     num_obstacles: int = 350
-    num_worlds: int = 1  # maps, shared evenly by the drones
+    num_worlds: int = 1  # maps, shared evenly by the drones; at most one per drone
     world_seeds: list[int] = field(default_factory=list)  # one per world; by default derived from the env's seed
     map_half_m: float = 20.0
     dt_s: float = 0.016
@@ -127,11 +127,12 @@ class NavigationEnv(TensorEnv):
         seed: int = 0,
         config: NavigationConfig | None = None,
     ) -> None:
-        self.config = config = config or NavigationConfig()
+        config = config or NavigationConfig()
         super().__init__(config.num_envs if num_envs is None else num_envs, device, seed)
         n, device = self.num_envs, self.device
-        if config.num_worlds > n:
-            raise ValueError(f"env.num_worlds={config.num_worlds} must not exceed env.num_envs={n}")
+        if len(config.world_seeds) > n:
+            raise ValueError(f"env.world_seeds has {len(config.world_seeds)} seeds, more than env.num_envs={n}")
+        self.config = config = replace(config, num_worlds=min(config.num_worlds, n))
         worlds = config.num_worlds
         self.world_seeds = config.world_seeds or [derive_seed(seed, f"world {k}") for k in range(worlds)]
         self.world_of = torch.arange(n, device=device) * worlds // n  # [N]
