@@ -24,7 +24,6 @@ from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
-from slipstream.models.policy import ActorCritic
 from slipstream.monitor import PerformanceMonitor
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.sim.random import derive_seed
@@ -399,13 +398,13 @@ def make_actor(config: dict[str, Any], seed: int) -> tuple[TensorEnv, Any]:
 
 def load_weights(policy: Any, other: Any, path: str) -> None:
     """Copy the weights and value statistics of `other`, which came from `path`, into `policy`."""
-    if type(policy) is not type(other) and not (isinstance(policy, ActorCritic) and isinstance(other, ActorCritic)):
+    same_mirror = policy.config.mirror == other.config.mirror
+    if type(policy) is not type(other) and same_mirror:
         raise ValueError(
             f"init={path} holds a {type(other).__name__}, which another algorithm trains: choose that one with algo=NAME"
         )
     try:
-        mine, theirs = ((net.config.activation, net.config.mirror) for net in (policy, other))
-        if mine != theirs:
+        if policy.config.activation != other.config.activation or not same_mirror:
             raise RuntimeError("the same weights, but for another activation or mirror")
         policy.load_state_dict(other.state_dict())
     except RuntimeError as error:

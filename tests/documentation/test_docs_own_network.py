@@ -11,6 +11,7 @@ import pytest
 
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
+from slipstream.models import ModelConfig, build_policy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "your-own-network.md").read_text(encoding="utf-8")
 SMALL = {
@@ -23,7 +24,9 @@ SMALL = {
 def test_the_page_from_training_to_export(tmp_path, monkeypatch, capsys):
     pytest.importorskip("gymnasium")
     pytest.importorskip("onnxscript")
-    (code,), (commands,) = (re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL) for kind in ("python", "bash"))
+    (code, mirror), (commands,) = (re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL) for kind in ("python", "bash"))
+    exec(mirror, specs := {})
+    assert build_policy(specs["observation_spec"], specs["action_spec"], ModelConfig(trunk=[8], mirror=True)).keys
     (tmp_path / "my_network.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

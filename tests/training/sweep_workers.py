@@ -57,7 +57,7 @@ WORDS = [
     "total_frames=1000",
     "max_time_s=0",
     "algo.learning_rate=log(1e-5,1e-1)",
-    "model.part=choice(8,48)",
+    "model.part=choice(8,64)",
 ]
 
 

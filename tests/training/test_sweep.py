@@ -84,7 +84,7 @@ def test_a_search_finds_the_best_settings_prunes_and_writes_them(tmp_path, fast,
     best = sweep.run()
     states = [t.state.name for t in sweep.study.trials]
     assert len(states) == 24 and states.count("PRUNED") > 0 and states.count("COMPLETE") > 4
-    assert sweep.study.trials[0].user_attrs["given"] and sweep.study.trials[0].params["model.part"] == "48"
+    assert sweep.study.trials[0].user_attrs["given"] and sweep.study.trials[0].params["model.part"] == "64"
     assert sweep.study.best_value >= sweep.study.trials[0].value and best == sweep.best.params
     config = load_train([f"config={tmp_path / 's' / 'best.yaml'}"])
     assert config.algo.learning_rate == pytest.approx(best["algo.learning_rate"])
