@@ -194,14 +194,14 @@ def _clamped(x, low, high):
 
 @triton.jit
 def _roam(  # one lane per obstacle, all steps; the numbers are constants, because a compiler may pass floats as float64
-    pos, vel, goal, origin, pillars, stream, clock, lanes, count, redraw,
+    pos, vel, goal, origin, outline, stream, clock, lanes, count, redraw,
     DT: tl.constexpr, SLOW: tl.constexpr, FAST: tl.constexpr, ROAM_X: tl.constexpr, ROAM_Y: tl.constexpr,
     DOWN: tl.constexpr, UP: tl.constexpr, HALF: tl.constexpr, TOP: tl.constexpr, ARRIVAL: tl.constexpr,
     STEPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     live = lane < lanes
-    pillar = tl.load(pillars + lane % count, live)
+    pillar = tl.load(outline + lane % count * 3 + 2, live) > 0.5
     at = lane * 3
     px, py, pz = tl.load(pos + at, live), tl.load(pos + at + 1, live), tl.load(pos + at + 2, live)
     vx, vy, vz = tl.load(vel + at, live), tl.load(vel + at + 1, live), tl.load(vel + at + 2, live)
@@ -216,7 +216,7 @@ def _roam(  # one lane per obstacle, all steps; the numbers are constants, becau
         gx = tl.where(arrived, _clamped(ox + uniform(state, 0) * (2 * ROAM_X) - ROAM_X, -HALF, HALF), gx)
         gy = tl.where(arrived, _clamped(oy + uniform(state, 1) * (2 * ROAM_Y) - ROAM_Y, -HALF, HALF), gy)
         height = _clamped(oz + uniform(state, 2) * (DOWN + UP) - DOWN, 0.0, TOP)
-        gz = tl.where(arrived & (pillar == 0), height, gz)  # pillars keep their height
+        gz = tl.where(arrived & ~pillar, height, gz)  # pillars keep their height
         dx, dy, dz = gx - px, gy - py, gz - pz
         speed, turns = SLOW + (FAST - SLOW) * uniform(state, 3), (now + k) % redraw == 0
         length = tl.maximum(tl.sqrt(dx * dx + dy * dy + dz * dz), 1e-6)
@@ -240,7 +240,7 @@ def roam(movers: MovingObstacles, steps: int, top_m: float, arrival_m: float) ->
     (slow, fast), (roam_x, roam_y, down, up) = movers.config.speed_mps, movers.config.roam_m
     lanes = movers.worlds * movers.count
     _roam[(triton.cdiv(lanes, 128),)](
-        movers.pos, movers.vel, movers.goal, movers.origin, movers.pillar, movers.random.stream, movers.clock,
+        movers.pos, movers.vel, movers.goal, movers.origin, movers.outline, movers.random.stream, movers.clock,
         lanes, movers.count, movers.redraw_steps,
         DT=movers.dt_s, SLOW=slow, FAST=fast, ROAM_X=roam_x, ROAM_Y=roam_y, DOWN=down, UP=up,
         HALF=movers.map_half_m, TOP=top_m, ARRIVAL=arrival_m, STEPS=steps, BLOCK=128,
