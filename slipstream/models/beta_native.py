@@ -1,8 +1,9 @@
 """Log probability and entropy of Beta distributions as native code (numba) for a CPU, with their gradients.
 
 In plain PyTorch digamma and trigamma are slow, and each operation is a pass of its own: 1.75 ms instead of 0.74 ms for
-2,048 actions with their gradients (benchmarks/results/demo-2026-11-18.md). The special functions are the series of `beta_kernels`, in float64. One thread, because a
-pipelined collector may run parallel native code at the same time, which not every threading layer of numba allows.
+2,048 actions with their gradients (benchmarks/results/demo-2026-11-18.md). The special functions are the series of
+`beta_kernels`, in float64. One thread, because a pipelined collector may run parallel native code at the same time,
+which not every threading layer of numba allows.
 """
 
 from __future__ import annotations
