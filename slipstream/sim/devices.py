@@ -6,7 +6,8 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from typing import Self
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -82,6 +83,23 @@ def threads_here() -> Callable[[], None]:
         torch.set_num_threads(torchs)
 
     return give
+
+
+def run_beside(device: torch.device, *calls: Callable[[], Any]) -> list[Future[Any]]:
+    """Make each call in a thread of its own, on the current CUDA stream of this thread; return their results to come.
+
+    For another device than CUDA they are made here, one after another: they would compete for the CPU's threads.
+    """
+    if device.type != "cuda":
+        done: list[Future[Any]] = [Future() for _ in calls]
+        for future, call in zip(done, calls, strict=True):
+            future.set_result(call())
+        return done
+    stream = torch.cuda.current_stream(device)  # a new thread has the first device's
+    pool = ThreadPoolExecutor(max(1, len(calls)), "beside", torch.cuda.set_stream, (stream,))
+    futures = [pool.submit(call) for call in calls]
+    pool.shutdown(wait=False)  # the threads end with their calls
+    return futures
 
 
 BACKENDS = ("auto", "torch", "native", "triton")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -14,8 +15,10 @@ from slipstream.config.compose import load_evaluate
 from slipstream.envs.base import BadActionError
 from slipstream.models import build_policy
 from slipstream.models.encoders import NavRLEncoder
+from slipstream.tasks.navigation import env as env_module
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.physics.disturbance import DisturbanceConfig
+from slipstream.tasks.navigation.physics.lidar import Lidar
 from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
 
 GOLDEN_STARTS_AND_GOALS = [
@@ -432,3 +435,48 @@ def test_a_step_needs_no_value_and_no_shape_from_the_data(dynamics, actions):
     assert record.observation["lidar"].shape == (6, 1, 36, 4) and record.reward.shape == (6,)
     with pytest.raises(NotImplementedError):
         env.clock.nonzero()  # and a read-back would have been noticed
+
+
+# -- kernels are compiled while maps are generated -------------------------------------------------------------------
+
+
+def _launches(monkeypatch) -> list[tuple]:
+    """The launches of sensors from here on, as a Triton kernel's key distinguishes them."""
+    found, obstacles = [], env_module.MovingObstacles
+    near = lambda x: x.grid.near.shape[1:2] + x.grid.boxes.shape[2:]  # noqa: E731
+
+    def spy(name, original, key):
+        return lambda self, *args: (found.append((name, *key(self, *args))), original(self, *args))[1]
+
+    monkeypatch.setattr(
+        Lidar, "measure", spy("scan", Lidar.measure, lambda x, pos, yaw: (pos.shape, yaw.shape, near(x)))
+    )
+    monkeypatch.setattr(obstacles, "nearest", spy("nearest", obstacles.nearest, lambda x, pos, of, k: (pos.shape, k)))
+    monkeypatch.setattr(obstacles, "advance", spy("advance", obstacles.advance, lambda x, steps: (steps,)))
+    return found
+
+
+def test_kernels_launched_ahead_are_those_of_a_step(monkeypatch):
+    config = {"num_worlds": 4, "decision_interval": 3, "backend": "torch"}
+    plain = _env(12, **config)
+    found = _launches(monkeypatch)
+    monkeypatch.setattr(env_module, "pick_backend", lambda device, wanted: "triton")
+    env = _env(12, **config)
+    ahead = found[:3]
+    assert {name for name, *_ in ahead} == {"scan", "nearest", "advance"}
+    for action in _actions(12, 5):
+        env.step(action)
+        plain.step(action)
+    assert set(found) == set(ahead)
+    for name, value in plain.state_tensors().items():
+        assert torch.equal(env.state_tensors()[name], value)
+
+
+def test_kernels_that_fail_ahead_do_not_stop_an_env(monkeypatch):
+    def in_thread(device, *calls):
+        with ThreadPoolExecutor() as pool:
+            return [pool.submit(call) for call in calls]
+
+    monkeypatch.setattr(env_module, "run_beside", in_thread)
+    monkeypatch.setattr(NavigationEnv, "_compile_kernels", lambda self: 1 / 0)
+    _env(4).step(torch.zeros(4, 3))

@@ -5,7 +5,10 @@ NavRL's task (arXiv 2409.15634) in plain tensors: its world, observations, rewar
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -16,6 +19,7 @@ from torch import Tensor
 from slipstream.config.validation import check_range
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Observation
+from slipstream.sim.devices import pick_backend, run_beside
 from slipstream.sim.frames import heading_of, to_goal_frame, to_world
 from slipstream.sim.random import CounterRandom, derive_seed
 from slipstream.tasks.navigation.physics.disturbance import Disturbance, DisturbanceConfig
@@ -137,8 +141,10 @@ class NavigationEnv(TensorEnv):
         self.world_seeds = config.world_seeds or [derive_seed(seed, f"world {k}") for k in range(worlds)]
         self.world_of = torch.arange(n, device=device) * worlds // n  # [N]
         seeds, half_m = self.world_seeds, config.map_half_m
+        place_moving = partial(MovingObstacles, config.dyn, seeds, config.dt_s, half_m, device, config.backend)
+        movers, kernels = run_beside(device, place_moving, self._compile_kernels)
         self.grid = WorldGrid.generate(seeds, config.num_obstacles, config.lidar.range_m, half_m, device)
-        self.movers = MovingObstacles(config.dyn, seeds, config.dt_s, half_m, device, config.backend)
+        self.movers = movers.result()
         self.lidar, self.drone = self._make_physics()
         self.sync_is_cheap &= self.lidar.backend == "native"  # the PyTorch form never branches on values, as on a GPU
         self.disturbance = Disturbance(config.disturbance, n, 3, seed, device)
@@ -177,7 +183,30 @@ class NavigationEnv(TensorEnv):
             self.action_spec = Discrete(len(self.action_table))
         else:
             self.action_spec = Box((3,), -config.max_speed_mps, config.max_speed_mps, mirror=(1, -2, 3))
+        wait([kernels])
         self.reset()
+
+    def _compile_kernels(self) -> None:
+        """Launch each Triton kernel once, in a thread of its own, for drones at one place of one or two worlds.
+
+        A kernel is compiled at its first launch, and one after another they take seconds. One that fails here fails, or
+        is compiled, at its next launch.
+        """
+        config, device = self.config, self.device
+        if pick_backend(device, config.backend) != "triton":
+            return
+        seeds, half_m, count = self.world_seeds[:2], config.map_half_m, config.dyn.count
+        grid = WorldGrid.generate(seeds, config.num_obstacles, config.lidar.range_m, half_m, device)
+        movers = MovingObstacles(config.dyn, seeds, config.dt_s, half_m, device, config.backend)
+        lidar = Lidar(config.lidar, grid, torch.zeros_like(self.world_of), config.backend)
+        pos, yaw = torch.zeros(self.num_envs, 3, device=device), torch.zeros(self.num_envs, device=device)
+        calls: list[Callable[[], Any]] = [lambda: lidar.measure(pos, yaw)]
+        if count:
+            calls += [lambda: movers.advance(config.decision_interval)]
+            calls += [lambda: movers.nearest(pos, lidar.world_of, min(NEAREST, count))]
+        if count and config.lidar_sees_moving:
+            calls += [lambda: lidar.scan_movers(pos, yaw, movers)]
+        wait(run_beside(device, *calls))
 
     def _make_physics(self) -> tuple[Any, Any]:
         """Return the LiDAR and the drones. Another simulator overrides this, `_advance_physics` and `_collided`."""

@@ -42,7 +42,8 @@ class WorldGrid:
         half = int(np.ceil(map_half_m + range_m + 2))
         cells, device = 2 * half, torch.device(device)
         # Compiled kernels know these sizes: rounded up on a GPU, they are equal for most seeds, and kernels are reused.
-        step = (64, 40) if device.type == "cuda" else (1, 1)
+        # Triton compiles another kernel for sizes that are no multiples of 16.
+        step = (64, 48) if device.type == "cuda" else (1, 1)
         most = -(-(max(len(world) for world in worlds) + 1) // step[0]) * step[0] - 1
         padded = np.tile(np.array([1e4, 1e4, 0.01, 0.01, 0.1], np.float32), (len(worlds), most + 1, 1))
         for k, world in enumerate(worlds):
