@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,10 +36,13 @@ from slipstream.algorithms.base import (
 )
 from slipstream.algorithms.returns import gae
 from slipstream.config.validation import check_range
+from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Spec
 from slipstream.models.encoders import Specs
+from slipstream.models.heads import Head
 from slipstream.models.memory import MEMORY, memory_size
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
+from slipstream.sim.devices import run_beside
 from slipstream.sim.random import restore_generator
 
 if TYPE_CHECKING:
@@ -138,6 +142,7 @@ class PPO(Learner):
         self._has_memory = memory_size(policy) > 0
         self._clipped = ("actor", "critic", "memory") if self._has_memory else ("actor", "critic")
         self._heads = [[i for i, name in enumerate(names) if name.startswith(f"{head}.")] for head in self._clipped]
+        self._kernels: list[Future[Any]] = []  # that are being compiled
 
     @classmethod
     def build_policy(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> ActorCritic:
@@ -148,6 +153,23 @@ class PPO(Learner):
     def build(cls, policy: ActorCritic, config: PPOConfig, observation_spec: Specs, seed: int, fresh: bool) -> PPO:
         """Return the learner of `policy`."""
         return cls(policy, config)
+
+    def bind(self, env: TensorEnv) -> None:
+        """Compile the Triton kernels of an update in threads, beside the first rollout: launch each once.
+
+        One that fails here is compiled, or fails, at its next launch.
+        """
+        steps, num = self.config.rollout_steps, env.num_envs
+        rows = max(1, steps * num // self.config.minibatches)
+
+        def advantages() -> None:
+            zero, no = (torch.zeros(steps, num, dtype=kind, device=self.device) for kind in (torch.float32, torch.bool))
+            gae(zero, zero, zero, no, no, no, self.config.gamma, self.config.lam)
+
+        if self.device.type == "cuda":
+            head = self.policy.actor
+            calls = head.kernel_launches(rows) if isinstance(head, Head) else []
+            self._kernels = run_beside(self.device, *calls, advantages)
 
     def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
         """Learn from one batch [N, T]; return the means of losses and diagnostics, as tensors on the device."""
@@ -167,6 +189,7 @@ class PPO(Learner):
     @torch.no_grad()
     def prepare(self, batch: TensorDictBase) -> dict[str, Any]:
         """Return the batch as flat tensors [T * N, ...] with normalized advantages and returns."""
+        wait(self._kernels)
         time_major = lambda key: batch.get(key).transpose(0, 1)  # noqa: E731  (free: collectors store time-major)
         norm, config = self.policy.value_norm, self.config
         value, next_value, valid = time_major("value"), time_major(("next", "value")), time_major("valid")

@@ -7,6 +7,7 @@ Stirling's series after a shift by six: exact to float32 rounding for arguments 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -136,3 +137,15 @@ def _gradient(ctx: Any, of_log: Tensor, of_entropy: Tensor) -> tuple[Tensor, Ten
 
 
 beta_evaluate.register_autograd(_gradient, setup_context=_save)
+
+
+def launches(rows: int, dims: int, device: torch.device) -> list[Callable[[], Any]]:
+    """Return one call per kernel, which launches it on `rows` rows of any numbers and so compiles it."""
+
+    def numbers(*shape: int) -> Tensor:
+        return torch.full(shape, 0.5, device=device)
+
+    return [
+        lambda: beta_evaluate(*(numbers(rows, dims) for _ in range(3))),
+        lambda: _beta_backward(*(numbers(rows, dims) for _ in range(3)), numbers(rows), numbers(rows)),
+    ]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -44,6 +46,11 @@ class Head(nn.Module):
     def evaluate(self, parameters: Parameters, action: Tensor) -> tuple[Tensor, Tensor]:
         """Return log probability of `action` and entropy, each [N]."""
         return self.log_prob(parameters, action), self.entropy(parameters)
+
+    def kernel_launches(self, rows: int) -> list[Callable[[], Any]]:
+        """Return one call per Triton kernel of `evaluate` and its gradient, which launches it on `rows` rows: that
+        compiles it. The calls may be made in several threads at once."""
+        return []
 
 
 class BetaHead(Head):
@@ -110,6 +117,15 @@ class BetaHead(Head):
         else:
             return super().evaluate(parameters, action)
         return beta_evaluate(alpha, beta, unit)
+
+    def kernel_launches(self, rows: int) -> list[Callable[[], Any]]:
+        """Return the launches of both kernels on a GPU; none elsewhere."""
+        device = self.alpha_layer.weight.device
+        if device.type != "cuda" or not HAS_TRITON:
+            return []
+        from slipstream.models.beta_kernels import launches
+
+        return launches(rows, self.dims, device)
 
     def _unit(self, action: Tensor) -> Tensor:
         return ((action - self.low) / (self.high - self.low)).clamp(self.EDGE, 1 - self.EDGE)
@@ -226,6 +242,10 @@ class HybridHead(Head):
         alpha, beta, logits, works = parameters
         log_prob, entropy = self.beta.evaluate((alpha, beta), self._unit(action))
         return log_prob + self._switch_log_prob(logits, works, action), entropy + self._switch_entropy(logits, works)
+
+    def kernel_launches(self, rows: int) -> list[Callable[[], Any]]:
+        """Return those of the real components."""
+        return self.beta.kernel_launches(rows)
 
     def _switch_log_prob(self, logits: Tensor, works: Tensor, action: Tensor) -> Tensor:
         on = action[..., self.real :] > 0.5

@@ -12,7 +12,7 @@ pytest.importorskip("triton")
 CHECK = """
 import sys, torch
 from slipstream.algorithms.gae_kernel import discounted_sums
-from slipstream.models.beta_kernels import beta_evaluate
+from slipstream.models.beta_kernels import beta_evaluate, launches
 from slipstream.models.heads import BetaHead, Head
 
 device = sys.argv[1]
@@ -32,6 +32,8 @@ for a, b in zip(*slopes):
     torch.testing.assert_close(a, b.float(), atol=2e-5, rtol=1e-4)
 edge = torch.tensor([[1.000001, 1.000001]], device=device)
 assert all(torch.isfinite(x).all() for x in beta_evaluate(edge, edge, edge - 0.5))
+for launch in launches(300, 3, torch.device(device)):  # those that compile the kernels
+    assert [torch.isfinite(x).all() for x in launch()] == [True, True]
 
 delta, keep = torch.randn(2, 32, 100, device=device)
 valid = torch.rand(32, 100, device=device) > 0.1
