@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from slipstream.config.compose import help_text as keys_help
 from slipstream.config.compose import load_train
@@ -37,6 +39,26 @@ def without_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
+def start_cuda() -> threading.Thread:
+    """Initialize CUDA in a thread, while modules are imported: the driver and, if there is one GPU, its context.
+
+    Of several GPUs it is not known yet which one is used, and a context takes half a gigabyte. Without a driver
+    nothing is done.
+    """
+
+    def initialize() -> None:
+        with suppress(OSError, AttributeError):  # no driver, or another library of that name
+            driver = ctypes.CDLL("libcuda.so.1")
+            count, context = ctypes.c_int(), ctypes.c_void_p()
+            found = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+            if found and count.value == 1:
+                driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)  # the one that torch uses
+
+    thread = threading.Thread(target=initialize, daemon=True)
+    thread.start()
+    return thread
+
+
 def run(args: argparse.Namespace) -> int:
     """Train, and print where the results are."""
     from slipstream.cli import compare, console
@@ -52,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     with without_garbage_collection():
         cfg = load_train(args.words)
+        if cfg.device != "cpu":
+            start_cuda()
         # loaded after an error in the words would have been reported: 1.5 s
         from slipstream.distributed.launch import launch, ranks_to_start
         from slipstream.train import run as train

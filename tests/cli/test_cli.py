@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib.util
 import os
@@ -14,7 +15,7 @@ from helpers import warm_python
 
 import slipstream
 from slipstream.cli import BROKEN_PIPE, COMMANDS, main
-from slipstream.cli.train import without_garbage_collection
+from slipstream.cli.train import start_cuda, without_garbage_collection
 from slipstream.config.help import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -266,3 +267,28 @@ def test_a_training_is_imported_without_garbage_collection(monkeypatch):
         assert not gc.isenabled()
         raise ConfigError("a word that is no key")
     assert gc.isenabled() and frozen == [False]
+
+
+@pytest.mark.parametrize(("gpus", "contexts"), [(None, 0), (0, 0), (1, 1), (2, 0)])
+def test_cuda_is_started_on_the_only_gpu(monkeypatch, gpus, contexts):
+    made = []
+
+    class Driver:
+        def __init__(self, name: str) -> None:
+            if gpus is None:
+                raise OSError(f"{name}: cannot open shared object file")
+
+        def cuInit(self, flags: int) -> int:
+            return 0 if gpus else 100  # CUDA_ERROR_NO_DEVICE
+
+        def cuDeviceGetCount(self, count) -> int:
+            count._obj.value = gpus
+            return 0
+
+        def cuDevicePrimaryCtxRetain(self, context, device: int) -> int:
+            made.append(device)
+            return 0
+
+    monkeypatch.setattr(ctypes, "CDLL", Driver)
+    start_cuda().join()
+    assert made == [0] * contexts
