@@ -26,21 +26,27 @@ from slipstream.tasks.navigation.evaluation import evaluation_env, fly
 
 RELEASED = (0.493, 0.949)  # 80 moving, none: benchmarks/results/navigation-h200-2026-11-15.md
 TRAIN = """
-import gc, sys, time
-gc.disable()  # as the command does while it imports
-from slipstream.cli import main
-from slipstream.training.trainer import Trainer
-gc.freeze()
-gc.enable()
-step = Trainer.step
-def first(self, *args, **kwargs):
-    Trainer.step, out = step, step(self, *args, **kwargs)
+import contextlib, sys, time
+from slipstream.cli import main, train
+
+def timed(self, *args, **kwargs):
+    Trainer.step = step
+    out = step(self, *args, **kwargs)
     if self.env.device.type == "cuda":
         import torch
         torch.cuda.synchronize()
     print("first update at", time.time(), flush=True)
     return out
-Trainer.step = first
+
+@contextlib.contextmanager
+def imports(import_without=train.without_garbage_collection):
+    global Trainer, step
+    with import_without():
+        yield
+    from slipstream.training.trainer import Trainer  # the command has imported it
+    step, Trainer.step = Trainer.step, timed
+
+train.without_garbage_collection = imports
 sys.exit(main(["train", *sys.argv[1:]]))
 """
 
