@@ -16,7 +16,6 @@ from slipstream.checkpoint.signals import StopFlag
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.monitor import PerformanceMonitor
-from slipstream.rollouts.storage import RolloutStorage
 from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
@@ -92,6 +91,8 @@ class RunOutputs:
                     announce=lambda text: self.view.print(text),  # above the live area
                 )
             )
+            from slipstream.rollouts.storage import RolloutStorage  # loads tensordict
+
             self.rollouts = stack.enter_context(RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level))
             self.recorder = FlightRecorder(folder.path, cfg.record_minutes, lambda text: self.view.print(text))
             stack.callback(self.recorder.close)

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import wait
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, Self
 
 import torch
@@ -17,7 +19,6 @@ from slipstream.algorithms.base import Learner, build_learner, build_policy
 from slipstream.algorithms.execution.capture import capture_training
 from slipstream.algorithms.execution.compile import use_compiler_cache
 from slipstream.algorithms.policy_file import load_policy
-from slipstream.algorithms.stored import fill_replay
 from slipstream.config import registry
 from slipstream.config.compose import from_dict, to_dict
 from slipstream.config.help import ConfigError
@@ -25,7 +26,7 @@ from slipstream.config.schema import TrainConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
 from slipstream.monitor import PerformanceMonitor
-from slipstream.sim.devices import resolve_device, set_threads
+from slipstream.sim.devices import resolve_device, run_beside, set_threads
 from slipstream.sim.random import derive_seed
 from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
@@ -73,7 +74,10 @@ class Trainer:
         if cfg.record_minutes and not self.task.can_record:
             raise ConfigError(f"task={cfg.task} has no scene for the viewer: leave record_minutes out")
         with progress_bar("building the env"):  # maps are generated, native code is compiled
+            # Loading tensordict takes longer than torch: on a GPU it is loaded while other processes generate maps.
+            loading = run_beside(device, partial(import_module, "tensordict"))
             self.env: TensorEnv = self.task.make_env(cfg.env, device, derive_seed(cfg.seed, "env", ranks.rank))
+            wait(loading)  # if it failed, the collector says why
         self.env.check_specs()
         specs = self.env.observation_spec, self.env.action_spec
         self.policy = build_policy(asdict(cfg.algo), *specs, cfg.model).to(device)
@@ -96,6 +100,8 @@ class Trainer:
         self.learner.check_batch(frames)
         self.learner.average, self.learner.sums = ranks.average, ranks.sums
         if cfg.init_replay:
+            from slipstream.algorithms.stored import fill_replay  # loads tensordict
+
             with progress_bar("reading transitions"):
                 fill_replay(self.learner, cfg.init_replay, specs, frames // cfg.algo.rollout_steps)
         self.collector: Collector = build_collector(cfg, self.env, self.policy, frames, self.learner, ranks.rank)

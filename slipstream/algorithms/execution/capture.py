@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
-from tensordict import TensorDictBase
 from torch import Tensor
 
 from slipstream.algorithms.base import Learner
@@ -19,8 +18,11 @@ from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunctio
 from slipstream.envs.collector import Collector
 from slipstream.models.rollout_copy import RolloutCopy
 
-Collect = Callable[[], TensorDictBase]
-Learn = Callable[[TensorDictBase, float], dict[str, Tensor]]
+if TYPE_CHECKING:
+    from tensordict import TensorDictBase  # loading it takes longer than torch
+
+Collect = Callable[[], "TensorDictBase"]
+Learn = Callable[["TensorDictBase", float], dict[str, Tensor]]
 Log = Callable[[str], None]
 Capture = Callable[[Callable[[], Any], str, Log], Callable[[], Any]]  # function, its name, log
 
