@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import argparse
 
+import torch
+
 from slipstream import train
 from slipstream.config import registry
 from slipstream.config.compose import load_train, preset_files
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import plain_overrides, value_of
+from slipstream.distributed.launch import launch, ranks_to_start
 from slipstream.training.metrics_log import read_metrics
+
+RANKS = 2  # on a CPU with two cores, of 512 drones each: 1.4 times the frames per second of one process with two threads
 
 
 def run(args: argparse.Namespace) -> int:
@@ -21,10 +26,21 @@ def run(args: argparse.Namespace) -> int:
     task = preset_files()["demo"][1]
     if value_of("task", plain_overrides(args.words)) not in (None, task):
         raise ConfigError(f"the demo flies task={task}; train your own env with slipstream train task=my_module:MyEnv")
-    cfg = load_train(["preset=demo", *args.words])
+    words = ["preset=demo", *args.words]
+    cfg = load_train(words)
+    alone = cfg.auto or cfg.actors.count or cfg.gpus is not None or cfg.device != "cpu"
+    if not alone and torch.get_num_threads() >= RANKS:
+        words.append(f"gpus={RANKS}")
+        cfg = load_train(words)
     demo = registry.find_task(cfg.task).make_demo(cfg)
     demo.before()
-    folder = train.run(cfg)
-    demo.after(folder.path, read_metrics(folder.path), " ".join(["slipstream demo", *args.words]))
-    print(f"watch:    slipstream view {folder.path}\nevaluate: slipstream eval checkpoint={folder.path}")
+    ranks = ranks_to_start(cfg)
+    if ranks > 1:
+        code, folder = launch(words, cfg, ranks)
+        if code or folder is None:
+            return code or 2
+    else:
+        folder = train.run(cfg).path
+    demo.after(folder, read_metrics(folder), " ".join(["slipstream demo", *args.words]))
+    print(f"watch:    slipstream view {folder}\nevaluate: slipstream eval checkpoint={folder}")
     return 0

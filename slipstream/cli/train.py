@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
     count = ranks_to_start(cfg)
     if count > 1:
-        return launch(args.words, cfg, count)
+        return launch(args.words, cfg, count)[0]
     folder = train(cfg).path
     if not is_root():
         return 0

@@ -56,8 +56,9 @@ def ranks_to_start(cfg: TrainConfig) -> int:
     return count
 
 
-def launch(words: Sequence[str], cfg: TrainConfig, count: int) -> int:
-    """Train in `count` processes; return the exit code. Rank 0 prints; a rank that fails is named here."""
+def launch(words: Sequence[str], cfg: TrainConfig, count: int) -> tuple[int, Path | None]:
+    """Train in `count` processes; return the exit code and the run folder, None if the training did not begin. Rank 0
+    prints; a rank that fails is named here."""
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -84,16 +85,20 @@ def launch(words: Sequence[str], cfg: TrainConfig, count: int) -> int:
             **{name: value for name, value in options.items() if name in known},  # type: ignore[arg-type]
         )
         # Ctrl-C reaches the ranks by itself; they must not get it twice, which would end them without saving.
+        handlers = {number: signal.getsignal(number) for number in STOPPED}  # torch replaces that of SIGTERM
         signal.signal(signal.SIGINT, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        code = 0
         try:
             elastic_launch(config, sys.executable)("-m", "slipstream", "train", *words, f"gpus={count}")
         except SignalException:
-            return 0
+            pass
         except ChildFailedError as error:
-            return _explain(error, cfg, count, run_file)
+            code = _explain(error, cfg, count, run_file)
         finally:
             del os.environ[RUN_FILE]
-    return 0
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        return code, Path(run_file.read_text()) if run_file.exists() else None
 
 
 def _explain(error: Any, cfg: TrainConfig, count: int, run_file: Path) -> int:

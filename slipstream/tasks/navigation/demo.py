@@ -45,7 +45,9 @@ class NavigationDemo:
         steered = dataclasses.replace(cfg, env=dataclasses.replace(cfg.env, actions="continuous"))
         self.rows.append(evaluate("flying straight", steered, self.final, straight(cfg.env.max_speed_mps))[0])
         self.rows.append(evaluate("untrained policy", cfg, self.final, untrained.to(self.device))[0])
-        print(f"\ntraining: {cfg.env.num_envs} drones over {cfg.env.num_worlds} other maps, {cfg.max_time_s:.0f} s")
+        ranks = cfg.gpus if isinstance(cfg.gpus, int) else 1
+        drones, maps = ranks * cfg.env.num_envs, ranks * cfg.env.num_worlds
+        print(f"\ntraining: {drones:,} drones over {maps:,} other maps, {cfg.max_time_s:.0f} s")
 
     def after(self, folder: Path, metrics: Sequence[Mapping[str, Any]], command: str) -> None:
         """Fly the trained policy, print the table, write figures and report into the run folder."""
@@ -94,11 +96,12 @@ def evaluate(name: str, cfg: TrainConfig, settings: EvalConfig, policy: Policy) 
 
 def describe(cfg: TrainConfig, rows: Sequence[Mapping[str, Any]], seconds: float, command: str) -> dict[str, Any]:
     """Return the facts of the run for the report."""
+    ranks = cfg.gpus if isinstance(cfg.gpus, int) else 1
     return {
         "training": f"{rows[-1]['frames']:,} frames in {rows[-1]['time_s']:.0f} s, evaluations included, on {cfg.device}",
         "total time": f"{seconds:.0f} s",
         "world": f"{2 * cfg.env.map_half_m:.0f} × {2 * cfg.env.map_half_m:.0f} m, {cfg.env.num_obstacles} standing and "
         f"{cfg.env.dyn.count} moving obstacles, {cfg.env.decision_interval} physics steps per decision",
-        "maps": f"trained on {cfg.env.num_worlds}, chosen on {len(cfg.eval.map_seeds)} others, judged on {len(FINAL_MAPS)} others again",
+        "maps": f"trained on {ranks * cfg.env.num_worlds:,}, chosen on {len(cfg.eval.map_seeds)} others, judged on {len(FINAL_MAPS)} others again",
         "command": command,
     }
