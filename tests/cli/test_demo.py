@@ -1,0 +1,38 @@
+"""slipstream demo: flights before and after a training, in one process and in two."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+
+import pytest
+from helpers import warm_python
+
+TINY = shlex.split("""
+    env.num_envs=8 env.num_worlds=8 env.map_half_m=2 env.num_obstacles=3 env.decision_interval=20
+    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=1 model.part=8 model.trunk=[16] eval.num_drones=1
+    eval.max_steps=60 eval.map_seeds=[301] eval_interval=0 max_time_s=0 wandb.mode=disabled name=small
+""")
+
+
+@pytest.mark.parametrize(("threads", "more", "ranks"), [("2", [], 2), ("1", [], 1), ("2", ["gpus=1"], 1)])
+def test_the_demo_trains_in_two_processes_if_there_are_two_cores(tmp_path, threads, more, ranks):
+    frames = 2 * 64 * ranks
+    env = {**os.environ, "OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads, "WARM_CHILDREN": "1"}
+    command = [sys.executable, "-m", "slipstream", "demo", *TINY, f"root={tmp_path}", f"total_frames={frames}", *more]
+    done = warm_python.run(command, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (f"{ranks} ranks" in done.stdout) == (ranks > 1)
+    assert f"training: {8 * ranks} drones over {8 * ranks} other maps" in done.stdout
+    assert {"report.html", "flight.html", "paths.png"} <= {path.name for path in (tmp_path / "small").iterdir()}
+
+
+def test_a_training_that_fails_in_its_processes_ends_the_demo(tmp_path):
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "mine.txt").write_text("of another program")
+    env = {**os.environ, "OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2", "WARM_CHILDREN": "1"}
+    command = [sys.executable, "-m", "slipstream", "demo", *TINY, f"root={tmp_path}", "total_frames=64"]
+    done = warm_python.run(command, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 2
+    assert "small" in done.stderr and "after:" not in done.stdout
