@@ -142,7 +142,7 @@ class PPO(Learner):
         self._has_memory = memory_size(policy) > 0
         self._clipped = ("actor", "critic", "memory") if self._has_memory else ("actor", "critic")
         self._heads = [[i for i, name in enumerate(names) if name.startswith(f"{head}.")] for head in self._clipped]
-        self._kernels: list[Future[Any]] = []  # that are being compiled
+        self._kernels: list[Future[Any]] = []  # launches that compile kernels
 
     @classmethod
     def build_policy(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> ActorCritic:
@@ -190,6 +190,7 @@ class PPO(Learner):
     def prepare(self, batch: TensorDictBase) -> dict[str, Any]:
         """Return the batch as flat tensors [T * N, ...] with normalized advantages and returns."""
         wait(self._kernels)
+        self._kernels = []  # frees their results
         time_major = lambda key: batch.get(key).transpose(0, 1)  # noqa: E731  (free: collectors store time-major)
         norm, config = self.policy.value_norm, self.config
         value, next_value, valid = time_major("value"), time_major(("next", "value")), time_major("valid")

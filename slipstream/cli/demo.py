@@ -7,6 +7,8 @@ slipstream demo max_time_s=60    any key of `slipstream train`; the defaults of 
 from __future__ import annotations
 
 import argparse
+import sys
+from dataclasses import replace
 
 import torch
 
@@ -15,10 +17,11 @@ from slipstream.config import registry
 from slipstream.config.compose import load_train, preset_files
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import plain_overrides, value_of
+from slipstream.config.schema import TrainConfig
 from slipstream.distributed.launch import launch, ranks_to_start
 from slipstream.training.metrics_log import read_metrics
 
-RANKS = 2  # on a CPU with two cores, of 512 drones each: 1.4 times the frames per second of one process with two threads
+RANKS = 2  # on a CPU: with this small network two processes learn from more frames than two threads (docs/scale.md)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,19 +31,24 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"the demo flies task={task}; train your own env with slipstream train task=my_module:MyEnv")
     words = ["preset=demo", *args.words]
     cfg = load_train(words)
-    alone = cfg.auto or cfg.actors.count or cfg.gpus is not None or cfg.device != "cpu"
-    if not alone and torch.get_num_threads() >= RANKS:
-        words.append(f"gpus={RANKS}")
-        cfg = load_train(words)
-    demo = registry.find_task(cfg.task).make_demo(cfg)
+    ranks = RANKS if _splits(cfg) else ranks_to_start(cfg)
+    demo = registry.find_task(cfg.task).make_demo(replace(cfg, gpus=ranks))
     demo.before()
-    ranks = ranks_to_start(cfg)
     if ranks > 1:
         code, folder = launch(words, cfg, ranks)
-        if code or folder is None:
-            return code or 2
+        if code:
+            return code
+        if folder is None or not (folder / "metrics.jsonl").exists():
+            raise KeyboardInterrupt  # stopped before the first iteration
     else:
         folder = train.run(cfg).path
     demo.after(folder, read_metrics(folder), " ".join(["slipstream demo", *args.words]))
     print(f"watch:    slipstream view {folder}\nevaluate: slipstream eval checkpoint={folder}")
     return 0
+
+
+def _splits(cfg: TrainConfig) -> bool:
+    """Return whether the training is split into processes: on a CPU with several cores, unless a setting is against
+    it."""
+    against = cfg.device != "cpu" or cfg.gpus or cfg.threads or cfg.resume or cfg.actors.count or cfg.auto
+    return not against and torch.get_num_threads() >= RANKS and sys.platform == "linux"  # torch's launcher, elsewhere

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -45,6 +46,8 @@ def start_cuda() -> threading.Thread:
     Of several GPUs it is not known yet which one is used, and a context takes half a gigabyte. Without a driver
     nothing is done.
     """
+
+    os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")  # as torch sets it; cuInit reads it
 
     def initialize() -> None:
         with suppress(OSError, AttributeError):  # no driver, or another library of that name

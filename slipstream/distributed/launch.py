@@ -66,6 +66,7 @@ def launch(words: Sequence[str], cfg: TrainConfig, count: int) -> tuple[int, Pat
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     threads = str(max(1, (os.cpu_count() or 1) // count))
     local = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
+    before = dict(os.environ)
     for name, value in ({"OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads} | local).items():
         os.environ.setdefault(name, value)
     known = {f.name for f in fields(LaunchConfig)}  # older versions of torch have fewer
@@ -95,9 +96,10 @@ def launch(words: Sequence[str], cfg: TrainConfig, count: int) -> tuple[int, Pat
         except ChildFailedError as error:
             code = _explain(error, cfg, count, run_file)
         finally:
-            del os.environ[RUN_FILE]
+            os.environ.clear()
+            os.environ.update(before)
             for number, handler in handlers.items():
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
         return code, Path(run_file.read_text()) if run_file.exists() else None
 
 

@@ -86,7 +86,7 @@ def threads_here() -> Callable[[], None]:
 
 
 def run_beside(device: torch.device, *calls: Callable[[], Any]) -> list[Future[Any]]:
-    """Make each call in a thread of its own, on the current CUDA stream of this thread; return their results to come.
+    """Make each call in a thread of its own, on the current CUDA stream of this thread; return their futures.
 
     For another device than CUDA they are made here, one after another: they would compete for the CPU's threads.
     """

@@ -16,12 +16,15 @@ TINY = shlex.split("""
 """)
 
 
+def demo(folder, threads, *words):
+    env = {**os.environ, "OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads, "WARM_CHILDREN": "1"}
+    command = [sys.executable, "-m", "slipstream", "demo", *TINY, f"root={folder}", *words]
+    return warm_python.run(command, env=env, capture_output=True, text=True, timeout=600)
+
+
 @pytest.mark.parametrize(("threads", "more", "ranks"), [("2", [], 2), ("1", [], 1), ("2", ["gpus=1"], 1)])
 def test_the_demo_trains_in_two_processes_if_there_are_two_cores(tmp_path, threads, more, ranks):
-    frames = 2 * 64 * ranks
-    env = {**os.environ, "OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads, "WARM_CHILDREN": "1"}
-    command = [sys.executable, "-m", "slipstream", "demo", *TINY, f"root={tmp_path}", f"total_frames={frames}", *more]
-    done = warm_python.run(command, env=env, capture_output=True, text=True, timeout=600)
+    done = demo(tmp_path, threads, f"total_frames={2 * 64 * ranks}", *more)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (f"{ranks} ranks" in done.stdout) == (ranks > 1)
     assert f"training: {8 * ranks} drones over {8 * ranks} other maps" in done.stdout
@@ -29,10 +32,6 @@ def test_the_demo_trains_in_two_processes_if_there_are_two_cores(tmp_path, threa
 
 
 def test_a_training_that_fails_in_its_processes_ends_the_demo(tmp_path):
-    (tmp_path / "small").mkdir()
-    (tmp_path / "small" / "mine.txt").write_text("of another program")
-    env = {**os.environ, "OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2", "WARM_CHILDREN": "1"}
-    command = [sys.executable, "-m", "slipstream", "demo", *TINY, f"root={tmp_path}", "total_frames=64"]
-    done = warm_python.run(command, env=env, capture_output=True, text=True, timeout=600)
+    done = demo(tmp_path, "2", "total_frames=64", "name=a/b")
     assert done.returncode == 2
-    assert "small" in done.stderr and "after:" not in done.stdout
+    assert "a/b" in done.stderr and "after:" not in done.stdout

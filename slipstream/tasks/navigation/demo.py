@@ -30,6 +30,7 @@ class NavigationDemo:
 
     def __init__(self, cfg: TrainConfig) -> None:
         self.cfg = cfg
+        self.ranks = cfg.gpus if isinstance(cfg.gpus, int) else 1
         self.final = dataclasses.replace(cfg.eval, map_seeds=FINAL_MAPS)
         self.device = resolve_device(cfg.device)
         self.began = time.perf_counter()
@@ -45,8 +46,7 @@ class NavigationDemo:
         steered = dataclasses.replace(cfg, env=dataclasses.replace(cfg.env, actions="continuous"))
         self.rows.append(evaluate("flying straight", steered, self.final, straight(cfg.env.max_speed_mps))[0])
         self.rows.append(evaluate("untrained policy", cfg, self.final, untrained.to(self.device))[0])
-        ranks = cfg.gpus if isinstance(cfg.gpus, int) else 1
-        drones, maps = ranks * cfg.env.num_envs, ranks * cfg.env.num_worlds
+        drones, maps = self.ranks * cfg.env.num_envs, self.ranks * cfg.env.num_worlds
         print(f"\ntraining: {drones:,} drones over {maps:,} other maps, {cfg.max_time_s:.0f} s")
 
     def after(self, folder: Path, metrics: Sequence[Mapping[str, Any]], command: str) -> None:
@@ -66,7 +66,7 @@ class NavigationDemo:
             ),
             "Before and after": success_bars(folder / "success.png", self.rows),
         }
-        facts = describe(self.cfg, metrics, time.perf_counter() - self.began, command)
+        facts = describe(self.cfg, self.ranks, metrics, time.perf_counter() - self.began, command)
         report = write_report(folder, "Slipstream demo", table, figures, facts)
         recording = record(flights, self.env, "Slipstream demo: flights over an unseen map", trained)
         page = write_html(recording, recording.save(folder / f"flight{SUFFIX}").with_suffix(".html"))
@@ -94,14 +94,16 @@ def evaluate(name: str, cfg: TrainConfig, settings: EvalConfig, policy: Policy) 
     return {"name": name, **result}, flights
 
 
-def describe(cfg: TrainConfig, rows: Sequence[Mapping[str, Any]], seconds: float, command: str) -> dict[str, Any]:
+def describe(
+    cfg: TrainConfig, ranks: int, rows: Sequence[Mapping[str, Any]], seconds: float, command: str
+) -> dict[str, Any]:
     """Return the facts of the run for the report."""
-    ranks = cfg.gpus if isinstance(cfg.gpus, int) else 1
     return {
         "training": f"{rows[-1]['frames']:,} frames in {rows[-1]['time_s']:.0f} s, evaluations included, on {cfg.device}",
         "total time": f"{seconds:.0f} s",
         "world": f"{2 * cfg.env.map_half_m:.0f} × {2 * cfg.env.map_half_m:.0f} m, {cfg.env.num_obstacles} standing and "
         f"{cfg.env.dyn.count} moving obstacles, {cfg.env.decision_interval} physics steps per decision",
-        "maps": f"trained on {ranks * cfg.env.num_worlds:,}, chosen on {len(cfg.eval.map_seeds)} others, judged on {len(FINAL_MAPS)} others again",
+        "maps": f"trained on {ranks * cfg.env.num_worlds:,}, chosen on {len(cfg.eval.map_seeds)} others, "
+        f"judged on {len(FINAL_MAPS)} others again",
         "command": command,
     }
