@@ -109,7 +109,8 @@ def _explain(error: Any, cfg: TrainConfig, count: int, run_file: Path) -> int:
     started = run_file.exists()
     if not failures or (not started and all(one.exitcode > 0 for one in failures.values())):
         return 2
-    rank, failure = min(failures.items(), key=lambda item: (-item[1].exitcode in STOPPED, item[0]))
+    # Later ones did not end in time after the signal with which torch stops them, and were killed by it.
+    rank, failure = min(failures.items(), key=lambda item: (-item[1].exitcode in STOPPED, item[1].timestamp, item[0]))
     code = failure.exitcode
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     hint = recovery_hint(cfg, RunFolder(Path(run_file.read_text())), full=False) if started else "Start it again"

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -204,3 +205,13 @@ def test_one_rank_with_nccl_captures_the_all_reduce_and_ends(tmp_path, start, mo
     text = done.communicate(timeout=600)[0]
     assert done.returncode == 0 and "cannot be captured" not in text, text
     assert load_checkpoint(tmp_path / "run" / "checkpoints")["iteration"] == 10
+
+
+def test_the_rank_that_failed_first_is_named_not_one_that_torch_killed_later(tmp_path, capsys):
+    failures = {
+        0: SimpleNamespace(exitcode=-9, timestamp=130, pid=10),
+        1: SimpleNamespace(exitcode=-9, timestamp=100, pid=11),
+    }
+    (tmp_path / "run").write_text(str(tmp_path))
+    assert launch._explain(SimpleNamespace(failures=failures), load_train(TINY), 2, tmp_path / "run") == 2
+    assert "rank 1 of 2 (process 11) was killed by SIGKILL" in capsys.readouterr().err
