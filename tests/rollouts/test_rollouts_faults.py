@@ -244,6 +244,7 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
     code = f"from slipstream import RolloutStorage\nimport torch\nRolloutStorage({str(tmp_path)!r}).save({{'x': torch.ones(3)}}, 9)"
     with RolloutStorage(tmp_path, threads=1) as storage:
         storage.save(world(), 0)
+        storage.wait()  # a reader finds complete files only
         other = warm_python.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert f"is being written by process {os.getpid()} on" in other.stderr and "its own folder" in other.stderr
         with RolloutStorage(tmp_path) as reader, pytest.raises(RolloutError, match="is being written by process"):
