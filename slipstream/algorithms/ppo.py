@@ -163,8 +163,8 @@ class PPO(Learner):
         rows = max(1, steps * num // self.config.minibatches)
 
         def advantages() -> None:
-            zero, no = (torch.zeros(steps, num, dtype=kind, device=self.device) for kind in (torch.float32, torch.bool))
-            gae(zero, zero, zero, no, no, no, self.config.gamma, self.config.lam)
+            zeros, false = (torch.zeros(steps, num, dtype=x, device=self.device) for x in (torch.float32, torch.bool))
+            gae(zeros, zeros, zeros, false, false, false, self.config.gamma, self.config.lam)
 
         if self.device.type == "cuda":
             head = self.policy.actor

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"the demo flies task={task}; train your own env with slipstream train task=my_module:MyEnv")
     words = ["preset=demo", *args.words]
     cfg = load_train(words)
-    ranks = RANKS if _splits(cfg) else ranks_to_start(cfg)
+    ranks = RANKS if _uses_processes(cfg) else ranks_to_start(cfg)
     demo = registry.find_task(cfg.task).make_demo(replace(cfg, gpus=ranks))
     demo.before()
     if ranks > 1:
@@ -47,8 +47,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _splits(cfg: TrainConfig) -> bool:
-    """Return whether the training is split into processes: on a CPU with several cores, unless a setting is against
-    it."""
-    against = cfg.device != "cpu" or cfg.gpus or cfg.threads or cfg.resume or cfg.actors.count or cfg.auto
-    return not against and torch.get_num_threads() >= RANKS and sys.platform == "linux"  # torch's launcher, elsewhere
+def _uses_processes(cfg: TrainConfig) -> bool:
+    """Return whether the training runs in several processes: on a CPU with several cores, if no setting needs one
+    process or names a number."""
+    decided = cfg.device != "cpu" or cfg.gpus or cfg.threads or cfg.resume or cfg.actors.count or cfg.auto
+    return (
+        not decided and torch.get_num_threads() >= RANKS and sys.platform == "linux"
+    )  # others: torch's launcher fails

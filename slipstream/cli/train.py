@@ -46,7 +46,6 @@ def start_cuda() -> threading.Thread:
     Of several GPUs it is not known yet which one is used, and a context takes half a gigabyte. Without a driver
     nothing is done.
     """
-
     os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")  # as torch sets it; cuInit reads it
 
     def initialize() -> None:
