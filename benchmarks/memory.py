@@ -61,5 +61,5 @@ if __name__ == "__main__":
     parser.add_argument("policies", nargs="+", help="runs or policy files, and key=value words of slipstream eval")
     args = parser.parse_args()
     given = [word for word in args.policies if "=" in word and not Path(word).exists()]
-    given += [f"eval.map_seeds={list(range(args.maps[0], args.maps[1] + 1))}", f"eval.num_drones={args.drones}"]
+    given += [f"eval.map_seeds={args.maps[0]}-{args.maps[1]}", f"eval.num_drones={args.drones}"]
     judge([word for word in args.policies if word not in given], given)

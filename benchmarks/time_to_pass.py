@@ -88,7 +88,7 @@ class Judge:
 
     def __init__(self, maps: int, drones: int) -> None:
         self.device, self.drones = resolve_device("auto"), drones
-        self.settings = [f"eval.map_seeds={list(range(201, 201 + maps))}", f"eval.num_drones={drones}"]
+        self.settings = [f"eval.map_seeds=201-{200 + maps}", f"eval.num_drones={drones}"]
 
     def __call__(self, path: Path | str) -> tuple[float, ...]:
         """Return success with moving obstacles, and without."""

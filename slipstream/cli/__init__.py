@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "train": "train a policy:            slipstream train env.num_envs=1024 env.num_obstacles=350",
-    "eval": "evaluate a policy:         slipstream eval checkpoint=runs/NAME 'eval.map_seeds=[101,102,103]'",
+    "eval": "evaluate a policy:         slipstream eval checkpoint=runs/NAME eval.map_seeds=101-116",
     "validate": "fly a policy in MuJoCo too: slipstream validate checkpoint=runs/NAME",
     "demo": "train, evaluate and draw a small world on the CPU (about 4 minutes)",
     "bench": "measure the speed:         slipstream bench env | train",

@@ -221,7 +221,7 @@ def _read(word: Word, key: str, default: Any, hint: Any) -> Any:
     except UnfitError as error:
         if word.source:
             raise ConfigError(f"{word.source}: {key} must be {error.expected}") from None
-        if isinstance(default, list | tuple) and text[:1] != "[":
+        if error.expected == "a list" and text[:1] != "[":
             raise ConfigError(f"{key} takes a list: '{key}=[{text}]'") from None
         if text[:1] in ("[", "{"):
             raise ConfigError(f"cannot read {word}: {error}; write a list as '{key}=[1,2,3]'") from None

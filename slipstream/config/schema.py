@@ -59,7 +59,7 @@ class EvalConfig:
     """The settings of `eval.*`: deterministic episodes that training does not see."""
 
     num_drones: int = 256  # per map
-    map_seeds: list[int] = field(default_factory=lambda: [101, 102, 103])
+    map_seeds: list[int] = field(default_factory=lambda: [101, 102, 103])  # [7,8,9], or 101-116
     max_steps: int | None = None  # physics steps; null: as the task says, by default to the end, at most 10,000
     static_too: bool = False  # in training: fly the maps without moving obstacles as well
     picture: bool = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import types
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -10,6 +11,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from slipstream.config.overrides import parse_value
 
 MAX_INTEGER, MAX_FLOAT = 2**63 - 1, 3.4e38  # what torch's int64 and float32 hold
+MAX_RANGE = 10_000  # numbers that one range may stand for
+_RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -104,6 +107,8 @@ def _convert_union(value: Any, options: tuple[Any, ...]) -> Any:
 
 
 def _convert_sequence(value: Any, kind: type[Any], args: tuple[Any, ...]) -> Any:
+    if kind is list and args == (int,):
+        value = _expand_ranges(value)
     if not isinstance(value, list | tuple):
         raise UnfitError(value, "a list")
     hints = [args[0] if args else Any] * len(value)
@@ -112,6 +117,22 @@ def _convert_sequence(value: Any, kind: type[Any], args: tuple[Any, ...]) -> Any
             raise UnfitError(list(value), f"a list of {len(args)}")
         hints = list(args)
     return kind(convert(item, hint) for item, hint in zip(value, hints, strict=True))
+
+
+def _expand_ranges(value: Any) -> Any:
+    """Return a list with each `301-332` in it, or `value` itself if it is one, as the numbers from 301 to 332."""
+    if isinstance(value, str) and _RANGE.fullmatch(value):
+        value = [value]
+    if not isinstance(value, list | tuple):
+        return value
+    found: list[Any] = []
+    for item in value:
+        match = _RANGE.fullmatch(item) if isinstance(item, str) else None
+        first, last = map(int, match.groups()) if match else (0, -1)
+        if match and not first <= last < first + MAX_RANGE:
+            raise UnfitError(item, f"a range of up to {MAX_RANGE:,} numbers, the smaller one first")
+        found += range(first, last + 1) if match else [item]
+    return found
 
 
 def _convert_number(value: Any, kind: type[Any]) -> Any:

@@ -230,6 +230,11 @@ def test_an_unknown_key_of_eval_points_to_evals_own_help():
         ("env.dynamics=helicopter", ["helicopter", "velocity_lag, quadrotor"]),
         ("algo.gamma=high", ["algo.gamma must be a number, not 'high'"]),
         ("eval.map_seeds=101", ["eval.map_seeds takes a list: 'eval.map_seeds=[101]'"]),
+        (
+            "eval.map_seeds=8-7",
+            ["eval.map_seeds must be a range of up to 10,000 numbers, the smaller one first, not '8-7'"],
+        ),
+        ("eval.map_seeds=[1,0-10000]", ["eval.map_seeds", "a range of up to 10,000 numbers"]),
         ("eval.map_seeds=101,102", ["eval.map_seeds takes a list: 'eval.map_seeds=[101,102]'"]),
         (
             "eval.map_seeds=[101,102,…]",

@@ -64,6 +64,12 @@ def test_an_evaluation_takes_a_file_too(tmp_path):
     assert (cfg.eval.map_seeds, cfg.env.num_obstacles, cfg.json) == ([7, 8], 3, True)
 
 
+def test_a_list_of_whole_numbers_takes_ranges(tmp_path):
+    file = write(tmp_path / "e.yaml", "eval:\n  map_seeds: 301-303\n")
+    assert load_evaluate([file]).eval.map_seeds == [301, 302, 303]
+    assert load_evaluate(["eval.map_seeds=[5,7-9,7]"]).eval.map_seeds == [5, 7, 8, 9, 7]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -206,7 +206,7 @@ def test_the_hint_of_more_maps_can_be_pasted(checkpoint):
     told = []
     evaluate.run(*evaluate.configure([f"checkpoint={checkpoint}", *SHORT, "eval.picture=false"]), log=told.append)
     (hint,) = [text for text in told if "take at least 16" in text]
-    cfg, _ = evaluate.configure([f"checkpoint={checkpoint}", hint.split("'")[1]])
+    cfg, _ = evaluate.configure([f"checkpoint={checkpoint}", hint.rstrip(")").split()[-1]])
     assert cfg.eval.map_seeds == list(range(11, 27))
 
 

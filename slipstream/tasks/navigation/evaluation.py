@@ -360,8 +360,8 @@ def evaluate(
         interval = "" if low is None else f" (95 % interval {low:+.3f} … {high:+.3f})"
         log(f"success of {trained.name} less {other.name}, paired by map: {found['difference']:+.3f}{interval}")
     if len(cfg.eval.map_seeds) < 16:
-        hint = ",".join(str(cfg.eval.map_seeds[0] + i) for i in range(16))
-        log(f"(maps: {len(cfg.eval.map_seeds)}; take at least 16 for a claim: 'eval.map_seeds=[{hint}]')")
+        first = cfg.eval.map_seeds[0]
+        log(f"(maps: {len(cfg.eval.map_seeds)}; take at least 16 for a claim: eval.map_seeds={first}-{first + 15})")
     if cfg.eval.picture:
         picture = out.with_suffix(".png") if cfg.out else trained.beside("eval.png")
         result["picture"] = str(draw(flights, env, picture))
