@@ -1,10 +1,10 @@
 """Policies with and without memory over the same maps: success with intervals, and paired differences to the first.
 
     for memory in none stack gru; do
-        slipstream train preset=h200 env.dynamics=quadrotor env.observe_moving=false env.lidar_sees_moving=true \\
-            model.memory=$memory max_time_s=540 name=$memory
+        slipstream train preset=h200_lidar model.memory=$memory name=$memory
     done
     python benchmarks/memory.py runs/gru runs/stack runs/none        # maps 2001-2064, 64 drones each
+    python benchmarks/memory.py --collisions navigation_lidar        # what it collides with, and whether a beam met it
 
 Every policy flies in the env of its own training. The toy of docs/memory.md is examples/hidden_velocity.py.
 """
@@ -12,9 +12,17 @@ Every policy flies in the env of its own training. The toy of docs/memory.md is 
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
+import torch
+from torch import Tensor
+
+from slipstream import ExplorationType, set_exploration_type
+from slipstream.models import Stepper
 from slipstream.sim.devices import resolve_device
+from slipstream.tasks.navigation.env import BODY_RADIUS_M, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.evaluation import Flights, compare, evaluation_env, fly, summarize
 from slipstream.training.evaluate import configure
 from slipstream.training.metrics_log import read_metrics
@@ -54,12 +62,63 @@ def judge(policies: list[str], words: list[str]) -> None:
         print(f"| {loaded.name} | {memory} | {trained(path)} | {success} | {rates} | {difference} |", flush=True)
 
 
+# -- collisions ------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def collisions(path: str, words: list[str], window_s: float = 1.0) -> None:
+    """Print what the drones of a policy collide with, and which of it no beam met in the last `window_s`."""
+    cfg, loaded = configure([f"checkpoint={path}", *words])
+    device = resolve_device(cfg.device)
+    env = evaluation_env(cfg.env, cfg.eval, device)
+    stepper = Stepper(loaded.build(env.observation_spec, env.action_spec, device), env.num_envs, device)
+    start, goal = (x.repeat(env.config.num_worlds, 1) for x in evaluation_starts(cfg.eval.num_drones))
+    observation = env.place(start, goal)
+    yaw = torch.atan2(env.heading[:, 1], env.heading[:, 0])
+    decision_s = env.config.dt_s * env.config.decision_interval
+    past: list[tuple[Tensor, Tensor]] = []  # positions of drones [N, 3] and moving obstacles [K, M, 3]
+    flying, found = torch.ones_like(yaw, dtype=torch.bool), Counter()
+    with set_exploration_type(ExplorationType.MEAN):
+        for _ in range(-(-env.config.max_episode_steps // env.config.decision_interval)):
+            past = [*past[1 - round(window_s / decision_s) :], (env.drone.pos.clone(), env.movers.pos.clone())]
+            record = env.step(stepper(observation)["action"])
+            stepper.keep(record.valid)
+            observation = record.observation
+            found.update(cause(env, int(n), yaw, past) for n in (record.terminated & flying).nonzero()[:, 0])
+            flying &= ~(record.terminated | (record.info["at_goal"] > 0))
+    print(f"\n{loaded.name}: {sum(found.values())} collisions of {env.num_envs} drones")
+    for name, count in found.most_common():
+        print(f"  {count:4d}  {name}".replace("WINDOW", f"{window_s:g} s"))
+
+
+def cause(env: NavigationEnv, n: int, yaw: Tensor, past: list[tuple[Tensor, Tensor]]) -> str:
+    """Return what drone `n` has collided with."""
+    movers, world = env.movers, int(env.world_of[n])
+    rel = movers.pos[world] - env.drone.pos[n]
+    near = rel[:, :2].norm(dim=-1) <= movers.width / 2 + BODY_RADIUS_M + 1e-4
+    hit = near & (movers.pillar | (rel[:, 2].abs() <= movers.height / 2 + BODY_RADIUS_M + 1e-4))
+    if not hit.any():
+        return "something that stands, the ground or the ceiling"
+    k = int(hit.nonzero()[0, 0])
+    one = {name: getattr(movers, name)[k : k + 1] for name in ("width", "height", "pillar")}
+    drone = torch.stack([pos[n] - obstacles[world, k] for pos, obstacles in past])  # [T, 3], from the obstacle
+    target = SimpleNamespace(pos=torch.zeros_like(rel[:1, None]), **one)
+    beams = env.lidar.scan_movers_torch(drone, yaw[n].expand(len(past)), target)
+    seen = "" if (beams < env.config.lidar.range_m).any() else ", which no beam met in the last WINDOW"
+    return ("a moving pillar" if movers.pillar[k] else "a floating box") + seen
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--maps", type=int, nargs=2, default=(2001, 2064), metavar=("FIRST", "LAST"))
     parser.add_argument("--drones", type=int, default=64, help="per map")
+    parser.add_argument("--collisions", action="store_true", help="what the drones collide with, instead of the table")
     parser.add_argument("policies", nargs="+", help="runs or policy files, and key=value words of slipstream eval")
     args = parser.parse_args()
     given = [word for word in args.policies if "=" in word and not Path(word).exists()]
     given += [f"eval.map_seeds={args.maps[0]}-{args.maps[1]}", f"eval.num_drones={args.drones}"]
-    judge([word for word in args.policies if word not in given], given)
+    policies = [word for word in args.policies if word not in given]
+    if not args.collisions:
+        judge(policies, given)
+    for path in policies if args.collisions else ():
+        collisions(path, given)

@@ -2,7 +2,7 @@
 
     python benchmarks/stored.py --picture replay.png              # SAC on Pendulum, 3 seeds
     python benchmarks/stored.py --distill runs/TEACHER preset=h200 'model.trunk=[64]'   # words of the student's training
-    python benchmarks/stored.py --distill slipstream/tasks/navigation/weights/navigation.pt preset=h200 \\
+    python benchmarks/stored.py --distill navigation preset=h200 \\
         env.lidar_sees_moving=true 'model.keys=[lidar,state]' model.memory=gru           # LiDAR alone
 
 The first table trains one SAC run for its replay buffer, then runs with other seeds from nothing and with

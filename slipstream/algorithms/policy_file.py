@@ -112,7 +112,7 @@ def load_policy(
     checkpoint.
 
     Args:
-        path: the file or folder.
+        path: the file or folder, or the name of one of the `shipped_policies`.
         later: returns the other sections of its config that the caller uses, so that one error names all words to type.
 
     Raises:
@@ -146,6 +146,7 @@ def check_config(config: Any, source: object) -> dict[str, Any]:
 def _open(path: Path) -> tuple[Path, Any]:
     """Return the file that `path` stands for, and its content."""
     if not path.is_dir():
+        path = _find_policy(path)
         return path, load_checked(find_file(path))
     run = find_run(path)
     best = run / "best.pt"
@@ -162,3 +163,22 @@ def _open(path: Path) -> tuple[Path, Any]:
                 file=sys.stderr,
             )
     return newest_good(run / "checkpoints", log=lambda text: print(text, file=sys.stderr))
+
+
+def shipped_policies() -> dict[str, Path]:
+    """Return the policies that ship with the tasks, by name."""
+    folders = [folder for _, folder in registry.task_folders()]
+    return {file.stem: file for folder in folders for file in sorted((folder / "weights").glob("*.pt"))}
+
+
+def _find_policy(path: Path) -> Path:
+    """Return `path`, or the policy that ships under this name if there is no such file."""
+    try:
+        find_file(path)
+    except FileNotFoundError as error:
+        shipped = shipped_policies() if path.parent == Path() else {}
+        if path.name not in shipped:
+            names = f"; policies that ship with the package: {', '.join(sorted(shipped))}" if shipped else ""
+            raise FileNotFoundError(f"{error}{names}") from None
+        return shipped[path.name]
+    return path

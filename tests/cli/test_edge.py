@@ -217,16 +217,31 @@ def test_shipped_weights_are_the_listed_ones(tmp_path):
 
     folders = sorted((ROOT / "slipstream" / "tasks").glob("*/weights"))
     assert len(folders) == 2
+    files = [file for folder in folders for file in sorted(folder.glob("*.pt"))]
     for folder in folders:
-        (weights,) = folder.glob("*.pt")
-        assert (
-            folder / "SHA256SUMS"
-        ).read_text() == f"{hashlib.sha256(weights.read_bytes()).hexdigest()}  {weights.name}\n"
+        mine = [file for file in files if file.parent == folder]
+        sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in mine)
+        assert (folder / "SHA256SUMS").read_text() == sums
+    for weights in files:
         load_policy(weights)
         state = load_checkpoint(weights)
         torch.save(state | {"note": 1}, tmp_path / weights.name)
         load_policy(tmp_path / weights.name)
-        (tmp_path / "SHA256SUMS").write_text((folder / "SHA256SUMS").read_text())
+        (tmp_path / "SHA256SUMS").write_text((weights.parent / "SHA256SUMS").read_text())
         with pytest.raises(CorruptCheckpointError, match="is not the file that .*SHA256SUMS lists"):
             load_policy(tmp_path / weights.name)
         (tmp_path / "SHA256SUMS").unlink()
+
+
+def test_shipped_policies_are_found_by_name(tmp_path, monkeypatch):
+    from slipstream.algorithms.policy_file import load_policy
+
+    monkeypatch.chdir(tmp_path)
+    assert load_policy("navigation_lidar").path.parent.name == "weights"
+    with pytest.raises(FileNotFoundError, match="that ship with the package: aircombat, navigation, navigation_lidar"):
+        load_policy("navigaton")
+    with pytest.raises(FileNotFoundError) as caught:
+        load_policy("runs/navigation")  # a path, not a name
+    assert "ship" not in str(caught.value)
+    torch.save(load_checkpoint(load_policy("aircombat").path), tmp_path / "navigation")
+    assert load_policy("navigation").task == "aircombat"  # a file of this name comes first

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from slipstream.algorithms.execution.graphs import WARM_UP, CaptureFailed, GraphedFunction, SideStream
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
+from slipstream.config.compose import build_section
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvalConfig, EvaluateConfig
 from slipstream.models.exploration import ExplorationType, set_exploration_type
@@ -40,6 +41,7 @@ from slipstream.tasks.report import TextTable, progress_bar
 CROSSING_STEPS = 2200  # default physics steps of a flight
 RECORDED_DRONES = 32  # of a flight that a training records
 PATH_EVERY = 8  # physics steps between the points of a drawn path
+OF_POLICY = ("observe_moving", "lidar_sees_moving", "lidar", "decision_interval")  # of env.*, not of the world
 RATES = ("success", "collision", "timeout", "success_strict")
 
 
@@ -340,9 +342,11 @@ def evaluate(
     out = Path(cfg.out) if cfg.out else trained.beside("flight.html")
     if cfg.eval.picture:
         check_outputs(out, (".png", ".html", SUFFIX))
+    worlds = [cfg.env, *([_with_sensors_of(other, cfg.env, trained)] if other else [])]
     with progress_bar(f"generating {len(cfg.eval.map_seeds)} maps"):
-        env = evaluation_env(cfg.env, cfg.eval, device, cfg.seed, cfg.sim)
-    policies = [build_for(p, env, cfg.sim) for p in (trained, other) if p]
+        envs = [evaluation_env(world, cfg.eval, device, cfg.seed, cfg.sim) for world in worlds]
+    env = envs[0]
+    policies = [build_for(p, its_env, cfg.sim) for p, its_env in zip((trained, other), envs, strict=False) if p]
     with progress_bar(f"flying {env.num_envs} drones over {len(cfg.eval.map_seeds)} maps") as progress:
         flights = fly(env, policies[0], cfg.eval.num_drones, progress, cfg.eval.picture)
     result = summarize(flights, cfg.eval.bootstrap)
@@ -351,11 +355,10 @@ def evaluate(
     log(percent_table(result, f"{trained.name}: {world}"))
     if other:
         with progress_bar(f"flying {other.name}") as progress:
-            theirs = evaluation_env(cfg.env, cfg.eval, device, cfg.seed, cfg.sim)
-            their_flights = fly(theirs, policies[1], cfg.eval.num_drones, progress, False)
+            their_flights = fly(envs[1], policies[1], cfg.eval.num_drones, progress, False)
         found = {"checkpoint": str(other.path), **compare(flights, their_flights, cfg.eval.bootstrap)}
         result["compare"] = found | {"other": summarize(their_flights, cfg.eval.bootstrap)}
-        log(percent_table(result["compare"]["other"], f"{other.name}, in the same world"))
+        log(percent_table(result["compare"]["other"], f"{other.name}, in the same world: {_flown(worlds[1], cfg.sim)}"))
         low, high = found["difference_low"], found["difference_high"]
         interval = "" if low is None else f" (95 % interval {low:+.3f} … {high:+.3f})"
         log(f"success of {trained.name} less {other.name}, paired by map: {found['difference']:+.3f}{interval}")
@@ -457,6 +460,14 @@ def _metrics(flights: Flights, prefix: str) -> dict[str, float]:
     result = summarize(flights, 1000)
     keys = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")
     return {f"{prefix}{key}": result[key] for key in keys if result[key] is not None}
+
+
+def _with_sensors_of(other: LoadedPolicy, world: NavigationConfig, trained: LoadedPolicy) -> NavigationConfig:
+    """Return `world` with the sensors and the decision interval that `other` was trained with, as far as they are
+    those of `trained`: a value that the user has set is for both policies."""
+    own, first = (build_section(type(world)(), p.trained_env or {}) for p in (other, trained))
+    same = [name for name in OF_POLICY if getattr(world, name) == getattr(first, name)]
+    return dataclasses.replace(world, **{name: getattr(own, name) for name in same})
 
 
 def _flown(config: NavigationConfig, sim: SimConfig) -> str:
