@@ -12,7 +12,8 @@ Every policy flies in the env of its own training. The toy of docs/memory.md is 
 from __future__ import annotations
 
 import argparse
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,10 +21,9 @@ import torch
 from torch import Tensor
 
 from slipstream import ExplorationType, set_exploration_type
-from slipstream.models import Stepper
 from slipstream.sim.devices import resolve_device
-from slipstream.tasks.navigation.env import BODY_RADIUS_M, NavigationEnv, evaluation_starts
-from slipstream.tasks.navigation.evaluation import Flights, compare, evaluation_env, fly, summarize
+from slipstream.tasks.navigation.env import BODY_RADIUS_M, NavigationEnv
+from slipstream.tasks.navigation.evaluation import Crossing, Flights, compare, evaluation_env, fly, summarize
 from slipstream.training.evaluate import configure
 from slipstream.training.metrics_log import read_metrics
 
@@ -69,29 +69,24 @@ def judge(policies: list[str], words: list[str]) -> None:
 def collisions(path: str, words: list[str], window_s: float = 1.0) -> None:
     """Print what the drones of a policy collide with, and which of it no beam met in the last `window_s`."""
     cfg, loaded = configure([f"checkpoint={path}", *words])
-    device = resolve_device(cfg.device)
-    env = evaluation_env(cfg.env, cfg.eval, device)
-    stepper = Stepper(loaded.build(env.observation_spec, env.action_spec, device), env.num_envs, device)
-    start, goal = (x.repeat(env.config.num_worlds, 1) for x in evaluation_starts(cfg.eval.num_drones))
-    observation = env.place(start, goal)
+    env = evaluation_env(cfg.env, cfg.eval, resolve_device(cfg.device))
+    crossing = Crossing(env, loaded.build(env.observation_spec, env.action_spec, env.device), cfg.eval.num_drones)
     yaw = torch.atan2(env.heading[:, 1], env.heading[:, 0])
-    decision_s = env.config.dt_s * env.config.decision_interval
-    past: list[tuple[Tensor, Tensor]] = []  # positions of drones [N, 3] and moving obstacles [K, M, 3]
-    flying, found = torch.ones_like(yaw, dtype=torch.bool), Counter()
+    rows = round(window_s / (env.config.dt_s * env.config.decision_interval))
+    past: deque[tuple[Tensor, Tensor]] = deque(maxlen=rows)  # drones [N, 3] and moving obstacles [K, M, 3]
+    found: Counter[str] = Counter()
     with set_exploration_type(ExplorationType.MEAN):
-        for _ in range(-(-env.config.max_episode_steps // env.config.decision_interval)):
-            past = [*past[1 - round(window_s / decision_s) :], (env.drone.pos.clone(), env.movers.pos.clone())]
-            record = env.step(stepper(observation)["action"])
-            stepper.keep(record.valid)
-            observation = record.observation
-            found.update(cause(env, int(n), yaw, past) for n in (record.terminated & flying).nonzero()[:, 0])
-            flying &= ~(record.terminated | (record.info["at_goal"] > 0))
+        for _ in range(crossing.decisions):
+            past.append((env.drone.pos.clone(), env.movers.pos.clone()))
+            before = crossing.collision.clone()
+            crossing.step()
+            found.update(cause(env, int(n), yaw, past) for n in (crossing.collision & ~before).nonzero()[:, 0])
     print(f"\n{loaded.name}: {sum(found.values())} collisions of {env.num_envs} drones")
     for name, count in found.most_common():
         print(f"  {count:4d}  {name}".replace("WINDOW", f"{window_s:g} s"))
 
 
-def cause(env: NavigationEnv, n: int, yaw: Tensor, past: list[tuple[Tensor, Tensor]]) -> str:
+def cause(env: NavigationEnv, n: int, yaw: Tensor, past: Iterable[tuple[Tensor, Tensor]]) -> str:
     """Return what drone `n` has collided with."""
     movers, world = env.movers, int(env.world_of[n])
     rel = movers.pos[world] - env.drone.pos[n]
@@ -103,7 +98,7 @@ def cause(env: NavigationEnv, n: int, yaw: Tensor, past: list[tuple[Tensor, Tens
     one = {name: getattr(movers, name)[k : k + 1] for name in ("width", "height", "pillar")}
     drone = torch.stack([pos[n] - obstacles[world, k] for pos, obstacles in past])  # [T, 3], from the obstacle
     target = SimpleNamespace(pos=torch.zeros_like(rel[:1, None]), **one)
-    beams = env.lidar.scan_movers_torch(drone, yaw[n].expand(len(past)), target)
+    beams = env.lidar.scan_movers_torch(drone, yaw[n].expand(len(drone)), target)
     seen = "" if (beams < env.config.lidar.range_m).any() else ", which no beam met in the last WINDOW"
     return ("a moving pillar" if movers.pillar[k] else "a floating box") + seen
 

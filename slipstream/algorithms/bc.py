@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from slipstream.algorithms.base import check_name, observation_source
+from slipstream.algorithms.base import check_name, check_policy, observation_source
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.algorithms.ppo import PPO, SCHEDULES
 from slipstream.algorithms.stored import Rows, load_frames
@@ -87,9 +87,8 @@ class BC(PPO):
         self._has_labels = False  # the teacher has a distribution of the policy's kind
         self._message = ""
         self._seen: tuple[str, ...] = ()  # all observations of the env
-        names = [name for name, _ in policy.named_parameters()]
-        self._clipped = ("actor", "encoder", "memory") if self._has_memory else ("actor", "encoder")
-        self._heads = [[i for i, name in enumerate(names) if name.startswith(f"{head}.")] for head in self._clipped]
+        check_policy(policy, "BC", ActorCritic, "features", "distribution", "memory")
+        self._clip_heads("actor", "encoder", "memory")
 
     @classmethod
     def build(cls, policy: ActorCritic, config: Any, observation_spec: Specs, seed: int, fresh: bool) -> BC:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -66,6 +66,13 @@ class LoadedPolicy:
     def trained_env(self) -> dict[str, Any] | None:
         """The `env` section of its training, if the file holds one. Not trusted: it may name code."""
         return dict(self.state["config"]["env"]) if self.kind == "slipstream" else None
+
+    def env_settings(self, default: Any, names: Iterable[str]) -> dict[str, Any]:
+        """Return settings of `env.*` in its training, checked; those of `default` where the file has none."""
+        given = self.trained_env or {}
+        with reading_state(self.path):
+            env = build_section(default, {name: given[name] for name in names if name in given})
+        return {name: getattr(env, name) for name in names}
 
     @property
     def task(self) -> str:
@@ -145,10 +152,9 @@ def check_config(config: Any, source: object) -> dict[str, Any]:
 
 def _open(path: Path) -> tuple[Path, Any]:
     """Return the file that `path` stands for, and its content."""
-    if not path.is_dir():
-        path = _find_policy(path)
-        return path, load_checked(find_file(path))
-    run = find_run(path)
+    run = _locate(path)
+    if not run.is_dir():
+        return run, load_checked(run)
     best = run / "best.pt"
     if best.exists():
         try:
@@ -171,14 +177,13 @@ def shipped_policies() -> dict[str, Path]:
     return {file.stem: file for folder in folders for file in sorted((folder / "weights").glob("*.pt"))}
 
 
-def _find_policy(path: Path) -> Path:
-    """Return `path`, or the policy that ships under this name if there is no such file."""
+def _locate(path: Path) -> Path:
+    """Return the run folder or the file that `path` means, or the policy that ships under this name."""
     try:
-        find_file(path)
+        return find_run(path) if path.is_dir() else find_file(path)
     except FileNotFoundError as error:
         shipped = shipped_policies() if path.parent == Path() else {}
-        if path.name not in shipped:
-            names = f"; policies that ship with the package: {', '.join(sorted(shipped))}" if shipped else ""
-            raise FileNotFoundError(f"{error}{names}") from None
-        return shipped[path.name]
-    return path
+        if path.name in shipped:
+            return shipped[path.name]
+        names = f"; policies that ship with the package: {', '.join(sorted(shipped))}" if shipped else ""
+        raise FileNotFoundError(f"{error}{names}") from None

@@ -138,11 +138,16 @@ class PPO(Learner):
         self.optimizer.found_inf = self._stop  # type: ignore[attr-defined]
         self.optimizer.grad_scale = None  # type: ignore[attr-defined]
         self._actor_weight = config.actor_weight if config.actor_weight is not None else float(policy.actor.dims)
-        names = [name for name, _ in policy.named_parameters()]
         self._has_memory = memory_size(policy) > 0
-        self._clipped = ("actor", "critic", "memory") if self._has_memory else ("actor", "critic")
-        self._heads = [[i for i, name in enumerate(names) if name.startswith(f"{head}.")] for head in self._clipped]
+        self._clip_heads("actor", "critic", "memory")
         self._kernels: list[Future[Any]] = []  # launches that compile kernels
+
+    def _clip_heads(self, *heads: str) -> None:
+        """Clip the gradients of the parameters named `head.*` together, for each of `heads` that has any."""
+        names = [name for name, _ in self.policy.named_parameters()]
+        found = {head: [i for i, name in enumerate(names) if name.startswith(f"{head}.")] for head in heads}
+        self._clipped = [head for head in heads if found[head]]
+        self._heads = [found[head] for head in self._clipped]
 
     @classmethod
     def build_policy(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> ActorCritic:
@@ -258,8 +263,8 @@ class PPO(Learner):
         count = self.config.minibatches
         if parts % count and self._has_memory:
             raise ValueError(
-                f"env.num_envs={parts} does not divide into algo.minibatches={count}: a policy with memory learns from "
-                "environments with all of their steps; choose a divisor of env.num_envs"
+                f"a batch of {parts} environments does not divide into algo.minibatches={count}: a policy with memory "
+                "learns from environments with all of their steps; choose a divisor of env.num_envs"
             )
         if parts % count:
             raise ValueError(
@@ -301,7 +306,7 @@ class PPO(Learner):
         if memory is None:
             raise ValueError(
                 f"the batch has no {MEMORY!r}, and {type(self.policy).__name__} has a memory: collect with a "
-                "SyncDataCollector or PipelinedDataCollector, which store it"
+                "SyncDataCollector or PipelinedDataCollector without split_trajs, which store it"
             )
         return memory[:, 0]
 

@@ -217,7 +217,7 @@ def _read(word: Word, key: str, default: Any, hint: Any) -> Any:
         flag = f"--{key.rpartition('.')[2].replace('_', '-')}"
         raise ConfigError(f"{key} needs a value: {key}={default}, or {flag} {default}")
     try:
-        return read(text, hint)
+        return read(text, hint, ranges=key.endswith("_seeds"))
     except UnfitError as error:
         if word.source:
             raise ConfigError(f"{word.source}: {key} must be {error.expected}") from None

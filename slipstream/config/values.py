@@ -50,8 +50,11 @@ def settable(config: Any) -> dict[str, tuple[Any, Any]]:
     return keys
 
 
-def read(text: str, hint: Any) -> Any:
+def read(text: str, hint: Any, ranges: bool = False) -> Any:
     """Return the value that a word's text means for a key of type `hint`. Text for a text key is taken as it is.
+
+    Args:
+        ranges: `301-332` stands for the numbers from 301 to 332.
 
     Raises:
         UnfitError: The text cannot be a value of that type.
@@ -60,7 +63,8 @@ def read(text: str, hint: Any) -> Any:
     options = {option for option in get_args(hint) or (hint,)}
     if str in options and options <= {str, type(None)} and get_origin(hint) in (None, Union, types.UnionType):
         return None if text == "null" and type(None) in options else text
-    return convert(parse_value(text), hint)
+    value = parse_value(text)
+    return convert(_expand_ranges(value) if ranges else value, hint)
 
 
 def convert(value: Any, hint: Any) -> Any:
@@ -107,8 +111,6 @@ def _convert_union(value: Any, options: tuple[Any, ...]) -> Any:
 
 
 def _convert_sequence(value: Any, kind: type[Any], args: tuple[Any, ...]) -> Any:
-    if kind is list and args == (int,):
-        value = _expand_ranges(value)
     if not isinstance(value, list | tuple):
         raise UnfitError(value, "a list")
     hints = [args[0] if args else Any] * len(value)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import slipstream
+from slipstream.algorithms.bc import BC
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.collectors import CompressedDataCollector, SyncDataCollector
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
-from slipstream.models import ModelConfig, build_policy
+from slipstream.models import ActorCritic, Memory, ModelConfig, build_policy
 from slipstream.rollouts.storage import RolloutStorage
 from slipstream.tasks.evaluation import fly_episodes
 from slipstream.tasks.navigation.game import RaceGame, RaceOptions
@@ -142,6 +144,32 @@ def test_a_batch_without_the_memory_is_refused():
         learner.update(batch)
 
 
+class Sum(Memory):
+    """A memory without parameters: the running sum of the features."""
+
+    size = width = 16
+
+    def forward(self, features, memory):
+        return memory + features, memory + features
+
+
+@pytest.mark.parametrize("learn", [PPO, BC])
+def test_a_memory_without_parameters_learns(learn):
+    env, policy, _ = make("none")
+    policy = ActorCritic(policy.encoder, policy.actor, policy.config, Sum())
+    learner = learn(policy, learn.Config(rollout_steps=T, minibatches=2, epochs=1))
+    losses = learner.update(SyncDataCollector(env, policy, N * T).rollout())
+    assert "grad/actor" in losses and "grad/memory" not in losses
+
+
+def test_bc_refuses_a_network_that_is_no_actor_critic():
+    _, policy, _ = make("gru")
+    names = ("evaluate", "value", "stamps", "keys", "value_norm", "actor", "critic", "parameters", "forward")
+    other = SimpleNamespace(**{name: getattr(policy, name) for name in names}, named_parameters=policy.named_parameters)
+    with pytest.raises(TypeError, match="BC cannot train SimpleNamespace, which has no features, distribution, memory"):
+        BC(other)
+
+
 def test_compressed_batches_teach_the_same():
     weights = []
     for pieces in (0, 1, 7):
@@ -206,9 +234,12 @@ def test_a_run_is_evaluated_raced_and_saved(tmp_path):
     )  # fmt: skip
     assert flown["drones"] == 2
     race = RaceGame(RaceOptions(opponent=str(run.path)), None)
-    for _ in range(3):
+    seen = []
+    for _ in range(21):  # the learned drone decides every 20 steps, as in its training
         race.step([[0.0, 0.0, 0.0]])
-    assert race.policy.memory.shape == (2, 3 * 16) and race.policy.memory.any()
+        seen.append(race.policy.memory.clone())
+    assert seen[0].shape == (2, 3 * 16) and seen[0].any()
+    assert torch.equal(seen[19], seen[0]) and not torch.equal(seen[20], seen[0])
 
 
 def test_the_league_refuses_a_memory():

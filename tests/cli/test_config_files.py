@@ -64,10 +64,14 @@ def test_an_evaluation_takes_a_file_too(tmp_path):
     assert (cfg.eval.map_seeds, cfg.env.num_obstacles, cfg.json) == ([7, 8], 3, True)
 
 
-def test_a_list_of_whole_numbers_takes_ranges(tmp_path):
+def test_a_list_of_seeds_takes_ranges(tmp_path):
     file = write(tmp_path / "e.yaml", "eval:\n  map_seeds: 301-303\n")
     assert load_evaluate([file]).eval.map_seeds == [301, 302, 303]
     assert load_evaluate(["eval.map_seeds=[5,7-9,7]"]).eval.map_seeds == [5, 7, 8, 9, 7]
+    with pytest.raises(ConfigError, match="model.trunk takes a list"):
+        load_train(["model.trunk=64-70"])  # a mistake, not seven layers
+    with pytest.raises(ConfigError, match="world_seeds must be a list"):
+        load_evaluate([], {"world_seeds": "0-9999"})  # a checkpoint holds plain lists
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def sentence(capsys, argv):
         ("env.num_envs=[[1]]", "env.num_envs"),
         ("env.num_envs=9223372036854775807", "use smaller numbers"),
         ("algo.rollout_steps=9223372036854775807", "use smaller numbers"),
-        ("env.lidar.azimuths=9223372036854775807", "use smaller numbers"),
+        ("env.lidar.azimuths=9223372036854775807", "env.lidar has more than 65,536 beams"),
         ("env.lidar.range_m=100000", "use smaller numbers"),
         ("model.trunk=[1000000000000]", "use smaller numbers"),
         ("env.map_half_m=inf", "env.map_half_m must be a finite number"),
@@ -243,5 +243,8 @@ def test_shipped_policies_are_found_by_name(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError) as caught:
         load_policy("runs/navigation")  # a path, not a name
     assert "ship" not in str(caught.value)
+    (tmp_path / "navigation").mkdir()  # no run
+    assert load_policy("navigation").task == "navigation"
+    (tmp_path / "navigation").rmdir()
     torch.save(load_checkpoint(load_policy("aircombat").path), tmp_path / "navigation")
     assert load_policy("navigation").task == "aircombat"  # a file of this name comes first

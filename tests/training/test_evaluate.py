@@ -65,7 +65,7 @@ def test_starts_and_goals_are_the_protocols():
 
 def test_every_map_gets_the_whole_row_of_drones_with_their_clocks_at_zero():
     env = evaluation_env(SMALL, EvalConfig(num_drones=3, map_seeds=[5, 6], max_steps=9), "cpu")
-    evaluation._Crossing(env, hovering, 3)
+    evaluation.Crossing(env, hovering, 3)
     start, goal = evaluation_starts(3, 4.0)
     assert env.world_of.tolist() == [0, 0, 0, 1, 1, 1] and env.world_seeds == [5, 6]
     assert torch.equal(env.drone.pos, start.repeat(2, 1)) and torch.equal(env.goal, goal.repeat(2, 1))

@@ -43,6 +43,8 @@ BOUNDARY_SLACK_M = 2.0  # around the start and the goal, where a drone may overs
 
 
 MAX_OBSTACLES = 5000  # placing more takes minutes
+MAX_INTERVAL = 10_000  # physics steps per decision
+MAX_SPEEDS = 32  # on each axis: 32,768 actions
 
 
 @dataclass
@@ -102,6 +104,11 @@ class NavigationConfig:
         if self.actions not in ("continuous", "discrete"):
             raise ValueError(f"unknown actions '{self.actions}': use continuous or discrete")
         check_range(self, "num_envs", "num_worlds", "decision_interval", "max_episode_steps", minimum=1, section="env.")
+        check_range(self, "decision_interval", maximum=MAX_INTERVAL, section="env.")
+        if not 0 < len(self.discrete_speeds_mps) <= MAX_SPEEDS:
+            raise ValueError(
+                f"env.discrete_speeds_mps has {len(self.discrete_speeds_mps)} speeds: give 1 to {MAX_SPEEDS}"
+            )
         check_range(self, "num_obstacles", minimum=0, maximum=MAX_OBSTACLES, section="env.")
         check_range(self, "map_half_m", minimum=2, section="env.")
         check_range(self, "dt_s", "max_speed_mps", above=0, section="env.")

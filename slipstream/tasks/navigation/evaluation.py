@@ -21,7 +21,6 @@ from torch import Tensor, nn
 
 from slipstream.algorithms.execution.graphs import WARM_UP, CaptureFailed, GraphedFunction, SideStream
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
-from slipstream.config.compose import build_section
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvalConfig, EvaluateConfig
 from slipstream.models.exploration import ExplorationType, set_exploration_type
@@ -79,7 +78,7 @@ class Flights:
 # -- flying ----------------------------------------------------------------------------------------------------------
 
 
-class _Crossing:
+class Crossing:
     """The drones of all maps, flown together; results stay on the device."""
 
     def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
@@ -130,7 +129,7 @@ class _RepeatedCrossing:
     """A crossing that is flown again and again: maps, env and captured step are those of the first time."""
 
     def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
-        self.crossing = crossing = _Crossing(env, policy, drones)
+        self.crossing = crossing = Crossing(env, policy, drones)
         memory = crossing.policy.memory
         self._tensors = [
             *crossing.observation.values(),
@@ -201,11 +200,11 @@ def fly(
     record_paths: bool = True,
 ) -> Flights:
     """Fly the protocol over the env's maps, `drones` on each; `progress` is called with the share done."""
-    crossing = _Crossing(env, policy, drones)
+    crossing = Crossing(env, policy, drones)
     return _fly(crossing, _graphed(crossing), progress, record_paths)
 
 
-def _graphed(crossing: _Crossing) -> Callable[[], None]:
+def _graphed(crossing: Crossing) -> Callable[[], None]:
     """Return the step of a crossing, which becomes a CUDA graph if that is possible."""
     # other policies may synchronize with the host
     capturable = crossing.env.device.type == "cuda" and isinstance(crossing.policy.policy, ActorCritic)
@@ -213,7 +212,7 @@ def _graphed(crossing: _Crossing) -> Callable[[], None]:
 
 
 def _fly(
-    crossing: _Crossing, step: Callable[[], None], progress: Callable[[float], None] | None, record_paths: bool
+    crossing: Crossing, step: Callable[[], None], progress: Callable[[float], None] | None, record_paths: bool
 ) -> Flights:
     env, config = crossing.env, crossing.env.config
     every = max(1, PATH_EVERY // config.decision_interval)
@@ -342,7 +341,7 @@ def evaluate(
     out = Path(cfg.out) if cfg.out else trained.beside("flight.html")
     if cfg.eval.picture:
         check_outputs(out, (".png", ".html", SUFFIX))
-    worlds = [cfg.env, *([_with_sensors_of(other, cfg.env, trained)] if other else [])]
+    worlds = [cfg.env, *([dataclasses.replace(cfg.env, **policy_settings(other))] if other else [])]
     with progress_bar(f"generating {len(cfg.eval.map_seeds)} maps"):
         envs = [evaluation_env(world, cfg.eval, device, cfg.seed, cfg.sim) for world in worlds]
     env = envs[0]
@@ -462,12 +461,10 @@ def _metrics(flights: Flights, prefix: str) -> dict[str, float]:
     return {f"{prefix}{key}": result[key] for key in keys if result[key] is not None}
 
 
-def _with_sensors_of(other: LoadedPolicy, world: NavigationConfig, trained: LoadedPolicy) -> NavigationConfig:
-    """Return `world` with the sensors and the decision interval that `other` was trained with, as far as they are
-    those of `trained`: a value that the user has set is for both policies."""
-    own, first = (build_section(type(world)(), p.trained_env or {}) for p in (other, trained))
-    same = [name for name in OF_POLICY if getattr(world, name) == getattr(first, name)]
-    return dataclasses.replace(world, **{name: getattr(own, name) for name in same})
+def policy_settings(trained: LoadedPolicy) -> dict[str, Any]:
+    """Return the settings of `env.*` that belong to a policy and not to the world: its sensors and its decision
+    interval."""
+    return trained.env_settings(NavigationConfig(), OF_POLICY)
 
 
 def _flown(config: NavigationConfig, sim: SimConfig) -> str:

@@ -24,6 +24,7 @@ from slipstream.tasks.navigation.env import (
     NavigationEnv,
     evaluation_starts,
 )
+from slipstream.tasks.navigation.evaluation import policy_settings
 from slipstream.tasks.navigation.recording import FlightRows, flight_recording
 
 FLYING, REACHED, CRASHED = 0, 1, 2
@@ -95,9 +96,8 @@ class RaceGame:
         standing, moving = STARTS[start]
         world = self.options.seed + 1000  # one field per density, so that the page keeps it
         dyn = dataclasses.replace(NavigationConfig().dyn, num_obstacles=moving)
-        trained = self.trained.trained_env or {}
-        names = [name for name in ("lidar_sees_moving", "observe_moving") if name in trained]
-        sensors: dict[str, Any] = {name: trained[name] is True for name in names}
+        sensors = policy_settings(self.trained)
+        self._interval = sensors.pop("decision_interval")  # a person decides at every physics step
         config = NavigationConfig(
             **sensors,
             num_envs=2,
@@ -125,8 +125,10 @@ class RaceGame:
         """Advance by one physics step; controls are forward, left and up."""
         if self._winner >= 0:
             return
-        with set_exploration_type(ExplorationType.MEAN):
-            action = action_of(self.policy(self.observation)).clone()
+        if self._step % self._interval == 0:
+            with set_exploration_type(ExplorationType.MEAN):
+                self._action = action_of(self.policy(self.observation)).clone()
+        action = self._action
         action[0] = torch.tensor(controls[0][:3]) * self.env.config.max_speed_mps
         if self._step % EVERY == 0:
             self.rows.add_state(self.time_s, torch.tensor([s != FLYING for s in self.status]))

@@ -20,6 +20,7 @@ from slipstream.tasks.navigation.physics.world import WorldGrid
 if TYPE_CHECKING:
     from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
 
+MAX_BEAMS = 65_536  # a file from somebody else may ask for any number
 FAR_M = 1e4  # beyond the range of any beam
 
 
@@ -34,6 +35,8 @@ class LidarConfig:
     def __post_init__(self) -> None:
         if self.range_m <= 0 or self.azimuths < 1 or not self.elevations_deg:
             raise ValueError(f"env.lidar needs a positive range_m and at least one beam, not {self}")
+        if self.azimuths * len(self.elevations_deg) > MAX_BEAMS:
+            raise ValueError(f"env.lidar has more than {MAX_BEAMS:,} beams: set fewer azimuths or elevations_deg")
         if any(abs(e) > 80 for e in self.elevations_deg):
             raise ValueError(f"env.lidar.elevations_deg must be within ±80°, not {self.elevations_deg}")
 
