@@ -287,7 +287,9 @@ class ReplayLearner(Learner):
     def startup_message(self, frames_per_batch: int, total_frames: int) -> str:
         """Return the gradient steps per frame, with a warning if the run has too few to learn."""
         updates = self.config.updates_per_batch(frames_per_batch)
-        total = updates * (max(0, total_frames - self.config.warmup) // frames_per_batch)
+        warmup = max(0, self.config.warmup - self._collected)  # stored transitions count
+        waiting = max(0, -(-warmup // frames_per_batch) - 1)  # batches without an update
+        total = updates * max(0, -(-total_frames // frames_per_batch) - waiting)
         ratio = (
             f"{updates:,} gradient steps per {frames_per_batch:,} frames ({updates / frames_per_batch:.3g} per frame)"
         )

@@ -3,10 +3,10 @@
     slipstream export checkpoint=runs/NAME --to onnx                            # for onnxruntime, TensorRT, ...
     slipstream export checkpoint=navrl_checkpoint.pt --to pt2 out=policy.pt2    # a torch.export program, for torch
 
-  checkpoint=   a checkpoint, a run folder or a NavRL checkpoint; default: the shipped policy
+  checkpoint=   a checkpoint, a run folder, a NavRL checkpoint or a shipped policy's name; default: the task's own
   --to          onnx or pt2; default: the suffix of out=
   out=          the file to write; default: policy.onnx in the run's folder (ckpt_000100.onnx for that checkpoint),
-                or else in the current folder
+                or else the policy's name in the current folder (navigation_lidar.onnx)
   task=, env.*  the task and env of the training, if the checkpoint does not hold them
   model.policy=, model.encoder=, algo=   your own network or algorithm (my_module:Net), if it was trained with one
 
@@ -246,13 +246,10 @@ def _as_tuple(output: Any) -> tuple[Tensor, ...]:
 
 
 def _default_path(trained: LoadedPolicy, to: str) -> Path:
-    """In the folder of the run, under the checkpoint's own name if it is not the best one; here where it lies in no
-    run."""
+    """Return the policy's name in the folder of its run, or here if it is in no run; `policy` for the best one."""
     name = trained.path.name.split(".")[0]
-    for folder in (trained.path.parent, trained.path.parent.parent):
-        if (folder / "config.yaml").is_file():
-            return folder / f"{'policy' if name == 'best' else name}.{to}"
-    return Path(f"policy.{to}")
+    runs = [x for x in (trained.path.parent, trained.path.parent.parent) if (x / "config.yaml").is_file()]
+    return (runs[0] if runs else Path()) / f"{'policy' if name == 'best' else name}.{to}"
 
 
 def _gymnasium_name(kind: type[TensorEnv]) -> str | None:

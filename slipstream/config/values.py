@@ -132,7 +132,7 @@ def _expand_ranges(value: Any) -> Any:
         match = _RANGE.fullmatch(item) if isinstance(item, str) else None
         first, last = map(int, match.groups()) if match else (0, -1)
         if match and not first <= last < first + MAX_RANGE:
-            raise UnfitError(item, f"a range of up to {MAX_RANGE:,} numbers, the smaller one first")
+            raise UnfitError(item, f"a range such as 101-116, the smaller number first, of up to {MAX_RANGE:,}")
         found += range(first, last + 1) if match else [item]
     return found
 

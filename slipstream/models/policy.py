@@ -52,7 +52,8 @@ class ModelConfig:
         check_range(self, "stack", minimum=2, section="model.")
         if self.mirror and (self.memory != "none" or self.policy != "auto"):
             raise ValueError(
-                "model.mirror=true does not work with model.memory or model.policy: give model.mirror=false"
+                "model.mirror=true (which preset=demo sets) does not work with model.memory or model.policy: give "
+                "model.mirror=false"
             )
 
 

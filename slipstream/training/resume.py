@@ -84,9 +84,9 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder, ranks: int = 1) -> di
     if cfg.resume_envs == "fresh":
         changed = [key for key in changed if not key.startswith("actors.")]
     if changed:
-        raise ConfigError(
-            f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with init={folder.path}"
-        )
+        other_network = any(key.startswith("model.") for key in changed)  # whose weights do not fit
+        remedy = "start a new run without resume=" if other_network else f"start a new run with init={folder.path}"
+        raise ConfigError(f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: {remedy}")
     with reading_state(path):
         saved = 1 + len(state.get("ranks", ()))
     if saved != ranks and cfg.resume_envs == "saved":

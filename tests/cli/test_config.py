@@ -232,12 +232,12 @@ def test_an_unknown_key_of_eval_points_to_evals_own_help():
         ("eval.map_seeds=101", ["eval.map_seeds takes a list: 'eval.map_seeds=[101]'"]),
         (
             "eval.map_seeds=8-7",
-            ["eval.map_seeds must be a range of up to 10,000 numbers, the smaller one first, not '8-7'"],
+            ["eval.map_seeds must be a range such as 101-116, the smaller number first, of up to 10,000, not '8-7'"],
         ),
         ("env.lidar.azimuths=100000", ["env.lidar has more than 65,536 beams"]),
         ("env.decision_interval=10001", ["env.decision_interval", "10000"]),
         ("env.discrete_speeds_mps=[]", ["env.discrete_speeds_mps has 0 speeds: give 1 to 32"]),
-        ("eval.map_seeds=[1,0-10000]", ["eval.map_seeds", "a range of up to 10,000 numbers"]),
+        ("eval.map_seeds=[1,0-10000]", ["eval.map_seeds", "a range such as 101-116"]),
         ("eval.map_seeds=101,102", ["eval.map_seeds takes a list: 'eval.map_seeds=[101,102]'"]),
         (
             "eval.map_seeds=[101,102,…]",

@@ -451,4 +451,4 @@ def test_a_run_gets_the_file_into_its_folder(tmp_path):
     best = checkpoint(tmp_path / "runs" / "r" / "best.pt", *SMALL)
     assert _default_path(load_policy(best), "onnx") == tmp_path / "runs" / "r" / "policy.onnx"
     assert _default_path(load_policy(inside), "onnx") == tmp_path / "runs" / "r" / "ckpt_1.onnx"
-    assert _default_path(load_policy(find_task("navigation").weights), "pt2") == Path("policy.pt2")
+    assert _default_path(load_policy(find_task("navigation").weights), "pt2") == Path("navigation.pt2")

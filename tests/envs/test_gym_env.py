@@ -123,6 +123,15 @@ def test_what_cannot_be_used_is_told(config, told):
         GymConfig(vectorization="threads")
 
 
+def test_a_missing_package_of_an_env_is_named(monkeypatch):
+    def make(*args, **kwargs):
+        raise ModuleNotFoundError("No module named 'box2d'", name="box2d")
+
+    monkeypatch.setattr(gymnasium, "make", make)
+    with pytest.raises(ImportError, match="env.id=LunarLander-v3 needs the package box2d: pip install box2d"):
+        GymEnv(1, config=GymConfig(id="LunarLander-v3"))
+
+
 # -- the contract of a step
 # ----------------------------------------------------------------------------------------------
 

@@ -244,7 +244,7 @@ def test_gradient_steps_grow_with_the_frames_of_an_iteration():
     ("words", "says"),
     [
         ("env.num_envs=64 total_frames=60000", "512 gradient steps per 4,096 frames (0.125 per frame)"),
-        ("env.num_envs=64 total_frames=60000 algo.updates=32", "448 in this run: too few to learn much"),
+        ("env.num_envs=64 total_frames=60000 algo.updates=32", "480 in this run: too few to learn much"),
     ],
 )
 def test_a_run_prints_its_gradient_steps_per_frame(words, says):
@@ -257,4 +257,6 @@ def test_a_run_prints_its_gradient_steps_per_frame(words, says):
 def test_train_prints_the_gradient_steps(tmp_path, capsys):
     words = [word for word in words_of("dqn-gym") if not word.startswith(("quiet", "algo.updates"))]
     assert main(["train", *words, f"root={tmp_path}", "eval_interval=0"]) == 0
-    assert "warning: 32 gradient steps per 64 frames (0.5 per frame), 96 in this run" in capsys.readouterr().out
+    made = int(read_metrics(next(tmp_path.iterdir()))[-1]["replay/updates"])
+    assert made == 128
+    assert f"warning: 32 gradient steps per 64 frames (0.5 per frame), {made} in this run" in capsys.readouterr().out

@@ -280,7 +280,14 @@ def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
 
 def _make_one(id: str, kwargs: dict[str, Any], seed: int, index: int) -> gymnasium.Env:
     # The passive checker would check every step.
-    return SeededEpisodes(gymnasium.make(id, disable_env_checker=True, **kwargs), seed, index)
+    try:
+        made = gymnasium.make(id, disable_env_checker=True, **kwargs)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"env.id={id} needs the package {error.name}: pip install {error.name}, or the extra of Gymnasium for this env, "
+            "such as 'gymnasium[mujoco]'"
+        ) from error
+    return SeededEpisodes(made, seed, index)
 
 
 def _numbers(info: dict[str, Any], name: str) -> tuple[np.ndarray, np.ndarray] | None:
