@@ -6,7 +6,7 @@
   checkpoint=   a checkpoint, a run folder, a NavRL checkpoint or a shipped policy's name; default: the task's own
   --to          onnx or pt2; default: the suffix of out=
   out=          the file to write; default: policy.onnx in the run's folder (ckpt_000100.onnx for that checkpoint),
-                or else the policy's name in the current folder (navigation_lidar.onnx)
+                or else the policy's name in the current folder
   task=, env.*  the task and env of the training, if the checkpoint does not hold them
   model.policy=, model.encoder=, algo=   your own network or algorithm (my_module:Net), if it was trained with one
 

@@ -32,9 +32,11 @@ def find_browser() -> str | None:
 
 
 def until(page: Any, expression: str, seconds: float = 60) -> None:
-    """Wait until an expression of JavaScript is true. (playwright's own way needs eval, which the page forbids.)"""
+    """Wait until an expression of JavaScript is true; one that reads what the page has not made yet is false.
+    (playwright's own way needs eval, which the page forbids.)"""
+    script = f"(() => {{ try {{ return {expression} }} catch (e) {{ if (!(e instanceof TypeError)) throw e }} }})()"
     for _ in range(int(seconds / 0.05)):
-        if page.evaluate(expression):
+        if page.evaluate(script):
             return
         page.wait_for_timeout(50)
     raise AssertionError(f"not after {seconds} s: {expression}")
