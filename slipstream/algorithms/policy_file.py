@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -67,7 +67,7 @@ class LoadedPolicy:
         """The `env` section of its training, if the file holds one. Not trusted: it may name code."""
         return dict(self.state["config"]["env"]) if self.kind == "slipstream" else None
 
-    def env_settings(self, default: Any, names: Iterable[str]) -> dict[str, Any]:
+    def env_settings(self, default: Any, names: Sequence[str]) -> dict[str, Any]:
         """Return settings of `env.*` in its training, checked; those of `default` where the file has none."""
         given = self.trained_env or {}
         with reading_state(self.path):

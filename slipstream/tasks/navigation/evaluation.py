@@ -40,7 +40,7 @@ from slipstream.tasks.report import TextTable, progress_bar
 CROSSING_STEPS = 2200  # default physics steps of a flight
 RECORDED_DRONES = 32  # of a flight that a training records
 PATH_EVERY = 8  # physics steps between the points of a drawn path
-OF_POLICY = ("observe_moving", "lidar_sees_moving", "lidar", "decision_interval")  # of env.*, not of the world
+POLICY_SETTINGS = ("observe_moving", "lidar_sees_moving", "lidar", "decision_interval")  # of env.*, not of the world
 RATES = ("success", "collision", "timeout", "success_strict")
 
 
@@ -464,7 +464,7 @@ def _metrics(flights: Flights, prefix: str) -> dict[str, float]:
 def policy_settings(trained: LoadedPolicy) -> dict[str, Any]:
     """Return the settings of `env.*` that belong to a policy and not to the world: its sensors and its decision
     interval."""
-    return trained.env_settings(NavigationConfig(), OF_POLICY)
+    return trained.env_settings(NavigationConfig(), POLICY_SETTINGS)
 
 
 def _flown(config: NavigationConfig, sim: SimConfig) -> str:

@@ -127,8 +127,8 @@ class RaceGame:
             return
         if self._step % self._interval == 0:
             with set_exploration_type(ExplorationType.MEAN):
-                self._action = action_of(self.policy(self.observation)).clone()
-        action = self._action
+                self._action = action_of(self.policy(self.observation))
+        action = self._action.clone()
         action[0] = torch.tensor(controls[0][:3]) * self.env.config.max_speed_mps
         if self._step % EVERY == 0:
             self.rows.add_state(self.time_s, torch.tensor([s != FLYING for s in self.status]))
