@@ -27,6 +27,8 @@ from slipstream.tasks.navigation.evaluation import Crossing, Flights, compare, e
 from slipstream.training.evaluate import configure
 from slipstream.training.metrics_log import read_metrics
 
+WINDOW_S = 1.0  # before a collision, in which an obstacle counts as seen
+
 
 def trained(run: str) -> str:
     """Return how long a run was trained."""
@@ -66,13 +68,13 @@ def judge(policies: list[str], words: list[str]) -> None:
 
 
 @torch.no_grad()
-def collisions(path: str, words: list[str], window_s: float = 1.0) -> None:
-    """Print what the drones of a policy collide with, and which of it no beam met in the last `window_s`."""
+def collisions(path: str, words: list[str]) -> None:
+    """Print what the drones of a policy collide with, and which of it no beam met in the last second."""
     cfg, loaded = configure([f"checkpoint={path}", *words])
     env = evaluation_env(cfg.env, cfg.eval, resolve_device(cfg.device))
     crossing = Crossing(env, loaded.build(env.observation_spec, env.action_spec, env.device), cfg.eval.num_drones)
     yaw = torch.atan2(env.heading[:, 1], env.heading[:, 0])
-    rows = round(window_s / (env.config.dt_s * env.config.decision_interval))
+    rows = round(WINDOW_S / (env.config.dt_s * env.config.decision_interval))
     past: deque[tuple[Tensor, Tensor]] = deque(maxlen=rows)  # drones [N, 3] and moving obstacles [K, M, 3]
     found: Counter[str] = Counter()
     with set_exploration_type(ExplorationType.MEAN):
@@ -83,7 +85,7 @@ def collisions(path: str, words: list[str], window_s: float = 1.0) -> None:
             found.update(cause(env, int(n), yaw, past) for n in (crossing.collision & ~before).nonzero()[:, 0])
     print(f"\n{loaded.name}: {sum(found.values())} collisions of {env.num_envs} drones")
     for name, count in found.most_common():
-        print(f"  {count:4d}  {name}".replace("WINDOW", f"{window_s:g} s"))
+        print(f"  {count:4d}  {name}")
 
 
 def cause(env: NavigationEnv, n: int, yaw: Tensor, past: Iterable[tuple[Tensor, Tensor]]) -> str:
@@ -99,7 +101,7 @@ def cause(env: NavigationEnv, n: int, yaw: Tensor, past: Iterable[tuple[Tensor, 
     drone = torch.stack([pos[n] - obstacles[world, k] for pos, obstacles in past])  # [T, 3], from the obstacle
     target = SimpleNamespace(pos=torch.zeros_like(rel[:1, None]), **one)
     beams = env.lidar.scan_movers_torch(drone, yaw[n].expand(len(drone)), target)
-    seen = "" if (beams < env.config.lidar.range_m).any() else ", which no beam met in the last WINDOW"
+    seen = "" if (beams < env.config.lidar.range_m).any() else f", which no beam met in the last {WINDOW_S:g} s"
     return ("a moving pillar" if movers.pillar[k] else "a floating box") + seen
 
 

@@ -341,11 +341,13 @@ def evaluate(
     out = Path(cfg.out) if cfg.out else trained.beside("flight.html")
     if cfg.eval.picture:
         check_outputs(out, (".png", ".html", SUFFIX))
-    worlds = [cfg.env, *([dataclasses.replace(cfg.env, **policy_settings(other))] if other else [])]
+    flown = [(trained, cfg.env)]
+    if other:
+        flown.append((other, dataclasses.replace(cfg.env, **policy_settings(other))))
     with progress_bar(f"generating {len(cfg.eval.map_seeds)} maps"):
-        envs = [evaluation_env(world, cfg.eval, device, cfg.seed, cfg.sim) for world in worlds]
+        envs = [evaluation_env(world, cfg.eval, device, cfg.seed, cfg.sim) for _, world in flown]
+    policies = [build_for(policy, env, cfg.sim) for (policy, _), env in zip(flown, envs, strict=True)]
     env = envs[0]
-    policies = [build_for(p, its_env, cfg.sim) for p, its_env in zip((trained, other), envs, strict=False) if p]
     with progress_bar(f"flying {env.num_envs} drones over {len(cfg.eval.map_seeds)} maps") as progress:
         flights = fly(env, policies[0], cfg.eval.num_drones, progress, cfg.eval.picture)
     result = summarize(flights, cfg.eval.bootstrap)
@@ -357,7 +359,11 @@ def evaluate(
             their_flights = fly(envs[1], policies[1], cfg.eval.num_drones, progress, False)
         found = {"checkpoint": str(other.path), **compare(flights, their_flights, cfg.eval.bootstrap)}
         result["compare"] = found | {"other": summarize(their_flights, cfg.eval.bootstrap)}
-        log(percent_table(result["compare"]["other"], f"{other.name}, in the same world: {_flown(worlds[1], cfg.sim)}"))
+        log(
+            percent_table(
+                result["compare"]["other"], f"{other.name}, in the same world: {_flown(flown[1][1], cfg.sim)}"
+            )
+        )
         low, high = found["difference_low"], found["difference_high"]
         interval = "" if low is None else f" (95 % interval {low:+.3f} … {high:+.3f})"
         log(f"success of {trained.name} less {other.name}, paired by map: {found['difference']:+.3f}{interval}")
