@@ -69,18 +69,20 @@ class GRUMemory(Memory):
     Args:
         inputs: width of the encoder's features.
         size: width of the state.
+        layer: that reads both for the heads; None for none.
     """
 
-    def __init__(self, inputs: int, size: int) -> None:
+    def __init__(self, inputs: int, size: int, layer: nn.Module | None = None) -> None:
         super().__init__()
         self.cell = nn.GRUCell(inputs, size)
-        self.size, self.width = size, inputs + size
+        self.layer = layer or nn.Identity()
+        self.size, self.width = size, inputs + size if layer is None else inputs
 
     def forward(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Take one step."""
         inputs = F.linear(features, self.cell.weight_ih, self.cell.bias_ih)
         memory = _gru_step(inputs, memory, self.cell.weight_hh, self.cell.bias_hh)[0]
-        return torch.cat((features, memory), -1), memory
+        return self.layer(torch.cat((features, memory), -1)), memory
 
     def unroll(self, features: Tensor, memory: Tensor, valid: Tensor) -> Tensor:
         """Take T steps: the inputs of all gates as one matrix product, then a loop over the state."""
@@ -88,7 +90,7 @@ class GRUMemory(Memory):
         inputs = F.linear(features, self.cell.weight_ih, self.cell.bias_ih).view(-1, n, 3 * self.size)
         keep = valid.to(features.dtype).view(-1, n, 1)
         states = _GRUSequence.apply(inputs, memory, keep, self.cell.weight_hh, self.cell.bias_hh)
-        return torch.cat((features, states.flatten(0, 1)), -1)
+        return self.layer(torch.cat((features, states.flatten(0, 1)), -1))
 
 
 def _gru_step(inputs: Tensor, memory: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -179,7 +181,9 @@ class StackMemory(Memory):
 def build_memory(inputs: int, config: Any) -> Memory | None:
     """Return the memory of `model.memory` for features [N, inputs]; None for `none`."""
     if config.memory == "gru":
-        return GRUMemory(inputs, config.hidden_size)
+        size = config.hidden_size
+        layer = mlp(inputs + size, (inputs,), config.layer_norm, config.activation) if config.memory_layer else None
+        return GRUMemory(inputs, size, layer)
     if config.memory == "stack":
         return StackMemory(inputs, config.stack, config.layer_norm, config.activation)
     return None

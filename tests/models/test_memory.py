@@ -36,7 +36,8 @@ class Sum(Memory):
 
 def memories():
     torch.manual_seed(0)
-    return [GRUMemory(INPUTS, 4).double(), StackMemory(INPUTS, 3).double(), Sum().double()]
+    layered = GRUMemory(INPUTS, 4, nn.Sequential(nn.Linear(INPUTS + 4, INPUTS), nn.Tanh()))
+    return [GRUMemory(INPUTS, 4).double(), layered.double(), StackMemory(INPUTS, 3).double(), Sum().double()]
 
 
 @pytest.fixture(params=memories(), ids=lambda memory: type(memory).__name__)
@@ -127,6 +128,13 @@ def test_a_stepper_carries_and_clears_the_memory(kind):
     assert not torch.equal(second["value"][0], first["value"][0])
     assert torch.equal(second["value"][1], first["value"][1])
     assert "memory" not in x
+
+
+def test_memory_layer_is_between_the_gru_and_the_heads():
+    config = ModelConfig(trunk=[8], memory="gru", hidden_size=4, memory_layer=True)
+    policy = build_policy({"name": "ppo"}, SPEC, ACTION, config)
+    assert policy.memory.layer[0].in_features == 8 + 4
+    assert policy.memory.width == policy.critic.in_features == 8
 
 
 def test_a_policy_without_memory_is_stepped_as_it_is():
