@@ -8,7 +8,6 @@ only resets the environment, they are zero again: the value of an episode's fina
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,8 +19,7 @@ from torch.autograd.function import once_differentiable
 from slipstream.models.encoders import mlp
 
 MEMORY = "memory"  # of the observation, the policy's result and the batch
-SLOWEST = 64.0  # steps over which the slowest numbers of a minGRU take their mean at first
-MEMORIES = ("none", "gru", "mingru", "stack")  # values of `model.memory`
+MEMORIES = ("none", "gru", "stack")  # values of `model.memory`
 
 
 class Memory(nn.Module):
@@ -144,49 +142,6 @@ class _GRUSequence(torch.autograd.Function):
         return (all_states * to_inputs).flatten(2), of_state, None, of_weight, flat.sum(0)
 
 
-class MinGRUMemory(Memory):
-    """A minimal gated recurrent unit (minGRU, Feng and others, 2024) beside the features of the last observations, and
-    a layer that reads both.
-
-    Its gate and its candidate depend on the features only, not on the state: T steps take one matrix product for all of
-    them, where a GRU takes T, one after another.
-
-    Args:
-        inputs: width of the encoder's features.
-        size: width of the state.
-        frames: observations that the layer reads beside the state, the present one included.
-        layer: from them [N, frames * inputs + size] to [N, inputs].
-    """
-
-    def __init__(self, inputs: int, size: int, frames: int, layer: nn.Module) -> None:
-        super().__init__()
-        self.gate, self.candidate = nn.Linear(inputs, size), nn.Linear(inputs, size)
-        # The state begins with means over different times, from 1.5 to SLOWEST steps: the gate is 1 / steps.
-        steps = torch.logspace(math.log10(1.5), math.log10(SLOWEST), size)
-        with torch.no_grad():
-            self.gate.bias.copy_(-torch.log(steps - 1))
-        self.layer = layer
-        self.inputs, self.frames = inputs, frames
-        self.size, self.width = size + (frames - 1) * inputs, inputs
-
-    def forward(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Take one step."""
-        last, state = memory.split((self.size - self.gate.out_features, self.gate.out_features), -1)
-        state = torch.lerp(state, self.candidate(features), self.gate(features).sigmoid())
-        stacked = torch.cat((last, features, state), -1)
-        return self.layer(stacked), stacked[:, self.inputs :]
-
-    def unroll(self, features: Tensor, memory: Tensor, valid: Tensor) -> Tensor:
-        """Take T steps: all gates and candidates at once, then the weighted means."""
-        n, states = len(memory), []
-        last, state = memory.split((self.size - self.gate.out_features, self.gate.out_features), -1)
-        parts = (self.candidate(features), self.gate(features).sigmoid(), valid.unsqueeze(-1))
-        for candidate, gate, kept in zip(*(part.split(n) for part in parts), strict=True):
-            states.append(torch.lerp(state, candidate, gate))
-            state = torch.where(kept, states[-1], 0.0)
-        return self.layer(torch.cat((*_last_features(features, last, valid, self.frames), torch.cat(states)), -1))
-
-
 class StackMemory(Memory):
     """The features of the last observations, side by side, and a layer that reads them.
 
@@ -209,43 +164,26 @@ class StackMemory(Memory):
         return self.layer(stacked), stacked[:, self.inputs :]
 
     def unroll(self, features: Tensor, memory: Tensor, valid: Tensor) -> Tensor:
-        """Take T steps at once."""
-        return self.layer(torch.cat(_last_features(features, memory, valid, self.frames), -1))
-
-
-def _last_features(features: Tensor, memory: Tensor, valid: Tensor, frames: int) -> list[Tensor]:
-    """Return the features of the last `frames` rows for each of T steps, the oldest first, [T * N, inputs] each: row t
-    reads rows t, t - 1 and so on, as far as no reset is between.
-
-    Args:
-        features: time-major rows, [T * N, inputs].
-        memory: the features before the first step, [N, (frames - 1) * inputs].
-        valid: [T * N] bool, False for frames that only reset the environment.
-    """
-    n, inputs, older = len(memory), features.shape[-1], frames - 1
-    before = memory.view(n, older, inputs).transpose(0, 1)
-    rows = torch.cat((before, features.view(-1, n, inputs)))
-    keep = valid.to(features.dtype).view(-1, n, 1)
-    keep = torch.cat((keep.new_ones(older, n, 1), keep))
-    steps, mask, parts = len(rows) - older, keep.new_ones(()), [features]
-    for lag in range(1, frames):
-        at = slice(older - lag, older - lag + steps)
-        mask = mask * keep[at]
-        parts.append((rows[at] * mask).flatten(0, 1))
-    return parts[::-1]
+        """Take T steps at once: row t reads rows t, t - 1 and so on, as far as no reset is between."""
+        n, older = len(memory), self.frames - 1
+        before = memory.view(n, older, self.inputs).transpose(0, 1)
+        rows = torch.cat((before, features.view(-1, n, self.inputs)))
+        keep = valid.to(features.dtype).view(-1, n, 1)
+        keep = torch.cat((keep.new_ones(older, n, 1), keep))
+        steps, mask, parts = len(rows) - older, keep.new_ones(()), [features]
+        for lag in range(1, older + 1):
+            at = slice(older - lag, older - lag + steps)
+            mask = mask * keep[at]
+            parts.append((rows[at] * mask).flatten(0, 1))
+        return self.layer(torch.cat(parts[::-1], -1))
 
 
 def build_memory(inputs: int, config: Any) -> Memory | None:
     """Return the memory of `model.memory` for features [N, inputs]; None for `none`."""
-
-    def layer(width: int) -> nn.Sequential:
-        return mlp(width, (inputs,), config.layer_norm, config.activation)
-
-    size, frames = config.hidden_size, config.stack
     if config.memory == "gru":
-        return GRUMemory(inputs, size, layer(inputs + size) if config.memory_layer else None)
-    if config.memory == "mingru":
-        return MinGRUMemory(inputs, size, frames, layer(frames * inputs + size))
+        size = config.hidden_size
+        layer = mlp(inputs + size, (inputs,), config.layer_norm, config.activation) if config.memory_layer else None
+        return GRUMemory(inputs, size, layer)
     if config.memory == "stack":
         return StackMemory(inputs, config.stack, config.layer_norm, config.activation)
     return None

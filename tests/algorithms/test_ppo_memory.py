@@ -60,7 +60,7 @@ def remembered(policy, batch, memory):
     return torch.stack(values, 1), memory
 
 
-@pytest.mark.parametrize("kind", ["gru", "mingru", "stack"])
+@pytest.mark.parametrize("kind", ["gru", "stack"])
 def test_a_collector_carries_the_memory_over_batches_and_resets_it(kind):
     env, policy, learner = make(kind)
     collector = SyncDataCollector(env, policy, N * T)
@@ -102,7 +102,7 @@ def test_the_value_after_a_truncation_has_the_episodes_memory():
     assert batch["next", "value"][0].tolist() == [2, 3, 4, 5, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("kind", ["gru", "mingru", "stack"])
+@pytest.mark.parametrize("kind", ["gru", "stack"])
 def test_the_first_minibatch_finds_the_policy_that_acted(kind):
     env, policy, learner = make(kind, minibatches=1)
     collector = SyncDataCollector(env, policy, N * T)
@@ -112,7 +112,7 @@ def test_the_first_minibatch_finds_the_policy_that_acted(kind):
         assert float(losses["grad/memory"]) > 0
 
 
-@pytest.mark.parametrize("kind", ["gru", "mingru", "stack"])
+@pytest.mark.parametrize("kind", ["gru", "stack"])
 def test_invalid_frames_do_not_count(kind):
     env, policy, learner = make(kind, minibatches=1)
     data = learner.prepare(SyncDataCollector(env, policy, N * T).rollout())
@@ -191,7 +191,6 @@ def test_trajectories_leave_the_memory_out():
 
 FORMS = {
     "gru": ["model.memory=gru"],
-    "mingru": ["model.memory=mingru"],
     "stack": ["model.memory=stack"],
     "pipelined": ["model.memory=gru", "collect.pipeline=on"],
     "on policy": ["model.memory=stack", "collect.pipeline=on_policy"],
@@ -271,7 +270,7 @@ def train(kind, seed, iterations):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_hidden_velocity_is_braked_with_memory_and_not_without(seed):
-    kinds = ("none", "gru", "mingru", "stack") if seed == 0 else ("none", "gru", "mingru")
+    kinds = ("none", "gru", "stack") if seed == 0 else ("none", "gru")
     found = {kind: train(kind, seed, 14) for kind in kinds}
     print(found)
     without = found.pop("none")

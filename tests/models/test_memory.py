@@ -12,7 +12,7 @@ from slipstream.algorithms.base import build_learner, build_policy
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.envs.specs import Box
 from slipstream.models import ActorCritic, Memory, ModelConfig, Stepper, action_head, build_memory
-from slipstream.models.memory import GRUMemory, MinGRUMemory, StackMemory
+from slipstream.models.memory import GRUMemory, StackMemory
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.policies import LearnedAgent
 
@@ -36,10 +36,8 @@ class Sum(Memory):
 
 def memories():
     torch.manual_seed(0)
-    layers = [nn.Sequential(nn.Linear(frames * INPUTS + 4, INPUTS), nn.Tanh()) for frames in (1, 1, 3)]
-    kinds = [GRUMemory(INPUTS, 4), GRUMemory(INPUTS, 4, layers[0])]
-    kinds += [MinGRUMemory(INPUTS, 4, 1, layers[1]), MinGRUMemory(INPUTS, 4, 3, layers[2])]
-    return [memory.double() for memory in (*kinds, StackMemory(INPUTS, 3), Sum())]
+    layered = GRUMemory(INPUTS, 4, nn.Sequential(nn.Linear(INPUTS + 4, INPUTS), nn.Tanh()))
+    return [GRUMemory(INPUTS, 4).double(), layered.double(), StackMemory(INPUTS, 3).double(), Sum().double()]
 
 
 @pytest.fixture(params=memories(), ids=lambda memory: type(memory).__name__)
@@ -139,24 +137,6 @@ def test_memory_layer_is_between_the_gru_and_the_heads():
     assert policy.memory.width == policy.critic.in_features == 8
 
 
-def test_a_mingru_takes_means_over_its_candidates():
-    memory = MinGRUMemory(1, 2, 1, nn.Identity())
-    for layer in (memory.gate, memory.candidate):
-        nn.init.zeros_(layer.weight)
-    memory.gate.bias.data.copy_(torch.tensor([0.0, -1.0986123]))  # 1/2 and 1/4
-    memory.candidate.bias.data.copy_(torch.tensor([8.0, 16.0]))
-    state = torch.zeros(1, 2)
-    for expected in ([4.0, 4.0], [6.0, 7.0], [7.0, 9.25]):
-        features, state = memory(torch.full((1, 1), 3.0), state)
-        torch.testing.assert_close(state, torch.tensor([expected]))
-        torch.testing.assert_close(features, torch.tensor([[3.0, *expected]]))
-
-
-def test_a_mingru_begins_with_fast_and_slow_numbers():
-    gate = MinGRUMemory(3, 5, 1, nn.Identity()).gate
-    torch.testing.assert_close(1 / gate.bias.sigmoid()[[0, -1]], torch.tensor([1.5, 64.0]))
-
-
 def test_a_policy_without_memory_is_stepped_as_it_is():
     stepper = Stepper(lambda observation: observation["a"], 2, "cpu")
     x = torch.randn(2, 3)
@@ -173,7 +153,7 @@ def test_none_builds_the_network_of_before():
 
 
 def test_wrong_settings_are_refused():
-    with pytest.raises(ValueError, match="unknown model.memory 'lstm': use one of none, gru, mingru, stack"):
+    with pytest.raises(ValueError, match="unknown model.memory 'lstm': use one of none, gru, stack"):
         ModelConfig(memory="lstm")
     with pytest.raises(ValueError, match="model.stack"):
         ModelConfig(stack=1)
