@@ -110,7 +110,7 @@ class BC(PPO):
             )
         if config.teacher is not None:
             loaded = load_policy(config.teacher)
-            teacher = loaded.build(specs, env.action_spec, self.device)
+            teacher = loaded.build(specs, env.action_spec, self.device, getattr(env, "config", None))
             if memory_size(teacher):
                 raise ConfigError(
                     f"algo.teacher={config.teacher} has a memory, and a teacher labels single frames: take one with "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -27,6 +27,7 @@ from slipstream.config.compose import build_section
 from slipstream.config.registry import DEFAULT_TASK
 from slipstream.envs.specs import Spec
 from slipstream.models import navrl
+from slipstream.models.encoders import Specs
 from slipstream.models.navrl import is_navrl, load_navrl
 from slipstream.models.policy import ModelConfig
 
@@ -79,8 +80,15 @@ class LoadedPolicy:
         """The name of the task it was trained on. Not trusted: it may name code."""
         return self.state["config"]["task"] if self.kind == "slipstream" else DEFAULT_TASK
 
-    def build(self, observation_spec: dict[str, Spec], action_spec: Spec, device: torch.device | str) -> Any:
-        """Return the network with these weights, for an env of these specs."""
+    def build(self, observation_spec: Specs, action_spec: Spec, device: torch.device | str, env: Any = None) -> Any:
+        """Return the network with these weights, for an env of these specs.
+
+        Args:
+            observation_spec: the env's.
+            action_spec: the env's.
+            device: of the network.
+            env: the env's settings; an error then names those that its training had otherwise.
+        """
         if self.kind == "navrl":
             self._check_navrl(observation_spec, action_spec)
             return load_navrl(self.state).to(device).eval()
@@ -97,13 +105,26 @@ class LoadedPolicy:
                         policy.load_state_dict(weights, assign=place == "meta")
             except RuntimeError as error:
                 detail = shorten((str(error) + "\n").split("\n", 2)[1], 160, placeholder=" …")
+                words = self._other_settings(env)
+                remedy = f"Its training had {words}" if words else "Set task and env.* as in its training."
                 raise ValueError(
-                    f"it was trained with other observations or actions than this env gives: {detail}. "
-                    "Set task and env.* as in its training."
+                    "it was trained with other observations or actions than this env gives"
+                    f"{'' if words else f': {detail}'}. {remedy}"
                 ) from error
         return policy.to(device).eval()
 
-    def _check_navrl(self, observation_spec: dict[str, Spec], action_spec: Spec) -> None:
+    def _other_settings(self, env: Any) -> str:
+        """Return the words `env.key=value` of its training that differ from the settings `env` of an env."""
+        given, sizes = self.trained_env or {}, ("num_envs", "num_worlds")
+        own = asdict(env) if is_dataclass(env) and not isinstance(env, type) else {}
+        words = [
+            f"env.{name}={shorten(str(given[name]), 40, placeholder=' …')}"
+            for name, value in own.items()
+            if name not in sizes and isinstance(given.get(name), (bool, int, float, str)) and given[name] != value
+        ]
+        return " ".join(words).replace("=True", "=true").replace("=False", "=false")
+
+    def _check_navrl(self, observation_spec: Specs, action_spec: Spec) -> None:
         gives = {name: spec.shape for name, spec in observation_spec.items()} | {"action": action_spec.shape}
         for name, spec in {**navrl.OBSERVATION_SPEC, "action": navrl.ACTION_SPEC}.items():
             if gives.get(name) != spec.shape:

@@ -110,10 +110,12 @@ class RunOutputs:
             )
             stack.enter_context(self.view.waiting)
             ranks = trainer.ranks.size
-            message = trainer.learner.startup_message(trainer.collector.frames_per_batch, cfg.total_frames // ranks)
-            if ranks > 1:
-                message = f"{ranks} ranks: {trainer.frames_per_batch:,} frames per iteration\n{message}".rstrip()
-            if message:
+            messages = [
+                f"{ranks} ranks: {trainer.frames_per_batch:,} frames per iteration" if ranks > 1 else "",
+                trainer.init_message,
+                trainer.learner.startup_message(trainer.collector.frames_per_batch, cfg.total_frames // ranks),
+            ]
+            for message in filter(None, messages):
                 self.view.print(message)
             stack.enter_context(trainer.collector)
             self.saver.install_signal_handlers(print_stop_message)

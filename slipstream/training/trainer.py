@@ -81,8 +81,11 @@ class Trainer:
         self.env.check_specs()
         specs = self.env.observation_spec, self.env.action_spec
         self.policy = build_policy(asdict(cfg.algo), *specs, cfg.model).to(device)
+        self.init_message = ""  # which weights it begins with
         if cfg.init:
-            load_weights(self.policy, load_policy(cfg.init).build(*specs, device), cfg.init)
+            loaded = load_policy(cfg.init)
+            load_weights(self.policy, loaded.build(*specs, device, cfg.env), cfg.init)
+            self.init_message = f"init: {loaded.path}"
         self.controller = self.task.make_controller(cfg, self.env, self.policy)
         self.evaluation = (
             self.task.make_evaluation(cfg, self.policy, device)

@@ -295,6 +295,7 @@ def test_a_folder_without_a_run_or_a_checkpoint_is_told(tmp_path, capsys):
 def test_init_starts_from_the_best_policy_of_a_run(whole):
     job = Trainer(load_train([*TINY, f"init={whole.path}", "env.num_envs=4", "env.num_obstacles=0"]))
     assert differences(load_checkpoint(whole.path / "best.pt")["policy"], job.policy.state_dict()) == []
+    assert job.init_message == f"init: {whole.path / 'best.pt'}"
 
 
 def test_init_starts_from_a_checkpoint_file(whole):
@@ -331,7 +332,7 @@ def test_init_from_another_network_says_which_one_it_is(whole):
 
 
 def test_init_into_other_actions_is_refused(whole):
-    with pytest.raises(ValueError, match="other observations or actions"):
+    with pytest.raises(ValueError, match=r"other observations or actions .*\. Its training had env\.actions=continuous$"):
         Trainer(load_train([*TINY, f"init={whole.path}", "env.actions=discrete"]))
 
 
