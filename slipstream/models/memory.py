@@ -69,7 +69,7 @@ class GRUMemory(Memory):
     Args:
         inputs: width of the encoder's features.
         size: width of the state.
-        layer: from features and state [N, inputs + size] to [N, inputs]. By default the heads read them directly.
+        layer: from features and state [N, inputs + size] to [N, inputs]. Without it the heads read them directly.
     """
 
     def __init__(self, inputs: int, size: int, layer: nn.Module | None = None) -> None:

@@ -33,7 +33,7 @@ class ModelConfig:
     activation: str = "leaky_relu"  # relu, elu, silu, gelu, mish, tanh; of all layers but convolutions
     memory: str = "none"  # gru: a recurrent state; stack: the last `stack` observations (algo=ppo, bc; docs/memory.md)
     hidden_size: int = 128  # width of the state of memory=gru
-    memory_layer: bool = False  # a layer between the state of memory=gru and the heads
+    memory_layer: bool = True  # a layer between the state of memory=gru and the heads
     stack: int = 4  # observations that memory=stack reads, the present one included
     mirror: bool = False  # act alike on both sides of a mirror, if the env's specs have one (algo=ppo, bc)
 
