@@ -332,7 +332,9 @@ def test_init_from_another_network_says_which_one_it_is(whole):
 
 
 def test_init_into_other_actions_is_refused(whole):
-    with pytest.raises(ValueError, match=r"other observations or actions .*\. Its training had env\.actions=continuous$"):
+    with pytest.raises(
+        ValueError, match=r"other observations or actions .*\. Its training had env\.actions=continuous$"
+    ):
         Trainer(load_train([*TINY, f"init={whole.path}", "env.actions=discrete"]))
 
 
