@@ -30,12 +30,15 @@ class ColumnSettings:
     group: int | Mapping[Any, int] = 1
     capacity: int | None = None  # steps; None: the limit is in bytes
     spills: bool = False
+    backlog_bytes: int | None = None  # raw blocks of a column that may wait to be sealed
 
     def new(self, spec: KeySpec) -> BlockColumn | RawColumn:
         """Return a column for this key: blocks, or plain rows if compression is not wanted or cannot save anything."""
         codec = self.codec_of(spec.key)
         if spec.row_bytes >= _SMALL_ROW and (codec != "raw" or self.spills):
-            return BlockColumn(spec.shape, spec.dtype, codec, _choose(self.group, spec.key, 1))
+            return BlockColumn(
+                spec.shape, spec.dtype, codec, _choose(self.group, spec.key, 1), backlog_bytes=self.backlog_bytes
+            )
         return self.plain(spec)
 
     def plain(self, spec: KeySpec) -> RawColumn:

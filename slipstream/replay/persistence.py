@@ -149,7 +149,8 @@ def _restore_blocks(memory: Memory, spec: KeySpec, blocks: dict[int, np.ndarray]
     """Return a column of blocks; if the buffer spills, full ones stay in their files."""
     header, codec = read_header(blocks[min(blocks)]), memory.settings.codec_of(spec.key)
     reader.claim(4 * header.block_rows * header.frame_bytes, f"a block of {show(spec.key)}")  # to open and refill one
-    column = BlockColumn(spec.shape, spec.dtype, codec, header.group, header.block_rows)
+    backlog = memory.settings.backlog_bytes
+    column = BlockColumn(spec.shape, spec.dtype, codec, header.group, header.block_rows, backlog_bytes=backlog)
     for row, data in sorted(blocks.items()):
         reader.claim(data.nbytes, show(spec.key))
         header = column.add_block(data)

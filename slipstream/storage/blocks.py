@@ -36,8 +36,8 @@ class BlockColumn:
     """Rows [head, tail) of one key, numbered by a counter that never goes back.
 
     Appending copies frames into an open block. A full block waits for the background thread, which codes it with the
-    slow setting (`level` 2 to 12 of LZ4-HC); with `seal=False` it is coded at once with the fast one. Any thread may
-    gather at any time.
+    slow setting (`level` 2 to 12 of LZ4-HC); with `seal=False` it is coded at once with the fast one. At most
+    `backlog_bytes` of raw blocks wait, and never more than BACKLOG_BYTES. Any thread may gather at any time.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class BlockColumn:
         block_rows: int | None = None,
         seal: bool = True,
         level: int | None = None,
+        backlog_bytes: int | None = None,
     ) -> None:
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
         if self.dtype.hasobject:
@@ -68,6 +69,7 @@ class BlockColumn:
         self._write = threading.RLock()  # held by whoever appends, adds, evicts or flushes
         self._pending: deque[int] = deque()  # blocks that wait to be sealed
         self._sealing: set[int] = set()
+        self._backlog_bytes = backlog_bytes
         self._sealed_bytes, self._sealing_s = 0, 0.0
         self._error: BaseException | None = None
         self._closed = False
@@ -232,9 +234,10 @@ class BlockColumn:
 
     @property
     def settled_bytes(self) -> int:
-        """Memory without what waits to be sealed, which is counted as small as blocks before it became."""
+        """Memory in which raw blocks that wait to be sealed are counted as small as blocks before them became."""
         with self._lock:
-            waiting = (len(self._pending) + len(self._sealing)) * self.block_rows * self.coder.frame_bytes
+            raw = sum(number in self._table.raw for number in (*self._pending, *self._sealing))
+            waiting = raw * self.block_rows * self.coder.frame_bytes
             rows = (self._table.count * self.block_rows) * self.coder.frame_bytes - waiting
             ratio = min(1.0, self._table.stored_bytes / rows) if rows > 0 else 1.0
             return self._table.nbytes - int(waiting * (1 - ratio))
@@ -309,7 +312,8 @@ class BlockColumn:
     def _finish_block(self, number: int) -> None:
         """A block is full: hand it to the background, or code it here with the fast setting."""
         table = self._table
-        waits = self.seal and len(table.raw) * table.raw_bytes <= max(BACKLOG_BYTES, 2 * table.raw_bytes)
+        most = BACKLOG_BYTES if self._backlog_bytes is None else min(self._backlog_bytes, BACKLOG_BYTES)
+        waits = self.seal and len(table.raw) * table.raw_bytes <= max(most, 2 * table.raw_bytes)
         final = not waits and self._code(number, table.frames(table.raw[number]), slow=False)
         if self.seal and not final:
             with self._lock:
