@@ -48,7 +48,7 @@ def judge(policies: list[str], words: list[str]) -> None:
         cfg, loaded = configure([f"checkpoint={path}", *words])
         device = resolve_device(cfg.device)
         env = evaluation_env(cfg.env, cfg.eval, device)
-        policy = loaded.build(env.observation_spec, env.action_spec, device)
+        policy = loaded.build(env, device)
         flights = fly(env, policy, cfg.eval.num_drones, record_paths=False)
         found = summarize(flights)
         difference = "–"
@@ -72,7 +72,7 @@ def collisions(path: str, words: list[str]) -> None:
     """Print what the drones of a policy collide with, and which of it no beam met in the last second."""
     cfg, loaded = configure([f"checkpoint={path}", *words])
     env = evaluation_env(cfg.env, cfg.eval, resolve_device(cfg.device))
-    crossing = Crossing(env, loaded.build(env.observation_spec, env.action_spec, env.device), cfg.eval.num_drones)
+    crossing = Crossing(env, loaded.build(env, env.device), cfg.eval.num_drones)
     yaw = torch.atan2(env.heading[:, 1], env.heading[:, 0])
     rows = round(WINDOW_S / (env.config.dt_s * env.config.decision_interval))
     past: deque[tuple[Tensor, Tensor]] = deque(maxlen=rows)  # drones [N, 3] and moving obstacles [K, M, 3]

@@ -58,7 +58,7 @@ def judge(theirs, ours=None):
             flights = []
             for path in (theirs, ours):
                 env = evaluate.evaluation_env(cfg.env, cfg.eval, device)
-                policy = load_policy(path).build(env.observation_spec, env.action_spec, device)
+                policy = load_policy(path).build(env, device)
                 flights.append(evaluate.fly(env, policy, cfg.eval.num_drones, record_paths=False))
             cells = [
                 f"{r['success']:.3f} ({r['success_low']:.3f} … {r['success_high']:.3f})"

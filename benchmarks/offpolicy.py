@@ -122,9 +122,7 @@ def train_ours(algo: str, seed: int, steps: int, width: int, changes: dict[str, 
         folder = train.run(cfg)
         times = watch.read()
         env = GymEnv(EPISODES, "cpu", 1000 + seed, GymConfig(id=ENVS[algo]))
-        policy = load_policy(checkpoints_of(folder.checkpoints)[0]).build(
-            env.observation_spec, env.action_spec, torch.device("cpu")
-        )
+        policy = load_policy(checkpoints_of(folder.checkpoints)[0]).build(env, torch.device("cpu"))
         return {**times, "return": fly_episodes(env, policy, 1000)["return"]}
 
 

@@ -47,7 +47,7 @@ def fly(steps: int, batches: int, before: int) -> list[TensorDict]:
     """Batches [1024, steps] as the collector gives them, `next` a view of the same memory, each in memory of its
     own."""
     env = NavigationEnv(DRONES, "cpu", 7)
-    policy = load_policy(find_task("navigation").weights).build(env.observation_spec, env.action_spec, "cpu")
+    policy = load_policy(find_task("navigation").weights).build(env, "cpu")
     flown = SyncDataCollector(env, policy, DRONES * steps, DRONES * (before + steps * batches))
     return list(flown)[-batches:]
 

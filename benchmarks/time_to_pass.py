@@ -97,7 +97,7 @@ class Judge:
             words = [*self.settings, "env.decision_interval=1", f"env_dyn.num_obstacles={moving}"]
             cfg = load_evaluate([*words, "env.dynamics=velocity_lag"])
             env = evaluation_env(cfg.env, cfg.eval, self.device)
-            network = policy.build(env.observation_spec, env.action_spec, self.device)
+            network = policy.build(env, self.device)
             found.append(float(fly(env, network, self.drones, record_paths=False).success.mean()))
         return tuple(found)
 

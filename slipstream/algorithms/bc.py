@@ -110,7 +110,11 @@ class BC(PPO):
             )
         if config.teacher is not None:
             loaded = load_policy(config.teacher)
-            teacher = loaded.build(specs, env.action_spec, self.device, getattr(env, "config", None))
+            teacher = loaded.build(env, self.device)
+            if other := loaded.other_settings(env):  # its weights fit, but their numbers mean something else
+                raise ConfigError(
+                    f"algo.teacher={config.teacher} was trained with {other}: set the same for the student"
+                )
             if memory_size(teacher):
                 raise ConfigError(
                     f"algo.teacher={config.teacher} has a memory, and a teacher labels single frames: take one with "

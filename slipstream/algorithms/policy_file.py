@@ -23,7 +23,8 @@ from slipstream.checkpoint.load import (
     sha256_of,
 )
 from slipstream.config import registry
-from slipstream.config.compose import build_section
+from slipstream.config.compose import build_section, flat_settings
+from slipstream.config.help import show
 from slipstream.config.registry import DEFAULT_TASK
 from slipstream.envs.specs import Spec
 from slipstream.models import navrl
@@ -80,15 +81,9 @@ class LoadedPolicy:
         """The name of the task it was trained on. Not trusted: it may name code."""
         return self.state["config"]["task"] if self.kind == "slipstream" else DEFAULT_TASK
 
-    def build(self, observation_spec: Specs, action_spec: Spec, device: torch.device | str, env: Any = None) -> Any:
-        """Return the network with these weights, for an env of these specs.
-
-        Args:
-            observation_spec: the env's.
-            action_spec: the env's.
-            device: of the network.
-            env: the env's settings; an error then names those that its training had otherwise.
-        """
+    def build(self, env: Any, device: torch.device | str) -> Any:
+        """Return the network with these weights, for the observations and actions of `env` (its two specs)."""
+        observation_spec, action_spec = env.observation_spec, env.action_spec
         if self.kind == "navrl":
             self._check_navrl(observation_spec, action_spec)
             return load_navrl(self.state).to(device).eval()
@@ -104,25 +99,27 @@ class LoadedPolicy:
                         policy = build_policy(config["algo"], observation_spec, action_spec, model)
                         policy.load_state_dict(weights, assign=place == "meta")
             except RuntimeError as error:
-                detail = shorten((str(error) + "\n").split("\n", 2)[1], 160, placeholder=" …")
-                words = self._other_settings(env)
-                remedy = f"Its training had {words}" if words else "Set task and env.* as in its training."
+                detail = shorten((str(error) + "\n").split("\n", 2)[1].rstrip(". "), 160, placeholder=" …")
+                other = self.other_settings(env)
+                reason = f"set {other} as there" if other else f"{detail}. Set task and env.* as in its training"
                 raise ValueError(
-                    "it was trained with other observations or actions than this env gives"
-                    f"{'' if words else f': {detail}'}. {remedy}"
+                    f"it was trained with other observations or actions than this env gives: {reason}."
                 ) from error
         return policy.to(device).eval()
 
-    def _other_settings(self, env: Any) -> str:
-        """Return the words `env.key=value` of its training that differ from the settings `env` of an env."""
-        given, sizes = self.trained_env or {}, ("num_envs", "num_worlds")
-        own = asdict(env) if is_dataclass(env) and not isinstance(env, type) else {}
-        words = [
-            f"env.{name}={shorten(str(given[name]), 40, placeholder=' …')}"
-            for name, value in own.items()
-            if name not in sizes and isinstance(given.get(name), (bool, int, float, str)) and given[name] != value
-        ]
-        return " ".join(words).replace("=True", "=true").replace("=False", "=false")
+    def other_settings(self, env: Any) -> str:
+        """Return the settings of its training that change observations or actions and that `env` has otherwise, as
+        words: `env.key=value`, or `task=NAME` for another task."""
+        config = getattr(env, "config", None)
+        if self.trained_env is None or not is_dataclass(config) or isinstance(config, type):
+            return ""
+        given, own = self.trained_env, asdict(config)
+        if not given.keys() <= own.keys():
+            return f"task={shorten(self.task, 80)}"
+        names = [name for name in getattr(env, "spec_settings", ()) if name in given]
+        theirs, mine = (flat_settings({name: section[name] for name in names}, "env.") for section in (given, own))
+        words = [f"{key}={show(value)}" for key, value in theirs.items() if show(value) != show(mine.get(key))]
+        return shorten(" ".join(words), 400, placeholder=" …")
 
     def _check_navrl(self, observation_spec: Specs, action_spec: Spec) -> None:
         gives = {name: spec.shape for name, spec in observation_spec.items()} | {"action": action_spec.shape}

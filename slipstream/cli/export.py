@@ -120,7 +120,7 @@ def export_policy(trained: LoadedPolicy, task: str, env_config: Any, to: str, ou
     path = out or default_output(_default_path(trained, to))
     check_writable(path)  # before seconds of work
     env = _small_env(task, env_config)
-    policy = ActingPolicy(trained.build(env.observation_spec, env.action_spec, "cpu")).eval()
+    policy = ActingPolicy(trained.build(env, "cpu")).eval()
     flown = _observations(env, policy)
     about = describe(trained, task, env_config, env, policy)
     program = torch_program(policy, {name: flown[name][:2] for name in policy.keys})

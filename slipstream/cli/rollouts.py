@@ -343,7 +343,7 @@ def _record(args: argparse.Namespace, console: Console) -> int:
         set_threads(cfg.threads)
     with progress_bar("building the env"):
         env = registry.find_task(cfg.task).make_env(cfg.env, device, cfg.seed, envs)
-    policy = trained.build(env.observation_spec, env.action_spec, device)
+    policy = trained.build(env, device)
     note = {"policy": trained.name, "sha256": trained.sha256[:12], "task": cfg.task, "actions": kind}
     make_collector = registry.find("collector", "sync")
     batches, valid = -(-frames // (envs * steps)), 0

@@ -300,3 +300,11 @@ def _task_configs(command: str) -> Iterator[tuple[str, Any]]:
         except (ImportError, ConfigError):  # an extra that is not installed
             continue
         yield name, task.TrainConfig() if command == "train" else task.EvaluateConfig()
+
+
+def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested config as `a.b.c` -> value."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        flat |= flat_settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat

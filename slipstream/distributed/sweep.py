@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from slipstream.config.compose import load_train, to_dict
+from slipstream.config.compose import flat_settings, load_train, to_dict
 from slipstream.config.help import ConfigError, nearest
 from slipstream.distributed.multirun import (
     STOP_CODES,
@@ -38,7 +38,7 @@ from slipstream.distributed.nodes import RayStart
 from slipstream.storage.files import WriterLock, make_folder, write_file
 from slipstream.tasks.figures import SERIES, finish_figure, new_figure, style_axes, style_legend
 from slipstream.tasks.report import TextTable, format_time
-from slipstream.training.comparison import flat_settings, interval
+from slipstream.training.comparison import interval
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import config_yaml
 

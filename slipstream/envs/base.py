@@ -74,6 +74,7 @@ class TensorEnv(ABC):
     """
 
     Config: ClassVar[type[Any]]
+    spec_settings: ClassVar[tuple[str, ...]] = ()  # of Config: those that observations and actions depend on
     episode_settings: ClassVar[dict[str, Any]] = {}  # of Config, for Gymnasium: episodes from their start, no two alike
     observation_spec: dict[str, Spec]
     action_spec: Spec

@@ -41,7 +41,7 @@ class Memory(nn.Module):
         Returns:
             Features [N, width], and the memory after the step [N, size].
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: implement forward(features, memory)")
 
     def unroll(self, features: Tensor, memory: Tensor, valid: Tensor) -> Tensor:
         """Take T steps of N sequences; the gradient passes from step to step, but not over a reset.
@@ -187,6 +187,27 @@ def build_memory(inputs: int, config: Any) -> Memory | None:
     if config.memory == "stack":
         return StackMemory(inputs, config.stack, config.layer_norm, config.activation)
     return None
+
+
+@torch.no_grad()
+def check_memory(memory: Any, inputs: int) -> None:
+    """Raise ValueError if the user's memory does not keep the contract of `Memory`, by one step from zeros."""
+    name = type(memory).__name__
+    if not isinstance(memory, Memory):
+        raise ValueError(f"{name}: a memory subclasses slipstream.models.Memory")
+    for number in ("size", "width"):
+        if not isinstance(getattr(memory, number, None), int):
+            raise ValueError(f"{name}: set self.{number}, a whole number (docs/memory.md)")
+    like = next(memory.parameters(), torch.zeros(()))
+    found = memory(like.new_zeros(2, inputs), like.new_zeros(2, memory.size))
+    parts = found if isinstance(found, tuple) else (found,)
+    shapes = [list(x.shape) if isinstance(x, Tensor) else type(x).__name__ for x in parts]
+    expected = [[2, memory.width], [2, memory.size]]
+    if shapes != expected:
+        raise ValueError(
+            f"{name}: for 2 environments its forward must return features and memory of shapes {expected} (width, size), "
+            f"and gave {shapes}"
+        )
 
 
 def memory_size(policy: Any) -> int:

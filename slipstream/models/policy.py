@@ -15,7 +15,7 @@ from slipstream.envs.specs import Box, Discrete, Hybrid, Observation, Spec
 from slipstream.models.encoders import ACTIVATIONS, NAVRL_ENVS, NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder, Specs
 from slipstream.models.exploration import ExplorationType, exploration_type, set_exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters, small_linear
-from slipstream.models.memory import MEMORIES, MEMORY, Memory, build_memory, memory_size
+from slipstream.models.memory import MEMORIES, MEMORY, Memory, build_memory, check_memory, memory_size
 
 Actor = BetaHead | GaussianHead | CategoricalHead | HybridHead
 
@@ -124,6 +124,8 @@ class ActorCritic(nn.Module):
 
     def __init__(self, encoder: Encoder, actor: Actor, config: ModelConfig, memory: Memory | None = None) -> None:
         super().__init__()
+        if memory is not None:
+            check_memory(memory, encoder.width)
         self.encoder = encoder
         self.memory = memory
         self.actor = actor

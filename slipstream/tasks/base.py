@@ -203,7 +203,7 @@ class Task:
             raise ConfigError(f"out={cfg.out} has no meaning for task={cfg.task}: its evaluation writes no file")
         env = self.make_env(cfg.env, device, cfg.seed, cfg.eval.num_drones)
         torch.manual_seed(cfg.seed)  # for envs that draw from torch itself
-        policy = trained.build(env.observation_spec, env.action_spec, device)
+        policy = trained.build(env, device)
         with progress_bar(f"flying {env.num_envs:,} episodes") as progress:
             figures = fly_each(env, policy, cfg.eval.max_steps, progress)
         result: dict[str, Any] = with_intervals(figures, cfg.eval.bootstrap)

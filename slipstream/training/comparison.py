@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slipstream.config.compose import flat_settings
 from slipstream.config.help import ConfigError, nearest
 from slipstream.tasks.figures import SERIES, finish_figure, frames_axis, new_figure, smooth, style_axes, style_legend
 from slipstream.tasks.report import TextTable
@@ -185,14 +186,6 @@ def _runs_of(path: Path) -> list[Path]:
     if not runs:
         raise ConfigError(f"{path} holds no run: give run folders, or a folder of run folders")
     return runs
-
-
-def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a nested config as `a.b.c` -> value."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        flat |= flat_settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
 
 
 def _cell(value: Any) -> str:

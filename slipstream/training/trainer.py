@@ -21,7 +21,7 @@ from slipstream.algorithms.execution.compile import use_compiler_cache
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.config import registry
 from slipstream.config.compose import from_dict, to_dict
-from slipstream.config.help import ConfigError
+from slipstream.config.help import ConfigError, show
 from slipstream.config.schema import TrainConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
@@ -84,8 +84,9 @@ class Trainer:
         self.init_message = ""  # which weights it begins with
         if cfg.init:
             loaded = load_policy(cfg.init)
-            load_weights(self.policy, loaded.build(*specs, device, cfg.env), cfg.init)
-            self.init_message = f"init: {loaded.path}"
+            load_weights(self.policy, loaded.build(self.env, device), cfg.init)
+            other = loaded.other_settings(self.env)
+            self.init_message = f"init: {loaded.path}{other and f', trained with {other}'}"
         self.controller = self.task.make_controller(cfg, self.env, self.policy)
         self.evaluation = (
             self.task.make_evaluation(cfg, self.policy, device)
@@ -418,9 +419,7 @@ def load_weights(policy: Any, other: Any, path: str) -> None:
         policy.load_state_dict(other.state_dict())
     except RuntimeError as error:
         pairs = zip(asdict(policy.config).items(), asdict(other.config).values(), strict=True)
-        asked = " ".join(
-            f"'model.{name}={theirs}'".replace(", ", ",") for (name, mine), theirs in pairs if mine != theirs
-        )
+        asked = " ".join(f"'model.{name}={show(theirs)}'" for (name, mine), theirs in pairs if mine != theirs)
         raise ValueError(
             f"init={path} holds another network than model.* describes: give {asked or 'env.* as in its training'}"
         ) from error

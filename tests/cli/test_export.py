@@ -143,7 +143,7 @@ def exported(request, export):
     """The PyTorch policy, its observations' specs, and the file written of it."""
     trained, cfg, done = export(request.param)
     env = find_task(cfg.task).env(2, "cpu", 0, _small_env(cfg.task, cfg.env).config)
-    policy = ActingPolicy(load_policy(trained.path).build(env.observation_spec, env.action_spec, "cpu"))
+    policy = ActingPolicy(load_policy(trained.path).build(env, "cpu"))
     return policy, env, done
 
 
@@ -243,7 +243,7 @@ def test_the_example_flies_an_episode_as_pytorch_would(task, tmp_path, capsys, e
         assert (told["opponent"], told["reward"]) == ("evade", "shaped")  # as in its training
         assert isinstance(specs.opponent, CrankAgent) and isinstance(specs.reward, ShapedReward)
     assert getattr(specs.config, "max_episode_steps", 400) == 400 and getattr(specs.config, "time_scale", 15) == 15
-    torch_policy = Stepper(load_policy(source).build(specs.observation_spec, specs.action_spec, "cpu"), 1, "cpu")
+    torch_policy = Stepper(load_policy(source).build(specs, "cpu"), 1, "cpu")
     gaps = []
     if task == "memory":
         assert [part.name for part in policy.session.get_inputs()] == ["state", "memory"]

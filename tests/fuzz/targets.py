@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -546,7 +547,8 @@ def policy_state() -> dict[str, Any]:
     from slipstream.config.compose import load_train, to_dict
 
     config = to_dict(load_train(train_words()))
-    policy = build_policy(config["algo"], *specs(), model_config(config))
+    env = specs()
+    policy = build_policy(config["algo"], env.observation_spec, env.action_spec, model_config(config))
     return {"config": config, "policy": policy.state_dict()}
 
 
@@ -556,10 +558,12 @@ def model_config(config: dict[str, Any]) -> Any:
     return ModelConfig(**config["model"])
 
 
-def specs() -> tuple[Any, Any]:
+def specs() -> Any:
     from slipstream.envs.specs import Box
+    from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 
-    return {"state": Box((3,))}, Box((2,), -1.0, 1.0)
+    more = {"config": NavigationConfig(), "spec_settings": NavigationEnv.spec_settings}
+    return SimpleNamespace(observation_spec={"state": Box((3,))}, action_spec=Box((2,), -1.0, 1.0), **more)
 
 
 def policy_seeds(folder: Path) -> list[bytes]:
@@ -576,7 +580,8 @@ def use_policy(data: bytes, folder: Path, rng: random.Random) -> None:
     path.write_bytes(data)
     policy = load_policy(path)
     _ = policy.name, policy.task, policy.trained_env
-    policy.build(*specs(), "cpu")
+    policy.other_settings(specs())
+    policy.build(specs(), "cpu")
 
 
 def run_seeds(folder: Path) -> list[bytes]:
@@ -615,7 +620,7 @@ def use_run_folder(data: bytes, folder: Path, rng: random.Random) -> None:
         lambda: newest_good(run / "checkpoints"),
         lambda: load_train([f"resume={run}"]),
         lambda: load_train([f"config={run}"]),
-        lambda: load_policy(run).build(*specs(), "cpu"),
+        lambda: load_policy(run).build(specs(), "cpu"),
         lambda: RunLog(RunFolder.open(run), done=2).close(),
     )
     for use in rng.sample(uses, 2):

@@ -11,7 +11,7 @@ from torch import nn
 from slipstream.algorithms.base import build_learner, build_policy
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.envs.specs import Box
-from slipstream.models import ActorCritic, Memory, ModelConfig, Stepper, action_head, build_memory
+from slipstream.models import ActorCritic, Memory, ModelConfig, Stepper, action_head, build_encoder, build_memory
 from slipstream.models.memory import GRUMemory, StackMemory
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.policies import LearnedAgent
@@ -213,6 +213,35 @@ def test_own_networks_have_memory_by_the_same_contract():
         build("Memoryless", "gru")
     with pytest.raises(ValueError, match=r"it must return memory \[2, 128\] \(memory_size\), and gave none"):
         build("Forgetful", "gru")
+
+
+class Broken(Sum):
+    """A memory whose `change` is a mistake."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+        if change == "size":
+            self.size = None
+
+    def forward(self, features, memory):
+        found = super().forward(features, memory)
+        return {"width": (found[0][:, 1:], found[1]), "single": found[0]}.get(self.change, found)
+
+
+@pytest.mark.parametrize(
+    ("memory", "message"),
+    [
+        (nn.Identity(), r"Identity: a memory subclasses slipstream\.models\.Memory"),
+        (Broken("size"), r"Broken: set self\.size, a whole number"),
+        (Broken("width"), r"of shapes \[\[2, 5\], \[2, 5\]\] \(width, size\), and gave \[\[2, 4\], \[2, 5\]\]"),
+        (Broken("single"), r"and gave \[\[2, 5\]\]"),
+    ],
+)
+def test_mistakes_in_an_own_memory_are_named(memory, message):
+    encoder = build_encoder(SPEC, ModelConfig(trunk=[INPUTS]))
+    with pytest.raises(ValueError, match=message):
+        ActorCritic(encoder, action_head(INPUTS, ACTION), ModelConfig(), memory)
 
 
 def test_an_agent_of_a_duel_carries_its_memory():

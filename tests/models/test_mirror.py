@@ -139,7 +139,7 @@ def test_actions_may_change_places(order):
 def test_weights_of_a_policy_without_mirror_are_refused_with_the_word_to_give(tmp_path):
     words = ["env.num_envs=4", "env.num_obstacles=0", "env.dyn.num_obstacles=0", "model.trunk=[8]", "device=cpu"]
     with Trainer(load_train(words)) as plain, Trainer(load_train([*words, "model.mirror=true"])) as mirrored:
-        for one, other, value in ((plain, mirrored, True), (mirrored, plain, False)):
+        for one, other, value in ((plain, mirrored, "true"), (mirrored, plain, "false")):
             with pytest.raises(ValueError, match=f"give 'model.mirror={value}'"):
                 load_weights(one.policy, other.policy, "run")
 

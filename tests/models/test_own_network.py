@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -242,7 +243,9 @@ def test_weights_for_another_activation_are_refused(mine, capsys):
 
 def test_the_file_of_an_own_policy_builds_its_class(mine):
     assert main(["train", *TINY, *ALGORITHMS["ppo"], *OWN["ppo"]]) == 0
-    policy = load_policy("runs/run").build({"observation": Box((3,))}, Box((1,), -2.0, 2.0), "cpu")
+    policy = load_policy("runs/run").build(
+        SimpleNamespace(observation_spec={"observation": Box((3,))}, action_spec=Box((1,), -2.0, 2.0)), "cpu"
+    )
     assert type(policy).__name__ == "Net" and isinstance(policy, ActorCritic)
 
 

@@ -111,7 +111,7 @@ def test_without_a_checkpoint_the_policy_that_ships_is_flown():
     assert trained.path == find_task("navigation").weights and cfg.task == "navigation"
     assert trained.path.stat().st_size <= 1_000_000
     env = evaluation_env(cfg.env, EvalConfig(num_drones=2, map_seeds=[1], max_steps=4), "cpu")
-    fly(env, trained.build(env.observation_spec, env.action_spec, "cpu"), 2)
+    fly(env, trained.build(env, "cpu"), 2)
 
 
 @pytest.mark.parametrize("words", [["red=learned", "blue=pursuit"], ["blue=crank"], ["games=20"]])
@@ -251,7 +251,7 @@ def test_navrls_released_policy_crosses_static_fields_here():
         EvalConfig(num_drones=32, map_seeds=[201, 202]),
         "cpu",
     )
-    policy = load_policy(RELEASED).build(env.observation_spec, env.action_spec, "cpu")
+    policy = load_policy(RELEASED).build(env, "cpu")
     result = summarize(fly(env, policy, 32, record_paths=False))
     assert result["success"] > 0.85
     assert 23.0 < result["time_to_goal_s"] < 35.0  # 48 m at no more than 2 m/s on each axis

@@ -41,7 +41,7 @@ def test_the_policy_is_flown_and_its_batches_are_saved(run, tmp_path, capsys):
     last, first = storage.load(0)["next", "observation", "cart"][:, -1], batch["observation", "cart"][:, 0]
     assert torch.equal(last, first)  # one flight
     env = Cart(1)
-    policy = load_policy(run.path).build(env.observation_spec, env.action_spec, "cpu")
+    policy = load_policy(run.path).build(env, "cpu")
     with set_exploration_type(ExplorationType.MEAN), torch.no_grad():
         again = policy({name: batch["observation", name][:, 3] for name in ("cart", "place")})["action"]
     assert torch.allclose(again, batch["action"][:, 3], atol=1e-6)

@@ -332,10 +332,20 @@ def test_init_from_another_network_says_which_one_it_is(whole):
 
 
 def test_init_into_other_actions_is_refused(whole):
-    with pytest.raises(
-        ValueError, match=r"other observations or actions .*\. Its training had env\.actions=continuous$"
-    ):
-        Trainer(load_train([*TINY, f"init={whole.path}", "env.actions=discrete"]))
+    with pytest.raises(ValueError, match=r"other observations or actions .*: set env\.actions=continuous as there\.$"):
+        Trainer(load_train([*TINY, f"init={whole.path}", "env.actions=discrete", "env.goals=opposite"]))
+    with pytest.raises(ValueError, match=r"set env\.lidar\.azimuths=36 as there\.$"):
+        Trainer(load_train([*TINY, f"init={whole.path}", "env.lidar.azimuths=18", "env.dynamics=quadrotor"]))
+
+
+def test_init_from_another_task_is_refused(whole):
+    with pytest.raises(ValueError, match=r"set task=navigation as there\.$"):
+        Trainer(load_train(["task=gym", "env.id=CartPole-v1", "device=cpu", "threads=1", f"init={whole.path}"]))
+
+
+def test_init_prints_settings_that_fit_and_mean_something_else(whole):
+    job = Trainer(load_train([*TINY, f"init={whole.path}", "env.max_speed_mps=3"]))
+    assert job.init_message.endswith("best.pt, trained with env.max_speed_mps=2.0")
 
 
 # -- numbers that are none ---------------------------------------------------------------------------------------------

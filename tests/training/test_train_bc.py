@@ -60,7 +60,7 @@ def test_a_clone_acts_as_the_expert(cloned):
     assert rows[-1]["bc/error"] < 0.05 < rows[0]["bc/error"] and rows[-1]["bc/loss"] < rows[0]["bc/loss"]
     assert rows[-1]["frames"] == 20480 and "eval/return" in rows[-1]
     env = Cart(256)
-    policy = load_policy(cloned.path).build(env.observation_spec, env.action_spec, "cpu")
+    policy = load_policy(cloned.path).build(env, "cpu")
     torch.manual_seed(3)
     seen = env.reset()
     assert (policy.actor.mean(policy.distribution(policy.features(seen), seen)) - expert(seen)).abs().mean() < 0.1
@@ -216,3 +216,11 @@ def test_a_teacher_for_other_observations_is_refused_in_one_sentence(cloned, cap
     said = capsys.readouterr().err.strip()
     assert "trained with other observations" in said and len(said.splitlines()) == 1
     assert not (cloned.path.parent / "refused").exists()
+
+
+def test_a_teacher_with_other_speeds_is_refused():
+    words = ["algo=bc", "algo.teacher=navigation", "env.num_envs=2", "env.num_obstacles=0", "algo.minibatches=2"]
+    with pytest.raises(
+        ConfigError, match=r"algo\.teacher=navigation was trained with env\.max_speed_mps=2\.0: set the"
+    ):
+        Trainer(load_train([*words, "env.max_speed_mps=3", "device=cpu", "threads=1"]))

@@ -58,6 +58,7 @@ class AirCombatEnv(TensorEnv):
     """
 
     Config = AirCombatConfig
+    spec_settings = ("reach_features",)
     episode_settings = {"start": "random"}
 
     def __init__(

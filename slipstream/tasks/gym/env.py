@@ -64,6 +64,7 @@ class GymEnv(TensorEnv):
     names."""
 
     Config = GymConfig
+    spec_settings = ("id",)
 
     def __init__(
         self,

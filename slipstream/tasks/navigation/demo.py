@@ -53,7 +53,7 @@ class NavigationDemo:
         """Fly the trained policy, print the table, write figures and report into the run folder."""
         print("\nafter:")
         trained = load_policy(folder)
-        policy = trained.build(self.env.observation_spec, self.env.action_spec, self.device)
+        policy = trained.build(self.env, self.device)
         row, flights = evaluate("trained policy", self.cfg, self.final, policy)
         self.rows.append(row)
         table = [{"policy": row["name"]} | rate_cells(row) for row in self.rows]

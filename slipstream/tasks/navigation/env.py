@@ -129,6 +129,7 @@ class NavigationEnv(TensorEnv):
     """
 
     Config = NavigationConfig
+    spec_settings = ("actions", "discrete_speeds_mps", "max_speed_mps", "observe_moving", "lidar")
     episode_settings = {"random_clock": False}
 
     def __init__(

@@ -259,7 +259,7 @@ def evaluation_env(
 
 def build_for(trained: LoadedPolicy, env: NavigationEnv, sim: SimConfig) -> Policy:
     """Return the network for the env. Raises ConfigError if it reads observations that the simulator does not have."""
-    policy = trained.build(env.observation_spec, env.action_spec, env.device)
+    policy = trained.build(env, env.device)
     if sim.name == "mujoco":
         sim.check_observations(getattr(policy, "keys", ()), trained.name)
     return policy
@@ -489,7 +489,7 @@ def record_flight(cfg: EvaluateConfig, trained: LoadedPolicy) -> Recording:
     """Fly some drones over the first map of an evaluation."""
     few = dataclasses.replace(cfg.eval, num_drones=RECORDED_DRONES, map_seeds=cfg.eval.map_seeds[:1])
     env = evaluation_env(cfg.env, few, "cpu", cfg.seed)
-    policy = trained.build(env.observation_spec, env.action_spec, "cpu")
+    policy = trained.build(env, "cpu")
     return record(fly(env, policy, RECORDED_DRONES), env, "", trained)
 
 

@@ -114,7 +114,7 @@ class RaceGame:
         self._goals, way = to.numpy(), (to - at).numpy()  # the env draws new ones for a drone that has collided
         self._yaw = np.arctan2(way[:, 1], way[:, 0])
         self.observation = env.place(at, to)
-        self.policy = Stepper(self.trained.build(env.observation_spec, env.action_spec, "cpu"), 2, "cpu")
+        self.policy = Stepper(self.trained.build(env, "cpu"), 2, "cpu")
         self.status = [FLYING, FLYING]
         self.time_s, self._step, self._winner = 0.0, 0, -1
         self._last = env.drone.pos.clone(), env.drone.vel.clone()

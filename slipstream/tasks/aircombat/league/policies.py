@@ -96,7 +96,7 @@ class LearnedAgent(BaseAgent):
         self.time_scale = trained.time_scale
         features = AirCombatConfig(num_envs=1, reach_features=trained.reach_features)
         env = AirCombatEnv(1, "cpu", config=features)  # for its specs only
-        policy = loaded.build(env.observation_spec, env.action_spec, self.device)
+        policy = loaded.build(env, self.device)
         if not isinstance(policy, ActorCritic):
             raise ValueError(
                 f"{loaded.path} holds a policy of algo={loaded.state['config']['algo']['name']}; agents need one of algo=ppo"

@@ -40,7 +40,7 @@ class DockingTask(Task):
         for wind in cfg.winds:
             torch.manual_seed(cfg.seed)
             env = self.make_env(replace(cfg.env, wind_mps2=wind), device, cfg.seed, cfg.eval.num_drones)
-            found = fly_episodes(env, trained.build(env.observation_spec, env.action_spec, device), cfg.eval.max_steps)
+            found = fly_episodes(env, trained.build(env, device), cfg.eval.max_steps)
             low, high = wilson(round(found["success"] * env.num_envs), env.num_envs)
             rows.append({"wind_mps2": wind, "docked": found["success"], "low": low, "high": high})
         cells = [
