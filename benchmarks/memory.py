@@ -3,7 +3,7 @@
     for memory in none stack gru; do
         slipstream train preset=h200_lidar model.memory=$memory name=$memory
     done
-    python benchmarks/memory.py runs/gru runs/stack runs/none        # maps 2001-2064, 64 drones each
+    python benchmarks/memory.py runs/none runs/stack runs/gru        # maps 2001-2064, 64 drones each
     python benchmarks/memory.py --collisions navigation_lidar        # what it collides with, and whether a beam met it
 
 Every policy flies in the env of its own training. The toy of docs/memory.md is examples/hidden_velocity.py.

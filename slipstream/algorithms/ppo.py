@@ -261,16 +261,18 @@ class PPO(Learner):
 
     def _check_divides(self, parts: int) -> None:
         count = self.config.minibatches
-        if parts % count and self._has_memory:
+        if not parts % count:
+            return
+        most = max(k for k in range(1, count) if parts % k == 0)
+        if self._has_memory:
             raise ValueError(
                 f"a batch of {parts} environments does not divide into algo.minibatches={count}: a policy with memory "
-                "learns from environments with all of their steps; choose a divisor of env.num_envs"
+                f"learns from environments with all of their steps; choose a divisor of env.num_envs, such as {most}"
             )
-        if parts % count:
-            raise ValueError(
-                f"a batch of {parts} frames does not divide into algo.minibatches={count}: "
-                "choose a divisor of env.num_envs × algo.rollout_steps"
-            )
+        raise ValueError(
+            f"a batch of {parts} frames does not divide into algo.minibatches={count}: "
+            f"choose a divisor of env.num_envs × algo.rollout_steps, such as {most}"
+        )
 
     def _minibatches(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the frames in a new random order, in minibatches; with a memory, environments in such an order."""

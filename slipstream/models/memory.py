@@ -64,7 +64,8 @@ class Memory(nn.Module):
 
 
 class GRUMemory(Memory):
-    """A gated recurrent unit. The heads read the features of the present observation beside its state.
+    """A gated recurrent unit. The layer, or without one the heads, read the features of the present observation beside
+    its state.
 
     Args:
         inputs: width of the encoder's features.
