@@ -101,7 +101,9 @@ class LoadedPolicy:
             except RuntimeError as error:
                 detail = shorten((str(error) + "\n").split("\n", 2)[1].rstrip(". "), 160, placeholder=" …")
                 other = self.other_settings(env)
-                reason = f"set {other} as there" if other else f"{detail}. Set task and env.* as in its training"
+                reason = (
+                    f"set {other} as in its training" if other else f"{detail}. Set task and env.* as in its training"
+                )
                 raise ValueError(
                     f"it was trained with other observations or actions than this env gives: {reason}."
                 ) from error

@@ -263,7 +263,7 @@ class PPO(Learner):
         count = self.config.minibatches
         if not parts % count:
             return
-        most = max(k for k in range(1, count) if parts % k == 0)
+        most = max(k for k in range(1, min(count, parts + 1)) if parts % k == 0)
         if self._has_memory:
             raise ValueError(
                 f"a batch of {parts} environments does not divide into algo.minibatches={count}: a policy with memory "

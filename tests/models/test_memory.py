@@ -265,5 +265,7 @@ def test_minibatches_of_environments_must_divide():
     policy = build_policy({"name": "ppo"}, SPEC, ACTION, ModelConfig(memory="gru"))
     learner = PPO(policy, PPOConfig(rollout_steps=8, minibatches=4))
     learner.check_batch(8 * 8)
-    with pytest.raises(ValueError, match="a batch of 6 environments does not divide into algo.minibatches=4: .* such as 3$"):
+    with pytest.raises(
+        ValueError, match="a batch of 6 environments does not divide into algo.minibatches=4: .* such as 3$"
+    ):
         learner.check_batch(6 * 8)

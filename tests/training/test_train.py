@@ -332,14 +332,16 @@ def test_init_from_another_network_says_which_one_it_is(whole):
 
 
 def test_init_into_other_actions_is_refused(whole):
-    with pytest.raises(ValueError, match=r"other observations or actions .*: set env\.actions=continuous as there\.$"):
+    with pytest.raises(
+        ValueError, match=r"other observations or actions .*: set env\.actions=continuous as in its training\.$"
+    ):
         Trainer(load_train([*TINY, f"init={whole.path}", "env.actions=discrete", "env.goals=opposite"]))
-    with pytest.raises(ValueError, match=r"set env\.lidar\.azimuths=36 as there\.$"):
+    with pytest.raises(ValueError, match=r"set env\.lidar\.azimuths=36 as in its training\.$"):
         Trainer(load_train([*TINY, f"init={whole.path}", "env.lidar.azimuths=18", "env.dynamics=quadrotor"]))
 
 
 def test_init_from_another_task_is_refused(whole):
-    with pytest.raises(ValueError, match=r"set task=navigation as there\.$"):
+    with pytest.raises(ValueError, match=r"set task=navigation as in its training\.$"):
         Trainer(load_train(["task=gym", "env.id=CartPole-v1", "device=cpu", "threads=1", f"init={whole.path}"]))
 
 
