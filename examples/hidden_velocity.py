@@ -5,7 +5,7 @@ The figure of docs/memory.md, 9 trainings of some seconds each (in this folder):
     slipstream train task=hidden_velocity:HiddenVelocity model.memory=none,stack,gru seed=0,1,2 --multirun \\
         env.num_envs=64 algo.rollout_steps=9 algo.minibatches=2 algo.learning_rate=0.01 algo.schedule=linear \\
         algo.clip=0.2 algo.gamma=0.9 algo.lam=0.9 model.part=0 'model.trunk=[32]' model.hidden_size=32 \\
-        total_frames=23040 eval_interval=2 eval.num_drones=256 model.memory_layer=false device=cpu
+        total_frames=23040 eval_interval=2 eval.num_drones=256 device=cpu
 """
 
 from __future__ import annotations
