@@ -120,7 +120,7 @@ class LoadedPolicy:
             return f"task={shorten(self.task, 80)}"
         names = [name for name in getattr(env, "spec_settings", ()) if name in given]
         theirs, mine = (flat_settings({name: section[name] for name in names}, "env.") for section in (given, own))
-        words = [f"{key}={show(value)}" for key, value in theirs.items() if show(value) != show(mine.get(key))]
+        words = [f"{key}={show(value)}" for key, value in theirs.items() if _listed(value) != _listed(mine.get(key))]
         return shorten(" ".join(words), 400, placeholder=" …")
 
     def _check_navrl(self, observation_spec: Specs, action_spec: Spec) -> None:
@@ -130,6 +130,11 @@ class LoadedPolicy:
                 raise ValueError(
                     f"NavRL's network ({self.path}) needs {name} of shape {spec.shape}, this env has {gives.get(name)}"
                 )
+
+
+def _listed(value: Any) -> Any:
+    """Return a tuple as a list: files may hold either."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def load_policy(

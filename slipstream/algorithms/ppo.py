@@ -263,15 +263,15 @@ class PPO(Learner):
         count = self.config.minibatches
         if not parts % count:
             return
-        most = max(k for k in range(1, min(count, parts + 1)) if parts % k == 0)
+        divisor = max(k for k in range(1, min(count, parts + 1)) if parts % k == 0)
         if self._has_memory:
             raise ValueError(
                 f"a batch of {parts} environments does not divide into algo.minibatches={count}: a policy with memory "
-                f"learns from environments with all of their steps; choose a divisor of env.num_envs, such as {most}"
+                f"learns from environments with all of their steps; choose a divisor of env.num_envs, such as {divisor}"
             )
         raise ValueError(
             f"a batch of {parts} frames does not divide into algo.minibatches={count}: "
-            f"choose a divisor of env.num_envs × algo.rollout_steps, such as {most}"
+            f"choose a divisor of env.num_envs × algo.rollout_steps, such as {divisor}"
         )
 
     def _minibatches(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:

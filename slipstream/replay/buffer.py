@@ -78,7 +78,7 @@ class ReplayBuffer:
             self.device = torch.device(device)
             schema = Schema(ragged={as_key(k): tuple(v) for k, v in (ragged or {}).items()})
             backlog = None if capacity_bytes is None else capacity_bytes // 8
-            settings = ColumnSettings(codec, group, capacity, memory_budget is not None, backlog)
+            settings = ColumnSettings(codec, group, capacity, spills=memory_budget is not None, backlog_bytes=backlog)
             self._storage = HostStorage(
                 schema, self.sampler, settings, self.device, capacity_bytes, kept, spill_dir, memory_budget
             )

@@ -234,7 +234,7 @@ class BlockColumn:
 
     @property
     def settled_bytes(self) -> int:
-        """Memory in which raw blocks that wait to be sealed are counted as small as blocks before them became."""
+        """Memory; a raw block that waits to be sealed counts with the compression ratio of the coded ones."""
         with self._lock:
             raw = sum(number in self._table.raw for number in (*self._pending, *self._sealing))
             waiting = raw * self.block_rows * self.coder.frame_bytes
