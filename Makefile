@@ -21,9 +21,11 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 demo: $(VENV)/.installed  ## train, evaluate and draw a small world on this machine's CPU
 	$(BIN)/slipstream demo
 
-lint: $(VENV)/.installed-dev  ## ruff and mypy
+lint: $(VENV)/.installed-dev  ## ruff, mypy, the size of every folder, and which folder may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
+	$(BIN)/python tools/house.py
+	$(BIN)/pytest tests/test_layers.py
 	$(BIN)/mypy
 
 test: export PYTHONDONTWRITEBYTECODE =  # the tests start many processes: none compiles the modules again

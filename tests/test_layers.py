@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -275,3 +276,16 @@ def test_a_planted_cycle_is_found_and_a_late_import_is_none():
     late = "def f():\n    import slipstream.sim.a"
     assert cycles({"slipstream.sim.a": (a, False), "slipstream.sim.b": (b, False)})
     assert not cycles({"slipstream.sim.a": (a, False), "slipstream.sim.b": (late, False)})
+
+
+def test_a_folder_over_its_limit_is_found():
+    house = runpy.run_path(str(PACKAGE.parent / "tools" / "house.py"))
+    files = {"slipstream/sim/frames.py": house["LIMITS"]["sim and root"]}
+    assert not [text for text in house["problems"]({"sim and root": files}) if text.startswith("sim")]
+    assert house["problems"]({"sim and root": {**files, "slipstream/sim/more.py": 1}})[0].startswith("sim and root: ")
+    assert "has no limit" in house["problems"]({"attic": {"slipstream/attic/x.py": 1}})[0]
+
+
+def test_blank_lines_comments_and_docstrings_are_not_code():
+    house = runpy.run_path(str(PACKAGE.parent / "tools" / "house.py"))
+    assert house["code_lines"]('"""Docstring\nof two lines."""\n\n# comment\nx = 1  # code\ny = [\n    2,\n]\n') == 4
