@@ -241,7 +241,7 @@ class ReplayLearner(Learner):
     """Puts collected batches into a replay buffer, and lets an off-policy algorithm learn from samples of it."""
 
     is_off_policy = True
-    rank_keys = ("replay", "warm", "collected")
+    rank_keys = ("replay", "warm", "collected", "actor_loss")
 
     def __init__(self, algo: OffPolicy, buffer: ReplayBuffer) -> None:
         self.algo = algo

@@ -64,7 +64,7 @@ class TD3(OffPolicy):
         self._target_updaters = [TargetUpdater(target, online, self.config.tau) for target, online in pairs]
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
         self._actor_optimizer = self.adam("policy", list(policy.parameters()))
-        self._actor_loss = torch.zeros((), device=self.device)  # the last one, reported in steps without one
+        self._actor_loss: Tensor | None = None  # the last one, reported in steps without one
 
     @classmethod
     def build_policy(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> Any:
@@ -85,12 +85,19 @@ class TD3(OffPolicy):
         critic_loss = weighted_mean(errors.square(), rows.weight)
         self.optimizer_step(self._critic_optimizer, critic_loss)
         if self.updates % self.config.policy_delay == 0:
-            actor_loss = -self.critics(rows.observation, self.policy.unit(rows.observation), count=1).mean()
+            actor_loss = self.actor_loss(rows)
             self.optimizer_step(self._actor_optimizer, actor_loss)
             self._actor_loss = actor_loss.detach()
             for updater in self._target_updaters:
                 updater.soft_update()
+        elif self._actor_loss is None:
+            with torch.no_grad():
+                self._actor_loss = self.actor_loss(rows)
         return (critic_loss.detach(), self._actor_loss, values.detach().mean()), errors.detach().abs().mean(0)
+
+    def actor_loss(self, rows: Transitions) -> Tensor:
+        """Return the loss of the policy: minus the mean value of its actions."""
+        return -self.critics(rows.observation, self.policy.unit(rows.observation), count=1).mean()
 
     @torch.no_grad()
     def td_target(self, rows: Transitions) -> Tensor:
@@ -101,3 +108,13 @@ class TD3(OffPolicy):
         noise = (self.config.target_noise * torch.randn_like(unit)).clamp(-limit, limit)
         after = self.target(rows.next_observation, (unit + noise).clamp(-1, 1)).amin(0)
         return torch.addcmul(rows.reward, rows.bootstrap, after)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that the next updates and their metrics depend on, except the transitions."""
+        return super().state_dict() | {"actor_loss": self._actor_loss}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state`."""
+        super().load_state_dict(state)
+        loss = state.get("actor_loss")
+        self._actor_loss = None if loss is None else loss.to(self.device)

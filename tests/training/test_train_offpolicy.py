@@ -96,6 +96,21 @@ def test_a_run_that_died_goes_on_from_its_last_checkpoint_bit_for_bit(whole, tmp
     assert state_of(folder)["iteration"] == 4
     train.run(load_train([f"resume={folder.path}"]))
     assert differences(state_of(whole(run)), state_of(folder)) == []
+    assert logged(folder) == logged(whole(run))
+
+
+def logged(folder):
+    """Return the metrics of all rows that do not depend on the machine's speed."""
+    return [
+        {key: value for key, value in row.items() if key not in ("time_s", "fps") and not key.startswith("perf/")}
+        for row in read_metrics(folder.path)
+    ]
+
+
+def test_the_first_logged_actor_loss_of_td3_is_one():
+    job = Trainer(load_train([*words_of("td3"), "algo.warmup=1", "algo.updates=1", "algo.policy_delay=2"]))
+    metrics = job.learner.update(job.collector.rollout())
+    assert metrics["loss/actor"] != 0
 
 
 def test_without_its_replay_a_resumed_run_fills_a_new_one_and_does_not_act_at_random(tmp_path):
