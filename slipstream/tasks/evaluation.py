@@ -94,11 +94,16 @@ def fly_each(
 def with_intervals(figures: Mapping[str, Tensor], resamples: int = 10_000) -> dict[str, float | None]:
     """Return the mean of each figure [N] as NAME, and its 95 % interval over the N episodes as NAME_low and NAME_high.
 
-    One episode has no interval: both are None.
+    That of a rate is Wilson's, of another mean a bootstrap's. One episode has no interval: both are None.
     """
     found: dict[str, float | None] = {}
     for name, x in figures.items():
-        low, high = bootstrap_interval(x.cpu().numpy(), resamples) if len(x) > 1 else (None, None)
+        low: float | None = None
+        high: float | None = None
+        if len(x) > 1 and bool(((x == 0) | (x == 1)).all()):
+            low, high = wilson(int(x.sum()), len(x))
+        elif len(x) > 1:
+            low, high = bootstrap_interval(x.cpu().numpy(), resamples)
         found |= {name: x.mean().item(), f"{name}_low": low, f"{name}_high": high}
     return found
 
@@ -122,6 +127,9 @@ def wilson(hits: int, trials: int) -> tuple[float, float]:
     """Return the 95 % interval of a share; [0, 1] if nothing was tried."""
     if not trials:
         return 0.0, 1.0
+    if hits in (0, trials):  # exact where rounding would leave a bound beside 0 or 1
+        bound = trials / (trials + 1.959964**2)
+        return (bound, 1.0) if hits else (0.0, 1 - bound)
     z, p = 1.959964, hits / trials
     center = (p + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * math.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))

@@ -92,7 +92,7 @@ class ProgressLines:
         gone_s, share = now_s - self._start_s, self.share
         line = f"{self.what}: {format_time(gone_s)} elapsed"
         if share > 0:
-            line += f", {share:.0%} done, about {format_time(gone_s * (1 - share) / share)} left"
+            line += f", {format_percent(share, 0)} done, about {format_time(gone_s * (1 - share) / share)} left"
         self._write(line)
 
 
@@ -103,6 +103,39 @@ def format_time(seconds: float) -> str:
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"
+
+
+# -- numbers ---------------------------------------------------------------------------------------------------------
+
+MOST_PLACES = 6  # of a rate
+
+
+def format_rate(rate: float | None, places: int = 3) -> str:
+    """Return a rate of 0 to 1: 0.996. Only what is 0 or 1 is shown as such: 1999 of 2000 is 0.9995, not 1.000."""
+    return _format_rate(rate, 1, places)
+
+
+def format_percent(rate: float | None, places: int = 1) -> str:
+    """Return a rate of 0 to 1 in percent: 99.6 %. Only what is 0 or 1 is shown as such: 255 of 256 is not 100 %."""
+    text = _format_rate(rate, 100, places)
+    return text if text == "–" else f"{text} %"
+
+
+def format_number(value: float, sign: str = "") -> str:
+    """Return a number with four digits, with more if these would make a rate below 1 a 1."""
+    text = f"{value:{sign}.4g}"
+    return f"{value:{sign}.{MOST_PLACES}f}" if text.lstrip("+-") == "1" and 0 < abs(value) < 1 else text
+
+
+def _format_rate(rate: float | None, full: int, places: int) -> str:
+    if rate is None or math.isnan(rate):
+        return "–"
+    for digits in range(places, MOST_PLACES + 1):
+        text = f"{full * rate:.{digits}f}"
+        if not 0 < rate < 1 or float(text) not in (0, full):
+            return text
+    least = 10.0**-MOST_PLACES
+    return f"> {full - least:.{MOST_PLACES}f}" if rate > 0.5 else f"< {least:.{MOST_PLACES}f}"
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -271,4 +304,4 @@ def _is_number(value: Any) -> bool:
 def _text(value: Any) -> str:
     if value is None:
         return "–"
-    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if _is_number(value) else str(value)
+    return format_number(value) if isinstance(value, float) else f"{value:,}" if _is_number(value) else str(value)
