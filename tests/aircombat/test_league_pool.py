@@ -12,7 +12,7 @@ from slipstream.models import ModelConfig, build_policy
 from slipstream.tasks.aircombat.agents import BaseAgent, PursuitAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league import LearnedAgent
-from slipstream.tasks.aircombat.league.matches import Match, Recorder
+from slipstream.tasks.aircombat.league.matches import Match, Recorder, Score
 from slipstream.tasks.aircombat.league.policies import PolicyPool, SeatedOpponent, SeatedPolicies
 
 SPECS = AirCombatEnv(1)
@@ -123,10 +123,24 @@ class SideTeller(BaseAgent):
 def test_red_flies_side_1_in_half_of_the_games_and_is_counted_on_both():
     env = AirCombatEnv(10, config=AirCombatConfig(sides=2, start="head_on", time_scale=30, reward="zero"))
     games = Match(env, SideTeller(), create_agent("placeholder", 10)).play()
-    assert games.score().won == 5 and games.score().draw == 5 and games.score().lost == 0  # straight at it: side 1 hits
+    assert games.score(repeated=True) == Score(5, 5, 0)  # straight at it: side 1 hits
+    assert games.score() == Score(1, 1, 0)  # the same two games, five times
     assert torch.equal(games.won, ~games.swapped) and games.range_m.tolist() == pytest.approx([30_000.0] * 10)
     other = Match(env, create_agent("placeholder", 10), SideTeller()).play()
-    assert other.score().lost == 5 and torch.equal(other.lost, other.swapped)
+    assert other.score(repeated=True).lost == 5 and torch.equal(other.lost, other.swapped)
+
+
+class Shaky(BaseAgent):
+    """Steers at random."""
+
+    def act(self, observation):
+        return torch.cat((torch.rand(self.num_envs, 2), torch.zeros(self.num_envs, 1)), 1)
+
+
+def test_games_with_noise_or_other_starts_are_all_counted():
+    for start, red in (("head_on", Shaky(10)), ("random", create_agent("placeholder", 10))):
+        env = AirCombatEnv(10, config=AirCombatConfig(sides=2, start=start, time_scale=30, reward="zero"))
+        assert Match(env, red, create_agent("placeholder", 10)).play().score() == Score(0, 10, 0)
 
 
 def test_a_match_can_be_played_again_and_in_an_env_that_was_used():

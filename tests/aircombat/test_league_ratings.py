@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from slipstream.tasks.aircombat.league.matches import Score, rate, total
+from slipstream.tasks.aircombat.league.matches import Score, find_distinct, rate, total
 from slipstream.tasks.evaluation import wilson
 
 
@@ -16,12 +17,41 @@ def test_an_even_score_is_an_even_rating_and_three_of_four_is_191_more():
     assert ahead["a"].elo == pytest.approx(1000 + 400 * np.log10(3), abs=1.0)  # 190.8
 
 
-def test_draws_count_as_halves():
+def test_draws_are_no_evidence_of_strength():
     drawn = rate({("a", "b"): Score(500, 1000, 500)}, anchor="b")
     assert drawn["a"].elo == pytest.approx(1000)
-    assert rate({("a", "b"): Score(1000, 1000, 0)}, "b")["a"].elo == pytest.approx(
-        rate({("a", "b"): Score(1500, 0, 500)}, "b")["a"].elo
-    )
+    few, many = (rate({("a", "b"): Score(750, draws, 250)}, "b")["a"] for draws in (0, 10_000))
+    assert (few.elo, few.low, few.high) == (many.elo, many.low, many.high)
+    assert (many.won, many.draw, many.lost) == (750, 10_000, 250)
+
+
+NEVER_FIGHTS = {
+    "only draws": {("placeholder", "pursuit"): Score(0, 64, 0), ("placeholder", "crank"): Score(0, 64, 0)},
+    "one loss": {("placeholder", "pursuit"): Score(0, 64, 0), ("placeholder", "crank"): Score(0, 63, 1)},
+    "losses": {("placeholder", "pursuit"): Score(0, 47, 17), ("placeholder", "crank"): Score(0, 47, 17)},
+}
+
+
+@pytest.mark.parametrize("anchor", ["pursuit", "crank"])
+@pytest.mark.parametrize("games", NEVER_FIGHTS)
+@pytest.mark.parametrize("beaten", [Score(63, 1, 0), Score(60, 0, 4)])
+def test_an_agent_that_never_fights_is_not_above_pursuit(games, beaten, anchor):
+    found = rate({("crank", "pursuit"): beaten, **NEVER_FIGHTS[games]}, anchor)
+    assert found["placeholder"].low < found["placeholder"].elo <= found["pursuit"].elo
+    assert found["pursuit"].elo < found["crank"].elo
+    assert found["placeholder"].decided == sum(score.lost for score in NEVER_FIGHTS[games].values())
+
+
+def test_games_of_an_agent_against_itself_do_not_count():
+    found = rate({("a", "b"): Score(3, 0, 1), ("a", "a"): Score(5, 0, 5)}, "b")["a"]
+    assert found == rate({("a", "b"): Score(3, 0, 1)}, "b")["a"]
+
+
+def test_same_rows_are_counted_once_whatever_their_rounding():
+    start = torch.tensor([0.0, 0.0, 0.0, 1.0, 0.0])[:, None]
+    course = torch.tensor([[1.0, 5], [1 + 1e-6, 5], [1, 6], [1, 5], [1 - 1e-6, 5]])
+    assert sorted(map(tuple, course[find_distinct(start, course)].round().tolist())) == [(1, 5), (1, 5), (1, 6)]
+    assert find_distinct(start[:1], course[:1]).tolist() == [True]
 
 
 def test_known_ratings_are_recovered_from_synthetic_results_within_their_intervals():

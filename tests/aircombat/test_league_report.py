@@ -32,11 +32,12 @@ def test_the_learner_has_a_row_in_its_table(tmp_path, monkeypatch):
         "draw": 0.1,
         "lost": 0.0,
         "won of decided": 1.0,
+        "won − lost": 0.9,
         "Elo": 1000.0,
     }
     assert crank["won of decided"] == 0.625 and crank["Elo"] is None
     assert learner["opponent"] == "all (the learner)" and learner["Elo"] == 1200.0
-    assert (learner["won"], learner["draw"], learner["lost"]) == (0.7, 0.15, 0.15)
+    assert [learner[what] for what in ("won", "draw", "lost", "won − lost")] == pytest.approx([0.7, 0.15, 0.15, 0.55])
 
 
 def test_all_panels_have_one_axis_of_frames(tmp_path, monkeypatch):

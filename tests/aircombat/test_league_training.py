@@ -220,9 +220,8 @@ def test_eval_prints_a_matrix_whose_parts_sum_to_the_whole(whole, capsys):
                 assert sum(pair["parts"][name][what] for name in group) == pair[what]
         assert pair["won_low"] <= pair["won_share"] <= pair["won_high"]
     assert [p["lost"] for p in result["pairs"] if p["blue"] == "evade"] == [0, 0]  # which never fires
-    assert (
-        result["ratings"]["pursuit"]["elo"] == 1000 and "Elo, pursuit being 1000: " in text and "won of decided" in text
-    )
+    assert result["ratings"]["pursuit"]["elo"] == 1000 and result["ratings"]["evade"]["elo"] is None  # never decided
+    assert "Elo by decided games, pursuit being 1000" in text and "won − lost" in text and "won of decided" in text
     assert result["time_scale"] == 60  # as in red's training
 
 
@@ -272,6 +271,13 @@ def test_eval_writes_an_animation_if_it_is_named(whole, tmp_path):
     result = evaluate.run(*evaluate.configure([*words, f"out={tmp_path / 'game.gif'}"]))
     assert result["animation"] == str(tmp_path / "game.gif") and (tmp_path / "game.gif").read_bytes()[:3] == b"GIF"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["game.acmi", "game.gif", "game.html", "game.png", "game.rec"]
+
+
+def test_identical_games_are_counted_once(capsys):
+    words = ["red=crank", "blue=placeholder", "games=20", "env.start=head_on", "threads=1", "device=cpu"]
+    result = evaluate.run(*evaluate.configure([*words, "eval.picture=false"]))
+    assert [result["pairs"][0][key] for key in ("games", "won", "won_low")] == [2, 2, pytest.approx(0.342, abs=1e-3)]
+    assert "every pair: 2 distinct games of 20." in capsys.readouterr().out
 
 
 def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):

@@ -169,13 +169,14 @@ class DuelGame:
         return duel_recording(states, self.names, title, describe_policy(None, self.env.config) | {"shown_side": 1})
 
     def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
-        """Return Elo ratings; pursuit, or else the first opponent, is 1000."""
+        """Return the Elo ratings of all with decided games; pursuit, or else the first opponent, is 1000."""
         results = {pair: Score(*counts) for pair, counts in scores.items()}
         players = [name for pair in results for name in pair]
         anchor = (
             ANCHOR if ANCHOR in players else next((n for n in players if n in AGENTS), players[-1] if players else "")
         )
-        return {name: round(r.elo) for name, r in rate(results, anchor).items()} if results else {}
+        ratings = rate(results, anchor) if results else {}
+        return {name: round(r.elo) for name, r in ratings.items() if r.decided}
 
 
 class WatchedDuel(DuelGame):

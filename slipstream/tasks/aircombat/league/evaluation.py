@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from slipstream.tasks.aircombat.recording import duel_recording
 from slipstream.tasks.animation import check_outputs
 from slipstream.tasks.evaluation import wilson
 from slipstream.tasks.recording import describe_policy
-from slipstream.tasks.report import TextTable, progress_bar
+from slipstream.tasks.report import TextTable, format_rate, progress_bar
 
 OPPONENTS = ("pursuit", "crank", "evade")
 RANGE_BANDS = 3  # results are split into bands of equal width by start range
@@ -63,9 +64,12 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
     result: dict[str, Any] = {**setup, "pairs": pairs}
     log(_pairs_table(pairs).render())
     log(_parts_table(pairs).render())
+    for text in _repeated(pairs):
+        log(text)
     if len(reds) * len(blues) > 1:
         result["ratings"] = _ratings(pairs)
-        log(_ratings_line(result["ratings"], _anchor(pairs)))
+        if result["ratings"]:
+            log(_ratings_table(result["ratings"], _anchor(pairs)).render())
     if film:
         recorder, index, red, blue = film
         title, seen_from = f"{red} against {blue}", 2 - index % 2  # blue's side: its own is drawn blue, red red
@@ -97,7 +101,8 @@ def record_game(cfg: Any, trained: LoadedPolicy) -> Recording:
 
 
 def tally(games: Games, cfg: Any) -> dict[str, Any]:
-    """Return counts and shares of a pair's games: all, by red's side, and by start range."""
+    """Return counts and shares of a pair's distinct games: all, by red's side, and by start range; and how many were
+    played."""
     parts = {"side 1": ~games.swapped, "side 2": games.swapped}
     if cfg.env.start == "random":
         low, high = cfg.env.starts.range_m
@@ -106,7 +111,7 @@ def tally(games: Games, cfg: Any) -> dict[str, Any]:
         names = [f"{a / 1000:.0f}–{b / 1000:.0f} km" for a, b in zip(edges, edges[1:], strict=False)]
         parts |= {name: band == k for k, name in enumerate(names)}
     split = {name: facts(games.score(where)) for name, where in parts.items()}
-    return facts(games.score()) | {"seconds": float(games.elapsed_s.mean()), "parts": split}
+    return facts(games.score()) | {"played": len(games.won), "seconds": float(games.elapsed_s.mean()), "parts": split}
 
 
 def facts(score: Score) -> dict[str, Any]:
@@ -181,9 +186,28 @@ def _policy_files(agents: Iterable[BaseAgent]) -> list[LoadedPolicy]:
     return [agent.loaded for agent in agents if isinstance(agent, LearnedAgent) and agent.loaded]
 
 
-def _ratings(pairs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    results = {(p["red"], p["blue"]): Score(p["won"], p["draw"], p["lost"]) for p in pairs if p["red"] != p["blue"]}
-    return {name: vars(r) for name, r in rate(results, _anchor(pairs)).items()} if results else {}
+def _ratings(pairs: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
+    """Rate all players; without decided games a player has no rating (None)."""
+    results: dict[tuple[str, str], Score] = {}
+    for p in pairs:
+        if p["red"] != p["blue"]:
+            results[p["red"], p["blue"]] = Score(p["won"], p["draw"], p["lost"])
+    anchor = _anchor(pairs)
+    ratings = rate(results, anchor) if results else {}
+    none = dict.fromkeys(("elo", "low", "high"))
+    return {name: vars(r) | ({} if r.decided or name == anchor else none) for name, r in ratings.items()}
+
+
+def _repeated(pairs: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for the pairs of which some games were the same."""
+    for played, distinct in dict.fromkeys((p["played"], p["games"]) for p in pairs if p["games"] < p["played"]):
+        who = [f"{short_name(p['red'])} against {short_name(p['blue'])}" for p in pairs if p["games"] == distinct]
+        names = "every pair" if len(who) == len(pairs) else ", ".join(who)
+        games = "game" if distinct == 1 else "games"
+        yield (
+            f"{names}: {distinct:,} distinct {games} of {played:,}. Equal starts and agents without noise repeat a game; "
+            "repeats are counted once"
+        )
 
 
 def _anchor(pairs: list[dict[str, Any]]) -> str:
@@ -192,12 +216,17 @@ def _anchor(pairs: list[dict[str, Any]]) -> str:
     return "pursuit" if "pursuit" in names else next(iter(names), "")
 
 
-def _ratings_line(ratings: dict[str, dict[str, float]], anchor: str) -> str:
-    ranked = sorted(ratings.items(), key=lambda item: -item[1]["elo"])
-    others = ", ".join(
-        f"{short_name(name)} {r['elo']:.0f} ({r['low']:.0f} … {r['high']:.0f})" for name, r in ranked if name != anchor
-    )
-    return f"Elo, {short_name(anchor)} being 1000: {others}"
+def _ratings_table(ratings: dict[str, dict[str, Any]], anchor: str) -> TextTable:
+    ranked = sorted(ratings.items(), key=lambda item: -math.inf if item[1]["elo"] is None else item[1]["elo"])
+    rows = []
+    for name, r in reversed(ranked):
+        elo, interval = "–", "–"
+        if r["elo"] is not None:
+            elo, interval = f"{r['elo']:.0f}", "–" if name == anchor else f"{r['low']:.0f} … {r['high']:.0f}"
+        games = f"{r['won']:,}", f"{r['draw']:,}", f"{r['lost']:,}", f"{r['won'] - r['lost']:+,}"
+        rows.append([short_name(name), elo, interval, *games])
+    title = f"Elo by decided games, {short_name(anchor)} being 1000; draws do not count"
+    return TextTable(title, ("agent", "Elo", "95 % interval", "won", "draw", "lost", "won − lost"), rows, left=1)
 
 
 def _pairs_table(pairs: list[dict[str, Any]]) -> TextTable:
@@ -205,12 +234,13 @@ def _pairs_table(pairs: list[dict[str, Any]]) -> TextTable:
     header = ("red", "blue", "red won", interval, "draw", "red lost", interval, "won of decided", "mean s")
     rows = []
     for p in pairs:
-        decided = p["decided_won_share"]
-        won = f"{p['won_share']:.3f}", f"{p['won_low']:.3f} … {p['won_high']:.3f}"
-        lost = f"{p['lost_share']:.3f}", f"{p['lost_low']:.3f} … {p['lost_high']:.3f}"
-        end = "–" if decided is None else f"{decided:.3f}", f"{p['seconds']:.0f}"
-        rows.append([short_name(p["red"]), short_name(p["blue"]), *won, f"{p['draw_share']:.3f}", *lost, *end])
-    title = f"{pairs[0]['games']:,} games per pair, half of them with swapped sides"
+        won, lost = (
+            (format_rate(p[f"{what}_share"]), f"{format_rate(p[f'{what}_low'])} … {format_rate(p[f'{what}_high'])}")
+            for what in ("won", "lost")
+        )
+        end = format_rate(p["decided_won_share"]), f"{p['seconds']:.0f}"
+        rows.append([short_name(p["red"]), short_name(p["blue"]), *won, format_rate(p["draw_share"]), *lost, *end])
+    title = f"{pairs[0]['played']:,} games per pair, half of them with swapped sides"
     return TextTable(title, header, rows, left=2)
 
 
@@ -218,7 +248,9 @@ def _parts_table(pairs: list[dict[str, Any]]) -> TextTable:
     rows = []
     for p in pairs:
         shares = [
-            f"{part['won_share']:.2f}/{part['draw_share']:.2f}/{part['lost_share']:.2f}" if part["games"] else "–"
+            "/".join(format_rate(part[f"{what}_share"], 2) for what in ("won", "draw", "lost"))
+            if part["games"]
+            else "–"
             for part in p["parts"].values()
         ]
         rows.append([short_name(p["red"]), short_name(p["blue"]), *shares])

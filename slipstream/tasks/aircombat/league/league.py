@@ -174,36 +174,39 @@ class League:
 
     def evaluate(self) -> dict[str, float]:
         """Play all opponents, update curriculum, pool and seats. Returns the metrics."""
-        scores = self.play()
+        scores, distinct = self.play()
         members = {name: scores[name] for name in self.members if name is not None}
-        ratings = rate(self.results | {(NOW, name): score for name, score in scores.items()}, self.config.anchor)
+        ratings = rate(self.results | {(NOW, name): score for name, score in distinct.items()}, self.config.anchor)
         stage = self.curriculum.stage
         metrics = self.metrics(scores, members) | {"league/stage": float(stage + 1)}
         now = ratings[NOW]
         metrics |= {"league/elo": now.elo, "league/elo_low": now.low, "league/elo_high": now.high}
-        metrics |= {f"league/{name}/elo": ratings[name].elo for name in scores if name in self.config.rated}
+        rated = [name for name in scores if name in self.config.rated]
+        metrics |= {
+            f"league/{name}/elo": ratings[name].elo
+            for name in rated
+            if ratings[name].decided or name == self.config.anchor
+        }
         promoted = self.curriculum.update(scores)
         self.evaluations += 1
         self.ended = f"stage{stage + 1}" if promoted else None
         if self.ended:
-            self.keep(self.ended, scores)
+            self.keep(self.ended, scores, distinct)
         elif self.curriculum.is_last and self.curriculum.evaluations % self.config.snapshot_every == 0:
-            self.keep(f"self{self.evaluations}", scores)
+            self.keep(f"self{self.evaluations}", scores, distinct)
         self._seat([scores.get(name, Score()) for name in self.members if name is not None])
         return metrics
 
-    def play(self) -> dict[str, Score]:
-        """Play the learner against every rated agent and every past policy."""
+    def play(self) -> tuple[dict[str, Score], dict[str, Score]]:
+        """Play the learner against every rated agent and every past policy; return the scores of all games, and of the
+        distinct ones."""
         rated = self.config.rated
         seats: list[Seat] = [*rated, *(i if name else rated[0] for i, name in enumerate(self.members))]
         self._evaluation_opponent.seat(seats)
         games = self._match.play()
         each = self.config.games
-        scores = {}
-        for k, name in enumerate([*rated, *self.members]):
-            if name is not None:
-                scores[name] = games.score(slice(k * each, (k + 1) * each))
-        return scores
+        seated = [(name, slice(k * each, (k + 1) * each)) for k, name in enumerate([*rated, *self.members]) if name]
+        return {n: games.score(at, repeated=True) for n, at in seated}, {n: games.score(at) for n, at in seated}
 
     def metrics(self, scores: dict[str, Score], members: dict[str, Score]) -> dict[str, float]:
         """Return the metrics of an evaluation, as shares of games: against all judges, and against each opponent."""
@@ -221,9 +224,9 @@ class League:
         """Return the name of the stage that the last evaluation ended: its champion is kept."""
         return [f"{self.ended}-champion"] if self.ended else []  # a number last would make a series of them
 
-    def keep(self, name: str, scores: dict[str, Score]) -> None:
+    def keep(self, name: str, scores: dict[str, Score], distinct: dict[str, Score]) -> None:
         """Store the present learner in the pool; if it is full, it replaces the past policy that the learner beats
-        most."""
+        most. `distinct` are the scores that count for ratings."""
         if None in self.members:
             place = self.members.index(None)
         else:
@@ -232,7 +235,7 @@ class League:
             removed = self.members[place]
             self.results = {pair: score for pair, score in self.results.items() if removed not in pair}
         self.pool.put(place, self.policy)
-        self.results |= {(name, other): score for other, score in scores.items() if other != self.members[place]}
+        self.results |= {(name, other): score for other, score in distinct.items() if other != self.members[place]}
         self.members[place] = name
 
     def _seat(self, scores: list[Score]) -> None:

@@ -1,9 +1,9 @@
 """Games between two agents, with sides swapped in half of them, their results and recordings, and Elo ratings.
 
-A player of rating r scores 1 / (1 + 10^((s - r) / 400)) on average against one of rating s; a draw scores 0.5. The
-ratings are the maximum a posteriori of the Bradley-Terry model, with a weak prior that keeps ratings finite when a
-player won or lost everything. The intervals come from the curvature. Draws vary less than the model assumes, so the
-intervals are slightly too wide.
+Of the decided games between players of rating r and s, the first wins a share of 1 / (1 + 10^((s - r) / 400)). How
+often two players draw is a parameter of each pair (Davidson's model of ties), so a draw says nothing about strength:
+who avoids the fight neither gains nor loses by it. The ratings are the maximum a posteriori, with a weak prior around
+the anchor that keeps them finite for players that won or lost everything. The intervals come from the curvature.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from slipstream.tasks.aircombat.physics.duel import GOING_ON, Duels, describe_du
 
 ELO = 400 / math.log(10)  # per unit of log odds
 PRIOR_ELO = 1000.0  # standard deviation of the prior
+SAME = 1e-4  # relative difference, as of rounding, between two courses of the same game
 CHECK_EVERY = 32  # decisions between two checks whether all games are over
 
 
@@ -56,17 +57,23 @@ class Score:
 
 @dataclass
 class Games:
-    """The results of N games for red, which flew side 2 in every other game."""
+    """The results of N games for red, which flew side 2 in every other game.
+
+    Games that repeat another one, as agents without noise do from the same start, are no further evidence: `score`
+    counts them once.
+    """
 
     won: Tensor  # [N] bool
     lost: Tensor  # [N] bool
     elapsed_s: Tensor  # [N]
     range_m: Tensor  # [N] between the two at the start
     swapped: Tensor  # [N] bool: red flew side 2
+    distinct: Tensor  # [N] bool: one of each set of games that are the same
 
-    def score(self, where: Tensor | slice = slice(None)) -> Score:
-        """Count the games `where` (default: all)."""
-        won, lost = self.won[where], self.lost[where]
+    def score(self, where: Tensor | slice = slice(None), repeated: bool = False) -> Score:
+        """Count the distinct games `where` (default: anywhere), or with `repeated` all of them."""
+        counted = self.distinct[where] | repeated
+        won, lost = self.won[where][counted], self.lost[where][counted]
         return Score(int(won.sum()), int((~won & ~lost).sum()), int(lost.sum()))
 
 
@@ -90,6 +97,7 @@ class Match:
         self._first = env.state_dict()  # every match has the same starts
         self._winner = torch.full((n,), -1.0, device=device)
         self._elapsed_s = torch.zeros(n, device=device)
+        self._course = torch.zeros(n, 8, device=device)  # sums over a game that tell it from others: range, actions
         self._step: Callable[[], None] = (
             GraphedFunction(self._decide, "a match") if capture and device.type == "cuda" else self._decide
         )
@@ -108,6 +116,9 @@ class Match:
         for agent in (self.red, self.blue):
             agent.reset(None)
         self._winner.fill_(-1.0)
+        self._course.zero_()
+        states = [x.reshape(len(x), -1).double() for x in env.engine.duels.tensors().values()]
+        start = torch.cat((*states, self.swapped[:, None].double()), 1).cpu()
         range_m = env.views()[0]["enemy_range"] * RANGE_SCALE_M
         decisions = math.ceil(config.episode_s * 60 / config.time_scale) + 1
         for i in range(decisions):
@@ -124,7 +135,9 @@ class Match:
         env.check()
         side_1, side_2 = self._winner == 1, self._winner == 2
         won, lost = (torch.where(self.swapped, x, y).cpu() for x, y in ((side_2, side_1), (side_1, side_2)))
-        return Games(won, lost, self._elapsed_s.cpu().clone(), range_m.cpu(), self.swapped.cpu())
+        ends = torch.stack((self._winner, self._elapsed_s), 1).double().cpu()
+        distinct = find_distinct(torch.cat((start, ends), 1), self._course.cpu())
+        return Games(won, lost, self._elapsed_s.cpu().clone(), range_m.cpu(), self.swapped.cpu(), distinct)
 
     def _decide(self) -> None:
         """Take one decision of both sides; writes persistent tensors only."""
@@ -132,6 +145,10 @@ class Match:
         red = action_of(self.red, self._chosen(two, one))
         blue = action_of(self.blue, self._chosen(one, two))
         swapped = self.swapped[:, None]
+        running = self._winner[:, None] < 0
+        course = torch.cat((one["enemy_range"][:, None], red, blue), 1)
+        course = torch.cat((course, course[:, :1] * course[:, 1:2]), 1)
+        self._course += torch.where(running, course, 0.0)
         record = self.env.step(torch.stack((torch.where(swapped, blue, red), torch.where(swapped, red, blue))))
         now = record.terminated[0] & (self._winner < 0)
         self._winner.copy_(torch.where(now, record.info["winner"][0], self._winner))
@@ -144,6 +161,16 @@ class Match:
         for name, x in plain.items():
             view[name] = torch.where(self.swapped.view(-1, *[1] * (x.dim() - 1)), swapped[name], x)
         return view
+
+
+def find_distinct(equal: Tensor, close: Tensor) -> Tensor:
+    """Return a mask [N] with one row of each set of same rows: equal in `equal` [N, A], and within rounding in `close`
+    [N, B]."""
+    steps = close.double() / (SAME * (1 + close.abs().amax(0)))
+    order = torch.argsort(torch.unique(torch.cat((equal, steps.round()), 1), dim=0, return_inverse=True)[1])
+    equal, steps = equal[order], steps[order]  # the same rows are neighbours now
+    differs = (equal.diff(dim=0) != 0).any(1) | (steps.diff(dim=0).abs() > 1).any(1)
+    return torch.ones(len(order), dtype=torch.bool).index_put((order[1:],), differs)
 
 
 class Recorder:
@@ -185,29 +212,50 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Rating:
-    """A rating and its 95 % interval."""
+    """A rating with its 95 % interval, and the games it is from. Without decided games it means nothing."""
 
     elo: float
     low: float
     high: float
+    won: int = 0
+    draw: int = 0
+    lost: int = 0
+
+    @property
+    def decided(self) -> int:
+        """The number of games that were not draws."""
+        return self.won + self.lost
 
 
 def rate(results: Mapping[tuple[str, str], Score], anchor: str) -> dict[str, Rating]:
-    """Rate every player in the results; `anchor` gets exactly 1000."""
+    """Rate every player in the results by its decided games; `anchor` gets exactly 1000.
+
+    The games of a player that never won only bound its rating from above: it gets the lowest that any player has.
+    """
     players = list(dict.fromkeys(name for pair in results for name in pair))
     if anchor not in players:
         raise ValueError(f"the anchor {anchor} has played no game: use one of {', '.join(players)}")
     place = {name: i for i, name in enumerate(players)}
-    points = np.zeros((len(players), len(players)))  # of the row against the column
+    wins, draws = np.zeros((2, len(players), len(players)))  # of the row against the column
     for (one, other), score in results.items():
-        points[place[one], place[other]] += score.won + 0.5 * score.draw
-        points[place[other], place[one]] += score.lost + 0.5 * score.draw
-    strength, covariance = _most_likely(points)
-    a = place[anchor]
-    variance = np.diag(covariance) + covariance[a, a] - 2 * covariance[a]  # of the difference to the anchor
-    half = 1.959964 * ELO * np.sqrt(np.maximum(variance, 0.0))
-    elo = 1000.0 + ELO * (strength - strength[a])
-    return {name: Rating(float(elo[i]), float(elo[i] - half[i]), float(elo[i] + half[i])) for name, i in place.items()}
+        if one == other:
+            continue
+        i, j = place[one], place[other]
+        wins[i, j] += score.won
+        wins[j, i] += score.lost
+        draws[i, j] += score.draw
+        draws[j, i] += score.draw
+    strength, variance = _most_likely(wins, place[anchor])
+    elo, half = 1000.0 + ELO * strength, 1.959964 * ELO * np.sqrt(variance)
+    won, draw, lost = wins.sum(1), draws.sum(1), wins.sum(0)
+    is_anchor = np.arange(len(players)) == place[anchor]
+    lowest = elo[(won + lost > 0) | is_anchor].min()
+    shown = np.where((won > 0) | is_anchor, elo, np.minimum(elo, lowest))
+    low, high = shown - half, elo + half
+    return {
+        name: Rating(float(shown[i]), float(low[i]), float(high[i]), int(won[i]), int(draw[i]), int(lost[i]))
+        for name, i in place.items()
+    }
 
 
 def total(scores: Iterable[Score]) -> Score:
@@ -215,17 +263,20 @@ def total(scores: Iterable[Score]) -> Score:
     return sum(scores, Score())
 
 
-def _most_likely(points: np.ndarray, steps: int = 100) -> tuple[np.ndarray, np.ndarray]:
-    """Return strengths in log odds and their covariance, by Newton's method on a concave function."""
-    games = points + points.T
-    strength, precision = np.zeros(len(points)), (ELO / PRIOR_ELO) ** 2
+def _most_likely(wins: np.ndarray, anchor: int, steps: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    """Return strengths in log odds against the anchor and their variances, by Newton's method on a concave function."""
+    games = wins + wins.T
+    strength, variance, precision = np.zeros(len(wins)), np.zeros(len(wins)), (ELO / PRIOR_ELO) ** 2
+    rated = np.flatnonzero(np.arange(len(wins)) != anchor)
     for _ in range(steps):
         expected = 1 / (1 + np.exp(strength[None] - strength[:, None]))
-        slope = (points - games * expected).sum(1) - precision * strength
+        slope = (wins - games * expected).sum(1) - precision * strength
         weight = games * expected * (1 - expected)
         curvature = np.diag(weight.sum(1) + precision) - weight
-        move = np.linalg.solve(curvature, slope)
-        strength = strength + np.clip(move, -2.0, 2.0)  # limited: far from the maximum the curvature misleads
-        if np.abs(move).max() < 1e-10:
+        curvature = curvature[np.ix_(rated, rated)]
+        move = np.linalg.solve(curvature, slope[rated])
+        strength[rated] += np.clip(move, -2.0, 2.0)  # limited: far from the maximum the curvature misleads
+        if np.abs(move).max(initial=0.0) < 1e-10:
             break
-    return strength, np.linalg.inv(curvature)
+    variance[rated] = np.diag(np.linalg.inv(curvature))
+    return strength, variance

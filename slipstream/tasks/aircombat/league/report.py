@@ -49,8 +49,7 @@ def _line(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     won, draw, lost = (row[f"league/{name}/{what}"] for what in ("won", "draw", "lost"))
     decided = won / (won + lost) if won + lost else None
     shares = {"won": won, "draw": draw, "lost": lost, "won of decided": decided}
-    shown = {what: None if share is None else round(share, 3) for what, share in shares.items()}
-    return {"opponent": name, **shown, "Elo": row.get(f"league/{name}/elo")}
+    return {"opponent": name, **shares, "won − lost": won - lost, "Elo": row.get(f"league/{name}/elo")}
 
 
 def _learner_line(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
