@@ -7,7 +7,8 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,8 @@ PACKAGES = ("slipstream-rl", "torch", "tensordict", "ray")  # of equal versions 
 # Ray sends no statistics, and prints no messages that are not for users.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
 STORE_BYTES = 512 << 20  # of the object store of a cluster that is started here
+# With this variable Ray takes 127.0.0.1 for the address of this machine, so that all its processes listen there only.
+LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 def import_ray(key: str) -> Any:
@@ -63,7 +66,8 @@ def connect(ray: Any, address: str | None, cpus: int, timeout_s: float, key: str
         if address not in ("auto", "local"):
             socket.create_connection((host, int(port)), timeout_s).close()
         if address == "local":
-            ray.init(address, **options)
+            with _on_loopback():
+                ray.init(address, **options)
         else:  # of a port that does not speak Ray's language it would wait for many minutes
             _call_in_time(partial(ray.init, address, **options), timeout_s)
     except (OSError, ValueError, RuntimeError) as error:
@@ -77,6 +81,24 @@ def connect(ray: Any, address: str | None, cpus: int, timeout_s: float, key: str
         ray.shutdown()
         raise
     return True
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Let a cluster that is started in the block, and its processes, listen on loopback only. The token that Ray may
+    write is for this user's eyes only."""
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    before = os.environ.get(LOOPBACK), constants.ENABLE_RAY_CLUSTER
+    os.environ[LOOPBACK], constants.ENABLE_RAY_CLUSTER = "0", False
+    mask = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(mask)
+        constants.ENABLE_RAY_CLUSTER = before[1]
+        del os.environ[LOOPBACK]
+        if before[0] is not None:
+            os.environ[LOOPBACK] = before[0]
 
 
 def _call_in_time(function: Callable[[], Any], timeout_s: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import itertools
+import json
 import os
 import random
 import shlex
@@ -314,6 +315,29 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
         address = f"ray://127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(ConfigError, match=f"actors.address={address}: no Ray cluster answers .*`ray start --head`"):
         connect(ray, address, 2, 5.0, "actors.address=")
+
+
+LOCAL = """
+import json, os
+from helpers.listeners import descendants, listening
+from slipstream.config.cluster import connect, import_ray
+ray = import_ray("actors.count")
+connect(ray, "local", 1, 60.0, "actors.address=")
+actor = ray.remote(type("Actor", (), {"ready": lambda self: os.getpid()})).remote()
+pids = [*descendants(os.getpid()), ray.get(actor.ready.remote())]
+print(json.dumps([sorted(map(str, listening(pids))), len(pids), os.environ["RAY_AUTH_MODE"]]))
+ray.shutdown()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+def test_a_cluster_of_this_machine_is_on_loopback_with_a_token(tmp_path):
+    pytest.importorskip("ray", reason="needs Ray: pip install 'slipstream-rl[ray]'")
+    env = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}", "HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", LOCAL], env=env, capture_output=True, text=True, check=True)
+    addresses, processes, mode = json.loads(done.stdout.splitlines()[-1])
+    assert addresses == ["127.0.0.1"] and processes > 5
+    assert mode == "token" and (tmp_path / ".ray" / "auth_token").stat().st_mode & 0o077 == 0
 
 
 def test_an_address_in_a_run_folder_is_not_trusted():
