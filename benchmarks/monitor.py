@@ -1,8 +1,6 @@
 """The accuracy of the monitor (a known sleep, wait, CUDA kernel and leak), and its cost.
 
-    python benchmarks/monitor.py [--device cuda] [--train]
-
-`--train` also measures its share of the iterations of a real training (preset=demo, 64 environments, about 20 s).
+python benchmarks/monitor.py [--device cuda]
 """
 
 from __future__ import annotations
@@ -12,15 +10,20 @@ import queue
 import statistics
 import threading
 import time
+import timeit
 from collections import deque
 from contextlib import contextmanager
 
 import numpy as np
 
 from slipstream.monitor import PerformanceMonitor
-from slipstream.monitor.timers import measure_timer_cost
 
 ROUNDS = 100_000
+
+
+def measure_timer_cost(timer, number: int) -> float:
+    rounds = timeit.repeat("with timer('x'): pass", globals={"timer": timer}, repeat=5, number=number)
+    return statistics.median(rounds) / number
 
 
 def known_sleep() -> None:
@@ -76,7 +79,7 @@ def planted_leak() -> None:
                 kept.append(np.ones(leak_mb * 2**20, np.uint8))
             time.sleep(0.006)
             monitor.tick()
-        found = [f"{leak.growth:.0f} MB over the window, p = {leak.p:.0e}" for leak in monitor.leaks()]
+        found = [f"{leak.growth:.0f} MB over the window" for leak in monitor.leaks()]
         print(f"{name:<25} {'leak: ' + found[0] if found else 'no leak'}")
 
 
@@ -126,11 +129,7 @@ def cuda_kernel() -> None:
     torch.cuda._sleep(1000)
     torch.cuda.synchronize()
     pairs = []
-    for turn in range(100):
-        if turn == 50:  # the first make the events, which are used again from here on
-            torch.cuda.synchronize()
-            monitor.get_stats()
-            before = monitor.device_timers.spent_s
+    for _ in range(100):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
         with monitor.timer("kernel", "cuda"):
@@ -140,34 +139,18 @@ def cuda_kernel() -> None:
         monitor.tick()
     torch.cuda.synchronize()
     direct = [start.elapsed_time(end) for start, end in pairs]
-    stats, spent = monitor.get_stats(), monitor.device_timers
+    stats = monitor.get_stats()
     print(
         f"a kernel, 100 times       own events: {statistics.median(direct):.4f} ms, the timer: {stats['kernel/device']['p50']:.4f} ms"
     )
-    events_us = 1e6 * (spent.spent_s - before) / 50
     print(
-        f"the host meanwhile        {1e3 * stats['kernel']['p50']:.1f} us a launch: it never waited; events cost {events_us:.1f} us each"
+        f"the host meanwhile        {1e3 * stats['kernel']['p50']:.1f} us a launch, its events included: it never waited"
     )
-
-
-def training(device: str) -> None:
-    from slipstream.training.tuning import TrainingProbe
-
-    probe = TrainingProbe(["preset=demo", "env.num_envs=64", "env.num_worlds=32", "threads=1", f"device={device}"])
-    trial = probe.open({})
-    for _ in range(5):
-        trial.run(2.0)
-        monitor = trial.monitor
-        monitor.metrics()
-        print(f"in a training             {', '.join(f'{k} {v:.4g}' for k, v in monitor.overhead().items())}")
-    trial.close()
-    probe.close()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--train", action="store_true")
     args = parser.parse_args()
     known_sleep()
     known_wait()
@@ -175,5 +158,3 @@ if __name__ == "__main__":
     cost()
     if args.device.startswith("cuda"):
         cuda_kernel()
-    if args.train:
-        training(args.device)

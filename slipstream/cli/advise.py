@@ -6,19 +6,21 @@
     slipstream advise only=collect.pipeline,compile  only these keys, with more time for each
     slipstream advise --json                         the last line is one JSON object
 
-Each answer names its key, the gain that is possible at most (Amdahl's law and the shares of an iteration that the
-learner waits), and the measured gain: seven to ten alternating pairs, their median and its 97.5 % interval. Changes
-that do not help are withdrawn.
+Each change runs in ten alternating pairs with the present state. It is advised if it wins nine of them, and by 1.02 in
+the median; then it becomes the present state.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.table import Table
 
 from slipstream.config.compose import load_train
@@ -27,10 +29,10 @@ from slipstream.config.overrides import split_keys, value_of
 from slipstream.config.values import convert
 from slipstream.monitor import Advisor
 from slipstream.monitor.advisor import ADVISED, KEEP, NOT_TRIED, WITHDRAWN, Report
+from slipstream.sim.devices import resolve_device
 from slipstream.storage.files import check_writable, write_file
 from slipstream.tasks.report import render
-from slipstream.training.advice import training_questions
-from slipstream.training.tuning import TrainingProbe, choose_sizes, format_value
+from slipstream.training.tuning import TrainingProbe, choose_sizes, format_value, training_questions
 
 OWN_KEYS = ("seconds", "only", "apply", "json")  # besides the keys of a training
 
@@ -44,7 +46,13 @@ def run(args: argparse.Namespace) -> int:
     own, rest = split_keys(args.words, OWN_KEYS)
     words: list[str] = list(rest)
     file, as_json = own.get("apply"), convert(own.get("json", False), bool)
-    seconds, only = _seconds(own.get("seconds")), _only(own.get("only"))
+    seconds, questions = _seconds(own.get("seconds", 60)), training_questions()
+    keys = {question.key for question in questions}
+    only = {key.strip() for key in str(own["only"]).split(",")} if "only" in own else keys
+    if unknown := only - keys:
+        raise ConfigError(
+            f"only={own['only']}: nothing is asked about {min(unknown)!r}: use some of {', '.join(sorted(keys))}"
+        )
     if value_of("resume", words):
         raise ConfigError("advice is for a new run: give the run's settings, not resume=RUN")
     if file:
@@ -54,86 +62,70 @@ def run(args: argparse.Namespace) -> int:
     if config.actors.count:
         raise ConfigError("advice is measured in one process: leave actors.count out")
     if config.auto:
-        found = choose_sizes(config, log)
-        chosen = {"env.num_envs": found.env.num_envs, "algo.minibatches": getattr(found.algo, "minibatches", None)}
-        words += [f"{key}={chosen[key]}" for key in config.auto]
+        chosen = choose_sizes(config, log)
+        sizes = {"env.num_envs": chosen.env.num_envs, "algo.minibatches": getattr(chosen.algo, "minibatches", None)}
+        words += [f"{key}={sizes[key]}" for key in config.auto]
     probe = TrainingProbe(words, log)
-    questions = [question for question in training_questions() if not only or question.key in only]
     try:
-        report = Advisor(probe, questions, seconds, log=log).advise()
+        report = Advisor(probe, [question for question in questions if question.key in only], seconds, log=log).advise()
     finally:
         probe.close()
     if file:
         write_file(Path(file), apply_text(report, words).encode())
     if as_json:
-        print(json.dumps(report.as_dict()))
+        print(json.dumps(asdict(report) | {"overrides": report.overrides}))
         return 0
-    print(f"\n{table(report, probe.facts()['name'])}\n\n{closing(report)}")
+    print(f"\n{table(report, resolve_device(config.device))}\n\n{closing(report)}")
     if file:
         print(f"wrote {file}: slipstream train {' '.join([*words, '@' + file])}")
     return 0
 
 
-def table(report: Report, where: str) -> str:
+def table(report: Report, device: torch.device) -> str:
     """Return the answers as a table, advice first."""
+    where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
     title = f"{report.rate:,.0f} frames/s on {where}, {report.seconds:.0f} s; bottleneck: {report.bottleneck}"
     answers = Table(title=title, title_justify="left")
-    for name in ("question", "key", "now", "try", "at most", "measured", "verdict", "why"):
+    for name in ("key", "now", "try", "measured", "verdict", "why"):
         answers.add_column(name, overflow="fold")
     order = (ADVISED, WITHDRAWN, NOT_TRIED, KEEP)
     for f in sorted(report.findings, key=lambda f: order.index(f.verdict)):
-        tried = format_value(f.value) if f.value != f.before else ""
-        bound = f"{f.predicted:.2f} ×" if f.predicted and f.verdict != KEEP else ""
-        why = f"{f.why} [{f.learning}]" if f.learning and f.verdict == ADVISED else f.why
-        answers.add_row(f.question, f.key, format_value(f.before), tried, bound, str(f.gain or ""), f.verdict, why)
+        tried = format_value(f.value) if f.verdict != KEEP else ""
+        gain = f"{f.gain:.2f} × ({f.low:.2f} … {f.high:.2f})" if f.gain else ""
+        why = f.why or (f.learning if f.verdict == ADVISED else "")
+        answers.add_row(f.key, format_value(f.before), tried, gain, f.verdict, why)
     return render(answers, 150)
 
 
 def closing(report: Report) -> str:
     """Return what to do, in a sentence or two."""
-    advised = [finding for finding in report.findings if finding.verdict == ADVISED]
-    if advised:
+    if report.overrides:
         words = " ".join(f"{key}={format_value(value)}" for key, value in report.overrides.items())
-        several = sum(finding.gain is not None for finding in advised) > 1
-        together = f" (all together {report.together})" if report.together and several else ""
-        changed = "; ".join(
-            dict.fromkeys(f"{finding.key}: {finding.learning}" for finding in advised if finding.learning)
-        )
-        return f"advice{together}: {words}" + (f"\nlearning changes: {changed}" if changed else "")
-    no_time = ", ".join(dict.fromkeys(f.key for f in report.findings if f.verdict == NOT_TRIED))
+        together = f" (together {report.together:.2f} ×)" if report.together and len(report.overrides) > 1 else ""
+        learning = "; ".join(f"{f.key}: {f.learning}" for f in report.findings if f.verdict == ADVISED and f.learning)
+        return f"advice{together}: {words}" + (f"\nlearning changes: {learning}" if learning else "")
+    no_time = ", ".join(f.key for f in report.findings if f.verdict == NOT_TRIED)
+    tried = any(f.verdict == WITHDRAWN for f in report.findings)
     more = f"; no time was left for {no_time}: give a larger seconds=" if no_time else ""
-    if any(finding.gain is not None for finding in report.findings):
-        return f"no change made it faster: keep it as it is{more}"
-    return f"nothing was tried{more or ': no question promises a gain; keep it as it is'}"
+    return f"{'no change made it faster' if tried else 'nothing was tried'}: keep it as it is{more}"
 
 
 def apply_text(report: Report, words: list[str]) -> str:
     """Return a file for `slipstream train @FILE`. Changes of the batches are comments: faster is not yet better
     learning."""
     lines = [f"# slipstream advise {' '.join(words)}: {report.rate:,.0f} frames/s; bottleneck: {report.bottleneck}"]
-    last = {finding.key: finding for finding in report.findings if finding.verdict == ADVISED}
-    for key, finding in last.items():
-        note = "; ".join(text for text in (str(finding.gain or finding.why), finding.learning) if text)
-        for name, value in {key: finding.value, **finding.also}.items():
-            lines.append(f"{'# ' if finding.batches else ''}{name}={format_value(value)}  # {note}")
+    for f in report.findings:
+        if f.verdict == ADVISED:
+            note = f"{f.gain:.2f} ×" + (f"; {f.learning}" if f.learning else "")
+            lines.append(f"{'# ' if f.only_shown else ''}{f.key}={format_value(f.value)}  # {note}")
     return "\n".join(lines) + "\n"
 
 
 def _seconds(text: Any) -> float:
     try:
-        seconds = 60.0 if text is None else float(text)
+        seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if seconds <= 0:
+    if not 0 < seconds < math.inf:
         raise ConfigError(f"seconds={text} is not a time: give how long the advice may take, as seconds=60")
     return seconds
-
-
-def _only(text: Any) -> list[str]:
-    """Return the keys of `only=KEY,KEY`; none if it is not given."""
-    asked = [key.strip() for key in str(text).split(",")] if text is not None else []
-    known = dict.fromkeys(question.key for question in training_questions())
-    for key in asked:
-        if key not in known:
-            raise ConfigError(f"only={text}: nothing is asked about '{key}': use some of {', '.join(known)}")
-    return asked

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import statistics
-import time
-import timeit
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,18 +17,22 @@ MAX_PENDING = 128  # device measurements in flight; further ones are dropped and
 
 
 class Timer:
-    """One running timer of a PerformanceMonitor."""
+    """One running timer of a PerformanceMonitor. With a `device` it also measures the device's own time."""
 
-    __slots__ = ("_monitor", "_name", "_waits", "_start", "_is_learner")
+    __slots__ = ("_monitor", "_name", "_waits", "_device", "_start", "_is_learner", "_events", "_outermost")
 
-    def __init__(self, monitor: Monitor, name: str, waits: bool = False) -> None:
+    def __init__(self, monitor: Monitor, name: str, waits: bool = False, device: Any = None) -> None:
         self._monitor = monitor
         self._name = name
         self._waits = waits  # the block only waits for work that is done elsewhere
+        self._device = device
 
     def __enter__(self) -> Self:
         monitor = self._monitor
         self._is_learner = is_learner = get_ident() == monitor.learner
+        if self._device is not None:
+            self._outermost = is_learner and monitor.depth == 0
+            self._events = monitor.device_timers.begin(self._device)
         if is_learner:
             monitor.depth += 1
             if self._waits:
@@ -41,6 +42,8 @@ class Timer:
 
     def __exit__(self, *_: object) -> None:
         monitor = self._monitor
+        if self._device is not None and self._events is not None:
+            monitor.device_timers.end(self._events, self._name, self._device, self._outermost)
         seconds = monitor.clock() - self._start
         name = self._name + "/wait" if self._waits else self._name
         try:
@@ -48,7 +51,7 @@ class Timer:
         except KeyError:
             series = monitor.get_series(name)
         with monitor.lock:
-            series.last_ms.append(1e3 * seconds)  # inlined Series.add: a call would cost a tenth of the timer
+            series.last_ms.append(1e3 * seconds)  # as in PerformanceMonitor.record: a call would cost a tenth more
             series.count += 1
             series.total_ms += 1e3 * seconds
         if self._is_learner:
@@ -66,9 +69,6 @@ class Timer:
             if monitor.depth:
                 monitor.waited_s += seconds
 
-    def _again(self) -> Timer:
-        return Timer(self._monitor, self._name, self._waits)
-
     def __call__(self, function: F) -> F:
         """Decorate a function: every call is timed."""
         if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
@@ -79,34 +79,12 @@ class Timer:
 
         @functools.wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
-            with self._again() if self._monitor.enabled else NULL_TIMER:
+            if not self._monitor.enabled:
+                return function(*args, **kwargs)
+            with Timer(self._monitor, self._name, self._waits, self._device):
                 return function(*args, **kwargs)
 
         return timed  # type: ignore[return-value]
-
-
-class DeviceTimer(Timer):
-    """A timer that also measures the device's own time."""
-
-    __slots__ = ("_device", "_pair", "_outermost")
-
-    def __init__(self, monitor: Monitor, name: str, device: Any) -> None:
-        super().__init__(monitor, name)
-        self._device = device
-
-    def __enter__(self) -> Self:
-        monitor = self._monitor
-        self._outermost = get_ident() == monitor.learner and monitor.depth == 0
-        self._pair = monitor.device_timers.begin(self._device)
-        return super().__enter__()
-
-    def __exit__(self, *_: object) -> None:
-        if self._pair is not None:
-            self._monitor.device_timers.end(self._pair, self._name, self._device, self._outermost)
-        super().__exit__()
-
-    def _again(self) -> Timer:
-        return DeviceTimer(self._monitor, self._name, self._device)
 
 
 class NullTimer(nullcontext[None]):
@@ -129,24 +107,16 @@ class DeviceTimers:
     Args:
         report: Called with (name, milliseconds, whether no other timer enclosed it).
         make: Creates an event of a device; for tests.
-        clock: Returns seconds.
     """
 
-    def __init__(
-        self,
-        report: Callable[[str, float, bool], None],
-        make: Callable[[Any], Event] | None = None,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, report: Callable[[str, float, bool], None], make: Callable[[Any], Event] | None = None) -> None:
         self._report = report
         self._make = make or _cuda_event
         self._is_capturing = _cuda_is_capturing if make is None else lambda: False
         self._get_stream = _cuda_stream if make is None else lambda device: None
-        self._clock = clock
         self._free: dict[str, list[tuple[Event, Event]]] = {}
         self._pending: deque[tuple[str, str, bool, Event, Event]] = deque()
         self.dropped = 0  # measurements not taken because too many were pending
-        self.spent_s = 0.0  # own cost
 
     def begin(self, device: Any) -> tuple[Event, Event] | None:
         """Record the start. Return None during graph capture or when too many measurements are pending."""
@@ -155,41 +125,28 @@ class DeviceTimers:
         if len(self._pending) >= MAX_PENDING:
             self.dropped += 1
             return None
-        began = self._clock()
         free = self._free.setdefault(str(device), [])
         pair = free.pop() if free else (self._make(device), self._make(device))
         pair[0].record(self._get_stream(device))
-        self.spent_s += self._clock() - began
         return pair
 
     def end(self, pair: tuple[Event, Event], name: str, device: Any, outermost: bool) -> None:
         """Record the end."""
-        began = self._clock()
         pair[1].record(self._get_stream(device))
         self._pending.append((name, str(device), outermost, *pair))
-        self.spent_s += self._clock() - began
 
     def collect(self) -> None:
         """Report the measurements that are complete, in order."""
-        if not self._pending or self._is_capturing():
-            return
-        began = self._clock()
-        while self._pending and self._pending[0][4].query():
-            name, key, outermost, start, end = self._pending.popleft()
-            self._report(name, start.elapsed_time(end), outermost)
-            self._free[key].append((start, end))
-        self.spent_s += self._clock() - began
+        if self._pending and not self._is_capturing():
+            while self._pending and self._pending[0][4].query():
+                name, key, outermost, start, end = self._pending.popleft()
+                self._report(name, start.elapsed_time(end), outermost)
+                self._free[key].append((start, end))
 
 
 def is_cuda(device: Any) -> bool:
     """Return whether `device`, a torch.device or its name, is a CUDA device."""
     return device is not None and getattr(device, "type", str(device).partition(":")[0]) == "cuda"
-
-
-def measure_timer_cost(timer: Callable[[str], Timer | NullTimer], number: int = 500) -> float:
-    """Return the seconds that one timer around an empty block takes here: the median of five rounds."""
-    rounds = timeit.repeat("with timer('x'): pass", globals={"timer": timer}, repeat=5, number=number)
-    return statistics.median(rounds) / number
 
 
 def _cuda_event(device: Any) -> Event:

@@ -231,7 +231,7 @@ class RunOutputs:
         if "learn" in found:
             perf["perf/policy_training"] = found["learn"]  # the name of NavRL's logs
         # once a second, like the statistics of the monitor
-        saves = checkpoint_metrics(self.saver) if "overhead" in found else {}
+        saves = checkpoint_metrics(self.saver) if "leaks" in found else {}
         metrics: dict[str, float] = {}
         for late in self._evaluations.values():
             self.view.add(late)

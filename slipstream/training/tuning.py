@@ -1,7 +1,6 @@
-"""Settings chosen by measuring: short trainings of a configuration, and `=auto` for env.num_envs and algo.minibatches.
+"""Settings chosen by measuring: the advisor's probe and questions, and `=auto` for env.num_envs and algo.minibatches.
 
-A trial is the training that `slipstream train` would run, without its logs. The advisor opens trials through
-`TrainingProbe`, and `choose_sizes` doubles a size until a larger one does not pay.
+A trial is the training that `slipstream train` would run, without its logs.
 """
 
 from __future__ import annotations
@@ -12,33 +11,29 @@ import json
 import math
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import CHOSEN_BY_MEASURING, TrainConfig
 from slipstream.monitor import PerformanceMonitor
-from slipstream.monitor.advisor import Sample
+from slipstream.monitor.advisor import Keep, Question, Sample, Situation
 from slipstream.monitor.gauges import memory_gauges
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.storage.reader import available_memory
 from slipstream.training.readback import ReadBack
 from slipstream.training.trainer import Trainer
 
-MIN_ITERATIONS = 1  # per run
-MIN_ITERATIONS_AHEAD = 6  # the end of a run costs a collector that runs ahead part of a batch
+MIN_ITERATIONS_AHEAD = 6  # of a run: the end of a run costs a collector that runs ahead part of a batch
 WARM_UP = {"plain": 1, "graphs": 4, "compiled": 4}  # iterations: set-up, rehearsals, the capture
-SAVES = 3  # per measurement of a checkpoint
 # A trial logs nothing and starts from fresh weights. Its length stays the user's, because `compile=auto` depends on it.
 TRIAL_SETTINGS = {"quiet": True, "resume": None, "init": None, "init_replay": None, "wandb.mode": "disabled"}
+FEWEST_MINIBATCHES = 4  # PPO needs several steps per batch
 
 KNEE = 1.10  # a doubled size must bring at least this factor
 MEMORY_SHARE = 0.8  # of the free memory may be used
@@ -51,18 +46,6 @@ OpenTrial = Callable[[TrainConfig], Any]
 Log = Callable[[str], None]
 
 
-# -- trials ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SaveCost:
-    """The cost of one checkpoint."""
-
-    lost_s: float  # of training
-    write_s: float  # of the writing thread
-    bytes: int
-
-
 class TrainingProbe:
     """Opens trainings of the configuration that `words` (key=value, as for `slipstream train`) describe, with
     changes."""
@@ -72,18 +55,6 @@ class TrainingProbe:
         self.config = self.load({})
         self._log = log
         self._threads = torch.get_num_threads()
-        device = resolve_device(self.config.device)
-        free_mb, all_mb = free_memory_mb(device)
-        cuda = device.type == "cuda"
-        self._facts = {
-            "device": device.type,
-            "name": torch.cuda.get_device_name(device) if cuda else f"{self._threads} CPU threads",
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-            "threads": self._threads,
-            "free_mb": free_mb,
-            "all_mb": all_mb,
-            "bf16": cuda and torch.cuda.is_bf16_supported(),
-        }
 
     def load(self, overrides: Mapping[str, Any]) -> TrainConfig:
         """Return the configuration with `overrides`."""
@@ -96,10 +67,6 @@ class TrainingProbe:
             config.algo.warmup = min(config.algo.warmup, 1)  # learn from the first iteration on
         set_threads(config.threads or self._threads)
         return TrainingTrial(config, self._log)
-
-    def facts(self) -> dict[str, Any]:
-        """Return device, cores and memory."""
-        return self._facts
 
     def setting(self, key: str) -> Any:
         """Return the user's value of a dotted key; None if there is no such key."""
@@ -128,7 +95,7 @@ class TrainingTrial:
         """Train for about `seconds`. Nothing is under way before or after, so the gain of a pipeline is rather
         underestimated."""
         set_threads(self._threads)
-        fewest = MIN_ITERATIONS_AHEAD if self.trainer.collector.runs_ahead else MIN_ITERATIONS
+        fewest = MIN_ITERATIONS_AHEAD if self.trainer.collector.runs_ahead else 1
         self.monitor.reset()
         self.monitor.tick()
         began, iterations = time.perf_counter(), 0
@@ -140,30 +107,7 @@ class TrainingTrial:
         if self.device.type == "cuda":  # only now have the last iterations' device times arrived
             self.monitor.tick()
         exposed = {name: wait["share"] for name, wait in self.monitor.get_exposed(iterations + 1).items()}
-        return Sample(iterations * self.trainer.frames_per_batch, elapsed_s, exposed, iterations)
-
-    def save_cost(self) -> SaveCost:
-        """Measure one checkpoint: iterations while it is copied and written, against as many without."""
-        set_threads(self._threads)
-        cfg, lost = self.trainer.cfg, []
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            AsyncCheckpointSaver(compression_level=cfg.save_compression_level, announce=lambda text: None) as saver,
-        ):
-            for number in range(SAVES):  # the first one allocates the buffers
-                began, iterations = time.perf_counter(), 0
-                saver.save_async(self.trainer.state_dict(number), Path(folder, f"{number}.pt"), cfg.compress_checkpoint)
-                while iterations < 1 or saver.get_stats()["total_saved"] <= number:
-                    self._iterate(1)
-                    iterations += 1
-                self._wait()
-                between = time.perf_counter()
-                self._iterate(iterations)
-                self._wait()
-                lost.append((between - began) - (time.perf_counter() - between))
-            stats = saver.get_stats()
-        lost_s = max(statistics.median(lost[1:]), stats["blocking_ms_median"] / 1e3)
-        return SaveCost(lost_s, stats["background_ms_median"] / 1e3, stats["bytes_out"] // SAVES)
+        return Sample(iterations * self.trainer.frames_per_batch, elapsed_s, exposed)
 
     def close(self) -> None:
         """Stop its threads and free its memory."""
@@ -188,39 +132,93 @@ class TrainingTrial:
             torch.cuda.synchronize(self.device)
 
 
-def free_memory_mb(device: torch.device) -> tuple[float, float]:
-    """Return free and total memory in MB: of a GPU, or of the machine."""
-    if device.type == "cuda":
-        free, total = torch.cuda.mem_get_info(device)
-    else:
-        free = available_memory()
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else free
-    return free / 2**20, total / 2**20
-
-
 def format_value(value: Any) -> str:
     """Return a value as it is written in key=value."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+def training_questions() -> list[Question]:
+    """Return all questions: changes of speed alone first."""
+    return [
+        Question("collect.pipeline", _pipeline, "data are one update old"),
+        Question("threads", _threads),
+        Question("algo.bf16", _bf16, "the network in bf16"),
+        Question("compile", _compile, set_up_s=40.0),
+        Question("algo.minibatches", _minibatches, "fewer, larger gradient steps", only_shown=True),
+        Question("env.num_envs", _num_envs, "larger batches: fewer updates per frame", only_shown=True),
+    ]
+
+
+def _trainer(s: Situation) -> Trainer:
+    trial: Any = s.trial
+    return trial.trainer
+
+
+def _on_gpu(s: Situation) -> bool:
+    return _trainer(s).env.device.type == "cuda"
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _pipeline(s: Situation) -> Any:
+    controller = _trainer(s).controller
+    if s.setting("collect.pipeline") != "off":
+        return Keep(f"it is {s.setting('collect.pipeline')}")
+    if controller is not None:
+        return Keep(f"the {controller.name} changes the env between iterations: collecting cannot run ahead")
+    return Keep("one core: nothing can run beside the learning") if not _on_gpu(s) and _cores() < 2 else "on"
+
+
+def _threads(s: Situation) -> Any:
+    now, cores = s.setting("threads") or torch.get_num_threads(), _cores()
+    if _on_gpu(s) or now == cores == 1:
+        return Keep("the work is on the GPU" if _on_gpu(s) else "one core, one thread")
+    return now // 2 if now == cores else cores  # small work can be faster on fewer threads
+
+
+def _bf16(s: Situation) -> Any:
+    now = s.setting("algo.bf16")
+    if now is None:
+        return Keep(f"algo={s.setting('algo.name')} has no bf16")
+    if not _on_gpu(s) or not torch.cuda.is_bf16_supported():
+        return Keep("a CPU gains nothing by it" if not _on_gpu(s) else "this GPU has no bf16")
+    return Keep("it is on") if now else True
+
+
+def _compile(s: Situation) -> Any:
+    if not _trainer(s).learner.supports_capture:
+        return Keep(f"the update of algo={s.setting('algo.name')} cannot be compiled")
+    if not _on_gpu(s):
+        return Keep("it gains nothing on a CPU (1.04 × where it was measured)")
+    if _trainer(s).execution_mode() == "compiled":
+        return Keep("it is on" if s.setting("compile") == "on" else "auto compiles a run this long")
+    return "on"
+
+
+def _minibatches(s: Situation) -> Any:
+    now = s.setting("algo.minibatches")
+    if now is None:
+        return Keep(f"algo={s.setting('algo.name')} has no minibatches")
+    few = now % 2 or now // 2 < FEWEST_MINIBATCHES
+    return Keep(f"{now} gradient steps per epoch are few already") if few else now // 2
+
+
+def _num_envs(s: Situation) -> int:
+    return 2 * s.setting("env.num_envs")
+
+
 # -- sizes -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The chosen size and the reason."""
-
-    size: int
-    why: str
-    rates: dict[int, float]  # frames per second by size, of all that were measured
-
-    def __str__(self) -> str:
-        tried = ", ".join(f"{size:,}: {rate:,.0f}" for size, rate in self.rates.items())
-        return f"{self.rates[self.size]:,.0f} frames/s; {self.why} (tried {tried})"
-
-
-def grow(sizes: Iterable[int], measure: Callable[[int], tuple[float, float]], room_mb: float) -> Choice:
-    """Return the last of the growing `sizes` that pays: stop at the knee of the rate, or before memory ends.
+def grow(
+    sizes: Iterable[int], measure: Callable[[int], tuple[float, float]], room_mb: float
+) -> tuple[int, str, dict[int, float]]:
+    """Return the last of the growing `sizes` that pays, the reason, and the frames per second of all that were tried.
 
     Args:
         sizes: The smallest first.
@@ -244,9 +242,9 @@ def grow(sizes: Iterable[int], measure: Callable[[int], tuple[float, float]], ro
         gain = rates[size] / rates[last] if last else math.inf
         if gain < KNEE:
             best = size if gain > math.sqrt(KNEE) else last
-            return Choice(best, f"{size:,} brings only {gain:.2f} × the frames/s", rates)
+            return best, f"{size:,} brings only {gain:.2f} × the frames/s", rates
         last = size
-    return Choice(last, why, rates)
+    return last, why, rates
 
 
 def choose_sizes(config: TrainConfig, log: Log = print, open_trial: OpenTrial | None = None) -> TrainConfig:
@@ -263,45 +261,37 @@ def choose_sizes(config: TrainConfig, log: Log = print, open_trial: OpenTrial | 
     if "algo.minibatches" in asked and not hasattr(config.algo, "minibatches"):
         raise ConfigError(f"algo.minibatches=auto: algo={config.algo.name} has no minibatches; leave it out")
     if "env.num_envs" in asked:  # first: the minibatches are cut from its frames
-        config = _choose_num_envs(config, log, open_trial)
+        sizes = _env_sizes(config)
+        config = _choose("env.num_envs", {n: (n, _with(config, "env", num_envs=n)) for n in sizes}, log, open_trial)
     if "algo.minibatches" in asked:
-        config = _choose_minibatches(config, log, open_trial)
+        frames = config.env.num_envs * config.algo.rollout_steps
+        counts = [n for n in (64, 32, 16, 8, 4) if frames % n == 0 and frames // n >= MIN_MINIBATCH_FRAMES]
+        counts = counts or [max(n for n in (4, 2, 1) if frames % n == 0)]
+        configs = {frames // n: (n, _with(config, "algo", minibatches=n)) for n in counts}
+        config = _choose("algo.minibatches", configs, log, open_trial)
     return config
 
 
-def _choose_num_envs(config: TrainConfig, log: Log, open_trial: OpenTrial) -> TrainConfig:
+def _env_sizes(config: TrainConfig) -> list[int]:
+    """Return doubled numbers of environments that hold all maps and divide into the minibatches."""
     device = resolve_device(config.device).type
     step = getattr(config.algo, "minibatches", 1)
-    step //= math.gcd(step, config.algo.rollout_steps)  # every size divides into the minibatches
-    least = max(SMALLEST[device], getattr(config.env, "num_worlds", 1))  # and holds all maps
+    step //= math.gcd(step, config.algo.rollout_steps)
+    least = max(SMALLEST[device], getattr(config.env, "num_worlds", 1))
     smallest = step * 2 ** max(0, math.ceil(math.log2(least / step)))
-    doublings = range(int(math.log2(max(LARGEST[device] / smallest, 1))) + 1)
-    configs = {smallest * 2**k: _with(config, "env", num_envs=smallest * 2**k) for k in doublings}
-    choice = _measure_sizes(configs, open_trial)
-    log(f"env.num_envs={choice.size} on {device}: {choice}")
-    return configs[choice.size]
+    return [smallest * 2**k for k in range(int(math.log2(max(LARGEST[device] / smallest, 1))) + 1)]
 
 
-def _choose_minibatches(config: TrainConfig, log: Log, open_trial: OpenTrial) -> TrainConfig:
-    frames = config.env.num_envs * config.algo.rollout_steps
-    counts = [n for n in (64, 32, 16, 8, 4) if frames % n == 0 and frames // n >= MIN_MINIBATCH_FRAMES]
-    counts = counts or [max(n for n in (4, 2, 1) if frames % n == 0)]
-    configs = {frames // n: _with(config, "algo", minibatches=n) for n in counts}
-    choice = _measure_sizes(configs, open_trial)
-    log(f"algo.minibatches={frames // choice.size} ({choice.size:,} frames each): {choice}")
-    return configs[choice.size]
-
-
-def _measure_sizes(configs: dict[int, TrainConfig], open_trial: OpenTrial) -> Choice:
-    """Measure configs by size, the smallest first, until a larger one does not pay."""
-    device = resolve_device(next(iter(configs.values())).device)
+def _choose(key: str, configs: dict[int, tuple[int, TrainConfig]], log: Log, open_trial: OpenTrial) -> TrainConfig:
+    """Measure `configs` (size: value, config), the smallest first, until a larger one does not pay."""
+    device = resolve_device(next(iter(configs.values()))[1].device)
     gauges = memory_gauges(device)
     used_mb = gauges.get("gpu_reserved_mb") or gauges.get("rss_mb") or (lambda: 0.0)
 
     def measure(size: int) -> tuple[float, float]:
         before_mb, threads = used_mb(), torch.get_num_threads()
         # as long as the run: `compile=auto` depends on it
-        trial = open_trial(replace(configs[size], quiet=True, init=None))
+        trial = open_trial(replace(configs[size][1], quiet=True, init=None))
         try:
             rates = [trial.run(MEASURE_S / RUNS).rate for _ in range(RUNS)]
             return statistics.median(rates), max(used_mb() - before_mb, 0.0)
@@ -309,7 +299,12 @@ def _measure_sizes(configs: dict[int, TrainConfig], open_trial: OpenTrial) -> Ch
             trial.close()
             set_threads(threads)  # a trial may change the number
 
-    return grow(configs, measure, MEMORY_SHARE * free_memory_mb(device)[0])
+    free_mb = (torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_memory()) / 2**20
+    size, why, rates = grow(configs, measure, MEMORY_SHARE * free_mb)
+    value, config = configs[size]
+    tried = ", ".join(f"{size:,}: {rate:,.0f}" for size, rate in rates.items())
+    log(f"{key}={value} (size {size:,}): {rates[size]:,.0f} frames/s; {why} (tried {tried})")
+    return config
 
 
 def _with(config: TrainConfig, section: str, **values: Any) -> TrainConfig:

@@ -133,7 +133,7 @@ def test_before_a_whole_iteration_nothing_is_said(clock):
     assert monitor.get_exposed() == {} and monitor.get_throughput() == {}
 
 
-def test_the_summary_tells_throughput_waits_and_its_own_cost(monitor, clock):
+def test_the_summary_has_throughput_and_waits(monitor, clock):
     with monitor.timer("collect"):
         clock.pass_ms(250)
     clock.pass_ms(750)
@@ -141,7 +141,7 @@ def test_the_summary_tells_throughput_waits_and_its_own_cost(monitor, clock):
     lines = monitor.get_summary().splitlines()
     assert lines[2] == "throughput               : 1.0 iterations/s, 2,000.0 frames/s"
     assert lines[3] == "learner waited for       : other 75.0 % (750.00 ms), collect 25.0 % (250.00 ms)"
-    assert lines[4].startswith("monitor itself           : ")
+    assert len(lines) == 4
 
 
 def test_the_log_gets_means_always_and_the_rest_once_a_second(monitor, clock):
@@ -200,25 +200,3 @@ def test_functions_that_only_start_when_called_are_refused(monitor, kind):
 
     with pytest.raises(TypeError, match=f"a {kind} function"):
         monitor.timer("x")({"coroutine": coroutine, "generator": generator}[kind])
-
-
-def test_the_overhead_is_timers_times_their_cost_and_the_reports(clock):
-    monitor = PerformanceMonitor(clock=clock)
-    monitor.tick()
-    for _ in range(10):
-        for _ in range(3):
-            with monitor.timer("learn"):
-                clock.pass_ms(10)
-        monitor.tick()
-    cost = monitor.overhead()
-    assert cost["timers"] == 3 and cost["timer_us"] > 0
-    assert cost["ms"] == pytest.approx(3 * cost["timer_us"] / 1e3)
-    assert cost["share"] == pytest.approx(cost["ms"] / 30)
-
-
-def test_time_spent_in_reports_is_overhead(clock):
-    monitor = PerformanceMonitor(clock=clock)
-    monitor.gauge("slow", lambda: clock.pass_ms(7) or 1.0)
-    monitor.tick()
-    clock.pass_ms(93)
-    assert monitor.overhead()["share"] == pytest.approx(0.07)

@@ -8,7 +8,7 @@ from hand_clock import Clock
 from helpers.memory import trim_heap
 
 from slipstream.monitor import PerformanceMonitor
-from slipstream.monitor.gauges import MAX_SAMPLES, Gauge, find_leak, mann_kendall, memory_gauges, theil_sen
+from slipstream.monitor.gauges import MAX_SAMPLES, Gauges, find_leak, memory_gauges
 
 TIMES = np.arange(240.0)
 
@@ -32,7 +32,7 @@ def test_a_clean_run_is_left_in_peace(seed):
 @pytest.mark.parametrize("seed", range(20))
 def test_a_planted_leak_is_found_under_the_same_noise(seed):
     leak = find_leak("rss_mb", TIMES, clean(seed) + 1.0 * TIMES, floor=16)
-    assert leak is not None and leak.p < 1e-3
+    assert leak is not None
     assert 3600 <= leak.per_hour < 3600 * 2  # 1 MB/s; the evaluation's step adds to the slope
 
 
@@ -57,30 +57,18 @@ def test_growth_that_has_ended_is_no_leak():
 def test_growth_below_the_floor_and_too_few_samples_are_no_leak():
     slow = 500 + 10 * TIMES / 240
     assert find_leak("rss_mb", TIMES, slow, floor=16) is None
-    assert find_leak("rss_mb", TIMES, slow, floor=1, share=0.001) is not None
+    assert find_leak("rss_mb", TIMES, slow + 10 * TIMES / 240, floor=1) is not None
     assert find_leak("rss_mb", TIMES[:30], 500 + 10 * TIMES[:30], floor=16) is None
 
 
-def test_mann_kendall_by_hand():
-    assert mann_kendall([1, 2, 3, 4]) == pytest.approx(0.0447, abs=1e-3)  # S = 6, variance 8.67, z = 1.70
-    assert mann_kendall([4, 3, 2, 1]) == 1.0
-    assert mann_kendall([5, 5, 5, 5]) == 1.0
-    assert mann_kendall([1, 1, 2, 2]) == pytest.approx(0.1226, abs=1e-3)  # S = 4, variance (156 - 36) / 18, z = 1.16
-
-
-def test_theil_sen_is_the_median_slope_and_shrugs_off_an_outlier():
-    assert theil_sen([0, 1, 2, 4], [0, 2, 4, 8]) == 2
-    assert theil_sen([0, 1, 2, 3, 4], [0, 1, 1000, 3, 4]) == 1
-
-
-def test_a_gauge_thins_itself_out_and_still_spans_the_run():
-    gauge = Gauge(lambda: 1.0, None)
+def test_the_samples_of_a_gauge_span_the_run():
+    gauges = Gauges()
+    gauges.readers["x"] = lambda: 1.0
     for second in range(2000):
-        gauge.sample(float(second))
-    times_s = [sample[0] for sample in gauge.samples]
+        gauges.sample(float(second))
+    times_s = [sample[0] for sample in gauges.samples]
     assert len(times_s) < MAX_SAMPLES and times_s[0] == 0 and times_s[-1] > 1900
-    steps = np.diff(times_s)
-    assert steps.max() == steps.min() == 16
+    assert set(np.diff(times_s)) == {16}
 
 
 def test_a_monitor_reads_its_gauges_once_a_second_and_tells_the_leak(clock):

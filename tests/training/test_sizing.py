@@ -31,25 +31,25 @@ def doublings(start, end):
 
 
 def test_it_stops_at_the_knee():
-    choice = grow(doublings(64, 10**6), machine(fixed=1000), room_mb=1e9)
+    size, why, rates = grow(doublings(64, 10**6), machine(fixed=1000), room_mb=1e9)
     # rates 0.06 0.11 0.20 0.34 0.51 0.67 0.80 0.89: 8192 brings 1.11 x 4096, 16384 only 1.06 x 8192
-    assert choice.size == 16384 and "16,384 brings only 1.06 × the frames/s" in choice.why
-    assert list(choice.rates)[-2:] == [8192, 16384]
+    assert size == 16384 and "16,384 brings only 1.06 × the frames/s" in why
+    assert list(rates)[-2:] == [8192, 16384]
 
 
 def test_a_size_that_brings_nothing_is_not_taken():
-    choice = grow(doublings(64, 10**6), machine(fixed=0), room_mb=1e9)
-    assert choice.size == 64
+    size, why, rates = grow(doublings(64, 10**6), machine(fixed=0), room_mb=1e9)
+    assert size == 64
 
 
 def test_it_stops_before_memory_ends():
-    choice = grow(doublings(64, 10**6), machine(fixed=10**6, mb_each=1.0), room_mb=600)
-    assert choice.size == 512 and "1,024 would take 1.0 GB of 0.6 GB" in choice.why
+    size, why, rates = grow(doublings(64, 10**6), machine(fixed=10**6, mb_each=1.0), room_mb=600)
+    assert size == 512 and "1,024 would take 1.0 GB of 0.6 GB" in why
 
 
 def test_a_size_that_does_not_fit_ends_the_search():
-    choice = grow(doublings(64, 10**6), machine(fixed=10**6, fits=300), room_mb=1e9)
-    assert choice.size == 256 and "512 did not fit" in choice.why
+    size, why, rates = grow(doublings(64, 10**6), machine(fixed=10**6, fits=300), room_mb=1e9)
+    assert size == 256 and "512 did not fit" in why
     with pytest.raises(MemoryError):
         grow([64], machine(fixed=1, fits=1), room_mb=1e9)
 
