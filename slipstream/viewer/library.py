@@ -1,6 +1,7 @@
 """What the viewer may show: the runs and recordings below one folder. Nothing else is ever opened.
 
-A page asks by the names that `scan` found, never by a path. Links are not followed.
+A page asks by the names that `scan` found, never by a path. Links are not followed, and a file that has a further
+name (a hard link) outside of the folder is not opened: another user may have put a private file of ours here.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +23,14 @@ from slipstream.storage.files import LOCK_NAME
 from slipstream.storage.reader import Reader, is_unicode, open_regular
 
 DEPTH = 5  # levels of folders below the root
-MOST_ENTRIES = 20_000  # files and folders looked at in one scan
+MOST_ENTRIES = 20_000  # files and folders looked at in one folder
+MOST_FOLDERS = 20_000  # looked at in one scan, those near the root first
 MOST_SHOWN = 2_000
 CHUNK = 4 << 20  # of a log, per answer
 RECORDING_BYTES = 256 << 20  # memory that opening a recording may take; its title takes less
 TITLE_BYTES = 32 << 20
 MAX_NUMBER = 1.7e308
+RUN_FILES = ("config.yaml", "metrics.jsonl")
 FIGURES = (".png", ".svg", ".jpg")
 
 
@@ -39,6 +44,8 @@ class Found:
 
     runs: dict[str, Path] = field(default_factory=dict)
     recordings: dict[str, Path] = field(default_factory=dict)
+    links: Counter[tuple[int, int]] = field(default_factory=Counter)  # names that were found of one file
+    folders: set[Path] = field(default_factory=set)  # of the runs
     signature: tuple[Any, ...] = ()  # changes when something is new or was written
 
 
@@ -58,14 +65,19 @@ class Library:
         """Look again what is there."""
         found = Found()
         signature: list[Any] = []
+        recordings: list[tuple[Path, os.stat_result]] = []
         for path, info in self._files():
+            if info.st_nlink > 1:
+                found.links[info.st_dev, info.st_ino] += 1
             if path.name == "config.yaml" and path.parent.joinpath("git.json").exists():
                 found.runs[self._name(path.parent)] = path.parent
             elif path.suffix == SUFFIX:
-                found.recordings[self._name(path)] = path
+                recordings.append((path, info))
             elif path.name != "metrics.jsonl":
                 continue
-            signature.append((path, info.st_mtime_ns, info.st_size))
+            signature.append((path, info.st_mtime_ns, info.st_size, info.st_nlink))
+        found.folders = set(found.runs.values())
+        found.recordings = {self._name(path): path for path in _in_turns(recordings)}
         locked = _locked_inodes()
         signature.append(tuple(sorted(name for name, path in found.runs.items() if _is_running(path, locked))))
         found.signature = tuple(signature)
@@ -94,6 +106,7 @@ class Library:
         """
         path = self._path(self.found.recordings, name)
         try:
+            self._info(path)
             reader = Reader(name, max_bytes=RECORDING_BYTES)
             return load_recording(path, reader=reader).to_wire()
         except FileNotFoundError as error:
@@ -105,7 +118,7 @@ class Library:
         folder = self._path(self.found.runs, name)
         log = folder / "metrics.jsonl"
         rows: list[dict[str, Any]] = []
-        size = log.stat().st_size if log.is_file() and not log.is_symlink() else 0
+        size = self._info(log).st_size if log.is_file() and not log.is_symlink() else 0
         restarted = offset > size
         offset = 0 if restarted else offset
         if size:
@@ -127,7 +140,9 @@ class Library:
         """Return the path of a figure of a run."""
         folder = self._path(self.found.runs, run)
         found = {_text(path.name): path for path in _listed(folder) if path.suffix in FIGURES}
-        return self._path(found, name)
+        path = self._path(found, name)
+        self._info(path)
+        return path
 
     def _path(self, known: dict[str, Path], name: str) -> Path:
         path = known.get(name)
@@ -144,20 +159,53 @@ class Library:
         return _text(name)
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """Yield the regular files of the folders level by level, so that no folder with many files hides another."""
         if self.root.is_file():
             yield self.root, self.root.stat()
             return
-        left = [MOST_ENTRIES]
-        yield from _walk(self.root, DEPTH, left)
+        level = [self.root]
+        left = MOST_FOLDERS
+        for _ in range(DEPTH):
+            level, folders = [], level[:left]
+            left -= len(folders)
+            for folder in folders:
+                for entry in _entries(folder):
+                    try:
+                        info = entry.stat(follow_symlinks=False)
+                    except OSError:
+                        continue
+                    if stat.S_ISREG(info.st_mode):
+                        yield Path(entry.path), info
+                    elif stat.S_ISDIR(info.st_mode) and not entry.name.startswith("."):
+                        level.append(Path(entry.path))
+
+    def _info(self, path: Path) -> os.stat_result:
+        """Return the facts of a file below the root.
+
+        Raises:
+            OSError: It is none that may be opened: a link, a pipe, or a file that has a further name elsewhere.
+        """
+        info = os.lstat(path)
+        if not stat.S_ISREG(info.st_mode):
+            raise OSError(f"{_text(path.name)} is not a regular file")
+        names = self.found.links.get((info.st_dev, info.st_ino), 1)
+        if info.st_nlink > names and path != self.root:
+            raise PermissionError(
+                f"{_text(path.name)} is a hard link to a file outside of this folder: copy it to show it"
+            )
+        return info
 
     def _describe_run(self, name: str, path: Path, locked: set[int]) -> dict[str, Any]:
         log = path / "metrics.jsonl"
         facts = {"name": name, "running": _is_running(path, locked), "modified": 0.0, "task": "", "last": {}}
         try:
             facts["modified"] = max(p.stat().st_mtime for p in (log, path / "config.yaml") if p.exists())
+            self._info(path / "config.yaml")
             task = self._known_config(path).get("task")
             facts["task"] = task if isinstance(task, str) else ""
-            facts["last"] = _last_row(log)
+            if log.is_file() and not log.is_symlink():
+                self._info(log)
+                facts["last"] = _last_row(log)
         except (OSError, ValueError) as error:
             facts["error"] = str(error)
         return facts
@@ -166,25 +214,41 @@ class Library:
         """Return a run's config, read once; an empty one if it cannot be read."""
         path = folder / "config.yaml"
         try:
-            info = os.lstat(path)
+            info = self._info(path)
         except OSError:
             return {}
         key = (info.st_mtime_ns, info.st_size)
         known = self._configs.get(path)
         if known is None or known[0] != key:
-            known = self._configs[path] = (key, _config(path) if stat.S_ISREG(info.st_mode) else {})
+            known = self._configs[path] = (key, _config(path))
         return known[1]
 
     def _describe_recording(self, name: str, path: Path) -> dict[str, Any]:
+        run = next((self._name(folder) for folder in path.parents if folder in self.found.folders), "")
+        facts = {"name": name, "run": run, "modified": 0.0, "bytes": 0}
         try:
-            info = path.stat()
+            info = self._info(path)
+            facts |= {"modified": info.st_mtime, "bytes": info.st_size}
             key = (info.st_mtime_ns, info.st_size)
             known = self._titles.get(path)
             if known is None or known[0] != key:
                 known = self._titles[path] = (key, _title(path, name))
-            return {"name": name, "modified": info.st_mtime, "bytes": info.st_size, **known[1]}
-        except OSError:
-            return {"name": name, "modified": 0.0, "bytes": 0, "error": "it is gone"}
+            return facts | known[1]
+        except FileNotFoundError:
+            return facts | {"error": "it is gone"}
+        except OSError as error:
+            return facts | {"scene": "", "title": name, "frames": 0, "summary": "", "error": str(error)}
+
+
+def _in_turns(files: list[tuple[Path, os.stat_result]]) -> list[Path]:
+    """Return files so that each folder's newest comes first, then each one's second newest, and so on."""
+    files = sorted(files, key=lambda file: -file[1].st_mtime_ns)
+    turns: Counter[Path] = Counter()
+    order = []
+    for path, _ in files:
+        order.append((turns[path.parent], path))
+        turns[path.parent] += 1
+    return [path for _, path in sorted(order, key=lambda entry: entry[0])]
 
 
 def _title(path: Path, name: str) -> dict[str, Any]:
@@ -194,23 +258,16 @@ def _title(path: Path, name: str) -> dict[str, Any]:
         return {"scene": "", "title": name, "frames": 0, "summary": "", "error": str(error)}
 
 
-def _walk(folder: Path, depth: int, left: list[int]) -> Iterator[tuple[Path, os.stat_result]]:
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, up to a limit; the files that make it a run are always among it."""
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        with os.scandir(folder) as listing:
+            found = list(islice(listing, MOST_ENTRIES))
+            if len(found) == MOST_ENTRIES:
+                found += [entry for entry in listing if entry.name in RUN_FILES]
     except OSError:
-        return
-    for entry in entries:
-        left[0] -= 1
-        if left[0] < 0:
-            return
-        try:
-            info = entry.stat(follow_symlinks=False)
-        except OSError:
-            continue
-        if stat.S_ISREG(info.st_mode):
-            yield folder / entry.name, info
-        elif stat.S_ISDIR(info.st_mode) and depth > 1 and not entry.name.startswith("."):
-            yield from _walk(folder / entry.name, depth - 1, left)
+        return []
+    return sorted(found, key=lambda entry: entry.name)
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -1,30 +1,41 @@
 """The web server: it shows one folder's runs and recordings, and hosts games.
 
 It binds to this machine and needs the token of the printed address. Host and Origin of every request are checked, so
-that no other web page can use it. It writes nothing, except the recordings of games.
+that no other web page can use it. A connection without a complete request is closed. It writes nothing, except the
+recordings of games.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import hmac
+import ipaddress
 import json
 import logging
+import os
 import secrets
 import socket
+import tempfile
 import threading
+import webbrowser
+from collections import Counter
 from collections.abc import Callable, MutableMapping
+from html import escape
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from slipstream.storage.errors import SaveError
 from slipstream.viewer.library import Library, NotHere
@@ -33,6 +44,9 @@ STATIC = Path(__file__).parent / "static"
 LOOK_S = 2.0  # between two looks at the folder, while a page is open
 MESSAGE_BYTES = 4096  # of a websocket message from a page
 MOST_PAGES = 256  # connections at once
+REQUEST_S = 10.0  # for a request to arrive completely
+MOST_WAITING, MOST_WAITING_PER_ADDRESS = 512, 64  # connections without a complete request
+YOUNG_S = 1.0  # for a request to be on its way
 CACHED = 4  # recordings kept in the form of the page
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -41,7 +55,71 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+NO_ERRORS = ("Invalid UTF-8 sequence", "ASGI callable returned without completing handshake")  # of uvicorn's log
 Scope = MutableMapping[str, Any]
+REDIRECT = (
+    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={0}"><a href="{0}">open</a>\n'
+)
+
+
+class Connection(H11Protocol):
+    """An HTTP connection that is closed if its next request is not complete after `REQUEST_S`.
+
+    Where an address, or all of them, have too many such connections, the one that waits longest is closed: a browser
+    sends its request at once, and is served while another program holds half-sent ones open.
+
+    Args:
+        waiting: the connections of a server that have no complete request, oldest first.
+    """
+
+    def __init__(self, *args: Any, waiting: dict[Connection, asyncio.TimerHandle], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._waiting = waiting
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        is_http = not self.transport.is_closing() and self.transport.get_protocol() is self  # and no websocket
+        if not (is_http and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)):
+            self._stop_waiting()
+        elif self not in self._waiting:
+            self._make_room()
+            self._waiting[self] = self.loop.call_later(REQUEST_S, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if timer := self._waiting.pop(self, None):
+            timer.cancel()
+
+    def _make_room(self) -> None:
+        address = (self.client or ("",))[0]
+        of_address = [other for other in self._waiting if (other.client or ("",))[0] == address]
+        young = self.loop.time() + REQUEST_S - YOUNG_S
+        oldest = None
+        if len(of_address) >= MOST_WAITING_PER_ADDRESS and self._waiting[of_address[0]].when() < young:
+            oldest = of_address[0]
+        elif len(self._waiting) >= MOST_WAITING:
+            oldest = next(iter(self._waiting))
+        if oldest is not None:
+            oldest._stop_waiting()
+            oldest.transport.abort()
 
 
 class Guard:
@@ -56,25 +134,25 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+        repeated = {name for name, n in Counter(name for name, _ in pairs).items() if n > 1}
         given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
-        why = self._refusal(headers, given)
+        why = self._refusal(dict(pairs), repeated, given)
         if why:
             await self._refuse(scope, receive, send, why)
             return
 
         async def marked(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                extra = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
-                if given:
-                    cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-                    extra.append((b"set-cookie", cookie.encode()))
-                message = message | {"headers": [*message.get("headers", []), *extra]}
+            if message["type"] == "http.response.start" and given:
+                cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+                message = message | {"headers": [*message.get("headers", []), (b"set-cookie", cookie.encode())]}
             await send(message)
 
         await self.app(scope, receive, marked if scope["type"] == "http" else send)
 
-    def _refusal(self, headers: dict[str, str], given: str) -> str:
+    def _refusal(self, headers: dict[str, str], repeated: set[str], given: str) -> str:
+        if repeated & {"host", "origin", "cookie"}:
+            return "a request has Host, Origin and Cookie at most once"
         host = headers.get("host", "")
         if not self.any_host and host not in self.hosts:
             return "this address is not the one that was printed"
@@ -91,11 +169,8 @@ class Guard:
         return ""
 
     async def _refuse(self, scope: Scope, receive: Any, send: Any, why: str) -> None:
-        if scope["type"] == "websocket":
-            await receive()  # the connection's first message
-            await send({"type": "websocket.close", "code": 4403})
-            return
-        await PlainTextResponse(f"refused: {why}\n", 403)(scope, receive, send)
+        headers = HEADERS if scope["type"] == "websocket" else {"Connection": "close"}  # others have HEADERS anyway
+        await PlainTextResponse(f"refused: {why}\n", 403, headers)(scope, receive, send)
 
 
 class Site:
@@ -226,6 +301,8 @@ class Server:
     def __init__(self, library: Library | None, games: Any = None, host: str = "127.0.0.1", port: int = 0,
                  token: str | None = None) -> None:  # fmt: skip
         self.token = token or secrets.token_urlsafe(18)
+        if not host.strip():
+            raise ValueError("--host is empty, which would let every machine in: name an address, or leave it out")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # asyncio turns Nagle's algorithm off only if the protocol is named; with it a state came up to 40 ms late
         self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -235,27 +312,63 @@ class Server:
             self._socket.listen(128)  # who opens the address before it is served waits
         except OSError as error:
             self._socket.close()
-            raise OSError(f"cannot listen on {host} port {port} ({error.strerror}): use another --port") from error
-        self.host, self.port = host, self._socket.getsockname()[1]
+            raise OSError(
+                f"cannot listen on --host {host} --port {port} ({error.strerror}): use another one"
+            ) from error
+        except OverflowError as error:
+            self._socket.close()
+            raise ValueError(f"--port {port} must be between 0 and 65535") from error
+        self.host, (bound, self.port) = host, self._socket.getsockname()[:2]
+        self.is_everywhere = ipaddress.ip_address(bound).is_unspecified
+        self.is_local = ipaddress.ip_address(bound).is_loopback
         self.site, self.games = Site(library, games), games
+        self._redirects: list[Path] = []
         local = {"127.0.0.1", "localhost", "[::1]"}
-        everywhere = host in ("0.0.0.0", "::")
         app = Starlette(routes=self.site.routes())
-        guarded = Guard(app, self.token, self.port, local | {f"[{host}]" if ":" in host else host}, everywhere)
+        guarded = Guard(app, self.token, self.port, local | {_in_url(host), _in_url(bound)}, self.is_everywhere)
+        protocol: Any = functools.partial(Connection, waiting={})
         config = uvicorn.Config(
-            guarded, log_level="warning", access_log=False, ws_max_size=MESSAGE_BYTES, ws_max_queue=8, ws_ping_interval=20,
-            ws_ping_timeout=20, timeout_graceful_shutdown=2, limit_concurrency=1024, server_header=False, lifespan="off",
+            guarded, log_level="error", access_log=False, http=protocol, ws_max_size=MESSAGE_BYTES, ws_max_queue=8,
+            ws_ping_interval=20, ws_ping_timeout=20, timeout_graceful_shutdown=2, limit_concurrency=1024,
+            server_header=False, lifespan="off", headers=list(HEADERS.items()),
         )  # fmt: skip
         self._server = uvicorn.Server(config)
-        # requests that are cut off at the end are no errors
-        self._quiet = lambda record: not self._server.should_exit
+        # requests that are cut off at the end, and what another program sends, are no errors of this one
+        self._quiet = lambda record: not self._server.should_exit and not record.msg.startswith(NO_ERRORS)
         logging.getLogger("uvicorn.error").addFilter(self._quiet)
 
     @property
     def url(self) -> str:
         """The address with the token."""
-        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}/?token={self.token}"
+        return self._url("127.0.0.1" if self.is_everywhere else self.host)
+
+    @property
+    def network_url(self) -> str:
+        """The address for other machines and phones; empty if only this machine is let in."""
+        if self.is_local:
+            return ""
+        if not self.is_everywhere:
+            return self.url
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(("192.0.2.1", 9))  # sends nothing: it finds the address that this machine has in its network
+            return self._url(probe.getsockname()[0])
+        return self._url(socket.gethostname())
+
+    def _url(self, host: str) -> str:
+        return f"http://{_in_url(host)}:{self.port}/?token={self.token}"
+
+    def open_page(self) -> None:
+        """Open the page in a browser.
+
+        The browser gets a file that only this user can read and that leads to the address: all users see the
+        arguments of a process, and the address has the token.
+        """
+        with contextlib.suppress(OSError):  # without a place for the file: the address was printed
+            handle, path = tempfile.mkstemp(prefix="slipstream-", suffix=".html")
+            with os.fdopen(handle, "w") as file:
+                file.write(REDIRECT.format(escape(self.url)))
+            self._redirects.append(Path(path))
+            webbrowser.open(Path(path).as_uri())
 
     def run(self) -> None:
         """Serve until Ctrl-C."""
@@ -281,7 +394,13 @@ class Server:
         self._close()
 
     def _close(self) -> None:
+        for path in self._redirects:
+            path.unlink(missing_ok=True)
         if self.games is not None:
             self.games.close()
         self._socket.close()
         logging.getLogger("uvicorn.error").removeFilter(self._quiet)
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

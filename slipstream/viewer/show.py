@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import webbrowser
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ class Show:
         self.server = Server(None, self.games)
         self.server.start()
         print(f"watch: {self.server.url}", flush=True)
-        webbrowser.open(self.server.url)
+        self.server.open_page()
 
     def update(self) -> None:
         """Send the present state to the pages that are open."""

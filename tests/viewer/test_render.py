@@ -9,7 +9,7 @@ from websockets.sync.client import connect
 gymnasium = pytest.importorskip("gymnasium")
 
 import slipstream.envs.adapters  # noqa: E402, F401
-from slipstream.viewer import show  # noqa: E402
+from slipstream.viewer import server as server_module  # noqa: E402
 from slipstream.viewer.play import STATE  # noqa: E402
 
 SMALL = {"slipstream/Navigation-v0": {"num_obstacles": 10, "dyn": {"num_obstacles": 8}}, "slipstream/AirCombat-v0": {}}
@@ -29,12 +29,13 @@ def test_rgb_array_is_a_picture_that_changes(name):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_human_opens_a_page_that_gets_every_step(name, monkeypatch):
+def test_human_opens_a_page_that_gets_every_step(name, monkeypatch, capsys):
     opened = []
-    monkeypatch.setattr(show.webbrowser, "open", opened.append)
+    monkeypatch.setattr(server_module.webbrowser, "open", opened.append)
     env = gymnasium.make(name, render_mode="human", **SMALL[name])
     env.reset(seed=0)
-    (url,) = opened
+    assert len(opened) == 1
+    url = capsys.readouterr().out.split()[1]
     base, _, token = url.partition("/?token=")
     with connect(f"{base.replace('http', 'ws')}/api/play?token={token}", open_timeout=60) as socket:
         assert '"side": null' in socket.recv(60)  # it watches

@@ -7,13 +7,16 @@ import http.client
 import json
 import logging
 import os
+import socket
 import threading
+from pathlib import Path
 
 import pytest
 from helpers.recordings import flight, write_run
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from slipstream.cli import main, view
 from slipstream.viewer import server as server_module
 from slipstream.viewer.library import Library
 from slipstream.viewer.server import Server
@@ -97,6 +100,126 @@ def test_the_address_gives_a_cookie_that_the_rest_of_the_page_uses(server):
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     answer, data = ask(server, "/viewer.js", token=False, Cookie=cookie.partition(";")[0])
     assert answer.status == 200 and len(data) < 700_000
+
+
+def test_the_browser_gets_the_token_in_a_private_file(server, monkeypatch):
+    opened = []
+    monkeypatch.setattr(server_module.webbrowser, "open", opened.append)
+    server.open_page()
+    path = Path(opened[0].removeprefix("file://"))
+    assert server.token not in opened[0]  # all users see the arguments of a process
+    assert server.url in path.read_text() and path.stat().st_mode & 0o777 == 0o600
+    server.stop()
+    assert not path.exists()
+    server.stop = lambda: None
+
+
+@pytest.mark.parametrize("host", ["", " "])
+def test_an_empty_host_is_refused(folder, capsys, host):
+    assert main(["view", str(folder), "--host", host, "--no-browser"]) == 2
+    assert "--host is empty, which would let every machine in" in capsys.readouterr().err
+
+
+def test_view_waits_for_the_folder_of_a_run_that_starts(tmp_path, capsys, monkeypatch):
+    run = tmp_path / "runs" / "new"
+    monkeypatch.setattr(Server, "run", Server._close)
+    monkeypatch.setattr(view.time, "sleep", lambda _: write_run(run))
+    assert main(["view", str(run), "--no-browser"]) == 0
+    out = capsys.readouterr().out
+    assert "is not there yet: waiting 60 s for a run" in out and f"{run}: http://127.0.0.1" in out
+    monkeypatch.setattr(view, "WAIT_S", 0)
+    for path in (tmp_path / "none", tmp_path / "none.rec"):
+        assert main(["view", str(path), "--no-browser"]) == 2
+        assert f"there is no {path}" in capsys.readouterr().err
+
+
+def test_the_address_in_the_network_is_for_servers_that_let_others_in(server, folder):
+    assert server.network_url == ""
+    other = Server(Library(folder), host="0.0.0.0")
+    assert other.url.startswith("http://127.0.0.1:") and other.token in other.network_url
+    assert not other.network_url.startswith("http://0.0.0.0") and "127.0.0.1" not in other.network_url
+    other._close()
+
+
+# -- what other programs send ------------------------------------------------------------------------------------------
+
+
+def send(server, data, address="127.0.0.1"):
+    """A connection that has sent this after the head of a request."""
+    connection = socket.create_connection(("127.0.0.1", server.port), 30, (address, 0))
+    connection.sendall(data.replace(b"HOST", b"Host: 127.0.0.1:%d" % server.port))
+    return connection
+
+
+def rest(connection):
+    """What comes until the end of a connection."""
+    with contextlib.suppress(ConnectionError):
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+    return b""
+
+
+UNFINISHED = {
+    "nothing": b"",
+    "half a header": b"GET / HTTP/1.1\r\nHost: ",
+    "half a body": b"POST / HTTP/1.1\r\nHOST\r\nContent-Length: 100\r\n\r\nabc",
+    "half of a second request": b"GET /?token=TOKEN HTTP/1.1\r\nHOST\r\n\r\nGET / HTTP/1.1\r\nHost: ",
+}
+
+
+@pytest.mark.parametrize("kind", UNFINISHED)
+def test_a_connection_without_a_complete_request_is_closed(server, monkeypatch, kind):
+    monkeypatch.setattr(server_module, "REQUEST_S", 0.1)
+    with live(server) as page, send(server, UNFINISHED[kind].replace(b"TOKEN", server.token.encode())) as connection:
+        rest(connection)
+        page.ping().wait(30)  # a page that is open stays so
+
+
+def test_half_sent_requests_keep_no_browser_out(server, monkeypatch):
+    monkeypatch.setattr(server_module, "MOST_WAITING", 20)
+    with contextlib.ExitStack() as stack:
+        half = [stack.enter_context(send(server, UNFINISHED["half a header"])) for _ in range(60)]
+        assert ask(server, "/api/index")[0].status == 200
+        assert rest(half[0]) == b"" and len(server._server.server_state.connections) <= 20
+
+
+def test_an_address_with_many_half_requests_closes_its_own(server, monkeypatch):
+    monkeypatch.setattr(server_module, "MOST_WAITING_PER_ADDRESS", 3)
+    monkeypatch.setattr(server_module, "YOUNG_S", -1.0)  # they are old enough to be closed at once
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(send(server, UNFINISHED["half a header"], "127.0.0.2"))
+        half = [stack.enter_context(send(server, UNFINISHED["half a header"], "127.0.0.3")) for _ in range(6)]
+        assert [rest(connection) for connection in half[:3]] == [b""] * 3
+        first.sendall(b"127.0.0.1\r\n\r\n")
+        assert b"403" in rest(first)
+
+
+@pytest.mark.parametrize("repeated", ["Origin: http://evil.example", "Cookie: a=b", "Host: evil.example"])
+def test_a_header_that_decides_comes_once(server, repeated):
+    own = f"Origin: http://127.0.0.1:{server.port}\r\nCookie: slipstream_{server.port}={server.token}"
+    for pair in (f"{own}\r\n{repeated}", f"{repeated}\r\n{own}"):
+        with send(server, f"GET / HTTP/1.1\r\nHOST\r\n{pair}\r\n\r\n".encode()) as connection:
+            assert rest(connection).split()[1] in (b"400", b"403")
+
+
+UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+           "Sec-WebSocket-Version": "13"}  # fmt: skip
+
+
+@pytest.mark.parametrize("headers", [{}, UPGRADE])
+def test_a_refusal_has_the_headers_of_the_page(server, headers):
+    answer, _ = ask(server, "/api/live", token=False, **headers)
+    assert answer.status == 403 and answer.headers["Connection"] == "close"
+    for name, value in server_module.HEADERS.items():
+        assert answer.headers.get_all(name) == [value]
+
+
+def test_a_text_that_is_no_utf8_ends_its_connection(server, caplog):
+    with live(server) as page, caplog.at_level(logging.ERROR):
+        page.socket.sendall(bytes([0x81, 0x82, 0, 0, 0, 0, 0xFF, 0xFE]))
+        with pytest.raises(ConnectionClosed) as closed:
+            page.recv(30)
+    assert closed.value.rcvd.code == 1007
+    assert ask(server, "/api/index")[0].status == 200 and not caplog.records
 
 
 @pytest.mark.parametrize(

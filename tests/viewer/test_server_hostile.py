@@ -10,6 +10,7 @@ import pytest
 from helpers.recordings import flight, write_run
 from test_server import ask
 
+from slipstream.viewer import library as library_module
 from slipstream.viewer.library import Library
 from slipstream.viewer.server import Server
 
@@ -74,3 +75,49 @@ def test_a_hostile_run_does_not_hide_the_others(tmp_path, kind):
             assert answer.status == 200 and json.loads(data)["name"] == run
     finally:
         server.stop()
+
+
+LINKED = ("config.yaml", "metrics.jsonl", "flight.rec", "plot.png")
+
+
+def test_hard_links_to_files_elsewhere_are_not_shown(tmp_path):
+    """Another user cannot read our files, but may link them into a folder that we show."""
+    root, run = tmp_path / "runs", tmp_path / "runs" / "bad"
+    write_run(run)
+    write_run(root / "good")
+    for name in LINKED:
+        private = tmp_path / name
+        private.write_bytes(b"task: private\n")
+        (run / name).unlink(missing_ok=True)
+        os.link(private, run / name)
+    flight().save(root / "good" / "flight.rec")
+    os.link(root / "good" / "flight.rec", root / "good" / "latest.rec")  # both names are below the folder
+    os.link(root / "good" / "metrics.jsonl", root / "good" / "plot.png")
+    library = Library(root)
+    index = library.index()
+    facts = {entry["name"]: entry for entry in [*index["runs"], *index["recordings"]]}
+    assert "private" not in json.dumps(index) and facts["good"]["task"] == "navigation"
+    assert all("a hard link to a file outside" in facts[name]["error"] for name in ("bad", "bad/flight.rec"))
+    assert [facts[f"good/{name}.rec"].get("error") for name in ("flight", "latest")] == [None, None]
+    assert library.recording("good/latest.rec") and library.figure("good", "plot.png")
+    for ask_for in (lambda: library.recording("bad/flight.rec"), lambda: library.figure("bad", "plot.png"),
+                    lambda: library.run("bad")):  # fmt: skip
+        with pytest.raises(PermissionError, match="a hard link to a file outside"):
+            ask_for()
+
+
+def test_a_run_with_many_files_hides_no_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(library_module, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(library_module, "MOST_SHOWN", 4)
+    write_run(tmp_path / "a")
+    for k in range(40):
+        (tmp_path / "a" / f"{k}.rec").write_bytes(b"")
+        (tmp_path / "a" / "checkpoints" / f"{k}").touch()
+    for name in ("b", "sweep/c"):
+        write_run(tmp_path / name)
+        (tmp_path / name / "recordings").mkdir()
+        flight().save(tmp_path / name / "recordings" / "1.rec")
+    index = Library(tmp_path).index()
+    assert {run["name"] for run in index["runs"]} == {"a", "b", "sweep/c"}
+    shown = {entry["name"] for entry in index["recordings"]}
+    assert {"b/recordings/1.rec", "sweep/c/recordings/1.rec"} < shown and len(shown) == 4
