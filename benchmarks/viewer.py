@@ -237,7 +237,7 @@ def play_figures(seconds: float) -> None:
     from slipstream.viewer.play import PREFIX, STATE
 
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        words = ("opponent=learned", f"seconds={seconds + 30:g}", "browser=false", f"out={folder}")
+        words = ("opponent=learned", f"seconds={seconds + 30:g}", "--no-browser", f"out={folder}")
         process, url = start(*words, program=(__file__, "serve", f"{folder}/steps.npy"))
         pool.submit(wake_times, 0).result()  # the process is there
         with socket_of(url, "/api/play") as socket:
@@ -349,7 +349,7 @@ def load_figures(seconds: float) -> None:
         row("memory: settled, half-way, end", f"{settled:.0f}, {middle:.0f}, {grown:.0f} MB", "no growth")
         process.terminate()
         process.wait(20)
-        process, url = start("play", "browser=false", f"out={name}/play")
+        process, url = start("play", "--no-browser", f"out={name}/play")
         rng, frames = np.random.default_rng(0), 0
         end, first = time.perf_counter() + seconds, 0.0
         broken = 0

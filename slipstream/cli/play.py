@@ -4,7 +4,8 @@ slipstream play                                against the first opponent
 slipstream play opponent=learned               a built-in agent, runs/NAME, my_module:MyAgent
 slipstream play task=NAME                      the game of another task
 
-keys of all games: task, out (folder of recordings and scores, runs/play), host, port (0: a free one), browser (true)
+keys of all games: task, out (folder of recordings and scores, runs/play)
+flags of the server: --host, --port and --no-browser, as of `slipstream view`; --host 0.0.0.0 lets phones in
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from slipstream.cli.view import add_server_arguments, serve
 from slipstream.config import registry
 from slipstream.config.help import ConfigError
 
-OWN_KEYS = ("task", "out", "host", "port", "browser")
+OWN_KEYS = ("task", "out")
+FLAGS = {"host": "--host", "port": "--port", "browser": "--no-browser"}  # these were keys
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Everything else is a key."""
+    """Add the flags of a server; everything else is a key."""
+    add_server_arguments(parser)
 
 
 def help_text(words: list[str]) -> str:
@@ -30,31 +34,26 @@ def help_text(words: list[str]) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Host the game until Ctrl-C."""
-    from slipstream.cli.view import serve
     from slipstream.sim.devices import set_threads
     from slipstream.viewer.library import Library
     from slipstream.viewer.play import Games
     from slipstream.viewer.server import Server
 
-    own = {"task": registry.DEFAULT_GAME, "out": "runs/play", "host": "127.0.0.1", "port": "0", "browser": "true"}
+    own = {"task": registry.DEFAULT_GAME, "out": "runs/play"}
     words = []
     for word in args.words:
         key, equals, value = word.partition("=")
         if not equals:
             raise ConfigError(f"'{word}' is not a key=value word, such as opponent=crank")
+        if key in FLAGS:
+            raise ConfigError(f"'{word}' is a flag of play: write {FLAGS[key]}")
         if key in own:
             own[key] = value
         else:
             words.append(word)
-    if not own["port"].isdecimal() or int(own["port"]) > 65535:
-        raise ConfigError(f"port={own['port']} must be a number up to 65535")
-    if own["browser"] not in ("true", "false"):
-        raise ConfigError(f"browser={own['browser']} must be true or false")
     set_threads(1)  # one duel is stepped faster by one thread than by two: 0.34 ms
     game = registry.find_task(own["task"]).make_game(words)
     folder = Path(own["out"])
     folder.mkdir(parents=True, exist_ok=True)
-    server = Server(Library(folder), Games(game, folder.absolute()), own["host"], int(own["port"]))
-    args.no_browser = own["browser"] == "false"
-    serve(server, args, "play: ")
+    serve(Server(Library(folder), Games(game, folder.absolute()), args.host, args.port), args, "play: ")
     return 0

@@ -17,6 +17,7 @@ from helpers.browser import until
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from slipstream.cli import main
 from slipstream.config.help import ConfigError
 from slipstream.config.registry import find_task
 from slipstream.recordings import load_recording
@@ -109,6 +110,20 @@ def test_a_game_ends_and_is_rated():
     assert ratings["pursuit"] == 1000 and ratings["crank"] > ratings["player"] > 1000
     game.start({"opponent": None, "start": "random"})
     assert game.names == ("player 1", "player 2") and game.result() is None
+
+
+def test_play_takes_the_flags_of_view(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Server, "run", Server._close)
+    words = ["play", "opponent=placeholder", f"out={tmp_path}/games"]
+    assert main([*words, "--host", "0.0.0.0", "--port", "0", "--no-browser"]) == 0
+    assert "on another machine or a phone in this network: http://" in capsys.readouterr().out
+    for more, message in ((["port=8000"], "write --port"), (["--port", "99999"], "--port 99999 must be between")):
+        assert main([*words, *more]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_duel_is_as_long_as_the_learned_agents_training():
+    assert find_task("aircombat").make_game(["opponent=placeholder"]).describe()["seconds"] == 60
 
 
 @pytest.mark.parametrize(("words", "told"), [

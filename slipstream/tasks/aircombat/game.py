@@ -37,7 +37,7 @@ class GameOptions:
 
     opponent: str = "pursuit"
     start: str = "head_on"
-    seconds: float = 180.0  # then it is a draw
+    seconds: float = 60.0  # then it is a draw; the learned agent was trained for as long
     seed: int = 0
 
 

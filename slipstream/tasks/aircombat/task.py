@@ -52,7 +52,7 @@ class AirCombatTask(Task):
     evaluate = staticmethod(evaluation.evaluate)
     record = staticmethod(evaluation.record_game)
     bench_env = staticmethod(bench.bench_env)
-    game_help = "a duel; opponent=pursuit, crank, evade, learned, ...; start=head_on or random; seconds=180; seed=0"
+    game_help = "a duel; opponent=pursuit, crank, evade, learned, ...; start=head_on or random; seconds=60; seed=0"
 
     def check_training(self, cfg: Any) -> None:
         """Raise ConfigError for two acting sides, or an opponent beside a league."""
