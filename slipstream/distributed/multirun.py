@@ -24,7 +24,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from slipstream.config.help import ConfigError
+from slipstream.config.help import ConfigError, show
 from slipstream.config.overrides import plain_overrides, value_of
 from slipstream.storage.files import WriterLock
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 REPORT_S = 10.0  # seconds between two lines while trainings run side by side
 POLL_S = 0.1
 SAVE_S = 60.0  # in which a training whose starter was killed must have saved, and another worker have asked
-STOP_CODES = (130, -2, -15)  # of a training that was interrupted
+STOP_CODES = (75, 130, -2, -15)  # of a training that was interrupted
 PARENT = "SLIPSTREAM_PARENT"  # the process that a training ends with
 PR_SET_PDEATHSIG = 1
 
@@ -48,12 +48,34 @@ class Job:
     folder: Path
 
     def resume_words(self) -> list[str]:
-        """Return the words that continue this training, with the names of the user's own code: a run folder may not
-        choose it."""
-        from slipstream.config.compose import load_train, to_dict
-        from slipstream.config.registry import trusting_words
+        """Return the words that continue this training: the settings that have changed, if a resumed run may change
+        them, and the names of the user's own code, which a run folder may not choose.
 
-        return [f"resume={self.folder}", *shlex.split(trusting_words(to_dict(load_train(self.words))))]
+        Raises:
+            ConfigError: The run was trained with other settings.
+        """
+        from slipstream.config import registry
+        from slipstream.config.compose import flat_settings, from_dict, load_train, to_dict
+        from slipstream.training.resume import RESUME_OVERRIDABLE, saved_config
+
+        cfg, config = load_train(self.words), saved_config(self.folder)
+        own_code = shlex.split(registry.trusting_words(to_dict(cfg)))
+        registry.refuse_unregistered(config, own_code, str(self.folder))
+        given, saved = flat_settings(to_dict(cfg)), flat_settings(to_dict(from_dict(config)))
+        changed = [key for key in saved | given if given.get(key) != saved.get(key) and key not in ("auto", *cfg.auto)]
+        for key in changed:
+            if key not in RESUME_OVERRIDABLE:
+                raise ConfigError(
+                    f"{self.folder} was trained with {key}={show(saved.get(key))}, not {show(given.get(key))}: repeat "
+                    "the command with the settings of its runs, or give another name="
+                )
+        of_start = ("root", "name", "init", "init_replay")
+        more = [f"{key}={show(given[key])}" for key in changed if key not in of_start]
+        return [f"resume={self.folder}", *own_code, *more]
+
+    def was_saved(self) -> bool:
+        """Return whether there is a checkpoint to continue from."""
+        return any((self.folder / "checkpoints").glob("ckpt_*"))
 
 
 class Process(Protocol):
@@ -94,6 +116,9 @@ def expand(words: Sequence[str], every_key: bool) -> list[Job]:
     several = {key: values for key, values in choices.items() if len(values) > 1}
     if not several:
         return []
+    for key, parts in several.items():
+        if len(set(parts)) < len(parts):
+            raise ConfigError(f"{key}={','.join(parts)} has a value twice: give each once")
     for key in ("name", "root", "resume", "task"):
         if key in several:
             raise ConfigError(f"{key} takes one value, not several: start several commands")
@@ -114,6 +139,8 @@ def run_jobs(jobs: Sequence[Job], parallel: int, start: Start) -> Path:
     """Run the trainings, `parallel` at a time; return the folder that holds them.
 
     Raises:
+        ConfigError: A run of one of them has other settings.
+        BlockingIOError: Another process runs them.
         ChildProcessError: A training failed; the others were finished first.
         KeyboardInterrupt: A training was interrupted.
     """
@@ -121,7 +148,24 @@ def run_jobs(jobs: Sequence[Job], parallel: int, start: Start) -> Path:
         raise ConfigError(f"--jobs must be at least 1, not {parallel}")
     group = jobs[0].folder.parent
     group.mkdir(parents=True, exist_ok=True)
-    waiting, failed = list(enumerate(jobs, start=1)), []
+    with WriterLock(group, "wait until it ends or stop it, or give another name="):
+        for job in jobs:
+            if job.was_saved():
+                job.resume_words()  # other settings are refused before anything starts
+        failed = _run_all(jobs, parallel, start)
+    if failed:
+        where = f"; its output: {failed[0].folder.parent / (failed[0].name + '.log')}" if parallel > 1 else ""
+        raise ChildProcessError(
+            f"{len(failed)} of {len(jobs)} trainings failed ({', '.join(job.name for job in failed)}){where}. "
+            f"The same command with name={group.name} repeats only these"
+        )
+    return group
+
+
+def _run_all(jobs: Sequence[Job], parallel: int, start: Start) -> list[Job]:
+    """Run the trainings, `parallel` at a time; return those that failed."""
+    failed: list[Job] = []
+    waiting = list(enumerate(jobs, start=1))
     running: dict[Process, Job] = {}
     reported = time.monotonic()
     try:
@@ -148,13 +192,7 @@ def run_jobs(jobs: Sequence[Job], parallel: int, start: Start) -> Path:
             process.terminate()
         for process in running:
             process.wait()
-    if failed:
-        where = f"; its output: {failed[0].folder.parent / (failed[0].name + '.log')}" if parallel > 1 else ""
-        raise ChildProcessError(
-            f"{len(failed)} of {len(jobs)} trainings failed ({', '.join(job.name for job in failed)}){where}. "
-            f"The same command with name={group.name} repeats only these"
-        )
-    return group
+    return failed
 
 
 class LocalStart:
@@ -203,7 +241,7 @@ def start_job(job: Job, threads: int | None, env: dict[str, str] | None = None) 
     resumes = False
     if job.folder.is_dir():
         with wait_for_lock(job.folder):  # a training whose starter was killed saves first
-            resumes = any((job.folder / "checkpoints").glob("ckpt_*"))
+            resumes = job.was_saved()
             if not resumes:  # killed before its first checkpoint
                 shutil.rmtree(job.folder)
     words = job.resume_words() if resumes else job.words

@@ -236,7 +236,7 @@ class RayStart:
         """Return a new actor for a training."""
         words = [word for word in job.words if not word.startswith("root=")]
         there = replace(job, words=[*words, f"root={self._folder}"], folder=self._folder / job.name)
-        saved = pack_run(there) if any((there.folder / "checkpoints").glob("ckpt_*")) else b""
+        saved = pack_run(there) if there.was_saved() else b""
         kind = self._ray.remote(NodeTraining).options(num_cpus=self.cores, num_gpus=self.gpus, max_restarts=0)
         return kind.remote(there, self._mark, os.getcwd(), self.cores, self._ray.put(saved), self.start)
 

@@ -7,6 +7,7 @@ that finds a trial whose holder has died continues that trial from its last chec
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shutil
@@ -23,7 +24,7 @@ from typing import Any
 import yaml
 
 from slipstream.config.compose import flat_settings, load_train, to_dict
-from slipstream.config.help import ConfigError, nearest
+from slipstream.config.help import ConfigError, nearest, show
 from slipstream.distributed.multirun import (
     STOP_CODES,
     Job,
@@ -40,6 +41,7 @@ from slipstream.tasks.figures import SERIES, finish_figure, new_figure, style_ax
 from slipstream.tasks.report import TextTable, format_time
 from slipstream.training.comparison import interval
 from slipstream.training.metrics_log import read_metrics
+from slipstream.training.resume import RESUME_OVERRIDABLE
 from slipstream.training.run_folder import config_yaml
 
 STEPS = 20  # a trial reports its evaluations at this many points of its time, so that trials can be compared there
@@ -50,6 +52,7 @@ FINALISTS = 3  # settings that are trained again with other seeds
 POLL_S = 0.5
 KINDS = ("log(LOW,HIGH)", "uniform(LOW,HIGH)", "int(LOW,HIGH)", "choice(A,B)")
 SPACE = re.compile(r"(log|uniform|int|choice)\((.*)\)$", re.DOTALL)
+MAY_DIFFER = set(RESUME_OVERRIDABLE) - {"total_frames", "max_time_s"}  # of the commands of one search
 SURPLUS = "surplus"  # mark of a trial that two workers asked for at the same time as the last one
 
 
@@ -218,23 +221,22 @@ class Sweep:
             if self.storage is None:
                 raise
             raise ConfigError(f"storage={self.storage} cannot be opened: {str(error).splitlines()[0]}") from error
-        mine = {
-            "words": self.common,
-            "ranges": [[r.key, r.kind, *r.values] for r in self.ranges],
-            "objective": self.objective,
-        }
+        settings = json.loads(json.dumps(flat_settings(to_dict(self.given))))  # as a study keeps them
+        mine = {key: value for key, value in settings.items() if key not in MAY_DIFFER}
+        mine |= {r.key: f"{r.kind}({','.join(map(str, r.values))})" for r in self.ranges}
+        mine |= {"objective": self.objective, "direction": "min" if self.minimize else "max"}
         before = study.user_attrs.get("search")
         if before is None:
             study.set_user_attr("search", mine)
-            settings = flat_settings(to_dict(self.given))
             start = {r.key: r.locate(settings.get(r.key)) for r in self.ranges}
             if None not in start.values():  # the settings as they were given are the first trial
                 study.enqueue_trial(start, user_attrs={"given": True}, skip_if_exists=True)
-        elif before != mine:
-            changed = ", ".join(key for key in mine if before.get(key) != mine[key])
-            raise ConfigError(
-                f"{self.folder} holds another search (other {changed}): repeat its command, or give another name="
-            )
+        for key in before | mine if before else ():
+            if before.get(key) != mine.get(key):
+                raise ConfigError(
+                    f"{self.folder} holds another search, with {key}={show(before.get(key))}, not "
+                    f"{show(mine.get(key))}: repeat its command, or give another name="
+                )
         return study
 
     @contextmanager

@@ -12,11 +12,12 @@ import pytest
 from helpers import warm_python
 
 from slipstream.cli import main
-from slipstream.config.compose import load_train
+from slipstream.config.compose import load_train, to_dict
 from slipstream.config.help import ConfigError
 from slipstream.distributed import multirun
 from slipstream.distributed.multirun import expand, split_values
 from slipstream.storage.files import WriterLock
+from slipstream.training import resume
 from slipstream.training.comparison import interval, load_groups, metrics_of
 from slipstream.training.run_folder import RunFolder
 
@@ -113,6 +114,8 @@ def test_every_combination_is_a_run_of_its_own(tmp_path):
 def test_words_that_cannot_have_several_values_are_refused():
     with pytest.raises(ConfigError, match="name takes one value"):
         expand(["seed=0,1", "name=a,b"], every_key=True)
+    with pytest.raises(ConfigError, match="seed=0,1,0 has a value twice"):
+        expand(["seed=0,1,0"], every_key=True)
     with pytest.raises(ConfigError, match="resume= continues one run"):
         expand(["seed=0,1", "resume=runs/a"], every_key=True)
 
@@ -128,15 +131,34 @@ def test_seeds_are_trained_in_turn_compared_and_continued(tmp_path, capfd, monke
     monkeypatch.setattr(multirun.subprocess, "Popen", lambda command, env: started.append(command) or Finished())
     assert main(words) == 0
     assert [command[-1] for command in started] == [f"resume={tmp_path}/seeds/seed={n}" for n in (0, 1)]
-    assert sorted(p.name for p in (tmp_path / "seeds").iterdir()) == ["compare.png", "seed=0", "seed=1"]
+    assert {p.name for p in (tmp_path / "seeds").glob("[!.]*")} == {"compare.png", "seed=0", "seed=1"}
+
+    started.clear()
+    assert main([*words, "total_frames=192"]) == 0  # a resumed run may become longer, also in a group
+    assert [command[-1] for command in started] == ["total_frames=192"] * 2
+    capfd.readouterr(), started.clear()
+    for word, difference in (
+        ("algo.learning_rate=2e-3", "algo.learning_rate=0.001, not 0.002: repeat the command"),
+        ("env.num_envs=8", "env.num_envs=4, not 8"),
+        ("model.trunk=[16]", "model.trunk=[8], not [16]"),
+        ("env.kwargs.render_mode=rgb_array", "env.kwargs.render_mode=null, not rgb_array"),
+    ):
+        assert main([*words, word]) == 2 and started == []
+        told = capfd.readouterr()
+        assert f"{tmp_path}/seeds/seed=0 was trained with {difference}" in told.err
+        assert told.out == ""
+    with WriterLock(tmp_path / "seeds"):
+        assert main(words) == 2 and started == []
+    assert f"{tmp_path}/seeds is being written by process" in capfd.readouterr().err
 
 
 def test_a_continued_run_names_the_own_code_again(tmp_path, monkeypatch):
     (tmp_path / "own" / "checkpoints").mkdir(parents=True)
     (tmp_path / "own" / "checkpoints" / "ckpt_000001").touch()
     started = []
-    monkeypatch.setattr(multirun.subprocess, "Popen", lambda command, env: started.append(command))
     words = ["task=gym", "env.id=helpers.ray_envs:Slow-v0", "algo.learning_rate=1e-3"]
+    monkeypatch.setattr(resume, "saved_config", lambda folder: to_dict(load_train(words)))
+    monkeypatch.setattr(multirun.subprocess, "Popen", lambda command, env: started.append(command))
     multirun.start_job(multirun.Job("own", words, tmp_path / "own"), None)
     assert started[0][4:] == [f"resume={tmp_path / 'own'}", "env.id=helpers.ray_envs:Slow-v0"]
 

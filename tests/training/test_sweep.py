@@ -104,9 +104,25 @@ def test_the_best_settings_are_repeated_with_other_seeds(tmp_path, fast):
 
 
 def test_another_search_in_the_same_folder_is_refused(tmp_path, fast):
-    make(tmp_path / "s", 1).run()
-    with pytest.raises(ConfigError, match="other objective"):
-        make(tmp_path / "s", 1, objective="eval/return").run()
+    preset = tmp_path / "more.yaml"
+    preset.write_text("algo: {gamma: 0.9}\n")
+
+    def search(*words, **settings):
+        return Sweep([*WORDS, f"config={preset}", *words], tmp_path / "s", 1, repeats=0, **settings).run()
+
+    search()
+    search("record_minutes=5")  # what a resumed run may change
+    for words, settings, difference in (
+        ([], {"objective": "eval/return"}, "objective=eval/success, not eval/return"),
+        ([], {"minimize": True}, "direction=max, not min"),
+        (["total_frames=2000"], {}, "total_frames=1000, not 2000"),
+        (["model.part=choice(8,16)"], {}, r"model.part=choice\(8,64\), not choice\(8,16\)"),
+    ):
+        with pytest.raises(ConfigError, match=f"s holds another search, with {difference}: repeat its command"):
+            search(*words, **settings)
+    preset.write_text("algo: {gamma: 0.8}\n")
+    with pytest.raises(ConfigError, match="with algo.gamma=0.9, not 0.8"):
+        search()
 
 
 def test_an_objective_that_never_appears_is_named(tmp_path, fast):
