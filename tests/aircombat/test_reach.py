@@ -7,8 +7,9 @@ import math
 import evasions
 import pytest
 import torch
+from reach_table import HOLD, Envelope, envelope, time_of_hit
 
-from slipstream.tasks.aircombat.reach.envelope import HOLD, Envelope, Geometry, envelope, time_of_hit
+from slipstream.tasks.aircombat.reach.table import Geometry
 
 SPEEDS = (200.0, 450.0)
 

@@ -6,11 +6,19 @@ import math
 
 import pytest
 import torch
+from reach_table import HOLD, envelope, make_table, time_of_hit
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.physics.flight import LONGEST_S
-from slipstream.tasks.aircombat.reach.envelope import HOLD, Geometry, envelope, make_table, time_of_hit
-from slipstream.tasks.aircombat.reach.table import CHANNELS, SHIPPED, ReachTable, angle_of, pseudo_angle, time_between
+from slipstream.tasks.aircombat.reach.table import (
+    CHANNELS,
+    SHIPPED,
+    Geometry,
+    ReachTable,
+    angle_of,
+    pseudo_angle,
+    time_between,
+)
 
 
 def drawn(count, seed=0):

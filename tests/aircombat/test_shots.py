@@ -11,10 +11,11 @@ import pytest
 import torch
 from plain_flights import time_of_hit as plain_time_of_hit
 from plain_flights import turn_rudder
+from reach_table import HOLD, time_of_hit
 
 from slipstream.tasks.aircombat.physics.duel import Rules, begin, fly
 from slipstream.tasks.aircombat.physics.flight import FIGHTER, LONGEST_S, PHYSICS_DT_S
-from slipstream.tasks.aircombat.reach.envelope import HOLD, Geometry, time_of_hit
+from slipstream.tasks.aircombat.reach.table import Geometry
 
 
 def drawn(count, seed=0):
@@ -84,8 +85,8 @@ KERNEL_RUN = """
 import torch
 from test_shots import agree, head_on
 from slipstream.tasks.aircombat.physics.flight import launch
-from slipstream.tasks.aircombat.reach.envelope import time_of_hit
-from slipstream.tasks.aircombat.reach.flights_triton import time_of_hit as kernel
+from reach_table import time_of_hit
+from shots_triton import time_of_hit as kernel
 shots = [torch.cat(x) for x in zip(head_on(4_000), head_on(5_000, 1.0, 2.0), head_on(300, 1.0, -3.0))]
 agree(kernel(*launch(*shots[:2]), *shots[2:]), time_of_hit(*shots))
 print("same")
@@ -94,7 +95,7 @@ print("same")
 
 def test_the_kernel_flies_as_the_plain_form_in_tritons_interpreter():
     pytest.importorskip("triton")
-    env = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.path.dirname(__file__)}
+    env = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", KERNEL_RUN], env=env, capture_output=True, text=True)
     assert done.stdout.strip().endswith("same"), done.stdout + done.stderr
 

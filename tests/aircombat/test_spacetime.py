@@ -11,6 +11,7 @@ from matplotlib.colors import to_hex
 from mpl_toolkits.mplot3d.art3d import Path3DCollection
 from mpl_toolkits.mplot3d.proj3d import proj_transform
 from PIL import Image
+from reach_table import envelope
 
 from slipstream.tasks import animation
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
@@ -26,6 +27,7 @@ from slipstream.tasks.aircombat.figures.spacetime import (
     view_of,
 )
 from slipstream.tasks.aircombat.reach.scene import scene_of, scenes_of_game
+from slipstream.tasks.aircombat.reach.table import Geometry
 
 
 def game(decisions=6, fire=True):
@@ -100,7 +102,7 @@ def box_of(figure):
 
 def test_who_has_no_missiles_left_reaches_nowhere():
     state = game(0)[0]
-    armed, empty = (scene_of(s, 1, exact=False) for s in (state, fired_all(state, 2)))
+    armed, empty = (scene_of(s, 1) for s in (state, fired_all(state, 2)))
     assert len(armed["reach"]) == 4 and set(armed["contours"]) == {"r_max", "r_min", "r_ne"}
     assert empty["reach"] == [] and empty["contours"] == {}
     drawn, bare = draw_scene(armed), draw_scene(empty)
@@ -111,12 +113,12 @@ def test_who_has_no_missiles_left_reaches_nowhere():
 
 
 def test_an_empty_rack_of_ones_own_grays_ones_own_bar_only():
-    scene = scene_of(fired_all(game(0)[0], 1), 1, exact=False)
+    scene = scene_of(fired_all(game(0)[0], 1), 1)
     assert len(scene["reach"]) == 4 and bar_colors(draw_scene(scene)) == [THREAT, IDLE]
 
 
 def test_the_axes_say_what_they_are_and_no_curve_can_cross_their_labels():
-    box = box_of(draw_scene(scene_of(game(0)[0], exact=False)))
+    box = box_of(draw_scene(scene_of(game(0)[0])))
     times = ["now", "+5 s", "+10 s", "+15 s", "+20 s"]
     labels = {text.get_text(): text for text in box.texts}
     assert {"seconds from now", "x, km", "y, km", *times} <= set(labels)
@@ -137,7 +139,7 @@ def across(box, x, y, z):
 
 def test_sides_are_told_apart():
     state = game(0)[0]
-    one, two = scene_of(state, 1, exact=False), scene_of(state, 2, exact=False)
+    one, two = scene_of(state, 1), scene_of(state, 2)
     assert one["own"] == two["enemy"] and one["enemy"] == two["own"]
     with pytest.raises(ValueError, match="side must be 1 or 2"):
         scene_of(state, 0)
@@ -145,13 +147,14 @@ def test_sides_are_told_apart():
 
 def test_the_table_and_the_flown_ranges_agree_in_a_scene():
     state = game(0)[0]
-    exact, table = (scene_of(state, exact=exact)["threat"] for exact in (True, False))
+    own, enemy = ([torch.tensor([[b["x"], b["y"]]]), torch.tensor([[b["vx"], b["vy"]]])] for b in state["aircraft"])
+    flown = envelope(Geometry.between(*enemy, *own)[0])
     for name in ("r_max", "r_ne"):
-        assert table[name] == pytest.approx(exact[name], rel=0.05)
+        assert scene_of(state)["threat"][name] == pytest.approx(float(getattr(flown, name)), rel=0.05)
 
 
 def test_the_diagram_is_a_picture(tmp_path):
-    path = spacetime(tmp_path / "duel.png", scene_of(game(4)[-1], exact=False), "two that never turn")
+    path = spacetime(tmp_path / "duel.png", scene_of(game(4)[-1]), "two that never turn")
     with Image.open(path) as image:
         assert image.size == (2400, 1440)
         colors = np.asarray(image.convert("RGB")).astype(np.int64) @ (1 << 16, 1 << 8, 1)
@@ -164,7 +167,7 @@ def test_every_stage_of_a_game_can_be_drawn():
     assert states[-1]["winner"] == 0  # both are hit at once
     far = [body | {"x": body["x"] + 60_000, "y": body["y"] - 90_000} for body in states[0]["aircraft"]]
     for state in (states[0], states[-1], states[0] | {"aircraft": far}):
-        figure = draw_scene(scene_of(state, exact=False))
+        figure = draw_scene(scene_of(state))
         texts = " ".join(text.get_text() for text in figure.texts)
         assert f"t = {state['time']:.1f} s" in texts
         assert ("down" in texts) == (state["winner"] is not None)
@@ -217,7 +220,7 @@ def test_ones_own_side_is_in_the_picture_however_far_the_enemy():
         body | {"x": x, "y": 25_000.0} for body, x in zip(state["aircraft"], (-6_000.0, 54_000.0), strict=True)
     )
     for side in (1, 2):
-        axes = draw_scene(scene_of(state | {"aircraft": [near, far]}, side, exact=False)).axes
+        axes = draw_scene(scene_of(state | {"aircraft": [near, far]}, side)).axes
         here = (-6.0, 54.0)[side - 1]
         (low, high) = next(a for a in axes if hasattr(a, "get_zlim")).get_xlim()
         assert low <= here <= high
@@ -231,7 +234,7 @@ def test_the_picture_is_zoomed_to_the_action():
             | {"x": 25_000.0 + sign * apart_m / 2, "y": 25_000.0, "angle": 0.0, "vx": 300.0, "vy": 0.0, "g_load": 0.0}
             for body, sign in zip(state["aircraft"], (-1, 1), strict=True)
         ]
-        scene = scene_of(state | {"aircraft": bodies, "missiles": []}, 1, exact=False)
+        scene = scene_of(state | {"aircraft": bodies, "missiles": []}, 1)
         view = view_of([scene])
         assert view.side <= side_km and view.inside(np.array([bodies[0]["x"], bodies[0]["y"]]) / 1000)
         figure = draw_scene(scene, view=view)
@@ -249,7 +252,7 @@ def test_one_view_holds_all_scenes_of_a_game():
 
 
 def test_agents_are_named_in_the_picture():
-    scene = {"names": ("crank", "learned"), **scene_of(game(0)[0], exact=False)}
+    scene = {"names": ("crank", "learned"), **scene_of(game(0)[0])}
     texts = {text.get_text(): text.get_color() for text in draw_scene(scene).texts}
     assert texts["crank"] == OWN and texts["learned"] == THREAT
     assert "seen from side 1: crank in blue, learned in red" in texts
@@ -262,7 +265,7 @@ def test_a_reach_that_only_touches_the_box_can_be_drawn():
             body | {"x": 25_000 + sign * apart_m / 2} for body, sign in zip(state["aircraft"], (-1, 1), strict=True)
         ]
         for side in (1, 2):
-            assert draw_scene(scene_of(state | {"aircraft": bodies}, side, exact=False))
+            assert draw_scene(scene_of(state | {"aircraft": bodies}, side))
 
 
 def test_an_animation_says_which_endings_it_knows(tmp_path):

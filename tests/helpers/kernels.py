@@ -6,15 +6,18 @@ Without it, each worker and each process of a test that comes first compiles the
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
+from pathlib import Path
 
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # read when torch is loaded
+sys.path.append(str(Path(__file__).parents[2] / "tools"))
 
 import torch  # noqa: E402
+from reach_table import HOLD, time_of_hit  # noqa: E402
 
 from slipstream import NavigationEnv, ReplayBuffer, RolloutStorage  # noqa: E402
 from slipstream.tasks.aircombat.env import AirCombatEnv  # noqa: E402
-from slipstream.tasks.aircombat.reach.envelope import HOLD, time_of_hit  # noqa: E402
 from slipstream.tasks.aircombat.reach.flights_native import Steering, chases  # noqa: E402
 from slipstream.tasks.aircombat.reach.reachable import reachable  # noqa: E402
 from slipstream.tasks.navigation.env import NavigationConfig  # noqa: E402

@@ -156,7 +156,7 @@ class AirCombatEnv(TensorEnv):
         from slipstream.tasks.aircombat.reach.scene import scene_of
         from slipstream.tasks.figures import pixels
 
-        return pixels(draw_scene(scene_of(self.get_render_state(env_idx), 1, exact=False)))
+        return pixels(draw_scene(scene_of(self.get_render_state(env_idx), 1)))
 
     def watched(self) -> Any:
         """Return the first duel as the viewer's page shows it, for render_mode="human"."""

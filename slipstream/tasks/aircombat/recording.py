@@ -18,10 +18,10 @@ from torch import Tensor
 from slipstream.recordings import Recording
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GOING_ON, GONE, SLOTS, Duels
 from slipstream.tasks.aircombat.physics.flight import BURN_S, FIGHTER, PHYSICS_DT_S, SOUND_MPS, speed_of
-from slipstream.tasks.aircombat.reach.envelope import Geometry
 from slipstream.tasks.aircombat.reach.flights_native import NEVER, Steering, chases, paths
 from slipstream.tasks.aircombat.reach.reachable import TIMES_S, reachable
 from slipstream.tasks.aircombat.reach.scene import AZIMUTHS, FUTURE_S, RANGES, look_up
+from slipstream.tasks.aircombat.reach.table import Geometry
 
 ROW_S, DIAGRAM_S = 0.05, 0.25  # time between two rows of the tracks, and of the diagram
 POINT_S = 1.0  # between two points of a predicted path

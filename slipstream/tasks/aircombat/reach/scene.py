@@ -24,10 +24,9 @@ from slipstream.tasks.aircombat.physics.flight import (
     PHYSICS_DT_S,
     SOUND_MPS,
 )
-from slipstream.tasks.aircombat.reach.envelope import Geometry, envelope
 from slipstream.tasks.aircombat.reach.flights_native import NEVER, Steering, chases, paths
 from slipstream.tasks.aircombat.reach.reachable import TIMES_S, reachable
-from slipstream.tasks.aircombat.reach.table import CHANNELS, ReachTable, pseudo_angle
+from slipstream.tasks.aircombat.reach.table import CHANNELS, Geometry, ReachTable, pseudo_angle
 
 FUTURE_S = 20.0
 EVERY = 15  # ticks between two points of a path: 0.25 s
@@ -35,11 +34,8 @@ AZIMUTHS = 96  # points of a contour
 RANGES = ("r_max", "r_min", "r_ne")
 
 
-def scene_of(state: dict[str, Any], side: int = 1, exact: bool = True) -> dict[str, Any]:
-    """Return the duel of a render state as `side` (1 or 2) sees it, in m and s; see the keys below.
-
-    `exact` computes the ranges by flying them; otherwise they come from the table, as the contours do.
-    """
+def scene_of(state: dict[str, Any], side: int = 1) -> dict[str, Any]:
+    """Return the duel of a render state as `side` (1 or 2) sees it, in m and s; see the keys below."""
     if side not in (1, 2):
         raise ValueError(f"side must be 1 or 2, not {side}")
     own, enemy = state["aircraft"][side - 1], state["aircraft"][2 - side]
@@ -62,19 +58,17 @@ def scene_of(state: dict[str, Any], side: int = 1, exact: bool = True) -> dict[s
         "outgoing": _chased(outgoing, enemy),
         "reach": _reach(enemy) if may_fire else [],  # of an enemy missile launched now, for each of TIMES_S
         "contours": _contours(enemy, own) if may_fire else {},  # r_max, r_min, r_ne: [AZIMUTHS, 2] around the enemy
-        "threat": _ranges(enemy, own, exact),  # range, r_max, r_min, r_ne of a shot of the enemy
-        "shot": _ranges(own, enemy, exact),  # and of an own shot
+        "threat": _ranges(enemy, own),  # range, r_max, r_min, r_ne of a shot of the enemy
+        "shot": _ranges(own, enemy),  # and of an own shot
     }
 
 
-def scenes_of_game(
-    states: Sequence[dict[str, Any]], side: int = 1, exact: bool = False, only: int | None = None
-) -> list[dict[str, Any]]:
+def scenes_of_game(states: Sequence[dict[str, Any]], side: int = 1, only: int | None = None) -> list[dict[str, Any]]:
     """Return the scenes of a recorded game, or `only` the one of that number, each with the paths flown so far as
     "trails": {"own", "enemy"} of [T, 2]."""
     flown = {who: np.array([[s["aircraft"][k]["x"], s["aircraft"][k]["y"]] for s in states]) for who, k in _who(side)}
     return [
-        scene_of(state, side, exact) | {"trails": {who: path[: index + 1] for who, path in flown.items()}}
+        scene_of(state, side) | {"trails": {who: path[: index + 1] for who, path in flown.items()}}
         for index, state in enumerate(states)
         if only in (None, index)
     ]
@@ -168,15 +162,10 @@ def _contours(shooter: dict[str, Any], target: dict[str, Any]) -> dict[str, NDAr
     return {name: (_pos(shooter) + r[:, None] * ray).numpy() for name, r in looked_up.items()}
 
 
-def _ranges(shooter: dict[str, Any], target: dict[str, Any], exact: bool) -> dict[str, float]:
+def _ranges(shooter: dict[str, Any], target: dict[str, Any]) -> dict[str, float]:
     """Return the ranges of a launch now, in m."""
     geometry, distance = Geometry.between(_pos(shooter), _vel(shooter), _pos(target), _vel(target))
-    if exact:
-        found = envelope(geometry)
-        ranges = {name: getattr(found, name) for name in RANGES}
-    else:
-        ranges = look_up(geometry)
-    return {"range": float(distance)} | {name: float(r) for name, r in ranges.items()}
+    return {"range": float(distance)} | {name: float(r) for name, r in look_up(geometry).items()}
 
 
 def look_up(geometry: Geometry) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ are equal, so the bearing covers 0 to 180° and the aspect -180° to 180°.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -18,7 +19,14 @@ from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.flight import LONGEST_S
 
-CHANNELS = ("r_max", "r_min", "r_ne", "time_quarter", "time_half", "time_full")  # of `envelope`; 0 where there is none
+CHANNELS = (
+    "r_max",
+    "r_min",
+    "r_ne",
+    "time_quarter",
+    "time_half",
+    "time_full",
+)  # 0 where there is none; see tools/reach_table.py
 TIMED_SHARES = (0.25, 0.5, 0.99)  # of r_max: the launches of the three times
 SPEED_LIMITS_MPS = (150.0, 550.0)  # of both; outside, the nearest is used
 SHIPPED = Path(__file__).parent / "reach.npz"
@@ -40,6 +48,47 @@ def angle_of(pseudo: Tensor) -> Tensor:
     """Return the angle (rad) of a pseudo-angle: the inverse of `pseudo_angle`."""
     cos = 1 - pseudo.abs()
     return torch.atan2(torch.sign(pseudo) * (1 - cos.abs()), cos)
+
+
+@dataclass
+class Geometry:
+    """Launch geometries in the shooter's frame, [P] each, or [1] for all: the shooter flies along x."""
+
+    own_speed: Tensor  # m/s
+    target_speed: Tensor  # m/s
+    bearing: Tensor  # rad, of the target off the shooter's nose, positive left
+    aspect: Tensor  # rad, of the shooter off the target's nose, positive left; 0: it flies straight at the shooter
+
+    def __post_init__(self) -> None:
+        names, given = vars(self).keys(), vars(self).values()
+        are_rows = all(isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point() for x in given)
+        if not are_rows or len({len(x) for x in given} - {1}) > 1:
+            shapes = (f"{list(x.shape)} {x.dtype}" if isinstance(x, Tensor) else type(x).__name__ for x in given)
+            raise ValueError(
+                f"{', '.join(names)} must be real tensors of one shape [P], or [1] for all, not {', '.join(shapes)}"
+            )
+        self.own_speed, self.target_speed, self.bearing, self.aspect = torch.broadcast_tensors(*given)
+
+    def at(self, distance: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return positions and velocities [P, ..., 2] of shooter and target at ranges [P, ...]."""
+        ones = [1] * (distance.dim() - 1)
+        target_pos = _polar(distance, self.bearing.view(-1, *ones).expand_as(distance))
+        vel = _polar(self.own_speed, torch.zeros_like(self.own_speed))
+        target_vel = _polar(self.target_speed, self.bearing + math.pi - self.aspect)
+        vel, target_vel = (v.view(-1, *ones, 2).expand_as(target_pos) for v in (vel, target_vel))
+        return torch.zeros_like(target_pos), vel, target_pos, target_vel
+
+    def __getitem__(self, pairs: slice) -> Geometry:
+        return Geometry(self.own_speed[pairs], self.target_speed[pairs], self.bearing[pairs], self.aspect[pairs])
+
+    @classmethod
+    def between(cls, pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor) -> tuple[Geometry, Tensor]:
+        """Return the geometry of launches from shooters at targets, all [P, 2] in the plane, and their ranges [P]."""
+        offset = target_pos - pos
+        line = torch.atan2(offset[:, 1], offset[:, 0])
+        heading, theirs = (torch.atan2(v[:, 1], v[:, 0]) for v in (vel, target_vel))
+        own_speed, target_speed, distance = (v.square().sum(-1).sqrt() for v in (vel, target_vel, offset))
+        return cls(own_speed, target_speed, _wrap(line - heading), _wrap(line + math.pi - theirs)), distance
 
 
 @dataclass
@@ -131,3 +180,11 @@ def time_between(channels: Tensor, distance: Tensor) -> Tensor:
 
 def _units() -> np.ndarray:
     return np.array(UNITS, np.float32).reshape(-1, 1, 1, 1, 1)
+
+
+def _polar(size: Tensor, angle: Tensor) -> Tensor:
+    return torch.stack((size * torch.cos(angle), size * torch.sin(angle)), -1)
+
+
+def _wrap(angle: Tensor) -> Tensor:
+    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi

@@ -1,4 +1,4 @@
-"""`envelope.time_of_hit` as one Triton kernel: each shot flies in registers, with the step functions of the Triton
+"""`reach_table.time_of_hit` as one Triton kernel: each shot flies in registers, with the step functions of the Triton
 engine."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _fly(pos, vel, target_pos, target_vel, turn_at, throttle_at, out, count, dt,
 def time_of_hit(
     pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor, turn: Tensor, throttle: Tensor
 ) -> Tensor:
-    """`envelope.time_of_hit` for contiguous float32 CUDA tensors, of missiles that are already launched."""
+    """`reach_table.time_of_hit` for contiguous float32 CUDA tensors, of missiles that are already launched."""
     out = torch.empty_like(turn)
     if len(out):
         shots = pos, vel, target_pos, target_vel, turn, throttle

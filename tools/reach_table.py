@@ -10,15 +10,14 @@ All numbers come from simulated flights (`time_of_hit`), not from formulas. For 
   It is the far end of the widest interval of ranges from which all of them are hit.
 
 All are 0 where there is no such range. The search is coarse to fine with fixed shapes and without host synchronization.
-`ReachTable` holds the same numbers on a grid, for thousands of duels per step. `python -m
-slipstream.tasks.aircombat.reach.envelope` writes the shipped table.
+`ReachTable` holds the same numbers on a grid, for thousands of duels per step. `python tools/reach_table.py` writes the
+shipped table.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +25,7 @@ from torch import Tensor
 
 from slipstream.sim.devices import pick_backend
 from slipstream.tasks.aircombat.physics.flight import HIT_RADIUS_M, launch
-from slipstream.tasks.aircombat.reach.table import TIMED_SHARES, ReachTable
+from slipstream.tasks.aircombat.reach.table import TIMED_SHARES, Geometry, ReachTable
 
 HOLD = -1.0  # throttle of a target that keeps its present velocity
 FARTHEST_M = 95_000.0  # two at 550 m/s, nose to nose, are hit from 90 km
@@ -60,52 +59,11 @@ def time_of_hit(
         [M] s to the hit; infinite where the missile gets too slow before it hits.
     """
     if pick_backend(pos.device) == "triton":
-        from slipstream.tasks.aircombat.reach import flights_triton as form
+        import shots_triton as form
     else:
-        from slipstream.tasks.aircombat.reach import flights_native as form  # type: ignore[no-redef]
+        import shots_native as form
     shots = [x.to(torch.float32).contiguous() for x in (*launch(pos, vel), target_pos, target_vel, turn, throttle)]
     return form.time_of_hit(*shots).to(turn)
-
-
-@dataclass
-class Geometry:
-    """Launch geometries in the shooter's frame, [P] each, or [1] for all: the shooter flies along x."""
-
-    own_speed: Tensor  # m/s
-    target_speed: Tensor  # m/s
-    bearing: Tensor  # rad, of the target off the shooter's nose, positive left
-    aspect: Tensor  # rad, of the shooter off the target's nose, positive left; 0: it flies straight at the shooter
-
-    def __post_init__(self) -> None:
-        names, given = vars(self).keys(), vars(self).values()
-        are_rows = all(isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point() for x in given)
-        if not are_rows or len({len(x) for x in given} - {1}) > 1:
-            shapes = (f"{list(x.shape)} {x.dtype}" if isinstance(x, Tensor) else type(x).__name__ for x in given)
-            raise ValueError(
-                f"{', '.join(names)} must be real tensors of one shape [P], or [1] for all, not {', '.join(shapes)}"
-            )
-        self.own_speed, self.target_speed, self.bearing, self.aspect = torch.broadcast_tensors(*given)
-
-    def at(self, distance: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return positions and velocities [P, ..., 2] of shooter and target at ranges [P, ...]."""
-        ones = [1] * (distance.dim() - 1)
-        target_pos = _polar(distance, self.bearing.view(-1, *ones).expand_as(distance))
-        vel = _polar(self.own_speed, torch.zeros_like(self.own_speed))
-        target_vel = _polar(self.target_speed, self.bearing + math.pi - self.aspect)
-        vel, target_vel = (v.view(-1, *ones, 2).expand_as(target_pos) for v in (vel, target_vel))
-        return torch.zeros_like(target_pos), vel, target_pos, target_vel
-
-    def __getitem__(self, pairs: slice) -> Geometry:
-        return Geometry(self.own_speed[pairs], self.target_speed[pairs], self.bearing[pairs], self.aspect[pairs])
-
-    @classmethod
-    def between(cls, pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor) -> tuple[Geometry, Tensor]:
-        """Return the geometry of launches from shooters at targets, all [P, 2] in the plane, and their ranges [P]."""
-        offset = target_pos - pos
-        line = torch.atan2(offset[:, 1], offset[:, 0])
-        heading, theirs = (torch.atan2(v[:, 1], v[:, 0]) for v in (vel, target_vel))
-        own_speed, target_speed, distance = (v.square().sum(-1).sqrt() for v in (vel, target_vel, offset))
-        return cls(own_speed, target_speed, _wrap(line - heading), _wrap(line + math.pi - theirs)), distance
 
 
 class Envelope(NamedTuple):
@@ -242,14 +200,6 @@ def _edge(true: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, points: i
         inside = true(ranges[:, 1:-1])
         low, high = _around(ranges, _last(inside) + 1)
     return low, high
-
-
-def _polar(size: Tensor, angle: Tensor) -> Tensor:
-    return torch.stack((size * torch.cos(angle), size * torch.sin(angle)), -1)
-
-
-def _wrap(angle: Tensor) -> Tensor:
-    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
 
 
 if __name__ == "__main__":  # writes the shipped table
