@@ -26,7 +26,7 @@ Sums = Callable[[Sequence[Tensor | None]], list[Any]]
 
 
 class Learner(ABC):
-    """Improves a policy from collected batches [N, T].
+    """Improves a policy from collected rollouts.
 
     Nothing in `update` waits for the device: metrics are tensors on it.
     """
@@ -56,7 +56,7 @@ class Learner(ABC):
         """Learn from one batch.
 
         Args:
-            batch: [N, T], as a collector returns it.
+            batch: a `Rollout` in a training; or a batch [N, T], as users get it from a collector (`Rollout.of`).
             progress: Share of the run that is done, 0 to 1; drives the schedules.
 
         Returns:
@@ -198,8 +198,8 @@ class TensorSource:
     """An `ObservationSource` of plain tensors: shuffled once per epoch, one gather per key, then cut."""
 
     def __init__(self, observation: Mapping[str, Tensor]) -> None:
-        """Take observations [N, T, ...]; collectors store them time-major, so flattening copies nothing."""
-        self.rows = {name: x.transpose(0, 1).flatten(0, 1) for name, x in observation.items()}
+        """Take observations [T, N, ...]."""
+        self.rows = {name: x.flatten(0, 1) for name, x in observation.items()}
 
     def minibatches(self, order: Tensor | None, count: int, keys: Iterable[str]) -> Iterator[Observation]:
         """Yield the rows in `order` in `count` parts."""

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from tensordict import TensorDictBase
 from torch import Tensor
 
 from slipstream.algorithms.base import check_name, check_policy, observation_source
@@ -23,6 +22,7 @@ from slipstream.algorithms.stored import Rows, load_frames
 from slipstream.config.help import ConfigError
 from slipstream.config.validation import check_range
 from slipstream.envs.base import TensorEnv
+from slipstream.envs.rollout import Rollout
 from slipstream.envs.specs import Observation
 from slipstream.models.encoders import Specs
 from slipstream.models.exploration import ExplorationType, set_exploration_type
@@ -75,7 +75,7 @@ class BCConfig:
 
 
 class BC(PPO):
-    """Updates an actor-critic from batches [N, T] whose actions, or whose teacher, it imitates."""
+    """Updates an actor-critic from rollouts whose actions, or whose teacher, it imitates."""
 
     Config = BCConfig  # type: ignore[assignment]
     config: BCConfig  # type: ignore[assignment]
@@ -141,13 +141,14 @@ class BC(PPO):
         return self._message
 
     @torch.no_grad()
-    def prepare(self, batch: TensorDictBase) -> dict[str, Any]:
+    def prepare(self, batch: Any) -> dict[str, Any]:
         """Return the batch as flat tensors [T * N, ...], with the teacher's labels."""
-        observation = observation_source(batch.get("observation"))
-        action, valid = (batch.get(name).transpose(0, 1).flatten(0, 1) for name in ("action", "valid"))
-        data = {"observation": observation, "action": action, "weight": valid.float()}
+        rollout = Rollout.of(batch)
+        observation = observation_source(rollout.observation)
+        action, weight = rollout.action.flatten(0, 1), rollout.valid.flatten(0, 1).float()
+        data = {"observation": observation, "action": action, "weight": weight}
         if self._has_memory:
-            data[MEMORY] = self._first_memory(batch)
+            data[MEMORY] = self._first_memory(rollout)
         if self.teacher is None:
             return data
         keys = _keys(self.teacher, self._seen)

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from slipstream.algorithms.base import Average, Learner, apply_gradients, check_name, load_adam, make_adam
 from slipstream.config.validation import check_range
+from slipstream.envs.rollout import Rollout
 from slipstream.envs.specs import Observation
 from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import ExploringPolicy
@@ -254,8 +255,9 @@ class ReplayLearner(Learner):
         self._warm = False  # once True it is not computed again: the size of a buffer on a GPU must be waited for
         algo.set_progress(0.0)
 
-    def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
-        """Store a batch [N, T] and take the iteration's gradient steps; none before the warm-up is over."""
+    def update(self, batch: Any, progress: float = 0.0) -> dict[str, Tensor]:
+        """Store a batch and take the iteration's gradient steps; none before the warm-up is over."""
+        batch = batch.to_tensordict() if isinstance(batch, Rollout) else batch
         config, algo = self.config, self.algo
         algo.average = self.average
         self.buffer.extend(batch)

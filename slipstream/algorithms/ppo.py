@@ -1,4 +1,4 @@
-"""Clipped PPO over batches [N, T] with a `valid` mask. The defaults are NavRL's.
+"""Clipped PPO over rollouts with a `valid` mask. The defaults are NavRL's.
 
 A batch that was collected with older weights (a pipelined collector) is learned from by decoupled PPO (Hilton, Cobbe
 and Schulman, 2021): the clip is around the weights that the update begins with, not around those that acted, and the
@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -37,6 +37,7 @@ from slipstream.algorithms.base import (
 from slipstream.algorithms.returns import gae
 from slipstream.config.validation import check_range
 from slipstream.envs.base import TensorEnv
+from slipstream.envs.rollout import Rollout
 from slipstream.envs.specs import Spec
 from slipstream.models.encoders import Specs
 from slipstream.models.heads import Head
@@ -44,9 +45,6 @@ from slipstream.models.memory import MEMORY, memory_size
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
 from slipstream.sim.devices import run_beside
 from slipstream.sim.random import restore_generator
-
-if TYPE_CHECKING:
-    from tensordict import TensorDictBase  # loading it takes longer than torch
 
 # Of one gradient step, in this order; the norms of the gradients and `skipped` follow.
 DIAGNOSTICS = ("loss/policy", "loss/value", "loss/entropy", "kl", "clipped")
@@ -115,7 +113,7 @@ class PPOConfig:
 
 
 class PPO(Learner):
-    """Updates an actor-critic from batches [N, T]."""
+    """Updates an actor-critic from rollouts."""
 
     Config = PPOConfig
     supports_capture = True
@@ -176,8 +174,8 @@ class PPO(Learner):
             calls = head.kernel_launches(rows) if isinstance(head, Head) else []
             self._kernels = run_beside(self.device, *calls, advantages)
 
-    def update(self, batch: TensorDictBase, progress: float = 0.0) -> dict[str, Tensor]:
-        """Learn from one batch [N, T]; return the means of losses and diagnostics, as tensors on the device."""
+    def update(self, batch: Any, progress: float = 0.0) -> dict[str, Tensor]:
+        """Learn from a `Rollout`, or from a batch [N, T]; return the means of losses and diagnostics."""
         self.set_progress(progress)
         return self.learn(self.prepare(batch))
 
@@ -192,23 +190,24 @@ class PPO(Learner):
     # -- an update, in order -----------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def prepare(self, batch: TensorDictBase) -> dict[str, Any]:
+    def prepare(self, batch: Any) -> dict[str, Any]:
         """Return the batch as flat tensors [T * N, ...] with normalized advantages and returns."""
         wait(self._kernels)
         self._kernels = []  # frees their results
-        time_major = lambda key: batch.get(key).transpose(0, 1)  # noqa: E731  (free: collectors store time-major)
-        norm, config = self.policy.value_norm, self.config
-        value, next_value, valid = time_major("value"), time_major(("next", "value")), time_major("valid")
-        late = batch.get("value_std", None) is not None
+        rollout, norm, config = Rollout.of(batch), self.policy.value_norm, self.config
+        value, next_value, reward, terminated, truncated, log_prob = rollout.require(
+            "value", "next_value", "reward", "terminated", "truncated", "log_prob"
+        )
+        valid, late = rollout.valid, "value_std" in rollout.extra
         if late:  # collected with older weights, whose values are in units of other returns
-            mean, std = time_major("value_mean"), time_major("value_std")
+            mean, std = rollout.extra["value_mean"], rollout.extra["value_std"]
             value, next_value = norm.normalize(value * std + mean), norm.normalize(next_value * std + mean)
         advantage = gae(
-            time_major("reward"),
+            reward,
             norm.denormalize(value),
             norm.denormalize(next_value),
-            time_major("terminated"),
-            time_major("truncated"),
+            terminated,
+            truncated,
             valid,
             config.gamma,
             config.lam,
@@ -224,16 +223,16 @@ class PPO(Learner):
             mean, variance = moments[0].float(), (moments[1] - moments[0].square()).clamp(min=0).float()
         deviation = variance.sqrt()
         data = {
-            "observation": observation_source(batch.get("observation")),
-            "action": time_major("action").flatten(0, 1),
-            "log_prob": time_major("log_prob").flatten(0, 1),
+            "observation": observation_source(rollout.observation),
+            "action": rollout.action.flatten(0, 1),
+            "log_prob": log_prob.flatten(0, 1),
             "value": value.flatten(0, 1),
             "advantage": ((advantage - mean) / deviation.clamp(min=1e-7)).flatten(0, 1),
             "returns": norm.normalize(returns).flatten(0, 1),
             "weight": weight.flatten(0, 1),
         }
         if self._has_memory:
-            data[MEMORY] = self._first_memory(batch)
+            data[MEMORY] = self._first_memory(rollout)
         return self._recompute_log_probs(data) if late else data
 
     def _recompute_log_probs(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -302,15 +301,14 @@ class PPO(Learner):
                 found[MEMORY] = memory.index_select(0, envs)
             yield found
 
-    def _first_memory(self, batch: TensorDictBase) -> Tensor:
-        """Return the policy's memory before the first step of a batch, [N, memory_size]."""
-        memory = batch.get(MEMORY, None)
-        if memory is None:
+    def _first_memory(self, rollout: Rollout) -> Tensor:
+        """Return the policy's memory before the first step, [N, memory_size]."""
+        if rollout.memory is None:
             raise ValueError(
                 f"the batch has no {MEMORY!r}, and {type(self.policy).__name__} has a memory: collect with a "
                 "SyncDataCollector or PipelinedDataCollector without split_trajs, which store it"
             )
-        return memory[:, 0]
+        return rollout.memory
 
     def _evaluate(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """Return log probability, entropy and normalized value of a minibatch, each [B]."""

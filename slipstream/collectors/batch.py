@@ -1,4 +1,4 @@
-"""The memory of a rollout, the batches that are views of it, and copies of batches."""
+"""The memory that a rollout is written to, and the batches that are views of it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from slipstream.envs.rollout import Frame
 from slipstream.envs.specs import Key, Observation, Rows
 from slipstream.models.memory import MEMORY
 
-Frame = dict[Key, Tensor]  # one step of all N environments, each [N, ...]
-
 _MISSING = torch.empty((0, 0))  # of no key's shape
 _MAX_UNUSED = 2  # a storage more than this many times larger than the part a batch uses is not copied as a unit
-
-
-class OverwrittenBatchError(RuntimeError):
-    """A zero-copy batch was read after a later rollout had been written to its memory."""
 
 
 class RolloutMemory:
@@ -33,7 +28,7 @@ class RolloutMemory:
     def __init__(self, steps: int, observation: Observation, memory: Tensor | None = None) -> None:
         self.steps = steps
         self.tensors: Frame = {}  # each [T or T + 1, N, ...]
-        self._rows: list[Rows] = []  # by step
+        self.rows: list[Rows] = [[] for _ in range(steps)]  # of each step; empty before `allocate`
         for name, row in observation.items():
             self._add(("observation", name), row, steps + 1)
         rows = [self.tensors[key].unbind(0) for key in self.tensors]
@@ -44,13 +39,9 @@ class RolloutMemory:
             for t, seen in enumerate(self.observations):
                 seen[MEMORY] = turns[t % 2] if t else self.tensors[MEMORY,][0]
 
-    @property
-    def complete(self) -> bool:
-        """Whether all keys of a frame are allocated, not only the observations."""
-        return bool(self._rows)
-
     def allocate(self, frame: Frame) -> None:
-        """Allocate the remaining keys of `frame`, the first one collected."""
+        """Allocate the remaining keys of `frame`, the first one collected; a step is written to row t + 1 of the
+        observations and to row t of everything else."""
         for key, row in frame.items():
             if key not in self.tensors:
                 self._add(key, row, self.steps + 1 if key == ("value",) else self.steps)
@@ -58,21 +49,13 @@ class RolloutMemory:
         by_dtype: dict[torch.dtype, list[Key]] = {}
         for key, row in frame.items():
             by_dtype.setdefault(row.dtype, []).append(key)
-        for t in range(self.steps):
-            self._rows.append([(keys, [self._target(key, t) for key in keys]) for keys in by_dtype.values()])
+        for t, rows in enumerate(self.rows):
+            rows += [(keys, [self._target(key, t) for key in keys]) for keys in by_dtype.values()]
 
     def _target(self, key: Key, t: int) -> Tensor:
         if key == (MEMORY,) and MEMORY in self.observations[t]:
             return self.observations[t + 1][MEMORY]
         return self.tensors[key][t + (key[0] == "observation")]
-
-    def rows(self, t: int) -> Rows:
-        """Return the memory of step t: row t + 1 of the observations, row t of everything else."""
-        return self._rows[t]
-
-    def copy(self, device: torch.device) -> Frame:
-        """Return copies of the tensors on `device`."""
-        return {key: tensor.to(device, copy=True) for key, tensor in self.tensors.items()}
 
     def _add(self, key: Key, row: Tensor, rows: int) -> None:
         self.tensors[key] = torch.zeros((rows, *row.shape), dtype=row.dtype, device=row.device)
@@ -109,69 +92,28 @@ def _raise_changed(frame: Frame, keys: list[Key], targets: list[Tensor]) -> NoRe
     raise AssertionError("nothing changed")
 
 
-def as_batch(tensors: Frame) -> TensorDict:
-    """Return the tensors of a `RolloutMemory` as a TensorDict [N, T] of views; `next` is the same memory, one row
-    later. A policy's memory is the one before the first step, in all T columns: they share one."""
-    tree: dict[str, Any] = {"observation": {}, "info": {}, "next": {"observation": {}}}
-    steps, num_envs = tensors["done",].shape[:2]
-    for key, tensor in tensors.items():
-        rows = tensor.expand(steps, *tensor.shape[1:]) if key == (MEMORY,) and len(tensor) == 1 else tensor[:steps]
-        _set_nested(tree, key, rows.transpose(0, 1))
-        if len(tensor) > steps:
-            _set_nested(tree["next"], key, tensor[1:].transpose(0, 1))
-    return TensorDict(tree, batch_size=[num_envs, steps], device=tensors["done",].device)
+class OverwrittenBatchError(RuntimeError):
+    """A zero-copy batch was read after a later rollout had been written to its memory."""
 
 
-def _set_nested(tree: dict[str, Any], key: Key, value: Tensor) -> None:
-    for name in key[:-1]:
-        tree = tree[name]
-    tree[key[-1]] = value
+class LentBatch(TensorDict):
+    """A batch whose memory is collected into again: from then on every use of it raises `OverwrittenBatchError`."""
 
+    def expire(self) -> None:
+        """Forget the tensors."""
+        self.__dict__.clear()
 
-# -- batches whose memory is overwritten
-# ---------------------------------------------------------------------------------
-
-
-def nested_batches(batch: TensorDict) -> list[TensorDict]:
-    """Return `batch` and the TensorDicts nested in it. Call it when the batch is handed out: the caller may add others
-    later."""
-    return [
-        batch, *(inner for value in batch.values() if isinstance(value, TensorDict) for inner in nested_batches(value))
-    ]  # fmt: skip
-
-
-def invalidate(batches: list[TensorDict]) -> None:
-    """Make every later use of these TensorDicts raise `OverwrittenBatchError`."""
-    for batch in batches:
-        batch.__dict__.clear()
-        # Another class instead of a check per read: a valid batch is a plain TensorDict and costs nothing.
-        batch.__class__ = _OverwrittenBatch
-
-
-class _OverwrittenBatch(TensorDict):
-    """The class of a batch whose memory is collected into again."""
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("__class__", "__torch_function__"):  # read by isinstance, and by torch.stack and others
-            return object.__getattribute__(self, name)
-        _raise_overwritten()
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        _raise_overwritten()
-
-    @classmethod
-    def __torch_function__(cls, *args: object, **kwargs: object) -> NoReturn:
-        _raise_overwritten()
+    def __getattr__(self, name: str) -> NoReturn:  # called for attributes that are not there
+        if "_tensordict" in self.__dict__:
+            raise AttributeError(f"'TensorDict' object has no attribute {name!r}")
+        raise OverwrittenBatchError(
+            "this batch was overwritten by a later rollout: its memory is a slot of the collector's ring. Clone what you "
+            "keep (batch.clone()) before the next rollouts, build the collector with return_same_td=False, or with a "
+            "larger ring_size."
+        )
 
     def __repr__(self) -> str:
-        return "<a batch overwritten by a later rollout>"
-
-
-def _raise_overwritten() -> NoReturn:
-    raise OverwrittenBatchError(
-        "this batch was overwritten by a later rollout: its memory is a slot of the collector's ring. Clone what you keep "
-        "(batch.clone()) before the next rollouts, build the collector with return_same_td=False, or with a larger ring_size."
-    )
+        return super().__repr__() if self.__dict__ else "<a batch overwritten by a later rollout>"
 
 
 # -- copies

@@ -527,9 +527,7 @@ class CompressedDataCollector:
             return self._compressor(self.base.rollout(check))
         return self._compressor.join(self.base.rollout(check) for _ in range(self.pieces))
 
-    def collect(self) -> CompressedBatch:
-        """Collect the next batch, as `rollout()`."""
-        return self.rollout()
+    collect = collect_rollout = rollout
 
     def __iter__(self) -> Iterator[CompressedBatch]:
         """Yield batches until the base has no more; a joined one at the end may be shorter."""

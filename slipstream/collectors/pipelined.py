@@ -147,7 +147,7 @@ class PipelinedDataCollector:
             self.check()
         return batch
 
-    collect = rollout
+    collect = collect_rollout = rollout
 
     def iterator(self) -> Iterator[Any]:
         """Yield batches until the base has no more. Leaving the loop early loses none: a later loop continues behind

@@ -20,7 +20,6 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.collectors.batch import Frame, as_batch
 from slipstream.collectors.compressed import CompressedBatch, Compressor, shared_memory
 from slipstream.collectors.episodes import DeliveredEpisodes, EpisodeStatistics
 from slipstream.collectors.producer import tensors_of
@@ -29,6 +28,7 @@ from slipstream.config.cluster import connect, import_ray, last_line
 from slipstream.config.validation import check_range
 from slipstream.envs.base import BadActionError
 from slipstream.envs.collector import Collector
+from slipstream.envs.rollout import Frame, Rollout
 from slipstream.models.memory import MEMORY
 from slipstream.sim.devices import set_threads
 from slipstream.sim.random import derive_seed
@@ -255,9 +255,9 @@ class RayDataCollector:
             self._place(block, request, place)
         self._taken, self._placed = self._taken + 1, 0
         self._ask()
-        return as_batch(self._memory)
+        return Rollout.of_rows(self._memory).to_tensordict()
 
-    collect = rollout
+    collect = collect_rollout = rollout
 
     def publish(self) -> None:
         """Say that the update of the last batch is finished: actors get its weights with the next block."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.collectors.sync import SyncDataCollector
 from slipstream.envs.base import TensorEnv
+from slipstream.envs.rollout import Rollout
 from slipstream.sim.random import restore_generator
 
 
@@ -36,14 +36,11 @@ class StoredDataCollector(SyncDataCollector):
         self._drawn = {
             key: torch.empty(frames_per_batch, *x.shape[1:], dtype=x.dtype, device=x.device) for key, x in data.items()
         }
-        shape = env.num_envs, self._steps
-        tree: dict[str, Any] = {"observation": {}, "valid": torch.ones(shape, dtype=torch.bool, device=env.device)}
-        for key, x in self._drawn.items():  # time-major, as all collectors store them
-            inner = tree["observation"] if key[0] == "observation" else tree
-            inner[key[-1]] = x.view(self._steps, env.num_envs, *x.shape[1:]).transpose(0, 1)
-        self._batch = TensorDict(tree, batch_size=shape, device=env.device)
+        rows = {key: x.view(self._steps, env.num_envs, *x.shape[1:]) for key, x in self._drawn.items()}
+        valid = torch.ones(self._steps, env.num_envs, dtype=torch.bool, device=env.device)
+        self._rollout = Rollout.of_rows({**rows, ("valid",): valid})
 
-    def rollout(self, check: bool = True) -> TensorDict:
+    def collect_rollout(self, check: bool = True) -> Rollout:
         """Draw the next batch."""
         self._raise_if_closed()
         count = len(next(iter(self._data.values())))
@@ -52,7 +49,7 @@ class StoredDataCollector(SyncDataCollector):
         for key, x in self._data.items():
             torch.index_select(x, 0, rows, out=self._drawn[key])
         self._frames += self.frames_per_batch
-        return self._batch
+        return self._rollout
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the next draws depend on, except the data."""

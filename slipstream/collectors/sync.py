@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -12,11 +13,12 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.collectors.batch import Frame, RolloutMemory, as_batch, invalidate, nested_batches, write
+from slipstream.collectors.batch import LentBatch, RolloutMemory, write
 from slipstream.collectors.episodes import EpisodeStatistics, split_trajectories
 from slipstream.config.collect import CollectConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
+from slipstream.envs.rollout import Frame, Rollout
 from slipstream.envs.specs import Observation, Rows, Step
 from slipstream.models.exploration import ExplorationType, chosen_exploration_type, set_exploration_type
 from slipstream.models.memory import MEMORY, memory_size
@@ -91,15 +93,14 @@ class SyncDataCollector:
         self._needs_reset = True
         self._closed = False
         # A ring of slots if the slots themselves are returned; one slot if batches are copies of it.
-        self._returns_views = return_same_td and not split_trajs
         self._moves = self.device != env_device
-        self._num_slots = ring_size if self._returns_views and not self._moves else 1
+        self._num_slots = ring_size if return_same_td and not split_trajs and not self._moves else 1
         self._slots: list[RolloutMemory] = []
-        self._delivered: list[Frame] = []  # the ring, if it is on another device than the env
-        self._returned: list[list[TensorDict]] = [[] for _ in range(ring_size)]  # the last batch of each ring position
+        self._delivered: list[Rollout | None] = [None] * ring_size  # the ring, if it is on another device than the env
+        self._lent: list[LentBatch | None] = [None] * ring_size  # the batches that are views of the ring
         self._position = 0  # the next one in the ring
         self._fills: list[Callable[[], None]] = [partial(self._fill, slot) for slot in range(self._num_slots)]
-        self._advance: Step = self._step
+        self._compiled_step: Step = self._step
 
     @classmethod
     def build(cls, env: TensorEnv, policy: Policy, frames: int, settings: CollectConfig, seed: int) -> Collector:
@@ -108,28 +109,27 @@ class SyncDataCollector:
 
     # -- public interface --------------------------------------------------------------------------------------------
 
-    def rollout(self, check: bool = True) -> TensorDict:
-        """Collect the next batch. With `return_same_td` it is the collector's memory: clone what you keep.
+    def rollout(self, check: bool = True) -> Any:
+        """Collect the next batch, a TensorDict [N, T]. With `return_same_td` it is the collector's memory: clone what
+        you keep.
 
         Args:
             check: read back, once per batch, whether all actions were valid. A loop that reads back anyway passes False
                 and calls `check()` itself.
         """
-        self._raise_if_closed()
-        with torch.no_grad():
-            self._reset_if_needed()
-            slot = self._position % self._num_slots
-            invalidate(self._returned[self._position])
-            self._returned[self._position] = []
-            self._collect_into(slot)
-            if check:
-                self.check()
-            batch = self._deliver(slot)
+        position = self._position
+        rollout = self.collect_rollout(check)
+        if self.split_trajs:  # the policy's memory is of the first frames of the batch, not of the trajectories
+            batch = split_trajectories(replace(rollout, memory=None).to_tensordict()).to(self.device)
+        elif self.return_same_td:
+            batch = self._lent[position] = rollout.to_tensordict(LentBatch)
+        else:
+            batch = rollout.to_tensordict()
         return batch if self.postproc is None else self.postproc(batch)
 
     collect = rollout
 
-    def iterator(self) -> Iterator[TensorDict]:
+    def iterator(self) -> Iterator[Any]:
         """Yield batches until `total_frames` have been collected in the collector's lifetime."""
         while self.total_frames < 0 or self._frames < self.total_frames:
             yield self.rollout()
@@ -179,7 +179,7 @@ class SyncDataCollector:
 
     def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
         """Wrap the device work of one step (policy, env, writing the frame) with `compile` (`torch.compile`)."""
-        self._advance = compile(self._step, self.env)
+        self._compiled_step = compile(self._step, self.env)
 
     runs_ahead = False  # nothing is collected beside the caller
 
@@ -196,8 +196,8 @@ class SyncDataCollector:
     def shutdown(self) -> None:
         """Free the memory. The env stays the caller's; returned batches stay readable."""
         self._closed = True
-        self._slots, self._delivered, self._observation = [], [], {}
-        self._returned = [[] for _ in self._returned]
+        self._slots, self._observation = [], {}
+        self._delivered, self._lent = [None] * self.ring_size, [None] * self.ring_size
 
     def __enter__(self) -> Self:
         return self
@@ -228,36 +228,62 @@ class SyncDataCollector:
         self._frames = state["frames"]
         self._needs_reset = False
 
-    # -- the device work of one rollout ------------------------------------------------------------------------------
+    # -- one rollout ---------------------------------------------------------------------------------------------------
+
+    def collect_rollout(self, check: bool = True) -> Rollout:
+        """Collect T steps. With `return_same_td` the result is valid until `ring_size` more were collected.
+
+        Any interruption, also Ctrl-C, drops the steps and leaves the collector usable.
+        """
+        self._raise_if_closed()
+        position, slot = self._position, self._position % self._num_slots
+        lent, self._lent[position] = self._lent[position], None
+        if lent is not None:
+            lent.expire()
+        with torch.no_grad():
+            self._reset_if_needed()
+            if not self._slots:
+                shapes = self._steps, self._observation, self._memory
+                self._slots = [RolloutMemory(*shapes) for _ in range(self._num_slots)]
+            self._needs_reset = True
+            with set_exploration_type(chosen_exploration_type() or self.exploration_type), self._timer:
+                self._fills[slot]()
+            self._needs_reset = False
+            self._frames += self.frames_per_batch
+            if check:
+                self.check()
+            rollout = Rollout.of_rows(self._slots[slot].tensors)
+            if not self.return_same_td and not self.split_trajs:
+                return rollout.copy(self.device)
+            if self._moves and not self.split_trajs:
+                rollout = self._delivered[position] = rollout.copy(self.device, self._delivered[position])
+        self._position = (position + 1) % self.ring_size
+        return rollout
 
     def _fill(self, slot: int) -> None:
-        """Collect T steps into a slot. No host synchronization, preallocated tensors only: a CUDA graph can capture
-        it."""
+        """Write T steps to a slot. No host synchronization, preallocated tensors only: a CUDA graph can capture it."""
         memory = self._slots[slot]
         present = self._observation if self._memory is None else {**self._observation, MEMORY: self._memory}
         torch._foreach_copy_(list(memory.observations[0].values()), list(present.values()))
-        for t in range(self._steps):
-            if memory.complete:
-                self._advance(memory.observations[t], memory.rows(t))
-            else:
-                frame = self._frame(memory.observations[t])
-                self._allocate_slots(frame)
-                write(memory.rows(t), frame)
-        tensors = memory.tensors
+        for observation, rows in zip(memory.observations[:-1], memory.rows, strict=True):
+            step = self._compiled_step if rows else self._step  # the first step of all allocates the rows
+            step(observation, rows)
+        tensors, last = memory.tensors, memory.observations[-1]
         if ("value",) in tensors:
-            tensors["value",][-1].copy_(self._value(memory.observations[-1]))
-        torch._foreach_copy_(list(present.values()), list(memory.observations[-1].values()))
+            policy: Any = self.policy
+            has_value = callable(getattr(policy, "value", None))
+            tensors["value",][-1].copy_(policy.value(dict(last)) if has_value else policy(dict(last))["value"])
+        torch._foreach_copy_(list(present.values()), list(last.values()))
         torch.logical_or(tensors["terminated",], tensors["truncated",], out=tensors["done",])
         info = {key[1]: x for key, x in tensors.items() if key[0] == "info"}
         self.episodes.update(tensors["reward",], tensors["done",], tensors["valid",], info)
 
     def _step(self, observation: Observation, rows: Rows) -> None:
-        """Take one step of all environments and write it to `rows`."""
-        write(rows, self._frame(observation))
-
-    def _frame(self, observation: Observation) -> Frame:
-        """Act and step; return all tensors of the step."""
-        outputs = self._act(observation)
+        """Act, step all environments, and write the frame to `rows`."""
+        outputs: Any = self.policy(dict(observation))  # a dict of its own: the policy may pop from it
+        outputs = {"action": outputs} if isinstance(outputs, Tensor) else outputs
+        if not rows:
+            self._check_outputs(outputs)
         record = self.env.step(outputs["action"])
         frame: Frame = {(name,): x for name, x in outputs.items()}
         frame["reward",] = record.reward
@@ -268,28 +294,13 @@ class SyncDataCollector:
             frame[MEMORY,] = torch.where(record.valid.unsqueeze(-1), outputs[MEMORY], 0.0)
         frame |= {("info", name): x for name, x in record.info.items()}
         frame |= {("observation", name): x for name, x in record.observation.items()}
-        return frame
+        if not rows:
+            self._check_frame(frame)
+            for memory in self._slots:
+                memory.allocate(frame)
+        write(rows, frame)
 
-    def _act(self, observation: Observation) -> Mapping[str, Tensor]:
-        outputs = self.policy(dict(observation))  # a dict of its own: the policy may pop from it
-        if isinstance(outputs, Tensor):
-            return {"action": outputs}
-        if not isinstance(outputs, Mapping) or "action" not in outputs:
-            raise TypeError(
-                f"the policy must return an action or a mapping with the key 'action', not {_describe(outputs)}"
-            )
-        clash = _OWN_KEYS.intersection(outputs)
-        if clash:
-            raise ValueError(f"the policy returned {min(clash)!r}, a key that the collector fills: use another name")
-        if self._memory is not None and MEMORY not in outputs:
-            raise ValueError(f"the policy has memory_size={self._memory.shape[1]} and returned no {MEMORY!r}")
-        return outputs
-
-    def _value(self, observation: Observation) -> Tensor:
-        value = getattr(self.policy, "value", None)
-        return value(dict(observation)) if callable(value) else self._act(observation)["value"]
-
-    # -- around it ---------------------------------------------------------------------------------------------------
+    # -- around it -----------------------------------------------------------------------------------------------------
 
     def _reset_if_needed(self) -> None:
         """Reset the env at the first use, and after an interrupted rollout: its state may be in the middle of a
@@ -300,38 +311,6 @@ class SyncDataCollector:
             if self._memory is not None:
                 self._memory.zero_()
             self._needs_reset = False
-
-    def _collect_into(self, slot: int) -> None:
-        """Fill a slot. Any interruption, also Ctrl-C, drops the batch and leaves the collector usable."""
-        if not self._slots:
-            self._slots = [RolloutMemory(self._steps, self._observation, self._memory) for _ in range(self._num_slots)]
-        exploration = chosen_exploration_type() or self.exploration_type
-        self._needs_reset = True
-        with set_exploration_type(exploration), self._timer:
-            self._fills[slot]()
-        self._needs_reset = False
-        self._frames += self.frames_per_batch
-
-    def _deliver(self, slot: int) -> TensorDict:
-        """Return the filled slot as a batch: its views, a copy, or trajectories."""
-        memory = self._slots[slot]
-        tensors = memory.tensors
-        if self.split_trajs:
-            if self._memory is not None:  # it is of the batch's first frames, not of the trajectories'
-                tensors = {key: x for key, x in tensors.items() if key != (MEMORY,)}
-            return split_trajectories(as_batch(tensors)).to(self.device)
-        if not self._returns_views:
-            return as_batch(memory.copy(self.device))
-        if self._moves:
-            if not self._delivered:
-                self._delivered = [memory.copy(self.device) for _ in self._returned]
-            tensors = self._delivered[self._position]
-            for key, tensor in tensors.items():
-                tensor.copy_(memory.tensors[key])
-        batch = as_batch(tensors)
-        self._returned[self._position] = nested_batches(batch)
-        self._position = (self._position + 1) % len(self._returned)
-        return batch
 
     def _set_observation(self, observation: Mapping[str, Tensor]) -> None:
         num_envs = self.env.num_envs
@@ -350,8 +329,21 @@ class SyncDataCollector:
                 )
             mine.copy_(observation[name])
 
-    def _allocate_slots(self, frame: Frame) -> None:
-        """Check the first frame and allocate its keys."""
+    def _check_outputs(self, outputs: Any) -> None:
+        """Raise TypeError or ValueError if a policy's first output is not what a policy returns."""
+        if not isinstance(outputs, Mapping) or "action" not in outputs:
+            raise TypeError(
+                f"the policy must return an action or a mapping with the key 'action', not {_describe(outputs)}"
+            )
+        clash = _OWN_KEYS.intersection(outputs)
+        if clash:
+            raise ValueError(f"the policy returned {min(clash)!r}, a key that the collector fills: use another name")
+        if self._memory is not None and MEMORY not in outputs:
+            raise ValueError(f"the policy has memory_size={self._memory.shape[1]} and returned no {MEMORY!r}")
+
+    def _check_frame(self, frame: Frame) -> None:
+        """Raise ValueError if the first frame has a tensor of another shape than [N, ...], or other observations than
+        `reset` returned."""
         n = self.env.num_envs
         for key, x in frame.items():
             name = key[-1]
@@ -365,8 +357,6 @@ class SyncDataCollector:
                 f"env.reset() returned the observations {sorted(self._observation)}, env.step() {sorted(names)}: "
                 "return the same names"
             )
-        for memory in self._slots:
-            memory.allocate(frame)
 
     def _raise_if_closed(self) -> None:
         if self._closed:

@@ -14,15 +14,16 @@ from slipstream.envs.specs import Step
 class Collector(Protocol):
     """Return batches [N, T] of a policy that acts in an env.
 
-    An iteration of a training calls `rollout`, updates the policy, and calls `publish`. Between two iterations it may
-    call `settle`, `state_dict` and `shutdown`. A batch is valid until the next `rollout`; clone what you keep.
+    An iteration of a training calls `collect_rollout`, updates the policy, and calls `publish`. Between two iterations
+    it may call `settle`, `state_dict` and `shutdown`. A batch is valid until the next one is collected; clone what you
+    keep.
 
     The registry has a collector as a class with `build(env, policy, frames, settings, seed)`; `settings` is
     `CollectConfig`, whose `collector` chooses the class. `ray` makes its envs in other processes and has no `build`.
     """
 
-    def rollout(self, check: bool = True) -> Any:
-        """Return the next batch, a TensorDict or a `CompressedBatch`; with `check` after `check()`."""
+    def collect_rollout(self, check: bool = True) -> Any:
+        """Return the next batch, a `Rollout` or what `Rollout.of` reads; with `check` after `check()`."""
 
     def publish(self) -> None:
         """Say that the update of the last batch is finished: its weights are final."""

@@ -25,6 +25,7 @@ from slipstream.config.help import ConfigError, show
 from slipstream.config.schema import TrainConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
+from slipstream.envs.rollout import Rollout
 from slipstream.monitor import PerformanceMonitor
 from slipstream.sim.devices import resolve_device, run_beside, set_threads
 from slipstream.sim.random import derive_seed
@@ -43,7 +44,7 @@ LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 120
 class StepResult:
     """The result of one iteration."""
 
-    batch: Any  # [N, T]; valid until the next step, beside a pipelined collector only inside `inspect`
+    batch: Any  # the `Rollout`; valid until the next step, beside a pipelined collector only inside `inspect`
     metrics: dict[str, Tensor]  # on the device: losses [], `bad_actions` [], `episodes` [k] (sums over finished ones)
 
 
@@ -116,7 +117,7 @@ class Trainer:
         self.monitor = monitor
         ranks.copy_weights(self.learner.networks())
         # The two halves of a step, which `capture` replaces by faster forms.
-        self.collect: Callable[[], Any] = lambda: self.collector.rollout(check=False)
+        self.collect: Callable[[], Any] = lambda: self.collector.collect_rollout(check=False)
         self.learn: Callable[[Any, float], dict[str, Tensor]] = self.learner.update
 
     def _check_actors(self) -> None:
@@ -137,7 +138,7 @@ class Trainer:
     def step(self, progress: float = 0.0, inspect: Callable[[Any], None] | None = None) -> StepResult:
         """Run one iteration: collect a batch, learn from it, publish the weights. Without the speed-ups:
 
-            for t in range(rollout_steps):              # collector.rollout
+            for t in range(rollout_steps):              # collector.collect_rollout
                 action = policy(observation)
                 observation, reward, done = env.step(action)
                 store(observation, action, reward, done)
@@ -148,7 +149,7 @@ class Trainer:
 
         Args:
             progress: Share of the run that is done, 0 to 1; drives the schedules.
-            inspect: Called with the batch before the weights are published: afterwards a pipelined collector may
+            inspect: Called with the batch [N, T] before the weights are published: afterwards a pipelined collector may
                 overwrite it.
         """
         with self._timer("collect"):
@@ -156,7 +157,7 @@ class Trainer:
         with self._timer("learn"):
             losses = self.learn(batch, progress)
         if inspect is not None:
-            inspect(batch)
+            inspect(batch.to_tensordict() if isinstance(batch, Rollout) else batch)
         self.collector.publish()
         episodes = self.ranks.sum(self.collector.episodes.take())
         reported = {"bad_actions": self.collector.bad_actions, "episodes": episodes}

@@ -17,6 +17,7 @@ from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.collectors import SyncDataCollector
 from slipstream.config.compose import load_train
 from slipstream.envs.base import Outcome, TensorEnv
+from slipstream.envs.rollout import Rollout
 from slipstream.envs.specs import Box
 from slipstream.models.policy import build_policy
 from slipstream.training.readback import ReadBack
@@ -155,12 +156,13 @@ def test_one_captured_iteration_equals_the_plain_one(device, form, capture, task
     assert not [text for text in logged if "cannot" in text]  # the first form that the compiler makes is the right one
     state = torch.utils._pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, job.state_dict(5))
     batch = parts[0]()
-    seen = batch.clone()
+    seen = Rollout.of(batch).to_tensordict().clone()
     mine = {name: float(value) for name, value in parts[1](batch, 0.0).items()}
     twin = build(device, words=TASKS[task])
     twin.load_state_dict(state)
     plain = capture_training(twin.collector, twin.learner, "plain", print)
-    theirs_seen = plain[0]()
+    their_batch = plain[0]()
+    theirs_seen = Rollout.of(their_batch).to_tensordict()
     for key in (
         "action",
         "log_prob",
@@ -174,7 +176,7 @@ def test_one_captured_iteration_equals_the_plain_one(device, form, capture, task
         torch.testing.assert_close(
             seen[key], theirs_seen[key], atol=1e-4, rtol=1e-3, msg=lambda text, key=key: f"{key}: {text}"
         )
-    theirs = {name: float(value) for name, value in plain[1](theirs_seen, 0.0).items()}
+    theirs = {name: float(value) for name, value in plain[1](their_batch, 0.0).items()}
     close(mine, theirs)
     torch.testing.assert_close(weights(job), weights(twin), atol=5e-5, rtol=2e-3)
     # and the captured one goes on from a state it is given, as if it had just been built

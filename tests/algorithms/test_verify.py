@@ -90,7 +90,7 @@ def test_a_miscompiled_step_is_logged_and_runs_eagerly(monkeypatch):
     (_, collector, algo), (_, twin, _) = build(), build()
     logged, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
     torch.manual_seed(7)
-    mine = collect().clone()
+    mine = collect().to_tensordict().clone()
     torch.manual_seed(7)
     theirs = twin.rollout()
     assert len(logged) == 3 and all("env's step" in line and "compiled, 'terminated'" in line for line in logged[1:])
@@ -102,7 +102,7 @@ def test_verifying_a_correct_step_changes_nothing(monkeypatch):
     logged, (collect, _) = capture(collector, algo, monkeypatch)
     for _ in range(2):
         torch.manual_seed(7)
-        mine = collect().clone()
+        mine = collect().to_tensordict().clone()
         torch.manual_seed(7)
         theirs = twin.rollout()
         for key in ("action", "reward", "terminated", "valid", ("next", "observation", "x")):
@@ -128,7 +128,7 @@ def test_a_rollout_of_one_step_is_compared_too(monkeypatch):
     collector = SyncDataCollector(env, algo.policy, N, return_same_td=True, ring_size=1)
     logged, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
     for _ in range(3):
-        assert collect()["terminated"].float().mean() < 0.5
+        assert collect().terminated.float().mean() < 0.5
     assert len(logged) == 3
 
 
@@ -136,7 +136,7 @@ def test_an_env_that_names_no_state_is_not_compiled(monkeypatch):
     env, collector, algo = build()
     env.state_names = ()
     logged, (collect, _) = capture(collector, algo, monkeypatch, flip_ends)
-    assert collect()["terminated"].float().mean() < 0.5 and env.steps == STEPS
+    assert collect().terminated.float().mean() < 0.5 and env.steps == STEPS
     assert len(logged) == 2 and "state_names" in logged[1]
 
 

@@ -405,10 +405,14 @@ def test_a_rollout_captured_as_one_cuda_graph_equals_the_eager_one(counter_env, 
     eager = SyncDataCollector(counter_env(64, "cuda"), policy, 64 * 8)
     graphed = SyncDataCollector(counter_env(64, "cuda"), policy, 64 * 8)
     assert _equal(eager.rollout(), graphed.rollout())
-    graph, fill = torch.cuda.CUDAGraph(), graphed._fill
-    with torch.no_grad(), torch.cuda.graph(graph):  # captured, not run
-        fill(0)
-    graphed._fill = lambda slot: graph.replay()
+    graph = torch.cuda.CUDAGraph()
+
+    def capture(fill):
+        with torch.no_grad(), torch.cuda.graph(graph):  # captured, not run
+            fill()
+        return graph.replay
+
+    graphed.capture_with(capture)
     for _ in range(4):
         assert _equal(eager.rollout(), graphed.rollout())
     assert eager.episodes.pop() == graphed.episodes.pop()

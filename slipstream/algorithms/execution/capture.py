@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -18,11 +18,8 @@ from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunctio
 from slipstream.envs.collector import Collector
 from slipstream.models.rollout_copy import RolloutCopy
 
-if TYPE_CHECKING:
-    from tensordict import TensorDictBase  # loading it takes longer than torch
-
-Collect = Callable[[], "TensorDictBase"]
-Learn = Callable[["TensorDictBase", float], dict[str, Tensor]]
+Collect = Callable[[], Any]  # a `Rollout`, or what `Rollout.of` reads
+Learn = Callable[[Any, float], dict[str, Tensor]]
 Log = Callable[[str], None]
 Capture = Callable[[Callable[[], Any], str, Log], Callable[[], Any]]  # function, its name, log
 
@@ -79,7 +76,7 @@ def capture_training(
         torch.compiler.reset()
         compile_update(learner, log)
     if mode == "plain" or (learner.device.type != "cuda" and capture is None):
-        return partial(collector.rollout, check=False), learner.update
+        return partial(collector.collect_rollout, check=False), learner.update
     if mode == "compiled":
         collector.compile_with(partial(compile_step, log=log))
     captured_update = capture or partial(GraphedFunction, generator=learner.generator, agree=agree)
@@ -99,10 +96,10 @@ def _capture_rollout(collector: Collector, log: Log, capture: Capture) -> Collec
 
     collector.capture_with(lambda fill: capture(partial(with_present_weights, fill), "the rollout", log))
 
-    def collect() -> TensorDictBase:
+    def collect() -> Any:
         while True:
             try:
-                return collector.rollout(check=False)
+                return collector.collect_rollout(check=False)
             except CaptureFailed:  # the next rollout resets the env and runs eagerly
                 continue
 
@@ -113,7 +110,7 @@ def _capture_update(learner: CapturedLearner, log: Log, capture: Capture) -> Lea
     current: dict[str, Any] = {}
     update = capture(lambda: learner.learn(learner.prepare(current["batch"])), "the update", log)
 
-    def learn(batch: TensorDictBase, progress: float) -> dict[str, Tensor]:
+    def learn(batch: Any, progress: float) -> dict[str, Tensor]:
         learner.set_progress(progress)
         current["batch"] = batch
         try:
