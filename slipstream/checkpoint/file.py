@@ -157,9 +157,7 @@ class CheckpointWriter:
 
 def open_container(path: Path, max_bytes: int | None = None) -> Container:
     """Open a `.slip` file and check its header and index; `head` is not checked yet."""
-    return Container.open(
-        path, KIND, reader=Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError), mapped=False
-    )
+    return Container.open(path, KIND, reader=Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError))
 
 
 def read_summary(container: Container) -> tuple[tuple[str, bytes] | None, dict[str, float], int | None]:

@@ -371,7 +371,7 @@ class HostStorage:
                 container = Container.open(path, KIND)
                 for key, first_row, section in full:
                     column: Any = self.memory.columns[key]
-                    column.relocate(first_row, container.view(section))
+                    column.relocate(first_row, container, section)
                 self._spilled_files += 1
             self._after_spill = self.nbytes
 

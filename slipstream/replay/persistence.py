@@ -25,7 +25,7 @@ from slipstream.replay.memory import Memory
 from slipstream.replay.rows import StreamState
 from slipstream.replay.samplers import Sampler
 from slipstream.storage.blocks import BlockColumn
-from slipstream.storage.codec.registry import read_header
+from slipstream.storage.codec.registry import HEADER_BYTES, header_of, read_header
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.files import atomic_file, prepare_folder
@@ -97,7 +97,7 @@ class RowsFile:
             self.pieces = container.array(head["pieces"], "the index")
             self.last_piece = self.first_piece + len(self.pieces) - 1
             self.steps = int(self.pieces[-1, STEP]) - int(self.pieces[0, STEP])
-            self.ends = container.view(head["ends"])
+            self.ends = container.section(head["ends"])
 
     @classmethod
     def open(cls, path: Path, reader: Reader) -> RowsFile:
@@ -111,7 +111,8 @@ def restore(memory: Memory, files: list[RowsFile], reader: Reader) -> None:
     """Fill empty contents from files of rows that follow one another."""
     if not files:
         return
-    blocks: dict[Key, dict[int, np.ndarray]] = {}  # by key and first row; of an unfinished block the newest counts
+    # by key and first row, the file and its section; of an unfinished block the newest counts
+    blocks: dict[Key, dict[int, tuple[Container, int]]] = {}
     for file in files:
         memory.schema.restore(file.head["schema"], reader)
         memory.index.restore(file.first_piece, file.pieces, len(file.ends), reader)
@@ -119,10 +120,10 @@ def restore(memory: Memory, files: list[RowsFile], reader: Reader) -> None:
         for spec, column in zip(memory.schema.specs.values(), file.head["columns"], strict=True):
             if "blocks" in column:
                 for section in column["blocks"]:
-                    data = file.container.view(section)
-                    blocks.setdefault(spec.key, {})[read_header(data).first_row] = data
+                    row = header_of(file.container.view(section, HEADER_BYTES)).first_row
+                    blocks.setdefault(spec.key, {})[row] = file.container, section
                 continue
-            rows = file.container.view(column["rows"])
+            rows = file.container.section(column["rows"])
             if rows.nbytes != len(file.ends) * spec.row_bytes:
                 reader.fail(f"{show(spec.key)} has {rows.nbytes} bytes for {len(file.ends)} rows")
             reader.claim(rows.nbytes, show(spec.key))
@@ -145,17 +146,21 @@ def _append_plain(column: Any, file: RowsFile, rows: np.ndarray) -> None:
     column.append(rows)
 
 
-def _restore_blocks(memory: Memory, spec: KeySpec, blocks: dict[int, np.ndarray], reader: Reader) -> BlockColumn:
+def _restore_blocks(
+    memory: Memory, spec: KeySpec, blocks: dict[int, tuple[Container, int]], reader: Reader
+) -> BlockColumn:
     """Return a column of blocks; if the buffer spills, full ones stay in their files."""
-    header, codec = read_header(blocks[min(blocks)]), memory.settings.codec_of(spec.key)
+    first, section = blocks[min(blocks)]
+    header, codec = read_header(first.view(section)), memory.settings.codec_of(spec.key)
     reader.claim(4 * header.block_rows * header.frame_bytes, f"a block of {show(spec.key)}")  # to open and refill one
     backlog = memory.settings.backlog_bytes
     column = BlockColumn(spec.shape, spec.dtype, codec, header.group, header.block_rows, backlog_bytes=backlog)
-    for row, data in sorted(blocks.items()):
+    for row, (file, section) in sorted(blocks.items()):
+        data = file.view(section)
         reader.claim(data.nbytes, show(spec.key))
         header = column.add_block(data)
-        if memory.settings.spills and header.rows == header.block_rows:
-            column.relocate(row, data)
+        if memory.settings.spills and file.is_file and header.rows == header.block_rows:
+            column.relocate(row, file, section)
             reader.claim(-data.nbytes)
     return column
 

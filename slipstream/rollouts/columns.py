@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from slipstream.storage.codec.block_coder import QUICK, BlockCoder, CodecChoice
-from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, SHUFFLE, CodecError, read_header
+from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, SHUFFLE, CodecError, block_in_file, header_of
 from slipstream.storage.container import Container
 from slipstream.storage.staging import plain_dtype
 
@@ -159,15 +159,14 @@ def _part(frames: np.ndarray, a: int, b: int) -> np.ndarray:
 
 
 class ColumnReader:
-    """Decodes frames of a column whose blocks are sections of a mapped file, from number `first` on."""
+    """Decodes frames of a column whose blocks are sections of a file, from number `first` on."""
 
     def __init__(self, geometry: Geometry, container: Container, first: int) -> None:
         self.geometry, self._container, self._first = geometry, container, first
-        self._checked = np.zeros(geometry.blocks, bool)
+        self._addresses = np.zeros(geometry.blocks, np.int64)
+        self._blocks: dict[int, np.ndarray] = {}  # those that were checked
         if geometry.blocks:
             self._coder = geometry.coder()
-            offsets = container.offsets[first : first + geometry.blocks]
-            self._addresses = container.view(first).ctypes.data + (offsets - offsets[0])
 
     def take(self, frames: np.ndarray | None = None) -> np.ndarray:
         """Return those frames, uint8 [n, frame_bytes], or all; only the groups they are in are decoded."""
@@ -206,8 +205,9 @@ class ColumnReader:
         out = np.empty((len(rows), g.row_bytes), np.uint8)
         if out.size:
             blocks = rows // g.block_rows
-            if not self._checked[blocks].all():
-                for block in np.unique(blocks[~self._checked[blocks]]).tolist():
+            missing = self._addresses[blocks] == 0
+            if missing.any():
+                for block in np.unique(blocks[missing]).tolist():
                     self._check_block(block)
             self._coder.gather(self._addresses, 0, 0, g.rows, np.ascontiguousarray(rows, np.int64), out, True)
         return out
@@ -215,7 +215,8 @@ class ColumnReader:
     def _check_block(self, block: int) -> None:
         """Check that header and table are those of this place: after this the kernels may follow them."""
         g = self.geometry
-        header = read_header(self._container.view(self._first + block))
+        found = block_in_file(*self._container.place(self._first + block))
+        header = header_of(found)
         try:
             self._coder.check(header)
         except ValueError as error:
@@ -223,4 +224,5 @@ class ColumnReader:
         first = block * g.block_rows
         if (header.first_row, header.rows) != (first, min(g.block_rows, g.rows - first)):
             raise CodecError(f"block {block} holds rows from {header.first_row} on, those of another")
-        self._checked[block] = True
+        self._blocks[block] = found
+        self._addresses[block] = found.ctypes.data

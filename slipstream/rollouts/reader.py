@@ -1,5 +1,5 @@
-"""Reading rollout files: one batch, parts of it, and random slices of many. Files are mapped; every group is checked
-when it is decoded."""
+"""Reading rollout files: one batch, parts of it, and random slices of many. Every group is checked when it is
+decoded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STEP_BYTES = 16  # memory that finding the episodes takes per step
 
 
 class RolloutFile:
-    """One batch on disk. Opening it reads its head; frames are read from the map when they are needed.
+    """One batch on disk. Opening it reads its head; frames are read when they are needed.
 
     Args:
         path: the file.

@@ -26,7 +26,7 @@ from slipstream.storage.saver import SnapshotSaver
 from slipstream.storage.serializer import flatten, to_json
 from slipstream.storage.staging import Buffer
 
-OPEN_FILES = 256  # maps kept for the next read; each holds a file handle
+OPEN_FILES = 256  # kept for the next read; each holds a file handle
 _NAME = re.compile(r"rollout_(\d{6,18})\.slip")
 
 OnBroken = str | Callable[[Path, Exception], None]

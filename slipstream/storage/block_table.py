@@ -188,7 +188,8 @@ class BlockTable:
         self.changed = self.readers.changed  # also notified when a block was sealed
         self.first = self.count = 0
         self.raw: dict[int, np.ndarray] = {}  # blocks being filled or waiting to be coded: header and frames
-        self.elsewhere: dict[int, np.ndarray] = {}
+        self.elsewhere: dict[int, tuple[np.ndarray, Any]] = {}  # see `put_elsewhere`
+        self._elsewhere_bytes = 0  # of memory
         self.stored_bytes = 0  # of coded blocks
         self._use_index(np.empty((3, 16), np.int64), 0)
         # sealed blocks stay, quickly coded ones soon go: apart, each empties in order
@@ -210,7 +211,8 @@ class BlockTable:
     def nbytes(self) -> int:
         """Bytes of memory taken: arenas, raw blocks, index."""
         arenas = sum(arena.nbytes for arena in self._arenas.values())
-        return arenas + (len(self.raw) + len(self._spare)) * self.raw_bytes + self.index.nbytes + 1024
+        raw = (len(self.raw) + len(self._spare)) * self.raw_bytes
+        return arenas + raw + self._elsewhere_bytes + self.index.nbytes + 1024
 
     def frames(self, raw: np.ndarray) -> np.ndarray:
         """The frames of a raw block, uint8 [block_rows, frame_bytes]."""
@@ -247,12 +249,13 @@ class BlockTable:
         self._enter(number, address, 2 * segment + final, block.nbytes)
         self.stored_bytes += block.nbytes
 
-    def put_elsewhere(self, number: int, block: np.ndarray) -> None:
-        """Let a block be these bytes where they lie."""
+    def put_elsewhere(self, number: int, block: np.ndarray, nbytes: int, file: Any) -> None:
+        """Let a block of `nbytes` bytes be in a file, which is kept open: `block` is what `block_in_file` returned."""
         self._replace(number)
-        self.elsewhere[number] = block
-        self._enter(number, block.ctypes.data, ELSEWHERE, block.nbytes)
-        self.stored_bytes += block.nbytes
+        self.elsewhere[number] = block, file
+        self._elsewhere_bytes += block.nbytes
+        self._enter(number, block.ctypes.data, ELSEWHERE, nbytes)
+        self.stored_bytes += nbytes
 
     def drop_first(self) -> None:
         """The oldest block goes."""
@@ -283,7 +286,7 @@ class BlockTable:
             kept.clear()  # type: ignore[attr-defined]
         for arena in self._arenas.values():
             arena.clear()
-        self.first, self.count, self.stored_bytes = first, 0, 0
+        self.first, self.count, self.stored_bytes, self._elsewhere_bytes = first, 0, 0, 0
 
     def after_fork(self) -> None:
         """In a child: the readers were other threads."""
@@ -312,5 +315,8 @@ class BlockTable:
             self._retired.append((self.readers.serial, RAW, self.raw.pop(number)))
             return
         self.stored_bytes -= nbytes
-        held = self.elsewhere.pop(number) if segment == ELSEWHERE else nbytes
+        held: Any = nbytes
+        if segment == ELSEWHERE:
+            held = self.elsewhere.pop(number)
+            self._elsewhere_bytes -= held[0].nbytes
         self._retired.append((self.readers.serial, segment, held))

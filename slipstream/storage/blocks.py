@@ -21,11 +21,14 @@ from slipstream.storage.codec.registry import (
     HEADER_BYTES,
     OPEN,
     BlockHeader,
+    block_in_file,
     codec_name,
+    copy_block,
     header_of,
     memory_at,
     read_header,
 )
+from slipstream.storage.container import Container
 
 BLOCK_BYTES = 1 << 20  # raw; a block's overhead is nothing then, and an unfinished one is little
 MOST_ROWS = 1024
@@ -180,7 +183,7 @@ class BlockColumn:
                 if start[AT_CODEC] == OPEN:
                     return
                 header = header_of(start)
-                data = memory_at(address, header.nbytes).copy()
+                data = copy_block(address)
             yield header, data
             number += 1
 
@@ -205,9 +208,10 @@ class BlockColumn:
                 self.tail += header.rows
         return header
 
-    def relocate(self, first_row: int, block: np.ndarray) -> None:
-        """From now on read the block of `first_row` from `block`, uint8: the same bytes in a mapped file, say."""
-        header = read_header(block)
+    def relocate(self, first_row: int, file: Container, section: int) -> None:
+        """From now on read the block of `first_row` from a section of a file, which has the same bytes."""
+        block = block_in_file(*file.place(section))
+        header = header_of(block)
         self.coder.check(header)
         number = first_row // self.block_rows
         with self._write, self._lock:
@@ -217,7 +221,7 @@ class BlockColumn:
             _, segment, nbytes = self._table.entry(number)
             if segment == RAW or nbytes != header.nbytes:
                 raise ValueError(f"block {number} is not coded as given: flush first, and give the bytes of blocks()")
-            self._table.put_elsewhere(number, block)
+            self._table.put_elsewhere(number, block, header.nbytes, file)
             self._table.reap()
 
     # --- what it holds
@@ -274,7 +278,7 @@ class BlockColumn:
                 "backlog_rows": waiting,
                 "backlog_bytes": waiting * self.coder.frame_bytes,
                 "sealed_bytes_per_s": self._sealed_bytes / self._sealing_s if self._sealing_s else 0.0,
-                "relocated_bytes": sum(block.nbytes for block in table.elsewhere.values()),
+                "relocated_bytes": sum(table.entry(number)[2] for number in table.elsewhere),
             }
 
     # --- inside

@@ -1,7 +1,7 @@
 """The one binary file format: a header, sections, an index. docs/checkpoint-format.md describes it for other readers.
 
     header    64 bytes: magic, version, flags, kind, identity, where the index is, checksums
-    sections  one after the other, each padded with zeros to a multiple of 64 bytes, so that any of them can be mapped
+    sections  one after the other, each padded with zeros to a multiple of 64 bytes
     index     JSON: the client's head, and the size and the checksum of every section
 
 Every byte of the file is under a checksum: that of the header, of the index, or of a section (padding included).
@@ -21,13 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slipstream.storage.errors import DamagedFileError
-from slipstream.storage.reader import Reader, open_regular
+from slipstream.storage.reader import Reader, open_regular, read_at
 
 MAGIC = b"\x89SLIP2\r\n"
 VERSION = 2
 # magic, version, flags, kind, identity, index offset, index length, index checksum, 8 zeros, header checksum
 HEADER = struct.Struct("<8sHH4s16sQQI8xI")
 ALIGN = 64
+_PIECE_BYTES = 1 << 20
 
 
 class MemoryFile:
@@ -109,53 +110,54 @@ class ContainerWriter:
 
 
 class Container:
-    """An open container. Header and index are checked on opening; a section's checksum is tested when it is read."""
+    """An open container. Header and index are checked on opening; a section's checksum is tested when it is read.
+
+    A file is read, never mapped: one that changes or shrinks meanwhile gives an error. A section must fit the reader's
+    budget; who keeps it claims its memory.
+    """
 
     def __init__(self, kind: str, reader: Reader, *, fd: int = -1, data: np.ndarray | None = None) -> None:
         self.kind, self.reader = kind, reader
         self._fd, self._data = fd, data
         self._size = len(data) if data is not None else os.fstat(fd).st_size
+        if self._size < HEADER.size:
+            reader.fail(f"{self._size} bytes are too few: it is cut short")
         self._read_index()
 
     @classmethod
-    def open(cls, path: str | Path, kind: str, *, reader: Reader | None = None, mapped: bool = True) -> Container:
-        """Open a file. With `mapped` its sections are views of a map; without, only `read_into` works.
+    def open(cls, path: str | Path, kind: str, *, reader: Reader | None = None) -> Container:
+        """Open a file.
 
         Raises:
             DamagedFileError: (or the reader's own error) if the file is cut short, damaged or of another kind.
         """
-        reader = reader or Reader(path)
-        fd = open_regular(path)
-        try:
-            size = os.fstat(fd).st_size
-            if size < HEADER.size:
-                reader.fail(f"{size} bytes are too few: the file is cut short")
-            if not mapped:
-                return cls(kind, reader, fd=fd)
-            container = cls(kind, reader, data=np.memmap(path, np.uint8, mode="r"))
-        except BaseException:
-            os.close(fd)
-            raise
-        os.close(fd)
-        return container
+        return cls(kind, reader or Reader(path), fd=open_regular(path))
 
     @classmethod
     def from_bytes(cls, data: Any, kind: str, name: str, *, reader: Reader | None = None) -> Container:
         """Read a container that is in memory: bytes, or an array uint8 [n]."""
         reader = reader or Reader(name)
         array = np.frombuffer(data, np.uint8) if not isinstance(data, np.ndarray) else data
-        if array.dtype != np.uint8 or array.ndim != 1 or len(array) < HEADER.size:
-            reader.fail(f"{array.nbytes} bytes are too few: it is cut short")
+        if array.dtype != np.uint8 or array.ndim != 1:
+            reader.fail(f"it is {array.dtype} {list(array.shape)}, not bytes")
         return cls(kind, reader, data=array)
 
     def __len__(self) -> int:
         return len(self.sizes)
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it is an open file, not bytes in memory."""
+        return self._fd >= 0
+
     def close(self) -> None:
-        """Close the file. Views of its sections stay valid."""
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd, self._data = -1, None
+        """Close the file. Sections that were read stay valid."""
+        fd, self._fd, self._data = self._fd, -1, None
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
 
     def __enter__(self) -> Container:
         return self
@@ -163,21 +165,30 @@ class Container:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def view(self, number: int) -> np.ndarray:
-        """Return a section, uint8 [n], without testing its checksum: for payloads that have their own."""
+    def view(self, number: int, most: int | None = None) -> np.ndarray:
+        """Return a section, or its first `most` bytes, without testing its checksum: for payloads that have their
+        own."""
         start, size = self._place(number)
-        assert self._data is not None, "the file was not mapped, or is closed"
-        return self._data[start : start + size]
+        return self._read(start, size if most is None else min(size, most))
 
     def section(self, number: int) -> np.ndarray:
         """Return a section, uint8 [n], after its checksum was tested."""
         start, size = self._place(number)
-        assert self._data is not None, "the file was not mapped, or is closed"
-        self.check(number, self._data[start : start + _padded(size)].data)
-        return self._data[start : start + size]
+        data = self._read(start, _padded(size))
+        self.check(number, data.data)
+        return data[:size]
+
+    def owned(self, data: np.ndarray) -> np.ndarray:
+        """Return a section, or an array of one, as memory that nobody shares; its memory is claimed."""
+        self.reader.claim(data.nbytes)
+        return data if self._data is None else data.copy()
+
+    def place(self, number: int) -> tuple[int, int, int]:
+        """Return where a section of a file is: (descriptor, offset, bytes). Keep the container while you use it."""
+        return self._fd, *self._place(number)
 
     def array(self, reference: Any, what: str = "an array") -> np.ndarray:
-        """Return the array that `ContainerWriter.add_array` wrote, as a view of the file."""
+        """Return the array that `ContainerWriter.add_array` wrote; of bytes in memory a view."""
         if type(reference) is not list or len(reference) != 3:
             self.reader.fail(f"{what} is malformed")
         number, dtype, shape = (
@@ -192,22 +203,30 @@ class Container:
     def read_into(self, number: int, out: memoryview) -> None:
         """Read a section with its padding into `out`, and test its checksum."""
         start, size = self._place(number)
-        if self._data is not None:
-            out[:] = self._data[start : start + _padded(size)].data
-        elif os.preadv(self._fd, [out], start) != _padded(size):
-            self.reader.fail("the file was cut short while it was read")
+        assert len(out) == _padded(size)
+        self._read_into(start, out)
         self.check(number, out)
 
     def check(self, number: int, data: Any) -> None:
         """Test the checksum of a section; `data` is the section with its padding."""
-        if zlib.crc32(data) != self.checksums[number]:
+        self._compare(number, zlib.crc32(data))
+
+    def _compare(self, number: int, checksum: int) -> None:
+        if checksum != self.checksums[number]:
             self.reader.fail(f"section {number} (from byte {self.offsets[number]}) has a wrong checksum")
 
     def damage(self) -> Iterator[tuple[int, str]]:
         """Test every section; yield the number and the error message of those that are damaged."""
+        piece = np.empty(_PIECE_BYTES, np.uint8)
         for number in range(len(self)):
             try:
-                self.section(number)
+                start, size = self._place(number)
+                left, checksum = _padded(size), 0
+                while left:
+                    part = piece[: min(left, _PIECE_BYTES)].data
+                    self._read_into(start + _padded(size) - left, part)
+                    checksum, left = zlib.crc32(part, checksum), left - len(part)
+                self._compare(number, checksum)
             except DamagedFileError as error:
                 yield number, str(error)
 
@@ -216,12 +235,24 @@ class Container:
             self.reader.integer(number, "the number of a section", 0, len(self.sizes) - 1)
         return int(self.offsets[number]), int(self.sizes[number])
 
-    def _read(self, start: int, size: int) -> bytes:
-        return self._data[start : start + size].tobytes() if self._data is not None else os.pread(self._fd, size, start)
+    def _read(self, start: int, size: int) -> np.ndarray:
+        """Return bytes of the file, uint8 [size]; of a container in memory a view."""
+        if self._data is not None:
+            return self._data[start : start + size]
+        self.reader.claim(-self.reader.claim(size, "a section"))
+        out = np.empty(size, np.uint8)
+        self._read_into(start, out.data)
+        return out
+
+    def _read_into(self, start: int, out: memoryview) -> None:
+        if self._data is not None:
+            out[:] = self._data[start : start + len(out)].data
+        elif not read_at(self._fd, out, start):
+            self.reader.fail("the file was cut short while it was read")
 
     def _read_index(self) -> None:
         reader, size = self.reader, self._size
-        head = self._read(0, HEADER.size)
+        head = self._read(0, HEADER.size).tobytes()
         if head[: len(MAGIC)] != MAGIC:
             reader.fail("this is not a Slipstream file (wrong first bytes)")
         _, version, self.flags, kind, self.identity, start, length, checksum, head_checksum = HEADER.unpack(head)
@@ -239,7 +270,7 @@ class Container:
             )
         reader.claim(length, "the index")
         body = self._read(start, length)
-        if len(body) != length or zlib.crc32(body) != checksum:
+        if zlib.crc32(body.data) != checksum:
             reader.fail("the index's checksum is wrong")
         with reader.parsing("the index"):
             index = reader.json(body)

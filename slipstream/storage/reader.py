@@ -12,6 +12,7 @@ import math
 import os
 import stat
 import struct
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -204,11 +205,43 @@ def _max_bytes_given() -> int | None:
 def open_regular(path: str | Path) -> int:
     """Open a regular file for reading; return its descriptor. Anything else, such as a pipe that would block, is an
     OSError."""
-    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    fd = os.open(path, os.O_RDONLY | flags)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, "is not a regular file", str(path))
     return fd
+
+
+def read_at(fd: int, out: Any, offset: int) -> bool:
+    """Fill `out` with the bytes of a file from `offset` on; return False if the file ends before.
+
+    Files are read so and never mapped: memory of a mapped file that shrinks ends the process (SIGBUS).
+    """
+    view = memoryview(out).cast("B")
+    done = 0
+    while done < len(view):
+        number = _pread(fd, view[done:], offset + done)
+        if not number:
+            return False
+        done += number
+    return True
+
+
+if hasattr(os, "preadv"):
+
+    def _pread(fd: int, out: memoryview, offset: int) -> int:
+        return os.preadv(fd, [out], offset)
+
+else:  # Windows: one thread after the other, since the file has one position
+    _reading = threading.Lock()
+
+    def _pread(fd: int, out: memoryview, offset: int) -> int:
+        with _reading:
+            os.lseek(fd, offset, os.SEEK_SET)
+            data = os.read(fd, min(len(out), 1 << 30))
+        out[: len(data)] = data
+        return len(data)
 
 
 def is_unicode(text: str) -> bool:

@@ -465,17 +465,14 @@ def load_state(container: Container, data: Any) -> Any:
         with reader.parsing("a stored array"):
             section, name, shape = references[number]
         if not str(name).startswith("torch."):
-            array = container.array(references[number])
-            reader.claim(array.nbytes)
-            return array.copy()
+            return container.owned(container.array(references[number]))
         dtype = torch_dtype(str(name).removeprefix("torch."), reader)
         sizes, raw = reader.shape(shape, "a shape"), container.section(section)
         if reader.product([*sizes, dtype.itemsize], "a shape") != raw.nbytes:
             reader.fail(f"a tensor of {name} {list(sizes)} does not fit its {raw.nbytes} bytes")
         if not raw.nbytes:
             return torch.empty(sizes, dtype=dtype)
-        reader.claim(raw.nbytes)
-        return torch.from_numpy(raw.copy()).view(dtype).reshape(sizes)
+        return torch.from_numpy(container.owned(raw)).view(dtype).reshape(sizes)
 
     loaded: dict[int, Any] = {}
     with reader.parsing("a stored state"):

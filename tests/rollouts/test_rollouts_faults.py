@@ -362,3 +362,30 @@ def test_a_folder_with_a_link_out_of_it_is_not_written_to(tmp_path):
     with RolloutStorage(folder, threads=1) as storage, pytest.raises(UnsafeFolderError, match=r"rollout_000000.slip"):
         storage.save(world(), 0)
     assert mine.read_text() == "mine" and names(folder) == ["rollout_000000.slip"]
+
+
+SHRINKS = """
+import sys, torch
+from slipstream import RolloutStorage
+from slipstream.rollouts.reader import RolloutFile
+from slipstream.storage.errors import DamagedFileError
+with RolloutStorage(sys.argv[1]) as storage:
+    path = storage.save({"x": torch.rand(4, 32, 4096), "done": torch.zeros(4, 32, dtype=torch.bool)}, 1)
+    storage.wait()
+file = RolloutFile(path)
+file.read_slice(0, 0)
+with path.open("r+b") as opened:
+    opened.truncate(70_000)
+for read in (file.read, lambda: file.read_slice(3, 31), lambda: file.blocks(1)):
+    try:
+        read()
+    except DamagedFileError as error:
+        print(error)
+"""
+
+
+def test_a_file_that_shrinks_while_it_is_read_gives_an_error(tmp_path):
+    done = warm_python.run([sys.executable, "-c", SHRINKS, str(tmp_path)], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and len(lines) == 3, (done.returncode, done.stderr)  # a map ends with SIGBUS
+    assert all("rollout_000001.slip" in line and ("shorter" in line or "cut short" in line) for line in lines)

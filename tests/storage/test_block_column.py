@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from slipstream.storage import blocks as blocks_module
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec.registry import HEADER_BYTES, CodecError, memory_at, read_header
+from slipstream.storage.container import Container, ContainerWriter
+from slipstream.storage.files import atomic_file
 
 ACTIONS = st.one_of(
     st.tuples(st.just("append"), st.integers(0, 90)),
@@ -274,17 +276,52 @@ def test_a_block_from_elsewhere_must_fit():
         third.add_block(made[0])
 
 
-def test_blocks_can_be_read_from_a_mapped_file(tmp_path):
-    frames = np.random.default_rng(6).integers(0, 9, (96, 50)).astype(np.uint8)
-    with column((50,), "uint8", group=4, block_rows=32) as held:
+def move_to_file(held, path):
+    blocks = list(held.blocks())
+    with atomic_file(path) as file:
+        writer = ContainerWriter(file, "test")
+        for _, data in blocks:
+            writer.add(data)
+        writer.finish(None)
+    file = Container.open(path, "test")
+    for number, (header, _) in enumerate(blocks):
+        held.relocate(header.first_row, file, number)
+    return [data.tobytes() for _, data in blocks]
+
+
+@pytest.mark.parametrize("group", [1, 4])
+@pytest.mark.parametrize("codec", ["raw", "mask", "lz4", "palette+lz4", "shuffle+lz4"])
+def test_blocks_can_be_read_from_a_file(tmp_path, group, codec):
+    frames = np.random.default_rng(6).integers(0, 9, (96, 50)).astype(np.uint16)
+    with column((50,), "uint16", codec=codec, group=group, block_rows=32) as held:
         held.append(frames)
         held.flush()
-        for k, (header, data) in enumerate(list(held.blocks())):
-            data.tofile(tmp_path / str(k))
-            held.relocate(header.first_row, np.memmap(tmp_path / str(k), np.uint8, mode="r"))
-        assert held._table._arenas[True].live == 0 and held.stats()["relocated_bytes"] > 0
-        assert same(read(held, np.arange(96)), frames)
+        before = held.nbytes
+        blocks = move_to_file(held, tmp_path / "blocks.slip")
+        assert held._table._arenas[True].live == 0 and held.stats()["relocated_bytes"] == sum(map(len, blocks))
+        assert held.nbytes != before and held._table._elsewhere_bytes > 0
+        assert same(read(held, np.arange(96)), frames) and same(read(held, [95, 3, 3, 40]), frames[[95, 3, 3, 40]])
+        assert [data.tobytes() for _, data in held.blocks()] == blocks
         held.evict(40)
         assert same(read(held, np.arange(40, 96)), frames[40:])
         held.append(frames)
         assert same(read(held, np.arange(96, 192)), frames)
+
+
+def test_blocks_of_a_file_that_shrinks_or_changes_are_refused(tmp_path):
+    frames = np.random.default_rng(6).integers(0, 9, (96, 50)).astype(np.uint8)
+    with column((50,), "uint8", group=4, block_rows=32) as held:
+        held.append(frames)
+        held.flush()
+        move_to_file(held, tmp_path / "blocks.slip")
+        data = bytearray((tmp_path / "blocks.slip").read_bytes())
+        with (tmp_path / "blocks.slip").open("r+b", buffering=0) as file:
+            file.truncate(2000)
+            with pytest.raises(CodecError, match=r"rows 88 to 91 \(block 2\) cannot be read: .*blocks.slip is shorter"):
+                read(held, [90])
+            with pytest.raises(CodecError, match="shorter"):
+                list(held.blocks())
+            file.seek(0)
+            file.write(bytes(len(data)))
+            with pytest.raises(CodecError, match="rows 88 to 91 .* are damaged"):
+                read(held, [90])

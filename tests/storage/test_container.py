@@ -56,8 +56,8 @@ def test_sections_and_state_come_back(tmp_path):
         assert read_header(path) == ("test", 5, container.identity)
 
 
-def test_a_file_that_is_not_mapped_is_read_into_memory(tmp_path):
-    with Container.open(write(tmp_path / "c.slip"), "test", mapped=False) as container:
+def test_a_section_is_read_into_memory(tmp_path):
+    with Container.open(write(tmp_path / "c.slip"), "test") as container:
         out = memoryview(bytearray(64))
         container.read_into(0, out)
         assert bytes(out[:5]) == b"hello" and not any(out[5:])

@@ -86,9 +86,12 @@ class BlockCoder:
         status, row = job.item(16), job.item(17)
         if status == self._kernels.OUTSIDE:
             raise IndexError(f"row {row} is outside of the rows held, {low} to {high - 1}")
-        if status == self._kernels.DAMAGED:
+        if status != self._kernels.OK:
             first, last = row // self.group * self.group, (row // self.group + 1) * self.group - 1
             place = f"rows {first} to {last} (block {row // self.block_rows})"
+            if status == self._kernels.UNREADABLE:
+                fd, _ = registry.place_in_file(int(table[row // self.block_rows - first_block]))
+                raise CodecError(f"{place} cannot be read: {registry.cut_short(fd)}")
             raise CodecError(f"{place} are damaged: they do not match their checksum or cannot be decoded")
 
 

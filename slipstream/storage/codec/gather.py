@@ -22,9 +22,9 @@ import numba as nb
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.codec import kernels, registry
 from slipstream.storage.codec.kernels import inner, load8, load32, load64, memcpy, store8, store32, store64
-from slipstream.storage.codec.registry import DELTA, HEADER_BYTES, LZ4, MASK, PALETTE, RAW_GROUP, SHUFFLE
+from slipstream.storage.codec.registry import DELTA, HEADER_BYTES, IN_FILE, LZ4, MASK, PALETTE, RAW_GROUP, SHUFFLE
 
-OK, OUTSIDE, DAMAGED = range(3)  # status of a kernel
+OK, OUTSIDE, DAMAGED, UNREADABLE = range(4)  # status of a kernel
 
 _PALETTE_SCRATCH = 8 * (2 * kernels.HASH_SLOTS + 256)  # larger than the table of bytes, 16 KiB
 _PALETTE_MOST = 1 + 256 * 8
@@ -36,10 +36,15 @@ def plain_bytes(frames, frame_bytes, width):
     return _PALETTE_MOST + frames * (frame_bytes + frame_bytes // (8 * width) + 32)
 
 
+@inner
+def steps_bytes(frames, frame_bytes, width):
+    """Return the scratch memory for the steps of encoding or decoding one group."""
+    return _PALETTE_SCRATCH + 2 * plain_bytes(frames, frame_bytes, width) + 2 * (frame_bytes + 64)
+
+
 def scratch_bytes(frames: int, frame_bytes: int, width: int) -> int:
-    """Return the scratch memory for encoding or decoding one group."""
-    plain = 2 * plain_bytes.py_func(frames, frame_bytes, width)
-    return (_PALETTE_SCRATCH + plain + 2 * (frame_bytes + 64) + 63) // 64 * 64
+    """Return the scratch memory for one group: for its steps, and for a group that is read from a file."""
+    return (steps_bytes(frames, frame_bytes, width) + frames * frame_bytes + registry.SPARE + 63) // 64 * 64
 
 
 @inner
@@ -244,6 +249,8 @@ def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, 
                 if step == 0:
                     kernels.prefetch(entry)
                     continue
+                if load8(block + registry.AT_FLAGS) & IN_FILE:
+                    continue
                 groups = (held + group - 1) // group
                 at = block + HEADER_BYTES + 8 * groups + (load32(entry) & (RAW_GROUP - 1))
             if step == 1:
@@ -255,8 +262,8 @@ def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, 
 
 @nb.njit(nogil=True, forceinline=True, error_model="numpy")  # a call would cost 7 % of gathering small raw frames
 def decode_group(block, row, inside, frame_bytes, verify, rows, order, begin, stop, out, scratch):
-    """Decode the group of order[begin] for all requests of it that follow; return the first request after them, or -1
-    if it is damaged. Row `row` is row `inside` of the block."""
+    """Decode the group of order[begin] for all requests of it that follow; return the first request after them, or
+    -DAMAGED or -UNREADABLE. Row `row` is row `inside` of the block."""
     group, held, coded = (
         load32(block + registry.AT_GROUP),
         load32(block + registry.AT_ROWS),
@@ -274,15 +281,23 @@ def decode_group(block, row, inside, frame_bytes, verify, rows, order, begin, st
     payload = block + HEADER_BYTES + 8 * groups + place
     length = until - place
     if length < 0 or until > coded or inside >= held:
-        return -1
+        return -DAMAGED
     is_raw = load32(entry) & RAW_GROUP
     if is_raw and length != frames * frame_bytes:
-        return -1
+        return -DAMAGED
+    if load8(block + registry.AT_FLAGS) & IN_FILE:
+        if length > frames * frame_bytes:
+            return -DAMAGED
+        source = block + HEADER_BYTES + 8 * groups
+        payload = scratch + steps_bytes(group, frame_bytes, load8(block + registry.AT_WIDTH))
+        if not kernels.read_at(load64(source), payload, length, load64(source + 8) + place):
+            return -UNREADABLE
+        store64(payload + length, 0)
     if is_raw and verify and frames == 1 and end == begin + 1:  # read once
         target = out + load64(order + 8 * begin) * frame_bytes
-        return end if kernels.copy_checksum(target, payload, length) == expected else -1
+        return end if kernels.copy_checksum(target, payload, length) == expected else -DAMAGED
     if verify and kernels.checksum(payload, length) != expected:
-        return -1
+        return -DAMAGED
     if is_raw:
         for i in range(begin, end):
             request = load64(order + 8 * i)
@@ -293,7 +308,7 @@ def decode_group(block, row, inside, frame_bytes, verify, rows, order, begin, st
     status = decode_requests(
         payload, length, codec, frames, frame_bytes, width, first, rows, order, begin, end, out, scratch
     )
-    return end if status == OK else -1
+    return end if status == OK else -DAMAGED
 
 
 @inner
@@ -318,7 +333,7 @@ def gather_part(job):
         i = begin
         while i < stop:
             row = row_of(rows, order, i)
-            following = -1
+            following = -OUTSIDE
             if low <= row < high:
                 number = row // block_rows
                 inside = row - number * block_rows
@@ -333,7 +348,7 @@ def gather_part(job):
                     )
             if following < 0:
                 store64(job + ERROR_ROW, row)
-                store64(job + ERROR, DAMAGED if low <= row < high else OUTSIDE)
+                store64(job + ERROR, -following)
                 return
             i = following
 

@@ -9,6 +9,7 @@ Loads and stores need no alignment: coded groups begin at any byte.
 from __future__ import annotations
 
 import ctypes
+import os
 
 import llvmlite.binding
 import lz4.block
@@ -116,6 +117,8 @@ lz4_favor_opening = _lz4("LZ4_favorDecompressionSpeed", _void, _address, _int)
 lz4_compress_hc = _lz4("LZ4_compress_HC_extStateHC_fastReset", _int, _address, _address, _address, _int, _int, _int)
 memcpy = types.ExternalFunction("memcpy", _address(_address, _address, _address))
 memset = types.ExternalFunction("memset", _address(_address, _int, _address))
+_pread = types.ExternalFunction("pread", _address(_int, _address, _address, types.int64))
+HAS_PREAD = hasattr(os, "pread")
 
 
 # --- steps
@@ -178,6 +181,18 @@ def copy_checksum(target, source, nbytes):
         i += 64
     memcpy(target + i, source + i, nbytes - i)
     return _check_end(source, i, nbytes, total, weight)
+
+
+@inner
+def read_at(file, target, nbytes, offset):
+    """Read bytes of a file; return whether it has them."""
+    done = 0
+    while HAS_PREAD and done < nbytes:
+        number = _pread(file, target + done, nbytes - done, offset + done)
+        if number <= 0:
+            return False
+        done += number
+    return HAS_PREAD
 
 
 @inner

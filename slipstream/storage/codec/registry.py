@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import os
 import struct
 
 import numpy as np
+
+from slipstream.storage.reader import read_at
 
 RAW = 0
 PLANES, DELTA, MASK, DECAY, LZ4, _, PALETTE, SHUFFLE = (1 << bit for bit in range(8))
@@ -77,8 +80,11 @@ HEADER_BYTES = 64
 # magic, codec, width, flags, -, first_row, rows, group, block_rows, frame_bytes, nbytes, bytes of the groups, checksum
 # of header and table
 HEADER = struct.Struct("<IBBBBqIIIIQII")
-AT_CODEC, AT_WIDTH, AT_ROWS, AT_GROUP, AT_FRAME, AT_CODED, AT_CHECKSUM = 4, 5, 16, 20, 28, 40, 44
+AT_CODEC, AT_WIDTH, AT_FLAGS, AT_ROWS, AT_GROUP, AT_FRAME, AT_CODED, AT_CHECKSUM = 4, 5, 6, 16, 20, 28, 40, 44
 SEALED = 1  # flag: coded with the slow setting
+IN_FILE = (
+    2  # flag: after the table come the descriptor of a file and where the groups are in it; never leaves the process
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,10 +146,16 @@ def header_of(block: np.ndarray) -> BlockHeader:
     return BlockHeader(codec, width, bool(flags & SEALED), *sizes)
 
 
-def read_header(buffer: np.ndarray | bytes | memoryview) -> BlockHeader:
-    """Return the header of a block, checked with its table of groups. Raises CodecError."""
+def read_header(buffer: np.ndarray | bytes | memoryview, nbytes: int | None = None) -> BlockHeader:
+    """Return the header of a block, checked with its table of groups. Raises CodecError.
+
+    Args:
+        buffer: the block, or its beginning with the table.
+        nbytes: of the block, if these are not all.
+    """
     data = np.frombuffer(buffer, np.uint8)
-    if data.size < HEADER_BYTES + SPARE:
+    nbytes = data.size if nbytes is None else nbytes
+    if data.size < HEADER_BYTES or nbytes < HEADER_BYTES + SPARE:
         raise CodecError(f"{data.size} bytes are no block")
     if int(data[:4].view("<u4")[0]) != MAGIC:
         raise CodecError("a block begins with SLB1, these bytes do not")
@@ -155,13 +167,67 @@ def read_header(buffer: np.ndarray | bytes | memoryview) -> BlockHeader:
     if (
         not (h.rows and h.group and h.frame_bytes and h.width in (1, 2, 4, 8) and h.rows <= h.block_rows)
         or h.frame_bytes % h.width
+        or int(data[AT_FLAGS]) & ~SEALED
     ):
         raise CodecError(f"a block with a damaged header: {h}")
-    if h.nbytes != block_nbytes(h.groups, h.coded) or h.nbytes > data.size:
-        raise CodecError(f"a block of {h.nbytes} bytes, of which {data.size} are there")
+    if h.nbytes != block_nbytes(h.groups, h.coded) or h.nbytes > nbytes or h.payload > data.size:
+        raise CodecError(f"a block of {h.nbytes} bytes, of which {nbytes} are there")
     if _table_checksum(data, h) != int(data[AT_CHECKSUM : AT_CHECKSUM + 4].view("<u4")[0]):
         raise CodecError(f"header and table of block {h.first_row // h.block_rows} do not match their checksum")
     return h
+
+
+def block_in_file(fd: int, offset: int, nbytes: int) -> np.ndarray:
+    """Return a block that is in a file as the kernels take it: header and table, checked; they read the groups when
+    they need them. The file must stay open. Raises CodecError.
+
+    Args:
+        fd: of the file.
+        offset: where the block begins.
+        nbytes: what the file has of it.
+    """
+    start = np.zeros(HEADER_BYTES, np.uint8)
+    _read(fd, start[: min(nbytes, HEADER_BYTES)], offset)
+    group = int(start[AT_GROUP : AT_GROUP + 4].view("<u4")[0])
+    groups = -(-int(start[AT_ROWS : AT_ROWS + 4].view("<u4")[0]) // max(1, group))
+    is_complete = not hasattr(os, "pread")  # then the kernels cannot read: all of it is kept
+    block = np.empty(nbytes if is_complete else min(nbytes, HEADER_BYTES + 8 * groups), np.uint8)
+    _read(fd, block, offset)
+    header = read_header(block, nbytes)
+    if is_complete:
+        return block
+    block[AT_FLAGS] |= IN_FILE
+    return np.concatenate([block, np.array([fd, offset + header.payload], "<i8").view(np.uint8)])
+
+
+def copy_block(address: int) -> np.ndarray:
+    """Return the bytes of a block that the kernels take, uint8 [nbytes]; those in a file are read."""
+    start = memory_at(address, HEADER_BYTES)
+    header = header_of(start)
+    if not start[AT_FLAGS] & IN_FILE:
+        return memory_at(address, header.nbytes).copy()
+    fd, offset = place_in_file(address)
+    block = np.empty(header.nbytes, np.uint8)
+    _read(fd, block, offset - header.payload)
+    return block
+
+
+def place_in_file(address: int) -> tuple[int, int]:
+    """Return (descriptor, offset of the groups) of what `block_in_file` returned."""
+    fd, offset = memory_at(address + header_of(memory_at(address, HEADER_BYTES)).payload, 16).view("<i8").tolist()
+    return fd, offset
+
+
+def _read(fd: int, out: np.ndarray, offset: int) -> None:
+    if not read_at(fd, out.data, offset):
+        raise CodecError(f"cannot be read: {cut_short(fd)}")
+
+
+def cut_short(fd: int) -> str:
+    """Return why a read of an open file got fewer bytes than it should."""
+    name = f"/proc/self/fd/{fd}"
+    file = os.readlink(name) if os.path.lexists(name) else "its file"
+    return f"{file} is shorter than when it was opened, or the disk failed"
 
 
 _ALL = (1 << 64) - 1
