@@ -24,6 +24,7 @@ from slipstream import ExplorationType, set_exploration_type
 from slipstream.sim.devices import resolve_device
 from slipstream.tasks.navigation.env import BODY_RADIUS_M, NavigationEnv
 from slipstream.tasks.navigation.evaluation import Crossing, Flights, compare, evaluation_env, fly, summarize
+from slipstream.tasks.report import format_rate
 from slipstream.training.evaluate import configure
 from slipstream.training.metrics_log import read_metrics
 
@@ -58,7 +59,7 @@ def judge(policies: list[str], words: list[str]) -> None:
             paired = compare(flights, first)
             low, high = paired["difference_low"], paired["difference_high"]
             difference = f"{paired['difference']:+.3f} ({low:+.3f} … {high:+.3f})"
-        success = f"{found['success']:.3f} ({found['success_low']:.3f} … {found['success_high']:.3f})"
+        success = "{} ({} … {})".format(*(format_rate(found[f"success{end}"]) for end in ("", "_low", "_high")))
         rates = f"{found['collision']:.3f} | {found['timeout']:.3f}"
         memory = getattr(getattr(policy, "config", None), "memory", "none")
         print(f"| {loaded.name} | {memory} | {trained(path)} | {success} | {rates} | {difference} |", flush=True)

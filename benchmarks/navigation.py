@@ -11,6 +11,7 @@ from slipstream.config.compose import load_evaluate
 from slipstream.sim.devices import resolve_device
 from slipstream.tasks import figures
 from slipstream.tasks.navigation import evaluation as evaluate
+from slipstream.tasks.report import format_rate
 from slipstream.training.metrics_log import read_metrics
 
 MAPS = list(range(201, 217))
@@ -61,7 +62,7 @@ def judge(theirs, ours=None):
                 policy = load_policy(path).build(env, device)
                 flights.append(evaluate.fly(env, policy, cfg.eval.num_drones, record_paths=False))
             cells = [
-                f"{r['success']:.3f} ({r['success_low']:.3f} … {r['success_high']:.3f})"
+                "{} ({} … {})".format(*(format_rate(r[f"success{end}"]) for end in ("", "_low", "_high")))
                 for r in map(evaluate.summarize, flights)
             ]
             paired = evaluate.compare(flights[1], flights[0])

@@ -17,6 +17,7 @@ from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint, sha2
 from slipstream.cli import add_force, add_subcommands, check_output
 from slipstream.storage.errors import SaveError
 from slipstream.storage.serializer import flatten, walk_leaves
+from slipstream.tasks.report import format_number, format_percent
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +85,7 @@ def _describe(path: Path) -> list[str]:
     row[2] = "" if index.step is None else str(index.step)
     raw = sum(storage.nbytes for storage in index.storages)
     row[4:6] = f"{raw / 1e6:.2f}", f"{100 * (1 - size / raw):.1f} %" if raw else ""
-    row[6] = ", ".join(f"{k} {v:.4g}" for k, v in index.metrics.items())
+    row[6] = ", ".join(f"{k} {format_number(v)}" for k, v in index.metrics.items())
     return row
 
 
@@ -126,7 +127,7 @@ def _diff(args: argparse.Namespace, console: Console) -> int:
     table = Table("key", "what", "largest difference", "elements that differ")
     for change in changes[: args.limit]:
         largest = "" if change.largest is None else f"{change.largest:.3g}"
-        table.add_row(change.path, change.what, largest, "" if change.share is None else f"{100 * change.share:.1f} %")
+        table.add_row(change.path, change.what, largest, "" if change.share is None else format_percent(change.share))
     console.print(table)
     left = f" ({len(changes) - args.limit} not shown: --limit)" if len(changes) > args.limit else ""
     console.print(f"{len(changes)} entries differ{left}, {equal} are equal")

@@ -38,8 +38,8 @@ from slipstream.distributed.multirun import (
 from slipstream.distributed.nodes import RayStart
 from slipstream.storage.files import WriterLock, make_folder, write_file
 from slipstream.tasks.figures import SERIES, finish_figure, new_figure, style_axes, style_legend
-from slipstream.tasks.report import TextTable, format_time
-from slipstream.training.comparison import interval
+from slipstream.tasks.report import TextTable, format_number, format_percent, format_time
+from slipstream.training.comparison import describe
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.resume import RESUME_OVERRIDABLE
 from slipstream.training.run_folder import config_yaml
@@ -365,7 +365,7 @@ class Sweep:
         points, known = self._points(job.folder)
         if pruned:
             frozen = self.study.tell(trial, state=state.PRUNED)
-            result = f"pruned at {frozen.intermediate_values[step_reached(frozen)]:.4g}"
+            result = f"pruned at {format_number(frozen.intermediate_values[step_reached(frozen)])}"
         elif code or not points:
             self.study.tell(trial, state=state.FAIL)
             if not code:
@@ -375,10 +375,10 @@ class Sweep:
             result = f"failed, see {self.folder / (job.name + '.log')}"
         else:
             self.study.tell(trial, points[-1][1])
-            result = f"{points[-1][1]:.4g}"
+            result = format_number(points[-1][1])
         ended, done = self._of_state("COMPLETE", "PRUNED", "FAIL"), self._of_state("COMPLETE")
         settings = " ".join(f"{key}={_short(value)}" for key, value in trial.params.items())
-        best = f"; best {self.study.best_value:.4g} (trial {self.study.best_trial.number})" if done else ""
+        best = f"; best {format_number(self.study.best_value)} (trial {self.study.best_trial.number})" if done else ""
         elapsed = format_time(time.monotonic() - self._started)
         if len(ended) == MAX_FAILED == len(self._of_state("FAIL")):
             raise ChildProcessError(f"the first {MAX_FAILED} trials failed{self._failure()}")
@@ -452,13 +452,12 @@ class Sweep:
             scores = self.scores[trial.number]
             name = f"trial {trial.number}" + (" (given)" if trial.user_attrs.get("given") else "")
             row = [name + (" best" if trial is self.best else ""), *(_short(trial.params[k]) for k in keys)]
-            spread = f" ± {interval(scores):.2g}" if len(scores) > 1 else ""
-            again = [f"{_mean(scores, math.nan):.4g}{spread}"] if scores else []
-            rows.append([*row, f"{trial.value:.4g}", *again])
+            again = [describe(scores, self.objective)] if scores else []
+            rows.append([*row, format_number(trial.value), *again])
         heads = ["trial", *keys, "search", *([f"{self.repeats} other seeds"] if self.repeats else [])]
         found = [TextTable(f"best settings by {self.objective}", heads, rows, left=1 + len(keys))]
         if self.importances:
-            shares = [[key, f"{share:.0%}"] for key, share in self.importances.items()]
+            shares = [[key, format_percent(share, 0)] for key, share in self.importances.items()]
             found.append(TextTable("how much of the difference a key explains", ["key", "share"], shares, left=1))
         return found
 

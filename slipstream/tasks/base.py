@@ -24,7 +24,7 @@ from slipstream.recordings import Recording
 from slipstream.sim.random import derive_seed
 from slipstream.tasks.evaluation import MAX_STEPS, Policy, TrainingEvaluation, fly_each, fly_episodes, with_intervals
 from slipstream.tasks.figures import learning_curve, own_metrics
-from slipstream.tasks.report import TextTable, progress_bar
+from slipstream.tasks.report import TextTable, format_number, format_percent, progress_bar
 
 MIN_CURVE_ITERATIONS = 10  # of a run whose curves are drawn
 MOST_OWN_CURVES = 4
@@ -211,7 +211,7 @@ class Task:
         result |= {"episodes": cfg.eval.num_drones, "checkpoint": str(trained.path)}
         if "unfinished" in result:
             steps = cfg.eval.max_steps or MAX_STEPS
-            log(f"{result['unfinished']:.0%} of the episodes had not ended after {steps:,} steps and count as they are: "
+            log(f"{format_percent(result['unfinished'], 0)} of the episodes had not ended after {steps:,} steps and count as they are: "
                 "raise eval.max_steps")  # fmt: skip
         return result
 
@@ -276,7 +276,9 @@ def _figures_table(title: str, result: Mapping[str, Any], names: Sequence[str]) 
     rows = []
     for name in names:
         low, high = result[f"{name}_low"], result[f"{name}_high"]
-        rows.append([name, f"{result[name]:.4g}", "–" if low is None else f"{low:.4g} … {high:.4g}"])
+        rows.append(
+            [name, format_number(result[name]), "–" if low is None else f"{format_number(low)} … {format_number(high)}"]
+        )
     return TextTable(title, ["figure", "mean", "95 % interval"], rows, left=1)
 
 

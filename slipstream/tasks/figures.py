@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from slipstream.storage.errors import printable
 from slipstream.storage.files import write_file
+from slipstream.tasks.report import format_rate
 
 GROUND = "#0d1117"
 PANEL = "#121821"
@@ -190,7 +191,7 @@ def success_bars(
         if high > low:
             axes.plot([low, high], [y, y], color=GROUND, linewidth=4.5, solid_capstyle="round", zorder=3)
             axes.plot([low, high], [y, y], color=INK, linewidth=2, solid_capstyle="round", zorder=4)
-        axes.text(max(success, high) + 0.015, y, f"{success:.2f}", **number)
+        axes.text(max(success, high) + 0.015, y, format_rate(success, 2), **number)
     axes.set(xlim=(0, 1.09), ylim=(len(rows) - 0.45, -0.55), xticks=np.linspace(0, 1, 6))
     axes.set_yticks(range(len(rows)), [str(row["name"]) for row in rows], color=INK, fontsize=11)
     return finish_figure(figure, path, title)

@@ -1,7 +1,8 @@
 """Compare runs: settings that differ, final metrics with intervals, learning curves with a mean and a band.
 
-Runs that differ in nothing but their seed form a group. A group of several seeds has intervals; two groups with the
-same seeds are compared seed by seed.
+Runs that differ in nothing but their seed form a group; two groups with the same seeds are compared seed by seed. Of
+two or three seeds all values are shown: an interval from them says little, and Student's reaches far outside of what a
+rate can be. From four seeds on the mean has its 95 % interval, which for a rate ends at 0 and 1.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from numpy.typing import NDArray
 from slipstream.config.compose import flat_settings
 from slipstream.config.help import ConfigError, nearest
 from slipstream.tasks.figures import SERIES, finish_figure, frames_axis, new_figure, smooth, style_axes, style_legend
-from slipstream.tasks.report import TextTable
+from slipstream.tasks.report import TextTable, format_number
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import RunFolder
 
 SHOWN = ("eval/success", "eval/return", "episode/success", "episode/return")  # metrics that are compared by default
 NOT_COMPARED = ("seed", "name", "root", "resume", "quiet", "threads")  # settings that do not make a run another one
 LAST_SHARE = 0.1  # a final metric is the mean of this part of the run: one row alone is noise
+FEW = 4  # seeds from which on there is an interval
+RATES = ("success", "collision", "timeout", "unfinished", "won", "draw", "lost", "share")  # and NAME_*, *_NAME
+SPREAD = f"(all values) or, from {FEW} on, [95 % interval]"
 POINTS = 200  # of a mean curve
 MAX_CELL = 400  # characters of a setting in a table
 # two-sided 95 % quantiles of Student's t by degrees of freedom; the normal distribution's beyond
@@ -108,22 +112,54 @@ def interval(values: Sequence[float]) -> float:
     return float(quantile * np.std(values, ddof=1) / math.sqrt(count))
 
 
+def is_rate(metric: str) -> bool:
+    """Return whether a metric is a share of 0 to 1, by its name."""
+    name = metric.rpartition("/")[2]
+    return any(name == rate or name.startswith(f"{rate}_") or name.endswith(f"_{rate}") for rate in RATES)
+
+
+def spread(values: Sequence[float], metric: str, difference: bool = False) -> tuple[float, float]:
+    """Return the 95 % interval of a mean over seeds; that of a rate, or a difference of rates, ends where these do. Of
+    fewer than four values return the lowest and the highest."""
+    if len(values) < FEW:
+        return min(values), max(values)
+    mean, half = float(np.mean(values)), interval(values)
+    lowest, highest = (-1.0 if difference else 0.0), 1.0
+    if not is_rate(metric) or min(values) < lowest or max(values) > highest:
+        return mean - half, mean + half
+    return max(mean - half, lowest), min(mean + half, highest)
+
+
+def describe(values: Sequence[float], metric: str, difference: bool = False) -> str:
+    """Return the mean over seeds as text, with all of few values, or with its interval."""
+    if not len(values):
+        return "–"
+    sign = "+" if difference else ""
+    mean = format_number(float(np.mean(values)), sign)
+    if len(values) == 1:
+        return mean
+    if len(values) < FEW:
+        return f"{mean} ({', '.join(format_number(value, sign) for value in values)})"
+    low, high = spread(values, metric, difference)
+    return f"{mean} [{format_number(low, sign)} … {format_number(high, sign)}]"
+
+
 def tables(groups: Sequence[Group], metrics: Sequence[str]) -> list[TextTable]:
     """Return the tables: final metrics, differences to the first group, settings that differ."""
     rows = []
     for group in groups:
         values = [list(group.finals(metric).values()) for metric in metrics]
-        cells = [_number(float(np.mean(v)), interval(v)) if v else "–" for v in values]
+        cells = [describe(v, metric) for v, metric in zip(values, metrics, strict=True)]
         rows.append([group.name, str(len(group.runs)), *cells])
-    title = "final metrics: mean over seeds ± 95 % interval"
+    title = f"final metrics: mean over seeds {SPREAD}"
     found = [TextTable(title, ["runs", "seeds", *metrics], rows, left=1)]
     if len(groups) > 1:
         rows = []
         for group in groups[1:]:
             pairs = [_pairs(groups[0], group, metric) for metric in metrics]
-            cells = [_number(float(np.mean(p)), interval(p), sign=True) if p else "–" for p in pairs]
+            cells = [describe(p, metric, difference=True) for p, metric in zip(pairs, metrics, strict=True)]
             rows.append([group.name, str(max(map(len, pairs), default=0)), *cells])
-        title = f"difference to {groups[0].name}: mean over equal seeds ± 95 % interval"
+        title = f"difference to {groups[0].name}: mean over equal seeds {SPREAD}"
         found.append(TextTable(title, ["runs", "pairs", *metrics], rows, left=1))
     changed = [[_cell(key), *map(_cell, values)] for key, values in differences(groups)]
     if changed:
@@ -133,7 +169,8 @@ def tables(groups: Sequence[Group], metrics: Sequence[str]) -> list[TextTable]:
 
 
 def draw(groups: Sequence[Group], metrics: Sequence[str], path: Path) -> Path:
-    """Draw one panel per metric, smoothed: each run thin, the mean of a group thick with its 95 % band."""
+    """Draw one panel per metric, smoothed: each run thin, the mean of a group thick, with a band: the 95 % interval, or
+    of few seeds from the lowest to the highest."""
     if not metrics:
         raise ConfigError("nothing to draw: the runs have no success or return; name metrics with --metric NAME")
     figure = new_figure(8.6, 2.9 * len(metrics) + 0.9)
@@ -157,12 +194,12 @@ def _draw_group(axes: Any, group: Group, metric: str, color: str) -> None:
                   label=group.name if single else None)  # fmt: skip
     if single:
         return
-    low, high = max(frames[0] for frames, _ in curves), min(frames[-1] for frames, _ in curves)
-    grid = np.linspace(low, high, POINTS)
+    start, end = max(frames[0] for frames, _ in curves), min(frames[-1] for frames, _ in curves)
+    grid = np.linspace(start, end, POINTS)
     values = np.stack([np.interp(grid, *points) for points in curves])
     mean = values.mean(0)
-    half = np.array([interval(column) for column in values.T.tolist()])
-    axes.fill_between(grid, mean - half, mean + half, color=color, alpha=0.16, linewidth=0)
+    low, high = zip(*(spread(column, metric) for column in values.T.tolist()), strict=True)
+    axes.fill_between(grid, low, high, color=color, alpha=0.16, linewidth=0)
     axes.plot(grid, mean, color=color, linewidth=2.2, label=f"{group.name} ({len(curves)} seeds)")
 
 
@@ -191,8 +228,3 @@ def _runs_of(path: Path) -> list[Path]:
 def _cell(value: Any) -> str:
     text = str(value)
     return text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]} …"
-
-
-def _number(mean: float, half: float, sign: bool = False) -> str:
-    text = f"{mean:+.4g}" if sign else f"{mean:.4g}"
-    return text if math.isnan(half) else f"{text} ± {half:.2g}"

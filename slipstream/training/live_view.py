@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slipstream.storage.errors import printable
-from slipstream.tasks.report import ProgressLines, format_time
+from slipstream.tasks.report import ProgressLines, format_number, format_percent, format_time
 
 Stats = Mapping[str, Mapping[str, float]]  # as PerformanceMonitor.get_stats() gives them, in ms
 
@@ -201,7 +201,7 @@ class LiveView:
         inner = max(width - 4, 1)  # less the panel's border and padding
         bar = Table.grid(expand=True, padding=(0, 1))
         bar.add_column(ratio=1)
-        percent = Text(f"{100 * self._share:.1f} %", no_wrap=True)
+        percent = Text(format_percent(self._share), no_wrap=True)
         bar.add_row(ProgressBar(total=1.0, completed=self._share, complete_style="cyan"), percent)
         metrics = self._shown_metrics()
         own = [(f"episode/{name}", name) for name in self._own_names(metrics, MOST_OWN)]
@@ -241,8 +241,8 @@ def _value(key: str, value: float | None) -> str:
     if key == "fps":
         return format_count(value)
     if key.rpartition("/")[2] in RATES:
-        return f"{100 * value:.1f} %"
-    return f"{value:.4g}"
+        return format_percent(value)
+    return format_number(value)
 
 
 def _duration(ms: float) -> str:

@@ -18,7 +18,7 @@ from slipstream.distributed import multirun
 from slipstream.distributed.multirun import expand, split_values
 from slipstream.storage.files import WriterLock
 from slipstream.training import resume
-from slipstream.training.comparison import interval, load_groups, metrics_of
+from slipstream.training.comparison import describe, interval, load_groups, metrics_of, spread
 from slipstream.training.run_folder import RunFolder
 
 TINY = shlex.split("""
@@ -62,8 +62,18 @@ def test_compare_prints_means_paired_differences_and_settings(tmp_path, capsys):
         make_run(tmp_path, f"b{seed}", seed, 0.2, [0, 0.6 + noise])
     assert main(["compare", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    assert "0.5333 ± 0.38" in shown and "+0.2 ±" in shown and "algo.learning_rate" in shown
+    assert "0.5333 (0.4, 0.5, 0.7)" in shown and "+0.2 (+0.2, +0.2, +0.2)" in shown and "algo.learning_rate" in shown
     assert (tmp_path / "compare.png").stat().st_size > 10_000
+
+
+def test_an_interval_of_a_rate_ends_at_0_and_1():
+    assert describe([0.1875, 0.0], "eval/success") == "0.09375 (0.1875, 0)"  # no "0.09375 ± 1.2"
+    assert describe([0.9, 1.0, 0.98, 1.0], "eval/success") == "0.97 [0.8943 … 1]"
+    assert describe([0.5, -0.7, 0.6, 0.9], "eval/success", difference=True).endswith("… +1]")
+    assert describe([90.0, 100.0, 98.0, 100.0], "eval/return") == "97 [89.43 … 104.6]"
+    assert spread([0.0] * 9 + [0.01], "league/crank/won_share")[0] == 0 and describe([], "eval/success") == "–"
+    assert describe([0.99999], "eval/success") == "0.999990"
+    assert spread([9.0, 10.0, 11.0, 10.0], "episode/success_steps")[1] > 11  # no rate, whatever its name
 
 
 def test_compare_names_what_is_wrong(tmp_path, capsys):

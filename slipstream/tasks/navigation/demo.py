@@ -19,7 +19,7 @@ from slipstream.sim.devices import resolve_device
 from slipstream.tasks.evaluation import Policy
 from slipstream.tasks.figures import explain_return, learning_curve, success_bars
 from slipstream.tasks.navigation.evaluation import Flights, draw, evaluation_env, fly, rate_cells, record, summarize
-from slipstream.tasks.report import TextTable, progress_bar, write_report
+from slipstream.tasks.report import TextTable, format_percent, progress_bar, write_report
 
 # The maps of the final table. Evaluations during training, which select the best policy, use other maps.
 FINAL_MAPS = list(range(101, 117))
@@ -90,7 +90,9 @@ def evaluate(name: str, cfg: TrainConfig, settings: EvalConfig, policy: Policy) 
         env = evaluation_env(cfg.env, settings, resolve_device(cfg.device))
         flights = fly(env, policy, settings.num_drones, progress)
     result = summarize(flights, settings.bootstrap)
-    print(f"  {name}: {result['success']:.1%} reach the goal, {result['collision']:.1%} collide")
+    print(
+        f"  {name}: {format_percent(result['success'])} reach the goal, {format_percent(result['collision'])} collide"
+    )
     return {"name": name, **result}, flights
 
 

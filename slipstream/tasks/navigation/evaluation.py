@@ -35,7 +35,7 @@ from slipstream.tasks.navigation.figures.flight import flight_paths
 from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.simulator import MujocoEnv
 from slipstream.tasks.navigation.recording import FlightRows, flight_recording
-from slipstream.tasks.report import TextTable, progress_bar
+from slipstream.tasks.report import TextTable, format_percent, format_rate, progress_bar
 
 CROSSING_STEPS = 2200  # default physics steps of a flight
 RECORDED_DRONES = 32  # of a flight that a training records
@@ -280,6 +280,8 @@ def summarize(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
     low, high = maps[0]["success_low"], maps[0]["success_high"]
     if len(maps) > 1:  # one map cannot be resampled
         low, high = bootstrap_interval(flights.success.mean(1), resamples)
+    if low == high:  # all maps are alike, which leaves nothing to resample
+        low, high = wilson(int(flights.success.sum()), flights.success.size)
     means = {name: float(getattr(flights, name).mean()) for name in RATES}
     overall = {"success": means.pop("success"), "success_low": low, "success_high": high, **means}
     return {**overall, **_time(flights, slice(None)), "drones": int(flights.success.size), "maps": maps}
@@ -304,10 +306,10 @@ def rate_cells(row: Mapping[str, Any]) -> dict[str, str]:
     """Return the columns of a table of rates."""
     time_s = row["time_to_goal_s"]
     return {
-        "success": f"{row['success']:.3f}",
-        "95 % interval": f"{row['success_low']:.3f} … {row['success_high']:.3f}",
-        "collision": f"{row['collision']:.3f}",
-        "timeout": f"{row['timeout']:.3f}",
+        "success": format_rate(row["success"]),
+        "95 % interval": f"{format_rate(row['success_low'])} … {format_rate(row['success_high'])}",
+        "collision": format_rate(row["collision"]),
+        "timeout": format_rate(row["timeout"]),
         "time to goal": "–" if time_s is None else f"{time_s:.1f} s",
     }
 
@@ -317,7 +319,7 @@ def percent_table(result: Mapping[str, Any], title: str) -> str:
     rows = [
         {"map": str(row.get("map_seed", "all")), "drones": f"{row['drones']:,}"}
         | rate_cells(row)
-        | {"at goal at the end": f"{row['success_strict']:.3f}"}
+        | {"at goal at the end": format_rate(row["success_strict"])}
         for row in [*result["maps"], result]
     ]
     return TextTable(title, list(rows[0]), [list(row.values()) for row in rows], total=True).render()
@@ -500,7 +502,7 @@ def draw(flights: Flights, env: NavigationEnv, path: Path, progress: Callable[[f
     movers = flights.mover_paths if env.movers.count else None
     widths = env.movers.width.cpu().numpy() if env.movers.count else None
     rate = flights.success[0].mean()
-    title = f"map {flights.map_seeds[0]}: {rate:.0%} of {len(outcome)} drones reach the goal"
+    title = f"map {flights.map_seeds[0]}: {format_percent(rate, 0)} of {len(outcome)} drones reach the goal"
     half_m = env.config.map_half_m
     if path.suffix not in FORMS:
         return flight_paths(path, boxes, flights.paths, outcome, goals, movers, widths, title, half_m)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipstream.tasks.figures import GRID, GROUND, INK, MUTED, new_figure, save_figure, wrap_legend
+from slipstream.tasks.report import format_percent
 
 TIMEOUT, SUCCESS, COLLISION, MOVING = 0, 1, 2, 3  # outcomes of drones; MOVING is for the label of moving obstacles
 OUTCOMES = ((SUCCESS, "goal reached", "#3ddbd9"), (COLLISION, "collided", "#ff5c5c"), (TIMEOUT, "timed out", "#ffc857"))
@@ -261,7 +262,7 @@ def _write_header(figure: Any, title: str, outcome: NDArray[Any], has_movers: bo
     for kind, label, color in OUTCOMES:
         count = int((outcome == kind).sum())
         end = {SUCCESS: "", COLLISION: "x", TIMEOUT: "s"}[kind]
-        text = f"{labels.get(kind, label)}  {count}  ({100 * count / number:.0f} %)"
+        text = f"{labels.get(kind, label)}  {count}  ({format_percent(count / number, 0)})"
         handles.append(Line2D([], [], color=color, marker=end, label=text, **style))
     if has_movers:
         handles.append(

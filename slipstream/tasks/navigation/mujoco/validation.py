@@ -22,7 +22,7 @@ from slipstream.tasks.navigation.mujoco.simulator import CAUSES, MujocoDrones, M
 from slipstream.tasks.navigation.physics.lidar import Lidar
 from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS, VELOCITY_GAIN, Airframe, Variation
 from slipstream.tasks.navigation.physics.world import WorldGrid
-from slipstream.tasks.report import TextTable, progress_bar
+from slipstream.tasks.report import TextTable, format_rate, progress_bar
 
 POSES = 1000  # at which the LiDARs are compared
 BAR_M = 0.001
@@ -187,8 +187,8 @@ def _difference_table(result: Mapping[str, Any], theirs: Flights, cause: np.ndar
         hits = [int(((cause[k] == c) & theirs.collision[k]).sum()) for c in range(1, len(CAUSES))]
         shown = [
             str(a["map_seed"]),
-            f"{a['success']:.3f}",
-            f"{b['success']:.3f}",
+            format_rate(a["success"]),
+            format_rate(b["success"]),
             f"{b['success'] - a['success']:+.3f}",
         ]
         rows.append([*shown, *map(str, only), *map(str, hits)])
@@ -199,7 +199,7 @@ def _difference_table(result: Mapping[str, Any], theirs: Flights, cause: np.ndar
         else f" ({found['difference_low']:+.3f} … {found['difference_high']:+.3f})"
     )
     sums = [str(sum(int(row[c]) for row in rows)) for c in range(4, 4 + 2 + len(CAUSES) - 1)]
-    mean = [f"{result[name]['success']:.3f}" for name in ("slipstream", "mujoco")]
+    mean = [format_rate(result[name]["success"]) for name in ("slipstream", "mujoco")]
     rows.append(["all", *mean, f"{found['difference']:+.3f}{interval}", *sums])
     header = ["map", "Slipstream", "MuJoCo", "difference", "only Slipstream", "only MuJoCo"]
     header += [f"hit {name}" for name in CAUSES[1:]]
