@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import re
+import stat
 import threading
 import time
 import warnings
@@ -66,6 +67,7 @@ class RolloutStorage(SnapshotSaver):
             damaged: "raise" (the error names the readable ones), "skip" (with a warning), or a function (path, error)
                 to call.
             `load` of a broken file always raises.
+        keep: files kept in the folder, those written last; 0 keeps all.
         max_bytes: memory that one result may take; by default nine tenths of what is available. A file that needs more
             counts as broken.
         fs: the file system calls, for tests.
@@ -81,6 +83,7 @@ class RolloutStorage(SnapshotSaver):
         threads: int | None = None,
         verbose: bool = False,
         on_broken: OnBroken = "raise",
+        keep: int = 0,
         max_bytes: int | None = None,
         fs: FileSystem | None = None,
     ) -> None:
@@ -90,6 +93,7 @@ class RolloutStorage(SnapshotSaver):
         super().__init__("rollout storage", RolloutError, max_queue_size, queue_policy, verbose, fs)
         self.save_dir = Path(save_dir)
         self.compression_level = compression_level
+        self.keep = keep
         self._on_broken, self._max_bytes = on_broken, max_bytes
         self._encoder = BackgroundWorker("rollout encoder", threads=threads, nice=SAVER_NICE, error=RolloutError)
         self._writer = RolloutWriter(compression_level, self._encoder, self._fs)
@@ -300,6 +304,11 @@ class RolloutStorage(SnapshotSaver):
     def _write(self, path: Path, buffer: Buffer, keys: list[Key], lead: tuple[int, ...], head: dict[str, Any]) -> None:
         head = {**head, "note": to_json(head["note"]), "tree": to_json(head["tree"])}
         self._count(path, buffer.layout.nbytes, self._writer.write(path, buffer, keys, lead, head))
+        if self.keep:  # by time: a resumed run may write lower iterations than there are
+            files = [(p.lstat(), p) for p in rollout_files(self.save_dir)]
+            written = sorted((s.st_mtime_ns, iteration_of(p), p) for s, p in files if stat.S_ISREG(s.st_mode))
+            for *_, old in written[: -self.keep]:
+                old.unlink(missing_ok=True)
 
     def _open(self, path: Path, max_bytes: int | None = None) -> RolloutFile:
         """Open the file, or return the open one if it is still the same."""

@@ -171,6 +171,20 @@ def test_what_was_saved_can_be_read_at_once_listed_and_replaced(storage):
         storage.save(world(), -1)
 
 
+def test_the_files_written_last_are_kept(tmp_path):
+    folder = tmp_path / "rollouts"
+    with RolloutStorage(folder, keep=3, threads=1) as storage:
+        for i in (90, 95, 100, 5):  # resumed from an early checkpoint: a low number is not an old file
+            storage.save(world(), i)
+            storage.wait()
+        assert storage.iterations() == [5, 95, 100]
+        (folder / "rollout_000001.slip").mkdir()
+        (folder / "rollout_000002.slip").symlink_to("nowhere")
+        storage.save(world(), 6)
+        storage.wait()
+    assert sorted(p.name[8:14] for p in folder.glob("rollout_*")) == ["000001", "000002", "000005", "000006", "000100"]
+
+
 def test_only_the_groups_asked_for_are_opened(storage, monkeypatch):
     batch = TensorDict({"lidar": torch.rand(64, 32, 144)}, [64, 32])
     storage.save(batch, 0)
