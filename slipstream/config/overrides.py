@@ -76,6 +76,9 @@ class Word(str):
         return value[1:-1] if _is_quoted(value) else value
 
 
+OF_ONE_RUN = ("wandb.run_id",)  # settings that config=RUN does not take over
+
+
 def plain_overrides(words: Iterable[str]) -> list[Word]:
     """Return what was typed as `key=value` words under their own names.
 
@@ -240,7 +243,7 @@ def _line_of(error: Exception) -> str:
 def yaml_words(path: Path) -> list[Word]:
     """Return the settings of a YAML file, or of a run folder, as words. Errors name the line, never what the file
     holds."""
-    if path.is_dir():
+    if of_run := path.is_dir():
         path = path / "config.yaml"
         if not path.is_file():
             raise ConfigError(f"config={path.parent} is not a run folder: config.yaml is missing")
@@ -265,7 +268,8 @@ def yaml_words(path: Path) -> list[Word]:
         text = f"'{text}'" if _is_quoted(text) else text
         yield Word(f"{'algo' if key == 'algo.name' else _renamed(key)}={text}", source)
 
-    return list(walk(root, "")) if root is not None else []
+    words = walk(root, "") if root is not None else ()
+    return [word for word in words if not (of_run and word.key in OF_ONE_RUN)]
 
 
 def _lines_of(file: str) -> list[Word]:

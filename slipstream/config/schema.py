@@ -7,6 +7,7 @@ the registry, so that this module imports none of them. A task may add sections 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -35,8 +36,11 @@ class WandbConfig:
     project: str = "slipstream"
     name: str | None = None
     entity: str | None = None
+    run_id: str | None = None  # of the W&B run to start or continue; by default one that the run folder keeps
 
     def __post_init__(self) -> None:
+        if self.run_id is not None and not re.fullmatch(r"[^/\\#?%:\s]{1,128}", self.run_id):
+            raise ValueError(f"wandb.run_id={self.run_id!r}: use up to 128 characters without spaces and / \\ # ? % :")
         if self.mode not in ("auto", *WANDB_MODES):
             raise ValueError(f"wandb.mode must be auto or one of {', '.join(WANDB_MODES)}, not '{self.mode}'")
 
@@ -100,6 +104,7 @@ class TrainConfig:
     checkpoint_full_every: int = 1  # 10: every tenth checkpoint is complete, those between hold the changes since
     checkpoint_moments: Literal["float32", "bf16", "int8"] = "float32"  # of Adam in .slip files; float32 is exact
     rollout_save_interval: int = 0  # iterations; 100: every hundredth batch goes to RUN/rollouts; 0 is never
+    rollout_keep: int = 100  # files in RUN/rollouts, those written last; 0 keeps all
     rollout_compression_level: int = 9
     # 5: every five minutes a flight goes to RUN/recordings, for slipstream view; 0 is never
     record_minutes: float = 0.0
@@ -141,7 +146,7 @@ class TrainConfig:
         check_range(self, "save_interval", "keep_checkpoints", "total_frames", minimum=1)
         check_range(self, "async_checkpoint_queue_size", "checkpoint_full_every", minimum=1)
         check_range(self, "eval_interval", "threads", "max_time_s", "save_minutes", "rollout_save_interval", minimum=0)
-        check_range(self, "record_minutes", "summary_interval", minimum=0)
+        check_range(self, "record_minutes", "summary_interval", "rollout_keep", minimum=0)
         check_range(self, "save_compression_level", "rollout_compression_level", minimum=0, maximum=16)
         if self.checkpoint_moments != "float32" and self.compress_checkpoint is not True:
             raise ValueError(

@@ -11,7 +11,7 @@ import gzip
 import json
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -52,6 +52,7 @@ class Recording:
     events: list[dict[str, Any]] = field(default_factory=list)
     meta: dict[str, Any] = field(default_factory=dict)  # plain data: config, policy, outcomes
     precision: dict[str, float] = field(default_factory=dict)  # steps by column or array; the others are exact
+    draw_film: Callable[[Path], Any] | None = None  # draws it as .gif or .mp4; not saved
 
     @property
     def seconds(self) -> float:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import struct
 import sys
 import time
 import uuid
@@ -38,7 +39,8 @@ _NUMBERS = frozenset((int, float, type(None)))
 class RunLog:
     """Writes one row per iteration; use it in a `with` block.
 
-    The file stays bounded: see `thin`. TensorBoard gets rows at the same rates.
+    The file stays bounded: see `thin`. TensorBoard and W&B get rows at the same rates; a run continues without them if
+    they fail.
 
     Rows bear the number of iterations done, as checkpoints, rollouts and the screen do: the first is 1.
     A log opened after `done` iterations first forgets the rows of later ones: a run that died after its last checkpoint
@@ -57,13 +59,12 @@ class RunLog:
         mode = wandb.pop("mode", None) or "disabled"
         if mode not in WANDB_MODES:
             raise ValueError(f"wandb.mode must be one of {', '.join(WANDB_MODES)}, not {mode!r}")
-        wandb_module = _import_wandb(mode) if mode != "disabled" else None  # before the log is touched: it may refuse
         last = _drop_rows_after(done, run.metrics_path)
         self._run = run
         self._clock = clock
         self._start_s = clock() - (last["time_s"] if last else 0.0)
         self._first_new_frame = last["frames"] + 1 if last else 0
-        self._wandb = _start_wandb(wandb_module, run, mode, wandb) if wandb_module else None
+        self._wandb = _start_wandb(run, mode, wandb) if mode != "disabled" else None
         self._open()
         sync_folder(run.path)
         self._thin_at = MAX_BYTES
@@ -105,8 +106,21 @@ class RunLog:
         special, self._names = not self._names.issuperset(values), set(values)  # such as the row of an evaluation
         if special or iteration % _stride(iteration) == 0:
             self._write_tensorboard(frames, numbers)
+            self._write_wandb({"frames": frames, **numbers}, iteration)
+
+    def add_film(self, film: Path, iteration: int, frames: int) -> None:
+        """Add a recorded flight, a GIF, to TensorBoard and W&B; the file may be removed afterwards."""
+        data = film.read_bytes()
+        self._start_tensorboard()
+        if self._tensorboard is not None:
+            with self._tensorboard_errors():
+                self._tensorboard.file_writer.add_summary(_image_summary(data), frames)
         if self._wandb is not None:
-            self._wandb.log({"frames": frames, **numbers}, step=iteration)
+            with self._wandb_errors():
+                import wandb
+
+                video = wandb.Video(str(film), caption=f"iteration {iteration:,}", format="gif")
+                self._wandb.log({"frames": frames, "flight": video})  # copies the file
 
     def elapsed_s(self) -> float:
         """Return the wall time spent in the run."""
@@ -124,10 +138,13 @@ class RunLog:
             self._open()
         self._thin_at = max(MAX_BYTES, 2 * self._run.metrics_path.stat().st_size)
 
-    def _write_tensorboard(self, frames: int, numbers: Mapping[str, float]) -> None:
+    def _start_tensorboard(self) -> None:
         if not self._tensorboard_tried:
             self._tensorboard_tried = True
             self._tensorboard = _start_tensorboard(self._run, self._first_new_frame)
+
+    def _write_tensorboard(self, frames: int, numbers: Mapping[str, float]) -> None:
+        self._start_tensorboard()
         if self._tensorboard is not None:
             with self._tensorboard_errors():
                 for name, value in numbers.items():
@@ -141,6 +158,20 @@ class RunLog:
         except OSError as error:
             print(f"TensorBoard cannot write ({error}): from here on metrics go to metrics.jsonl only", file=sys.stderr)
             self._tensorboard = None
+
+    def _write_wandb(self, values: Mapping[str, Any], iteration: int) -> None:
+        if self._wandb is not None:
+            with self._wandb_errors():
+                self._wandb.log(values, step=iteration)
+
+    @contextmanager
+    def _wandb_errors(self) -> Iterator[None]:
+        """Continue without W&B if it cannot log."""
+        try:
+            yield
+        except Exception as error:  # its errors have no common class
+            print(f"W&B cannot log ({error}): from here on metrics go to metrics.jsonl only", file=sys.stderr)
+            self._wandb = None
 
     def flush(self) -> None:
         """Make all rows durable. Call it when a checkpoint is saved, so that the log reaches at least as far."""
@@ -162,7 +193,8 @@ class RunLog:
                 with self._tensorboard_errors():
                     self._tensorboard.close()
             if self._wandb is not None:
-                self._wandb.finish()
+                with self._wandb_errors():
+                    self._wandb.finish()
 
     def __enter__(self) -> RunLog:
         return self
@@ -291,25 +323,38 @@ def _start_tensorboard(run: RunFolder, first_new_frame: int) -> Any:
     return SummaryWriter(str(run.path / "tensorboard"), purge_step=first_new_frame or None)
 
 
-def _import_wandb(mode: str) -> Any:
-    try:
-        import wandb
-    except ImportError as error:
-        raise ImportError(
-            f"wandb.mode={mode} needs W&B: pip install 'slipstream-rl[wandb]', or set wandb.mode=disabled"
-        ) from error
-    return wandb
+def _image_summary(gif: bytes) -> Any:
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    width, height = struct.unpack_from("<HH", gif, 6)  # of the header
+    image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=gif)
+    return Summary(value=[Summary.Value(tag="flight", image=image)])
 
 
-def _start_wandb(module: Any, run: RunFolder, mode: str, settings: dict[str, Any]) -> Any:
-    """Start or continue the W&B run `run_id`, by default the one whose id is in the run folder."""
-    id_path = run.path / "wandb.json"
-    if not id_path.exists():
-        write_file(id_path, json.dumps({"id": uuid.uuid4().hex}).encode())
-    defaults = {"project": "slipstream", "name": run.path.name, "config": run.config()}
+def _start_wandb(run: RunFolder, mode: str, settings: dict[str, Any]) -> Any:
+    """Start or continue the W&B run `run_id`, by default the one whose id is in the run folder; None if that fails."""
     given = {key: value for key, value in settings.items() if value is not None}
-    reader = Reader(id_path)
+    try:
+        run_id = given.pop("run_id", None) or _wandb_id(run)
+        defaults = {"project": "slipstream", "name": run.path.name, "config": run.config()}
+        identity = {"id": run_id, "resume": "allow", "dir": str(run.path), "mode": mode}
+        import wandb  # takes a second
+
+        return wandb.init(**(defaults | given | identity))
+    except DamagedFileError:
+        raise
+    except ImportError as error:
+        remedy = f"({error}): pip install 'slipstream-rl[wandb]'"
+    except Exception as error:  # such as no network, or nobody logged in; its errors have no common class
+        remedy = f"could not start it ({error}): wandb.mode=offline logs to the disk"
+    print(f"warning: wandb.mode={mode}, but W&B {remedy}. The run continues without it", file=sys.stderr)
+    return None
+
+
+def _wandb_id(run: RunFolder) -> str:
+    path = run.path / "wandb.json"
+    if not path.exists():
+        write_file(path, json.dumps({"id": uuid.uuid4().hex}).encode())
+    reader = Reader(path)
     with reader.parsing("the id of the W&B run"):
-        run_id = given.pop("run_id", None) or reader.text(reader.json(reader.read(id_path))["id"], "the id", 128)
-    identity = {"id": run_id, "resume": "allow", "dir": str(run.path), "mode": mode}
-    return module.init(**(defaults | given | identity))
+        return reader.text(reader.json(reader.read(path))["id"], "the id", 128)

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.checkpoint.signals import StopFlag
-from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.monitor import PerformanceMonitor
 from slipstream.storage.background import close_after
@@ -93,11 +92,19 @@ class RunOutputs:
             )
             from slipstream.rollouts.storage import RolloutStorage  # loads tensordict
 
-            self.rollouts = stack.enter_context(RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level))
-            self.recorder = FlightRecorder(folder.path, cfg.record_minutes, lambda text: self.view.print(text))
+            self.rollouts = stack.enter_context(
+                RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level, keep=cfg.rollout_keep)
+            )
+            self.recorder = FlightRecorder(
+                folder.path,
+                cfg.record_minutes,
+                warn=lambda text: self.view.print(text),
+                show=lambda film: self.log.add_film(film, *self._filmed),
+            )
             stack.callback(self.recorder.close)
             stack.push(self._wait_for_saves)
             self.log = stack.enter_context(RunLog(folder, self._wandb, self.start))
+            stack.callback(self.recorder.is_busy)  # shows the last film
             stack.callback(self._write_rows, everything=True)  # of a training that fails beside an evaluation
             self.view = stack.enter_context(
                 LiveView(
@@ -110,9 +117,14 @@ class RunOutputs:
             )
             stack.enter_context(self.view.waiting)
             ranks = trainer.ranks.size
+            batches = trainer.iterations // cfg.rollout_save_interval if cfg.rollout_save_interval else 0
+            too_many = cfg.rollout_keep and batches > cfg.rollout_keep
             messages = [
                 f"{ranks} ranks: {trainer.frames_per_batch:,} frames per iteration" if ranks > 1 else "",
                 trainer.init_message,
+                f"rollouts: the last {cfg.rollout_keep:,} files are kept (rollout_keep=0 keeps all)"
+                if too_many
+                else "",
                 trainer.learner.startup_message(trainer.collector.frames_per_batch, cfg.total_frames // ranks),
             ]
             for message in filter(None, messages):
@@ -262,6 +274,7 @@ class RunOutputs:
     def record_flight(self, it: int) -> None:
         """Start the recording of a flight with the present weights, if one is due."""
         if self.recorder.is_due():
+            self._filmed = it + 1, self.trainer.frames  # of the film to come
             self.recorder.start(it + 1, self.saver, self.trainer.policy_state())
 
     def save_checkpoint(self, it: int, metrics: dict[str, float]) -> None:
@@ -382,11 +395,8 @@ def checkpoint_metrics(saver: AsyncCheckpointSaver) -> dict[str, float]:
 def wandb_settings(cfg: TrainConfig) -> dict[str, Any]:
     """Return W&B's settings; `auto` logs offline if the package is installed, and not at all otherwise."""
     settings = dict(vars(cfg.wandb))
-    installed = importlib.util.find_spec("wandb") is not None
     if settings["mode"] == "auto":
-        settings["mode"] = "offline" if installed else "disabled"
-    if settings["mode"] != "disabled" and not installed:
-        raise ConfigError(
-            f"wandb.mode={settings['mode']} needs W&B: pip install 'slipstream-rl[wandb]', or set wandb.mode=disabled"
-        )
+        found = importlib.util.find_spec("wandb")
+        is_package = found is not None and found.origin is not None  # W&B's own folder of runs has the same name
+        settings["mode"] = "offline" if is_package else "disabled"
     return settings

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import IO, Any
 
 from slipstream.config import registry
 from slipstream.recordings import SUFFIX
+from slipstream.storage.files import write_file
 from slipstream.training.evaluate import configure
 
 FOLDER = "recordings"
@@ -28,29 +30,43 @@ _ERROR_BYTES = 2000  # of the text of an error
 
 
 class FlightRecorder:
-    """Records a flight every `minutes` into RUN/recordings; with 0 it does nothing. The first failure is warned about.
+    """Records a flight every `minutes` into RUN/recordings; with 0 it does nothing. The first failure is warned about,
+    as is a process that takes longer than `minutes`.
 
     Args:
         run: the run folder.
         minutes: between two flights.
         warn: called with the text of a warning.
+        show: called with the film of each flight, a GIF that is removed afterwards; None draws none.
     """
 
-    def __init__(self, run: Path, minutes: float, warn: Callable[[str], None]) -> None:
-        self._folder, self._minutes, self._warn = run / FOLDER, minutes, warn
+    def __init__(
+        self, run: Path, minutes: float, warn: Callable[[str], None], show: Callable[[Path], None] | None = None
+    ) -> None:
+        self._folder, self._minutes, self._warn, self._show = run / FOLDER, minutes, warn, show
         self._started_s = time.perf_counter()  # the last flight
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes]
-        self._has_warned = False
+        self._has_warned = self._is_late = False
 
     def is_due(self) -> bool:
         """Return whether the next flight is due; one at a time. A process that takes too long is ended."""
-        if self._process is not None and self._process.poll() is None:
+        if self.is_busy():
             if self._elapsed_s() > LONGEST_S:
-                self._process.kill()
+                self._process.kill()  # type: ignore[union-attr]
+            if self._elapsed_s() >= 60 * self._minutes and not self._is_late:
+                self._is_late = True
+                late = f"recording a flight takes longer than record_minutes={self._minutes:g}"
+                self._warn(f"{late}: the next one starts when it is done; give a larger record_minutes")
             return False
-        self._check()
         return self._minutes > 0 and self._elapsed_s() >= 60 * self._minutes
+
+    def is_busy(self) -> bool:
+        """Return whether a flight is being recorded; show the film of one that is done."""
+        if self._process is not None and self._process.poll() is None:
+            return True
+        self._check()
+        return False
 
     def _elapsed_s(self) -> float:
         return time.perf_counter() - self._started_s
@@ -62,12 +78,17 @@ class FlightRecorder:
         saver.save_async(policy_state, weights, compress=False)
         command = [sys.executable, "-m", "slipstream.training.record", str(weights), str(iteration), str(os.getpid())]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        command += ["film"] if self._show else []
         quiet, self._errors = subprocess.DEVNULL, tempfile.TemporaryFile()  # noqa: SIM115 (closed in _check)
-        self._process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=self._errors, env=environment)
+        # a session of its own: Ctrl-C in a terminal is for the training, which ends the flight
+        self._process = subprocess.Popen(
+            command, stdin=quiet, stdout=quiet, stderr=self._errors, env=environment, start_new_session=True
+        )
         self._started_s = time.perf_counter()
 
     def close(self) -> None:
         """End a flight that is not done."""
+        self._show = None  # the logs are closed
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
@@ -86,28 +107,42 @@ class FlightRecorder:
             self._has_warned = True
             reason = f"it was ended after {LONGEST_S:.0f} s" if process.returncode == -signal.SIGKILL else text
             self._warn(f"a flight could not be recorded (record_minutes); later failures are not shown: {reason}")
-        for weights in self._folder.glob(".*.pt"):
+        if self._show and not process.returncode:
+            for film in self._folder.glob(".*.gif"):
+                self._show(film)
+        for made in (*self._folder.glob(".*.pt"), *self._folder.glob(".*.gif")):
             with contextlib.suppress(OSError):
-                weights.unlink()
+                made.unlink()
 
 
-def record(weights: Path, iteration: int, trainer: int) -> Path:
-    """Fly a policy as its task says; write RUN/recordings/ITERATION.rec."""
+def record(weights: Path, iteration: int, film: bool = False) -> Path:
+    """Fly a policy as its task says; write RUN/recordings/ITERATION.rec, and a film as a hidden file beside it."""
     while not weights.exists():  # the training writes it in the background
-        if os.getppid() != trainer:
-            raise FileNotFoundError(f"{weights} was not written")
         time.sleep(0.1)
     cfg, trained = configure([f"checkpoint={weights}", "device=cpu", "threads=1"])
     recording = registry.find_task(cfg.task).record(cfg, trained)
     recording.title = f"iteration {iteration:,}"
     recording.meta["policy"] = f"iteration {iteration}"
     path = recording.save(weights.with_name(f"{iteration:08d}{SUFFIX}"))
+    if film and recording.draw_film:
+        with tempfile.TemporaryDirectory() as folder:  # some draw a picture beside the film
+            drawn = Path(folder) / "film.gif"
+            recording.draw_film(drawn)
+            write_file(path.with_name(f".{path.stem}.gif"), drawn.read_bytes())
     weights.unlink()
     for old in sorted(path.parent.glob(f"*{SUFFIX}"))[:-KEPT]:
         old.unlink()
     return path
 
 
+def end_with(trainer: int) -> None:
+    """End this process when the training has ended."""
+    while os.getppid() == trainer:
+        time.sleep(0.5)
+    os._exit(1)
+
+
 if __name__ == "__main__":
     os.nice(19)
-    record(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    threading.Thread(target=end_with, args=[int(sys.argv[3])], daemon=True).start()
+    record(Path(sys.argv[1]), int(sys.argv[2]), film="film" in sys.argv)

@@ -49,7 +49,7 @@ RESUME_OVERRIDABLE = (
     ),
     *("actors.address", "actors.cpus", "actors.timeout_s"),
     *("gpus", "resume_envs", "distributed.timeout_s", "distributed.capture"),
-    *("rollout_save_interval", "rollout_compression_level", "record_minutes"),
+    *("rollout_save_interval", "rollout_keep", "rollout_compression_level", "record_minutes", "wandb.run_id"),
 )
 
 

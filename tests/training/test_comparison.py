@@ -128,6 +128,8 @@ def test_words_that_cannot_have_several_values_are_refused():
         expand(["seed=0,1,0"], every_key=True)
     with pytest.raises(ConfigError, match="resume= continues one run"):
         expand(["seed=0,1", "resume=runs/a"], every_key=True)
+    with pytest.raises(ConfigError, match="names one W&B run"):
+        expand(["seed=0,1", "wandb.run_id=abc"], every_key=False)
 
 
 def test_seeds_are_trained_in_turn_compared_and_continued(tmp_path, capfd, monkeypatch):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from PIL import Image
 
+from slipstream.config.compose import load_train, to_dict
+from slipstream.config.help import ConfigError
 from slipstream.training import metrics_log
 from slipstream.training.metrics_log import RunLog, read_metrics
 from slipstream.training.run_folder import RunFolder
@@ -108,7 +112,13 @@ class FakeWandb:
 
     def init(self, **settings):
         self.inits.append(settings)
-        return SimpleNamespace(log=lambda values, step: self.logged.append((step, values)), finish=self.finish)
+        return SimpleNamespace(log=self.log, finish=self.finish)
+
+    def log(self, values, step=None) -> None:
+        self.logged.append((step, values))
+
+    def Video(self, path, caption, format):  # noqa: N802 (W&B's name)
+        return Path(path).read_bytes(), caption, format
 
     def finish(self) -> None:
         self.finished += 1
@@ -122,10 +132,43 @@ class TestWandb:
         RunLog(run, wandb).close()
 
     @pytest.mark.parametrize("mode", ["online", "offline"])
-    def test_a_missing_package_says_how_to_install_it(self, run, monkeypatch, mode):
+    def test_a_missing_package_is_a_warning(self, run, monkeypatch, capsys, mode):
         monkeypatch.setitem(sys.modules, "wandb", None)
-        with pytest.raises(ImportError, match=r"pip install 'slipstream-rl\[wandb\]'"):
-            RunLog(run, {"mode": mode})
+        with RunLog(run, {"mode": mode}) as log:
+            log.write(1, 32, {"kl": 0.5})
+        warning = capsys.readouterr().err
+        assert f"warning: wandb.mode={mode}" in warning and "pip install 'slipstream-rl[wandb]'" in warning
+        assert len(read_metrics(run.path)) == 1
+
+    @pytest.mark.parametrize("broken", ["init", "log", "finish"])
+    def test_a_failing_package_is_a_warning(self, run, monkeypatch, capsys, broken):
+        def fail(*args, **settings):
+            raise RuntimeError("no API key configured")
+
+        fake = FakeWandb()
+        monkeypatch.setitem(sys.modules, "wandb", fake)
+        monkeypatch.setattr(fake, broken, fail)
+        with RunLog(run, {"mode": "online"}) as log:
+            log.write(1, 32, {"kl": 0.5})
+            log.write(2, 64, {"kl": 0.5})
+        assert capsys.readouterr().err.count("no API key configured") == 1 and len(read_metrics(run.path)) == 2
+
+    def test_the_given_run_is_continued(self, run, monkeypatch):
+        fake = FakeWandb()
+        monkeypatch.setitem(sys.modules, "wandb", fake)
+        RunLog(run, {"mode": "online", "run_id": "2026-abc"}).close()
+        assert [fake.inits[0][key] for key in ("id", "resume")] == ["2026-abc", "allow"]
+        assert "run_id" not in fake.inits[0]
+
+    def test_it_gets_as_few_rows_as_tensorboard(self, run, monkeypatch):
+        fake = FakeWandb()
+        monkeypatch.setitem(sys.modules, "wandb", fake)
+        monkeypatch.setattr(metrics_log, "KEEP_ROWS", 16)
+        with RunLog(run, {"mode": "offline"}) as log:
+            for i in range(1, 65):
+                log.write(i, 32 * i, {"kl": 0.5} | ({"eval/success": 0.9} if i == 63 else {}))
+        logged = [step for step, _ in fake.logged]
+        assert logged == [*range(1, 16), *range(16, 32, 2), *range(32, 63, 4), 63, 64]
 
     def test_an_unknown_mode_names_the_known_ones(self, run):
         with pytest.raises(ValueError, match="online, offline, disabled, not 'on'"):
@@ -162,6 +205,35 @@ def test_tensorboard_files_appear_with_the_first_row(run):
     events.Reload()
     assert events.Tags()["scalars"] == ["kl"]
     assert [(event.step, event.value) for event in events.Scalars("kl")] == [(32, 0.5), (64, 0.25)]
+
+
+def test_the_id_of_a_wandb_run_is_typed_for_one_run(tmp_path):
+    cfg = load_train(["task=gym", "env.id=CartPole-v1", "wandb.run_id=12e5"])
+    assert cfg.wandb.run_id == "12e5"
+    folder = RunFolder.create(tmp_path, "a", to_dict(cfg)).path
+    assert load_train([f"config={folder}"]).wandb.run_id is None
+    with pytest.raises(ConfigError, match="without spaces"):
+        load_train(["task=gym", "env.id=CartPole-v1", "wandb.run_id=a/b"])
+
+
+def test_a_film_goes_to_tensorboard_and_wandb(run, monkeypatch, tmp_path):
+    pytest.importorskip("torch.utils.tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    film = tmp_path / "film.gif"
+    frames = [Image.new("RGB", (48, 32), (60 * k, 0, 0)) for k in range(3)]
+    frames[0].save(film, save_all=True, append_images=frames[1:])
+    data = film.read_bytes()
+    with RunLog(run, {"mode": "offline"}) as log:
+        log.add_film(film, 7, 224)
+        film.unlink()
+    assert fake.logged == [(None, {"frames": 224, "flight": (data, "iteration 7", "gif")})]
+    events = EventAccumulator(str(run.path / "tensorboard"))
+    events.Reload()
+    (image,) = events.Images("flight")
+    assert (image.step, image.width, image.height, image.encoded_image_string) == (224, 48, 32, data)
 
 
 @pytest.mark.usefixtures("no_tensorboard")

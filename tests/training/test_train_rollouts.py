@@ -18,10 +18,10 @@ SMALL = ["preset=demo", "max_time_s=0", "env.num_envs=32", "algo.rollout_steps=8
 
 def test_every_nth_batch_is_saved_and_nothing_else_changes(tmp_path):
     plain = run(load_train([*SMALL, f"root={tmp_path}", "name=plain"]))
-    saved = run(load_train([*SMALL, f"root={tmp_path}", "name=saved", "rollout_save_interval=2"]))
+    saved = run(load_train([*SMALL, f"root={tmp_path}", "name=saved", "rollout_save_interval=2", "rollout_keep=2"]))
     assert not (plain.path / "rollouts").exists()
     with RolloutStorage(saved.path / "rollouts") as storage:
-        assert storage.iterations() == [2, 4, 6]
+        assert storage.iterations() == [4, 6]  # the last two of three
         batch = storage.load(6)
         assert batch.batch_size == (32, 8) and storage.file(6).note == {"frames": 1536}
         assert torch.equal(batch["observation", "lidar"][:, 1:], batch["next", "observation", "lidar"][:, :-1])
@@ -42,5 +42,7 @@ def test_every_nth_batch_is_saved_and_nothing_else_changes(tmp_path):
 def test_a_wrong_interval_or_level_is_refused():
     with pytest.raises(ConfigError, match="rollout_save_interval must be 0 or more, not -1"):
         load_train(["rollout_save_interval=-1"])
+    with pytest.raises(ConfigError, match="rollout_keep must be 0 or more, not -1"):
+        load_train(["rollout_keep=-1"])
     with pytest.raises(ConfigError, match="rollout_compression_level must be in .0, 16., not 17"):
         load_train(["rollout_compression_level=17"])

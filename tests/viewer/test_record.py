@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.recordings import load_recording
 from slipstream.tasks.navigation.evaluation import RECORDED_DRONES
-from slipstream.training.metrics_log import read_metrics
+from slipstream.training.metrics_log import RunLog, read_metrics
 from slipstream.training.record import FlightRecorder, record
 
 TINY = shlex.split("""
@@ -30,17 +31,30 @@ def tiny(tmp_path, *words):
     return load_train([*TINY, f"root={tmp_path}", *words])
 
 
+plain_is_busy = FlightRecorder.is_busy
+
+
+def wait_for_flight(self):
+    if self._process is not None:
+        self._process.wait(300)
+    return plain_is_busy(self)
+
+
 def test_a_training_records_a_flight_with_its_weights(tmp_path, monkeypatch):
     """The process that flies is the real one; the training waits for it here, so that it is not ended with the run."""
     started = SimpleNamespace(Popen=warm_python.Popen, DEVNULL=subprocess.DEVNULL)
     monkeypatch.setattr(recording_process, "subprocess", started)
-    monkeypatch.setattr(FlightRecorder, "close", lambda self: self._process.wait(300))
-    folder = train.run(tiny(tmp_path, "name=seen", "record_minutes=1e-9")).path
+    films = []
+    monkeypatch.setattr(RunLog, "add_film", lambda self, film, *when: films.append((film.read_bytes(), *when)))
+    monkeypatch.setattr(FlightRecorder, "is_busy", wait_for_flight)
+    folder = train.run(tiny(tmp_path, "name=seen", "record_minutes=1e-9", "total_frames=32")).path
     (path,) = (folder / "recordings").glob("*.rec")
     recording = load_recording(path)
     assert recording.scene == "flight" and recording.title == f"iteration {int(path.stem):,}"
     assert recording.columns["drone.position"].shape[1] == RECORDED_DRONES
     assert sorted(folder.glob("recordings/*")) == [path]
+    ((film, iteration, frames),) = films
+    assert film[:6] == b"GIF89a" and (iteration, frames) == (int(path.stem), 32)
 
 
 class Saver:
@@ -81,6 +95,36 @@ def test_a_flight_that_takes_too_long_is_ended_before_the_next_is_due(tmp_path, 
     recorder.close()
 
 
+def test_a_recorder_that_cannot_keep_up_says_so_once(tmp_path, monkeypatch):
+    recorder, warned = flights_of("exec sleep 600", tmp_path, monkeypatch)
+    recorder.start(1, Saver(), {})
+    assert not recorder.is_due() and not recorder.is_due()
+    recorder.close()
+    (warning,) = warned
+    assert (
+        warning.startswith("recording a flight takes longer than record_minutes=1e-09: ") and "give a larger" in warning
+    )
+
+
+def test_an_interrupt_of_the_terminal_is_no_failure_of_a_flight(tmp_path, monkeypatch):
+    recorder, warned = flights_of("exec sleep 600", tmp_path, monkeypatch)
+    recorder._minutes = 1000.0
+    recorder.start(1, Saver(), {})
+    assert os.getpgid(recorder._process.pid) != os.getpgid(0)  # so Ctrl-C does not reach it
+    recorder.close()
+    assert warned == [] and recorder._process is None
+
+
+def test_films_of_a_failed_or_late_flight_are_removed(tmp_path, monkeypatch):
+    recorder, warned = flights_of("touch recordings/.00000001.gif; exit 1", tmp_path, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    recorder._show = lambda film: pytest.fail("a failed flight has no film")
+    recorder.start(1, Saver(), {})
+    recorder._process.wait(60)
+    recorder.close()
+    assert not list((tmp_path / "recordings").iterdir()) and len(warned) == 1
+
+
 def test_without_record_minutes_nothing_is_started(tmp_path, monkeypatch):
     monkeypatch.setattr(FlightRecorder, "start", None)
     folder = train.run(tiny(tmp_path, "name=plain")).path
@@ -102,7 +146,7 @@ def test_a_duel_of_a_training_is_recorded_too(tmp_path):
     policy = next(folder.glob("checkpoints/ckpt_*"))
     copied = folder / ".00000001.pt"
     copied.symlink_to(policy)
-    recording = load_recording(record(copied, 1, 0))
+    recording = load_recording(record(copied, 1))
     assert recording.scene == "duel" and "crank" in recording.meta["names"]
 
 

@@ -492,7 +492,10 @@ def record_flight(cfg: EvaluateConfig, trained: LoadedPolicy) -> Recording:
     few = dataclasses.replace(cfg.eval, num_drones=RECORDED_DRONES, map_seeds=cfg.eval.map_seeds[:1])
     env = evaluation_env(cfg.env, few, "cpu", cfg.seed)
     policy = trained.build(env, "cpu")
-    return record(fly(env, policy, RECORDED_DRONES), env, "", trained)
+    flights = fly(env, policy, RECORDED_DRONES)
+    recording = record(flights, env, "", trained)
+    recording.draw_film = lambda path: draw(flights, env, path)
+    return recording
 
 
 def draw(flights: Flights, env: NavigationEnv, path: Path, progress: Callable[[float], None] | None = None) -> Path:

@@ -95,9 +95,12 @@ def record_game(cfg: Any, trained: LoadedPolicy) -> Recording:
     games = Match(env, create_agent(str(trained.path), 2).eval(), create_agent("crank", 2)).play(None, recorder)
     index = recorder.choose(games)
     sides = ("policy", "crank") if index == 0 else ("crank", "policy")
-    return duel_recording(
-        recorder.game(index), sides, "", describe_policy(trained, cfg.env) | {"shown_side": 1 + index}
+    facts = describe_policy(trained, cfg.env) | {"shown_side": 1 + index}
+    recording = duel_recording(recorder.game(index), sides, "", facts)
+    recording.draw_film = lambda path: draw_game(
+        recorder.states(index), 1 + index, path, "policy against crank", ("policy", "crank"), lambda share: None
     )
+    return recording
 
 
 def tally(games: Games, cfg: Any) -> dict[str, Any]:
