@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import tempfile
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-MAX_DIFF_CHARS = 1_000_000  # a diff beyond this is somebody's data, not code
+# Nothing in a repository may choose what git runs or asks for.
+_SAFE = ("git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 
 
 def provenance(folder: Path) -> dict[str, Any]:
     """Return the git state of `folder` and of this package (if it is a checkout), versions, and the name of the
     device."""
     here = Path(__file__).parent
-    tracked = _git(here, "ls-files", "--error-unmatch", Path(__file__).name)  # None if only installed in a checkout
+    tracked = _git(here, "rev-parse", "--verify", "-q", f"HEAD:./{Path(__file__).name}")  # None if only installed there
     package = git_state(here) if tracked else {}
     return {
         **git_state(folder),
@@ -30,16 +32,26 @@ def provenance(folder: Path) -> dict[str, Any]:
 
 
 def git_state(folder: Path) -> dict[str, Any]:
-    """Return commit, branch, and how tracked files differ from the commit. Untracked files count as clean, as in `git
-    describe`."""
-    diff = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv")
-    return {
-        "commit": _line(_git(folder, "rev-parse", "--verify", "-q", "HEAD")),
-        "branch": _line(_git(folder, "symbolic-ref", "--short", "-q", "HEAD")),  # None on a detached head
-        "dirty": None if diff is None else bool(diff),
-        "diff": diff and diff[:MAX_DIFF_CHARS],
-        "diff_truncated": diff is not None and len(diff) > MAX_DIFF_CHARS,
-    }
+    """Return the commit, and whether tracked files differ from it. Untracked files and changes inside of submodules
+    count as clean.
+
+    The repository may be somebody else's, and its settings name programs: filters, diff and text conversion, a file
+    system monitor, transports. So the files are compared in an empty repository with its objects and index.
+    """
+    answer = _git(folder, "rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel", "HEAD")
+    lines = answer.splitlines() if answer else []
+    if len(lines) != 4:
+        return {"commit": None, "dirty": None}
+    own, common, top, commit = lines
+    with tempfile.TemporaryDirectory() as empty:
+        Path(empty, "refs").mkdir()
+        Path(empty, "HEAD").write_text(commit)
+        there = {"GIT_DIR": empty, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": f"{own}/index"}
+        there |= {"GIT_OBJECT_DIRECTORY": str(folder / common / "objects"), "GIT_CONFIG_GLOBAL": os.devnull}
+        there |= {"GIT_CONFIG_NOSYSTEM": "1"}
+        words = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--name-only", commit, "--")
+        changed = _git(Path(top), "diff", *words, **there)
+    return {"commit": commit, "dirty": None if changed is None else bool(changed)}
 
 
 def device_name() -> str:
@@ -60,18 +72,14 @@ def device_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def _git(folder: Path, *arguments: str, **more: str) -> str | None:
     """Return the output of git; None without git, repository, commit or answer."""
-    quiet = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}  # reading the state must not stand in the user's way
+    env = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"} | more
     try:
-        done = subprocess.run(["git", *arguments], cwd=folder, env=quiet, capture_output=True, timeout=20)
+        done = subprocess.run([*_SAFE, *arguments], cwd=folder, env=env, capture_output=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.decode("utf-8", errors="replace") if done.returncode == 0 else None
-
-
-def _line(text: str | None) -> str | None:
-    return text.strip() or None if text else None
+    return done.stdout.decode("utf-8", errors="surrogateescape") if done.returncode == 0 else None
 
 
 def _version(distribution: str) -> str | None:

@@ -2,7 +2,7 @@
 
 runs/2026-11-20_14-03-12_TASK/
   config.yaml      the complete config
-  git.json         the code it ran: commit, branch, uncommitted changes; versions; device
+  git.json         the code it ran: commit, and whether files differed from it; versions; device
   metrics.jsonl    one line per iteration (`RunLog`)
   tensorboard/     the same for TensorBoard
   checkpoints/     ckpt_000123.pt

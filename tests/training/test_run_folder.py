@@ -87,27 +87,55 @@ def test_open_says_what_is_missing(tmp_path):
         RunFolder.open(tmp_path / "x" / "y")
 
 
-def test_git_state_names_commit_branch_and_changes(repository):
+def test_git_state_is_the_commit_and_whether_files_differ(repository):
     clean = git_state(repository)
-    assert len(clean["commit"]) == 40
-    assert (clean["branch"], clean["dirty"], clean["diff"]) == ("trunk", False, "")
-    (repository / "policy.py").write_text("gain = 2\n")
+    assert len(clean.pop("commit")) == 40 and clean == {"dirty": False}
+    os.utime(repository / "policy.py", (1, 1))
+    assert git_state(repository)["dirty"] is False
+    (repository / "policy.py").write_text("password = 2\n")
     dirty = git_state(repository)
-    assert dirty["dirty"] is True
-    assert "-gain = 1\n+gain = 2" in dirty["diff"]
+    assert dirty["dirty"] is True and "password" not in json.dumps(dirty)
+    git(repository, "worktree", "add", "-q", "../linked")
+    assert git_state(repository.parent / "linked") == dirty | {"dirty": False}
+
+
+def test_the_settings_of_a_repository_run_no_program(repository, tmp_path):
+    ran = tmp_path / "ran"
+    bad = f"touch {ran}; cat"
+    for hook in ("post-index-change", "fsmonitor-watchman", "reference-transaction"):
+        path = repository / ".git" / "hooks" / hook
+        path.write_text(f"#!/bin/sh\n{bad}")
+        path.chmod(0o755)
+    (repository / ".git" / "info" / "attributes").write_text("* filter=bad diff=bad merge=bad\n")
+    (repository / ".gitattributes").write_text("* filter=bad diff=bad\n")
+    names = ("filter.bad.clean", "filter.bad.smudge", "filter.bad.process", "diff.bad.textconv", "diff.bad.command")
+    more = ("core.pager", "pager.diff", "diff.external", "alias.diff", "alias.rev-parse", "core.sshCommand")
+    inner = repository / "inner"
+    subprocess.run(["git", "clone", "-q", repository, inner], check=True)
+    git(repository, "-c", "advice.addEmbeddedRepo=false", "add", "inner")
+    git(repository, "commit", "-q", "-m", "with a repository inside")
+    for folder in (repository, inner):
+        for name in (*names, *more, "core.fsmonitor", "core.editor", "credential.helper", "core.askPass"):
+            git(folder, "config", name, f"!{bad}" if name.startswith("alias") else f"sh -c '{bad}'")
+        git(folder, "config", "core.hooksPath", str(repository / ".git" / "hooks"))
+    ran.unlink(missing_ok=True)
+    for folder in (repository, inner):
+        (folder / "policy.py").write_text("gain = 3\n")
+        assert git_state(folder)["dirty"] is True
+    assert not ran.exists()
 
 
 def test_a_run_started_in_a_repository_keeps_its_state_and_the_versions(repository, tmp_path, monkeypatch):
     monkeypatch.chdir(repository)
     run = RunFolder.create(tmp_path / "runs", "a", {})
     saved = json.loads((run.path / "git.json").read_text())
-    assert saved["branch"] == "trunk"
-    assert {"commit", "dirty", "diff", "python", "torch", "slipstream", "device"} <= saved.keys()
+    assert saved["dirty"] is False
+    assert {"commit", "dirty", "python", "torch", "slipstream", "device"} <= saved.keys()
 
 
 def test_a_folder_without_git_is_no_error(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert git_state(tmp_path) == {"commit": None, "branch": None, "dirty": None, "diff": None, "diff_truncated": False}
+    assert git_state(tmp_path) == {"commit": None, "dirty": None}
 
 
 def test_a_machine_without_git_is_no_error(repository, monkeypatch):
