@@ -1,12 +1,17 @@
 """Slipstream trains flight policies in thousands of parallel PyTorch environments (public names: `__init__.pyi`)."""
 
-import ast
-import os
-import sys
-import warnings
-from importlib import import_module
-from pathlib import Path
-from typing import Any
+from slipstream.sim import search_path  # before any other module: it may be searched for in somebody else's folder
+
+if search_path.is_command():
+    search_path.leave_out_current_folder()
+
+import ast  # noqa: E402
+import os  # noqa: E402
+import sys  # noqa: E402
+import warnings  # noqa: E402
+from importlib import import_module  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 # Threads that wait by spinning (libgomp's default: for milliseconds) make a training beside one other busy process 25
 # times slower; threads that sleep at once lose a third of the speed on a quiet machine. A spin of some microseconds

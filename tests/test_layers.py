@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "slipstream"
 # may import all.
 LOW = {"config", "sim"}  # anybody but storage and monitor may import them
 ALLOWED = {
-    "config": {"storage"},  # how text from files is shown
+    "config": {"storage", "sim"},  # how text from files is shown, where modules are searched
     "storage": set(),
     "monitor": set(),
     "sim": set(),

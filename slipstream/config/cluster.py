@@ -6,13 +6,15 @@ import importlib
 import logging
 import os
 import socket
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from slipstream.config.help import ConfigError
+from slipstream.sim.search_path import current_folder, end_of_own
 
 PACKAGES = ("slipstream-rl", "torch", "tensordict", "ray")  # of equal versions on all nodes
 # Ray sends no statistics, and prints no messages that are not for users.
@@ -28,6 +30,16 @@ def import_ray(key: str) -> Any:
         return importlib.import_module("ray")
     except ImportError as error:
         raise ConfigError(f"{key} needs Ray: pip install 'slipstream-rl[ray]'") from error
+
+
+class WorkersPath(list[str]):
+    """Ray's list of folders that workers search for modules before all others: it adds the current folder, here only if
+    this process searches there first, too."""
+
+    def extend(self, folders: Iterable[str]) -> None:
+        """Add those that this process searches before Python's own."""
+        own = [os.path.realpath(entry or current_folder()) for entry in sys.path[: end_of_own()]]
+        super().extend(folder for folder in folders if os.path.realpath(folder) in own)
 
 
 def connect(ray: Any, address: str | None, cpus: int, timeout_s: float, key: str) -> bool:
@@ -53,6 +65,9 @@ def connect(ray: Any, address: str | None, cpus: int, timeout_s: float, key: str
     if address == "local":
         options |= {"num_cpus": max(cpus, os.cpu_count() or 1), "object_store_memory": STORE_BYTES}
         options |= {"include_dashboard": False}
+    if not address.startswith("ray://"):
+        config = importlib.import_module("ray.job_config").JobConfig()
+        config._py_driver_sys_path, options["job_config"] = WorkersPath(), config
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if address not in ("auto", "local") and not (host and port.isdigit()):
         raise ConfigError(

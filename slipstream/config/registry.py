@@ -12,16 +12,19 @@ import importlib
 import importlib.util
 import inspect
 import json
+import os
 import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import entry_points
+from importlib.machinery import PathFinder
+from importlib.metadata import distributions
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from slipstream.config.help import ConfigError, nearest
+from slipstream.sim.search_path import current_folder
 
 DEFAULT_TASK, DEFAULT_ALGORITHM, DEFAULT_GAME = "navigation", "ppo", "aircombat"
 
@@ -77,8 +80,11 @@ def names(kind: str) -> dict[str, str]:
 
 @functools.cache
 def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, str]:
-    """Return the entry points of the packages on `path`, which is sys.path: finding them reads a file per package."""
-    return {point.name: point.value for point in entry_points(group=group)}
+    """Return the entry points of the packages on `path`, which is sys.path, but not of those in the current folder:
+    they are not installed. Finding them reads a file per package."""
+    installed = [entry for entry in path if os.path.realpath(entry or ".") != current_folder()]
+    points = [point for package in distributions(path=installed) for point in package.entry_points]
+    return {point.name: point.value for point in reversed(points) if point.group == group}  # the first one counts
 
 
 def find(kind: str, name: str) -> Any:
@@ -91,7 +97,7 @@ def find(kind: str, name: str) -> Any:
     if name not in known and ":" not in name:
         own = f"; for an env of your own write {kind}=my_package.my_module:MyEnv" if kind == "task" else ""
         raise ConfigError(f"unknown {kind} '{name}'{nearest(name, known)} (there are: {', '.join(known)}){own}")
-    return load(known.get(name, name), f"{kind}={name}")
+    return load(known.get(name, name), f"{kind}={name}", typed=name not in known)
 
 
 def find_task(name: str) -> Any:
@@ -110,14 +116,19 @@ def task_folders() -> Iterator[tuple[str, Path]]:
             yield name, Path(spec.origin).parent
 
 
-def load(target: str, asked: str) -> Any:
-    """Import `module:attribute`, None if the module has no such attribute; `asked` is what the error message begins
-    with."""
+def load(target: str, asked: str, typed: bool = True) -> Any:
+    """Import `module:attribute`; return None if the module has no such attribute.
+
+    Args:
+        target: The name.
+        asked: What the error message begins with.
+        typed: Whether the user gave this name. Its module may be in the current folder.
+    """
     module_name, _, attribute = target.partition(":")
     if "" in module_name.split("."):
         raise ConfigError(f"{asked}: cannot import '{module_name}': write my_package.my_module:MyClass")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` would: modules of the current folder
+    if typed:
+        search_current_folder(module_name)
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
@@ -127,6 +138,17 @@ def load(target: str, asked: str) -> Any:
         raise ConfigError(f"{asked}: cannot import {module_name} ({error}); {hint}") from None
     _trusted.add(target)
     return getattr(module, attribute, None)
+
+
+def search_current_folder(module_name: str) -> None:
+    """Append the current folder to sys.path if a module that the user typed is there and is not installed."""
+    name = module_name.partition(".")[0]
+    here = current_folder()
+    if name in sys.modules or here in sys.path:
+        return
+    installed = importlib.util.find_spec(name)
+    if (installed is None or installed.origin is None) and PathFinder.find_spec(name, [here]):  # no origin: a folder
+        sys.path.append(here)
 
 
 def named_class(name: str, known: Mapping[str, Any], base: type[Any], what: str, besides: str = "") -> type[Any]:

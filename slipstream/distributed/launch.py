@@ -18,6 +18,7 @@ import torch
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.sim.devices import MAX_THREADS
+from slipstream.sim.processes import python_command, python_environment
 from slipstream.training.distributed import PEER_FAILED, RUN_FILE, check_device, started_by_torchrun
 from slipstream.training.resume import recovery_hint
 from slipstream.training.run_folder import RunFolder
@@ -67,6 +68,7 @@ def launch(words: Sequence[str], cfg: TrainConfig, count: int) -> tuple[int, Pat
     threads = str(max(1, (os.cpu_count() or 1) // count))
     local = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
     before = dict(os.environ)
+    os.environ.update(python_environment())
     for name, value in ({"OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads} | local).items():
         os.environ.setdefault(name, value)
     known = {f.name for f in fields(LaunchConfig)}  # older versions of torch have fewer
@@ -90,7 +92,8 @@ def launch(words: Sequence[str], cfg: TrainConfig, count: int) -> tuple[int, Pat
         signal.signal(signal.SIGINT, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         code = 0
         try:
-            elastic_launch(config, sys.executable)("-m", "slipstream", "train", *words, f"gpus={count}")
+            command = python_command("-m", "slipstream", "train", *words, f"gpus={count}")
+            elastic_launch(config, command[0])(*command[1:])
         except SignalException:
             pass
         except ChildFailedError as error:

@@ -14,7 +14,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from slipstream.config.help import ConfigError, show
 from slipstream.config.overrides import plain_overrides, value_of
+from slipstream.sim.processes import python_command, python_environment
 from slipstream.storage.files import WriterLock
 
 if TYPE_CHECKING:
@@ -247,8 +247,8 @@ def start_job(job: Job, threads: int | None, env: dict[str, str] | None = None) 
             if not resumes:  # killed before its first checkpoint
                 shutil.rmtree(job.folder)
     words = job.resume_words() if resumes else job.words
-    command = [sys.executable, "-m", "slipstream", "train", *words]
-    env = os.environ | (env or {}) | {PARENT: str(os.getpid())}
+    command = python_command("-m", "slipstream", "train", *words)
+    env = python_environment(**(env or {}), **{PARENT: str(os.getpid())})
     if threads is None:
         return subprocess.Popen(command, env=env)
     with open(job.folder.parent / f"{job.name}.log", "ab") as log:

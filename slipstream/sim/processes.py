@@ -1,4 +1,4 @@
-"""Spread pure Python work over several processes."""
+"""Python processes beside this one, and work that is spread over several of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from slipstream.sim.search_path import end_of_own, folders_given
+
 _MAX_PROCESSES, _MIN_ITEMS = 8, 16  # of each: one takes a quarter of a second to start
 # Not `multiprocessing`: it would run the user's script again, or copy a process with threads.
 _WORKER = """
@@ -18,6 +20,21 @@ module, name, items = pickle.load(sys.stdin.buffer)
 function = getattr(importlib.import_module(module), name)
 pickle.dump([function(*item) for item in items], sys.stdout.buffer)
 """
+
+
+def python_command(*words: str) -> list[str]:
+    """Return the command of a Python process that does not search for modules in the current folder. Its environment is
+    `python_environment`."""
+    return [sys.executable, "-P", *words]
+
+
+def python_environment(**more: str) -> dict[str, str]:
+    """Return the environment of a Python process that finds this package where this process has found it."""
+    given = folders_given()
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    if package in map(os.path.realpath, sys.path[: end_of_own()]):  # otherwise it is installed
+        given += [package]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(given)), **more}
 
 
 def map_in_processes(function: Callable[..., Any], items: list[tuple[Any, ...]], count: int | None = None) -> list[Any]:
@@ -39,13 +56,16 @@ def map_in_processes(function: Callable[..., Any], items: list[tuple[Any, ...]],
 
 
 def _map(function: Callable[..., Any], items: list[tuple[Any, ...]], count: int) -> list[Any]:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"}
+    env = python_environment(OPENBLAS_NUM_THREADS="1")
+    folder = os.path.dirname(__file__)  # numba reads settings from the current one
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     results: list[Any] = [None] * len(items)
     with contextlib.ExitStack() as stack:
         workers: list[Any] = []
         for part in range(count):
-            workers += [stack.enter_context(subprocess.Popen([sys.executable, "-P", "-c", _WORKER], env=env, **pipes))]
+            workers += [
+                stack.enter_context(subprocess.Popen(python_command("-c", _WORKER), cwd=folder, env=env, **pipes))
+            ]
             pickle.dump((function.__module__, function.__name__, items[part::count]), workers[part].stdin)
             workers[part].stdin.close()
         for part, worker in enumerate(workers):

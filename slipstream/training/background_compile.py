@@ -25,9 +25,11 @@ from typing import Any, Self
 import torch
 
 from slipstream.config.compose import from_dict, to_dict
+from slipstream.sim.processes import python_command, python_environment
+from slipstream.sim.search_path import current_folder
 from slipstream.training.trainer import Trainer
 
-COMMAND = [sys.executable, "-P", "-m", "slipstream.training.background_compile"]
+COMMAND = python_command("-m", "slipstream.training.background_compile")
 NOT_COMPILED = ("eval", "wandb", "distributed", "actors")  # sections of the config that kernels do not depend on
 SPARE_BYTES = 2**30  # of GPU memory, for the other process's CUDA context
 LIMIT_S = 900  # for compiling; a minute is usual
@@ -113,12 +115,13 @@ class KernelCompiler:
 
     def _start(self) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed in _forget)
+        folders = [entry for entry in sys.path if entry not in ("", current_folder())]  # the same modules
         self._process = subprocess.Popen(
             COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # the same modules
+            env=python_environment(PYTHONPATH=os.pathsep.join(folders)),
             start_new_session=True,  # Ctrl-C is for the training; one signal reaches the compiler's own processes too
         )
         self._started_s = time.perf_counter()

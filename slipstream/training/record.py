@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from slipstream.config import registry
 from slipstream.recordings import SUFFIX
+from slipstream.sim.processes import python_command, python_environment
 from slipstream.storage.files import write_file
 from slipstream.training.evaluate import configure
 
@@ -76,8 +77,8 @@ class FlightRecorder:
         self._folder.mkdir(exist_ok=True)
         weights = self._folder / f".{iteration:08d}-policy.pt"  # no number before .pt: not a checkpoint of a series
         saver.save_async(policy_state, weights, compress=False)
-        command = [sys.executable, "-m", "slipstream.training.record", str(weights), str(iteration), str(os.getpid())]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        command = python_command("-m", "slipstream.training.record", str(weights), str(iteration), str(os.getpid()))
+        environment = python_environment(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
         command += ["film"] if self._show else []
         quiet, self._errors = subprocess.DEVNULL, tempfile.TemporaryFile()  # noqa: SIM115 (closed in _check)
         # a session of its own: Ctrl-C in a terminal is for the training, which ends the flight

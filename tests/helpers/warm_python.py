@@ -78,6 +78,8 @@ class Popen(subprocess.Popen):
     def _execute_child(self, *args: Any) -> None:
         given = inspect.signature(super()._execute_child).bind(*args).arguments
         words, env = list(map(os.fspath, given["args"])), dict(given["env"] or os.environ)
+        safe = words[1] == "-P"
+        del words[1 : 1 + safe]
         if (
             sys.platform != "linux"
             or words[0] != sys.executable
@@ -88,7 +90,7 @@ class Popen(subprocess.Popen):
             return super()._execute_child(*args)
         ends = [given["p2cread"], given["c2pwrite"], given["errwrite"]]
         request = {"args": words[1:], "cwd": os.path.abspath(given["cwd"] or "."), "env": env}
-        request["session"] = given["start_new_session"]
+        request["session"], request["safe"] = given["start_new_session"], safe
         self.pid = _server().start(request, [i if end == -1 else end for i, end in enumerate(ends)])
         self._child_created = True
         pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
@@ -213,7 +215,7 @@ def become(request: dict[str, Any], ends: list[int], installed: list[str]) -> No
     first, *rest = request["args"]
     main = sys.modules["__main__"] = ModuleType("__main__")
     folder = {"-c": "", "-m": request["cwd"]}.get(first, os.path.dirname(os.path.abspath(first)))
-    sys.path[:] = [folder, *_python_path(), *installed]
+    sys.path[:] = [*([] if request["safe"] else [folder]), *_python_path(), *installed]
     importlib.invalidate_caches()
     ending = None  # after an interrupt Python sends itself the signal
     try:

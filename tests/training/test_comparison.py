@@ -172,7 +172,7 @@ def test_a_continued_run_names_the_own_code_again(tmp_path, monkeypatch):
     monkeypatch.setattr(resume, "saved_config", lambda folder: to_dict(load_train(words)))
     monkeypatch.setattr(multirun.subprocess, "Popen", lambda command, env: started.append(command))
     multirun.start_job(multirun.Job("own", words, tmp_path / "own"), None)
-    assert started[0][4:] == [f"resume={tmp_path / 'own'}", "env.id=helpers.ray_envs:Slow-v0"]
+    assert started[0][5:] == [f"resume={tmp_path / 'own'}", "env.id=helpers.ray_envs:Slow-v0"]
 
 
 def test_trainings_side_by_side_have_a_gpu_each(monkeypatch, tmp_path):

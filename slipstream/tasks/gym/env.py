@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.config.registry import search_current_folder
 from slipstream.config.validation import check_range
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Observation, Spec
@@ -253,6 +254,8 @@ class SeededEpisodes(gymnasium.Wrapper):
 
 def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
     kwargs = dict(config.kwargs)
+    if ":" in config.id:  # Gymnasium imports the module
+        search_current_folder(config.id.partition(":")[0])
     if config.max_episode_steps:
         kwargs["max_episode_steps"] = config.max_episode_steps
     try:
