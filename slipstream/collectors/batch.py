@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.envs.rollout import Frame
@@ -13,7 +13,6 @@ from slipstream.envs.specs import Key, Observation, Rows
 from slipstream.models.memory import MEMORY
 
 _MISSING = torch.empty((0, 0))  # of no key's shape
-_MAX_UNUSED = 2  # a storage more than this many times larger than the part a batch uses is not copied as a unit
 
 
 class RolloutMemory:
@@ -114,59 +113,3 @@ class LentBatch(TensorDict):
 
     def __repr__(self) -> str:
         return super().__repr__() if self.__dict__ else "<a batch overwritten by a later rollout>"
-
-
-# -- copies
-# --------------------------------------------------------------------------------------------------------------
-
-
-class DeviceCopier:
-    """Copy batches to `device`, each storage once, however many views share it.
-
-    The `next` observations of a batch are the memory of `observation`, one row later: copied key by key they would take
-    twice the time and memory. Copies from a CPU to a GPU use pinned memory and do not block.
-
-    Args:
-        device: where the copies are.
-        fixed: copy every batch to the memory of the first copy, so that a captured update can read it; otherwise each
-            copy is new.
-    """
-
-    def __init__(self, device: torch.device, fixed: bool = False) -> None:
-        self.device = device
-        self._fixed: dict[int, Tensor] | None = {} if fixed else None  # by the order of storages in the batch
-
-    def __call__(self, batch: TensorDictBase) -> TensorDictBase:
-        """Return the batch on `device`. On a GPU the copies are queued on the current stream."""
-        leaves = list(batch.values(include_nested=True, leaves_only=True))
-        used: dict[int, int] = {}  # bytes in use, by storage
-        for leaf in leaves:
-            address = leaf.untyped_storage().data_ptr()
-            used[address] = used.get(address, 0) + leaf.nbytes
-        storages: dict[int, Tensor] = {}
-        copies: dict[int, Tensor] = {}
-        for leaf in leaves:
-            storage = leaf.untyped_storage()
-            address = storage.data_ptr()
-            if storage.nbytes() > _MAX_UNUSED * used[address] or leaf.device.type == "meta":
-                copies[id(leaf)] = self._copy(leaf.contiguous(), len(copies) + 1_000_000)
-                continue
-            if address not in storages:
-                data = torch.empty(0, dtype=torch.uint8, device=leaf.device)
-                storages[address] = self._copy(data.set_(storage, 0, (storage.nbytes(),), (1,)), len(storages))
-            copied = storages[address].untyped_storage()
-            view = torch.empty(0, dtype=leaf.dtype, device=self.device)
-            copies[id(leaf)] = view.set_(copied, leaf.storage_offset(), leaf.size(), leaf.stride())
-        moved = batch.apply(lambda x: copies[id(x)], device=self.device)
-        assert moved is not None
-        return moved
-
-    def _copy(self, source: Tensor, place: int) -> Tensor:
-        if self._fixed is not None:
-            held = self._fixed.get(place)
-            if held is None or held.shape != source.shape or held.dtype != source.dtype:
-                held = self._fixed[place] = torch.empty_like(source, device=self.device)
-            return held.copy_(source, non_blocking=True)
-        if source.device.type == "cpu" and self.device.type == "cuda":
-            return source.pin_memory().to(self.device, non_blocking=True)
-        return source.to(self.device, copy=True)

@@ -1,7 +1,6 @@
 """Where a pipeline produces its items: in a background thread, or on a CUDA stream that the caller's thread feeds.
 
-Both lanes have the same methods: `allow(number)`, `take()`, `peek()`, `settle()`, `restart(number)`, `stop()`,
-`join()`.
+Both lanes have the same methods: `allow(number)`, `take()`, `settle()`, `restart(number)`, `stop()`, `join()`.
 """
 
 from __future__ import annotations
@@ -80,10 +79,6 @@ class ThreadLane:
             self.allow(self._allowed)  # there is room for one more
         self.waited_s += time.perf_counter() - start
         return result
-
-    def peek(self) -> Any:
-        """Return the item that `take` would return at once; None if it would wait, or return an error."""
-        return self._results[0].result().item if self._results and self._results[0].done() else None
 
     def settle(self) -> None:
         """Wait until nothing is produced and nothing more can be before the next `allow` or `take`."""
@@ -182,13 +177,6 @@ class StreamLane:
         result, done = self._ready[0] if self._ready[0][0].is_end else self._ready.popleft()
         torch.cuda.current_stream(self._stream.device).wait_event(done)
         return result
-
-    def peek(self) -> Any:
-        """Return the item that `take` would return, after the caller's stream waits for it; None if there is none."""
-        if not self._ready:
-            return None
-        self.settle()
-        return self._ready[0][0].item
 
     def settle(self) -> None:
         """Make the caller's stream wait for everything that was queued."""

@@ -12,16 +12,16 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from slipstream.collectors.batch import DeviceCopier
 from slipstream.collectors.compressed import Compressor
 from slipstream.collectors.episodes import DeliveredEpisodes
 from slipstream.collectors.lanes import UNLIMITED, StreamLane, ThreadLane
-from slipstream.collectors.producer import Item, IterableSource, Producer, RolloutSource, WeightVersions, version_of
+from slipstream.collectors.producer import Item, Producer, WeightVersions, moved, version_of
 from slipstream.collectors.sync import SyncDataCollector
 from slipstream.config.collect import CollectConfig
 from slipstream.config.validation import check_range
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
+from slipstream.envs.rollout import Rollout
 from slipstream.envs.specs import Step
 from slipstream.sim import devices
 
@@ -102,9 +102,12 @@ class PipelinedDataCollector:
         self._base_closed = False
         if self._sync is not None and weights is not None:
             self._sync.policy = weights.acting
-        self._copier: DeviceCopier | None = None  # on the learner's side
-        self._source = self._make_source(seed)
-        self._lane = self._make_lane(self._make_producer(postproc, fixed_memory), ahead, threads)
+        if fixed_memory and self.lane == "thread":
+            raise ValueError("fixed_memory=True is for envs on a GPU (lane='stream')")
+        self._fixed_memory = fixed_memory
+        self._fixed: Rollout | None = None  # the copy that is written again
+        self._producer = self._make_producer(seed, postproc)
+        self._lane = self._make_lane(ahead, threads)
         # The thread holds the lane and the producer, neither of which holds the collector: its deletion ends them.
         self._finalizer: Callable[[], Any] = weakref.finalize(self, self._lane.stop)
         self.episodes = None if self._sync is None else DeliveredEpisodes(self._sync.episodes)
@@ -139,23 +142,27 @@ class PipelinedDataCollector:
     # -- public interface --------------------------------------------------------------------------------------------
 
     def rollout(self, check: bool = True) -> Any:
-        """Return the next batch. An error while collecting it is raised here, with its traceback."""
+        """Return the next batch [N, T]. An error while collecting it is raised here, with its traceback."""
+        return _public(self.collect_rollout(check))
+
+    collect = rollout
+
+    def iterator(self) -> Iterator[Any]:
+        """Yield batches until the base has no more. Leaving the loop early loses none: a later loop continues behind
+        it."""
+        while (batch := self._next()) is not None:
+            yield _public(batch)
+
+    __iter__ = iterator
+
+    def collect_rollout(self, check: bool = True) -> Any:
+        """Return the next batch, of a `SyncDataCollector` as a `Rollout`."""
         batch = self._next()
         if batch is None:
             raise RuntimeError("the base collector has returned all its batches: raise its total_frames")
         if check:
             self.check()
         return batch
-
-    collect = collect_rollout = rollout
-
-    def iterator(self) -> Iterator[Any]:
-        """Yield batches until the base has no more. Leaving the loop early loses none: a later loop continues behind
-        it."""
-        while (batch := self._next()) is not None:
-            yield batch
-
-    __iter__ = iterator
 
     runs_ahead = True  # the next batch may be collected beside the caller
 
@@ -270,20 +277,17 @@ class PipelinedDataCollector:
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that the next batches depend on. Batches in flight are collected again after a load."""
+        """Return everything that the next batches depend on. Batches in flight are collected again after a load; one
+        that is being collected is not waited for."""
         self._raise_if_closed()
         self._require_sync("saved")
-        if self._lane.peek() is None:
-            self._lane.settle()  # wait for a batch that is being collected
-        item = self._lane.peek()
-        before = self._source.state_dict() if item is None else item.before
         return {
             "taken": self._taken,
             "version": self._version,
             "frames": self._frames,
             "weights": {} if self._weights is None else self._weights.state_dict(),
             "episodes": {} if self.episodes is None else self.episodes.state_dict(),
-            **_clone(before),
+            **self._producer.state_before(self._taken + 1),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -291,7 +295,7 @@ class PipelinedDataCollector:
         self._raise_if_closed()
         self._require_sync("loaded")
         self._lane.restart(state["taken"] + 1)
-        self._source.load_state_dict(state)
+        self._producer.load_state_dict(state)
         if self._weights is not None:
             oldest = version_of(state["taken"] + 1, self.staleness)  # a run with a larger staleness saved more
             self._weights.load_state_dict({v: weights for v, weights in state["weights"].items() if int(v) >= oldest})
@@ -317,6 +321,7 @@ class PipelinedDataCollector:
             finally:
                 del result  # or the error would, through this frame, hold itself and the collector
         batch = self._receive(result.item)
+        self._producer.forget(number)
         self._taken = number
         if self.staleness != UNLIMITED:
             if self._weights is not None:
@@ -332,13 +337,16 @@ class PipelinedDataCollector:
     def _receive(self, item: Item) -> Any:
         """Return the item's batch. On a GPU the learner's stream waits for the copy, its thread does not."""
         batch = item.batch
-        if item.arrived is not None and self.device is not None:
+        if item.arrived is not None:
             stream = torch.cuda.current_stream(self.device)
             stream.wait_event(item.arrived)
-            for tensor in batch.values(include_nested=True, leaves_only=True):
+            tensors = batch.rows.values() if isinstance(batch, Rollout) else batch.values(True, True)
+            for tensor in tensors:
                 tensor.record_stream(stream)
-        if self._copier is not None:
-            batch = self._copier(batch)
+        if self.lane == "stream":
+            # The slot is collected into again as soon as the learner has taken its batch, so the learner's side copies.
+            batch = moved(batch, self.device or self._require_sync().device, self._fixed)
+            self._fixed = batch if self._fixed_memory and isinstance(batch, Rollout) else None
         if item.drew_globally:
             warnings.warn(
                 "the env or the policy draws from torch's global generator in the collecting thread: runs repeat only if nothing else "
@@ -353,34 +361,23 @@ class PipelinedDataCollector:
             self.episodes.add(item.sums)
         return batch
 
-    def _make_source(self, seed: int | None) -> Any:
-        if self._sync is None:
-            return IterableSource(self.base)
-        generator = None
-        if self.lane == "thread":
+    def _make_producer(self, seed: int | None, postproc: Any) -> Producer:
+        generator, device, stream, in_thread = None, self.device, None, self.lane == "thread"
+        if self._sync is not None and in_thread:
             seed = int(torch.randint(2**62, ())) if seed is None else seed
             generator = torch.Generator(self._sync.env.device).manual_seed(seed)
-        return RolloutSource(self._sync, generator, checks=self.lane == "thread")
+        if device is not None and device.type == "cuda" and in_thread:
+            stream = torch.cuda.Stream(device)
+        moves_to = device if in_thread else None
+        return Producer(self.base, self._weights, self.staleness, generator, in_thread, postproc, moves_to, stream)
 
-    def _make_producer(self, postproc: Any, fixed_memory: bool) -> Producer:
-        device, copier, stream = self.device, None, None
+    def _make_lane(self, depth: int, threads: int) -> ThreadLane | StreamLane:
         if self.lane == "stream":
-            # The slot is collected into again as soon as the learner has taken its batch, so the learner's side copies.
-            env_device = torch.empty(0, device=self._require_sync().env.device).device
-            self._copier = DeviceCopier(device or env_device, fixed=fixed_memory)
-        elif fixed_memory:
-            raise ValueError("fixed_memory=True is for envs on a GPU (lane='stream')")
-        elif device is not None:
-            copier = DeviceCopier(device)
-            stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        return Producer(self._source, self._weights, self.staleness, postproc, copier, stream)
-
-    def _make_lane(self, producer: Producer, depth: int, threads: int) -> ThreadLane | StreamLane:
-        if self.lane == "stream":
-            return StreamLane(producer.produce, self._require_sync().env.device)
+            return StreamLane(self._producer.produce, self._require_sync().env.device)
         device = self.device if self._sync is None else torch.device(self._sync.env.device)
         set_threads = functools.partial(devices.set_threads, threads) if threads else devices.threads_here()
-        return ThreadLane(producer.produce, depth, functools.partial(_set_up_thread, set_threads, device))
+        set_up = functools.partial(_set_up_thread, set_threads, device)
+        return ThreadLane(self._producer.produce, depth, set_up)
 
     def _require_sync(self, action: str = "captured") -> SyncDataCollector:
         if self._sync is None:
@@ -398,11 +395,8 @@ def _set_up_thread(set_threads: Callable[[], None], device: torch.device | None)
     set_threads()
 
 
-def _clone(tree: Any) -> Any:
-    """Copy nested dicts of tensors, on the current stream."""
-    if isinstance(tree, dict):
-        return {name: _clone(value) for name, value in tree.items()}
-    return tree.clone() if isinstance(tree, Tensor) else tree
+def _public(batch: Any) -> Any:
+    return batch.to_tensordict() if isinstance(batch, Rollout) else batch
 
 
 # -- checks of the arguments
@@ -415,11 +409,11 @@ def _choose_weights(base: Any, policy: nn.Module | None, on_policy: bool) -> Wei
     if isinstance(base, SyncDataCollector):
         if policy is not None and policy is not acting:
             raise ValueError("policy= is for other collectors than SyncDataCollector, whose policy is known")
-        return WeightVersions(acting, direct=on_policy) if isinstance(acting, nn.Module) else None
+        return WeightVersions(acting) if isinstance(acting, nn.Module) else None
     if policy is not None:
         if not isinstance(acting, nn.Module):
             raise ValueError("policy= needs a base collector with an attribute `policy`, the module that acts")
-        return WeightVersions(policy, acting, direct=on_policy)
+        return WeightVersions(policy, acting)
     if isinstance(acting, nn.Module) and not on_policy:
         warnings.warn(
             "the base collector has a policy and is read ahead: if you train that module, it acts while its weights are "

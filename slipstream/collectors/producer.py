@@ -4,7 +4,8 @@ device."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,9 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
-from slipstream.collectors.batch import DeviceCopier
 from slipstream.collectors.lanes import EndOfItems
 from slipstream.collectors.sync import SyncDataCollector
+from slipstream.envs.rollout import Rollout
 from slipstream.models.exploration import sample_from
 from slipstream.sim.random import restore_generator
 
@@ -34,13 +35,9 @@ class WeightVersions:
     Args:
         policy: the module that learns.
         acting: the module that acts; None for a copy of `policy`.
-        direct: nothing acts between a version's `forget` and the next `publish` (on-policy): the acting copy itself
-            holds the version, and the weights are copied once instead of twice.
     """
 
-    def __init__(self, policy: nn.Module, acting: nn.Module | None = None, direct: bool = False) -> None:
-        self.policy = policy
-        self.direct = direct
+    def __init__(self, policy: nn.Module, acting: nn.Module | None = None) -> None:
         self.acting = copy.deepcopy(policy).requires_grad_(False) if acting is None else acting
         self._learning, self._acting = tensors_of(policy), tensors_of(self.acting)
         if acting is not None:
@@ -51,23 +48,18 @@ class WeightVersions:
     @torch.no_grad()
     def publish(self, version: int) -> None:
         """Store the learner's present weights as `version`."""
-        held = self._allocate()
+        held = self._spare.pop() if self._spare else [torch.empty_like(x) for x in self._learning.values()]
         _copy(held, list(self._learning.values()))
         self._versions[version] = held  # one store: the other thread sees a complete version or none
 
     @torch.no_grad()
     def take_over(self, version: int) -> None:
         """Let the acting copy act as `version` from now on."""
-        held = self._versions[version]
-        if not self.direct:
-            _copy(list(self._acting.values()), held)
+        _copy(list(self._acting.values()), self._versions[version])
 
     def forget(self, before: int) -> None:
         """Drop the versions below `before`."""
-        for version in [v for v in self._versions if v < before]:
-            held = self._versions.pop(version)
-            if not self.direct:
-                self._spare.append(held)
+        self._spare += [self._versions.pop(version) for version in [*self._versions] if version < before]
 
     def state_dict(self) -> dict[str, Any]:
         """Return copies of the versions held."""
@@ -76,29 +68,19 @@ class WeightVersions:
             for version, held in self._versions.items()
         }
 
-    @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Hold the versions of `state` and no others."""
         for version, saved in state.items():
             if saved.keys() != self._learning.keys():
                 raise ValueError(f"version {version} of the saved weights is of another policy: build it as saved")
-        self._versions = {}
-        for version, saved in state.items():
-            held = self._allocate()
-            _copy(held, [saved[name].to(x.device) for name, x in self._learning.items()])
-            self._versions[int(version)] = held
-
-    def _allocate(self) -> list[Tensor]:
-        if self.direct:
-            if self._versions:
-                raise RuntimeError(f"version {min(self._versions)} still acts: forget it before the next is published")
-            return list(self._acting.values())
-        return self._spare.pop() if self._spare else [torch.empty_like(x) for x in self._learning.values()]
+        self._versions = {
+            int(version): [saved[name].to(x.device, copy=True) for name, x in self._learning.items()]
+            for version, saved in state.items()
+        }
 
     def _check_copy(self) -> None:
         theirs, mine = self._learning, self._acting
-        shared = set.intersection(*({x.data_ptr() for x in own.values() if x.numel()} for own in (theirs, mine)))
-        if self.acting is self.policy or shared:
+        if set.intersection(*({x.data_ptr() for x in own.values() if x.numel()} for own in (theirs, mine))):
             raise ValueError(
                 "the base collector acts with the weights that are trained: it would read them while they are written. "
                 "Build it with copy.deepcopy(policy) and pass the trained one here, policy=policy"
@@ -123,9 +105,8 @@ def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
 class Item:
     """A batch on its way to the learner."""
 
-    batch: Any
-    before: dict[str, Any] | None = None  # the state it was collected from
-    frames: int = 0  # collected so far, this batch included
+    batch: Any  # a `Rollout`; of a base with a layout of its own what that returns
+    frames: int  # collected so far, this batch included
     sums: Tensor | None = None  # of the episodes that ended in it
     bad: Tensor | None = None  # whether it has invalid actions
     drew_globally: bool = False  # the first batch drew from torch's global generator
@@ -136,91 +117,63 @@ class Item:
 class Producer:
     """Produce item after item; called by one thread at a time. It knows the base collector, not the pipeline."""
 
-    source: RolloutSource | IterableSource
+    base: Any
     weights: WeightVersions | None  # the versions to act with; None if the base's weights are unknown
     staleness: int  # by how many updates a batch's weights are older than the learner's
+    generator: torch.Generator | None  # what the policy draws from; None for torch's global generator
+    checks: bool  # read back whether actions were invalid here, instead of leaving it to the learner
     postproc: Callable[[Any], Any] | None  # applied to every batch
-    copier: DeviceCopier | None  # moves batches to the learner's device; None leaves them
+    device: torch.device | None  # where batches are moved to; None leaves them
     stream: torch.cuda.Stream | None  # where the copies are queued; None for the current stream
 
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()  # held while a state is read
+        self._begun: dict[
+            int, tuple[dict[str, Any], Any]
+        ] = {}  # by batch: what it is collected from, when that is read
+        self._iterator: Iterator[Any] | None = None  # of a base that is not ours
+        self._last: Any = None  # the object that it returned before
+        self._failure = ""  # its error's text: the error's traceback would hold the learner's frames
+        self._frames = 0
+
     def produce(self, number: int) -> Item:
-        """Collect batch `number` with its version of the weights."""
+        """Collect batch `number` with its version of the weights; raise `EndOfItems` if there is none."""
         version = version_of(number, self.staleness)
         if self.weights is not None:
             self.weights.take_over(version)
-        item = self.source.collect(number)
+        item = self._collect(number) if isinstance(self.base, SyncDataCollector) else self._read()
         if self.weights is not None:
-            self._stamp(item.batch, version, self.weights.acting)
+            item.batch = self._stamped(item.batch, version, self.weights.acting)
         if self.postproc is not None:
-            item.batch = self.postproc(item.batch)
-        if self.copier is None:
-            return item
-        with nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
-            is_batch = isinstance(item.batch, TensorDictBase)
-            item.batch = self.copier(item.batch) if is_batch else item.batch.to(self.copier.device)
-            item.arrived = None if self.stream is None else self.stream.record_event()
+            is_rollout = isinstance(item.batch, Rollout)
+            item.batch = self.postproc(item.batch.to_tensordict() if is_rollout else item.batch)
+        if self.device is not None:
+            with nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
+                item.batch = moved(item.batch, self.device)
+                item.arrived = None if self.stream is None else self.stream.record_event()
         return item
 
-    def _stamp(self, batch: Any, version: int, policy: Any) -> None:
-        """Store the version that collected a batch, and the policy's stamps: one number for all frames, which takes no
-        memory."""
-        device = getattr(batch, "device", None)
-        stamps = {"policy_version": torch.full((), version, dtype=torch.int64, device=device)}
-        if self.staleness and callable(getattr(policy, "stamps", None)):
-            # copies: the acting policy moves on to other versions
-            stamps |= {name: x.clone() for name, x in policy.stamps().items()}
-        for name, x in stamps.items():
-            batch[name] = x.expand(batch.batch_size)
-
-
-@dataclass
-class RolloutSource:
-    """The rollouts of a `SyncDataCollector`, whose random numbers, statistics and state are known."""
-
-    base: SyncDataCollector
-    generator: torch.Generator | None  # what its policy draws from; None for torch's global generator
-    checks: bool  # read back whether actions were invalid here, instead of leaving it to the learner
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return copies of the state that the next batch is collected from."""
-        state: dict[str, Any] = {"base": self.base.state_dict()}
-        if self.generator is not None:
-            state["generator"] = self.generator.get_state()
-        return state
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Collect the next batch from `state`."""
-        self.base.load_state_dict(state["base"])
-        if self.generator is not None:
-            restore_generator(self.generator, state["generator"], "sampled actions")
-
-    def collect(self, number: int) -> Item:
-        """Return batch `number`; raise `EndOfItems` if there is none."""
+    def _collect(self, number: int) -> Item:
+        """Collect a rollout of a `SyncDataCollector`, whose random numbers, statistics and state are known."""
         base = self.base
         if 0 <= base.total_frames <= base.frames:
             raise EndOfItems
-        before = self.state_dict()
+        with self._lock:
+            self._begun[number] = self._present_state()
         # The learner waits for the first batch, so only this thread can change the global generator meanwhile.
         rng_state = torch.get_rng_state() if number == 1 and self.generator is not None else None
-        with sample_from(self.generator):
-            batch = base.rollout(check=self.checks)
+        try:
+            with sample_from(self.generator):
+                batch = base.rollout(self.checks) if base.changes_batches else base.collect_rollout(self.checks)
+        except BaseException:
+            self.forget(number)
+            raise
         bad = None if self.checks else base.bad_actions.clone()
         drew = rng_state is not None and not torch.equal(rng_state, torch.get_rng_state())
-        return Item(batch, before, base.frames, base.episodes.take(), bad, drew)
+        return Item(batch, base.frames, base.episodes.take(), bad, drew)
 
-
-class IterableSource:
-    """The batches of any iterable: TorchRL's collectors, data loaders, generators."""
-
-    def __init__(self, base: Iterable[Any]) -> None:
-        self.base = base
-        self._iterator: Iterator[Any] | None = None
-        self._last: Any = None  # the object returned before
-        self._failure = ""  # its text: the error's traceback would hold the learner's frames
-        self._frames = 0
-
-    def collect(self, number: int) -> Item:
-        """Return the next batch; raise `EndOfItems` if there is none."""
+    def _read(self) -> Item:
+        """Return the next batch of any iterable: TorchRL's collectors, data loaders, generators."""
         if self._failure:  # a failed iterator is exhausted, which must not look like a normal end
             raise RuntimeError(f"the base collector failed before ({self._failure}) and has no more batches")
         try:
@@ -239,4 +192,62 @@ class IterableSource:
             )
         self._last = batch
         self._frames += batch.numel() if isinstance(batch, TensorDictBase) else 0
-        return Item(batch, frames=self._frames)
+        return Item(batch, self._frames)
+
+    def _stamped(self, batch: Any, version: int, policy: Any) -> Any:
+        """Return the batch with the version that collected it, and the policy's stamps: one number for all frames,
+        which takes no memory."""
+        device = batch.valid.device if isinstance(batch, Rollout) else getattr(batch, "device", None)
+        stamps = {"policy_version": torch.full((), version, dtype=torch.int64, device=device)}
+        if self.staleness and callable(getattr(policy, "stamps", None)):
+            # copies: the acting policy moves on to other versions
+            stamps |= {name: x.clone() for name, x in policy.stamps().items()}
+        if isinstance(batch, Rollout):
+            shape = batch.valid.shape
+            return Rollout.of_rows({**batch.rows, **{(name,): x.expand(shape) for name, x in stamps.items()}})
+        for name, x in stamps.items():
+            batch[name] = x.expand(batch.batch_size)
+        return batch
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def state_before(self, number: int) -> dict[str, Any]:
+        """Return copies of the state that batch `number`, the next for the learner, is collected from. Does not wait
+        for a batch that is being collected."""
+        with self._lock:
+            state, read = self._begun.get(number) or self._present_state()
+        if read is not None:
+            torch.cuda.current_stream(self.base.env.device).wait_event(read)
+        return _clone(state)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Collect the next batch from `state`; nothing may be collected now."""
+        self._begun.clear()
+        self.base.load_state_dict(state["base"])
+        if self.generator is not None:
+            restore_generator(self.generator, state["generator"], "sampled actions")
+
+    def forget(self, number: int) -> None:
+        """Forget what a batch was collected from."""
+        self._begun.pop(number, None)
+
+    def _present_state(self) -> tuple[dict[str, Any], Any]:
+        state: dict[str, Any] = {"base": self.base.state_dict()}
+        if self.generator is not None:
+            state["generator"] = self.generator.get_state()
+        on_gpu = torch.device(self.base.env.device).type == "cuda"
+        return state, torch.cuda.current_stream(self.base.env.device).record_event() if on_gpu else None
+
+
+def moved(batch: Any, device: torch.device, into: Rollout | None = None) -> Any:
+    """Return a copy of a batch on `device`, a rollout in the memory of the copy `into` if that is given."""
+    if isinstance(batch, Rollout):
+        return batch.copy(device, into)
+    return (batch.clone() if isinstance(batch, TensorDictBase) else batch).to(device)
+
+
+def _clone(tree: Any) -> Any:
+    """Copy nested dicts of tensors, on the current stream."""
+    if isinstance(tree, dict):
+        return {name: _clone(value) for name, value in tree.items()}
+    return tree.clone() if isinstance(tree, Tensor) else tree

@@ -152,6 +152,11 @@ class SyncDataCollector:
         return self.env.bad_actions.any()
 
     @property
+    def changes_batches(self) -> bool:
+        """Whether batches are more than views of a rollout: cut into trajectories, or changed by `postproc`."""
+        return self.split_trajs or self.postproc is not None
+
+    @property
     def frames(self) -> int:
         """Frames collected so far."""
         return self._frames

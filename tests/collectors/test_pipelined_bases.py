@@ -12,8 +12,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
 
-from slipstream.collectors import PipelinedDataCollector
-from slipstream.collectors.batch import DeviceCopier
+from slipstream.collectors import PipelinedDataCollector, SyncDataCollector
 
 
 def numbered(count: int):
@@ -87,38 +86,16 @@ def test_the_state_of_a_foreign_base_is_not_ours_to_save():
         collector.state_dict()
 
 
-def test_a_copier_copies_shared_memory_once_and_keeps_the_views():
-    memory = torch.arange(20.0).reshape(5, 4)  # [T + 1, N]
-    batch = TensorDict(
-        {"a": memory[:-1].T, "next": {"a": memory[1:].T}, "b": torch.ones(4, 4)[:, ::2].repeat(1, 2)}, [4, 4]
-    )
-    moved = DeviceCopier(torch.device("cpu"))(batch)
-    assert all(torch.equal(batch[key], moved[key]) for key in batch.keys(True, True))
-    assert (
-        moved["a"].untyped_storage().data_ptr()
-        == moved["next", "a"].untyped_storage().data_ptr()
-        != memory.untyped_storage().data_ptr()
-    )
-    memory.zero_()
-    assert moved["a"].sum() > 0
-
-
-def test_a_copier_copies_only_a_small_view_of_a_large_storage():
-    batch = TensorDict({"x": torch.arange(1000.0)[10:14]}, [4])
-    moved = DeviceCopier(torch.device("cpu"))(batch)
-    assert moved["x"].tolist() == [10, 11, 12, 13]
-    assert moved["x"].untyped_storage().nbytes() == 16
-
-
-def test_fixed_memory_stays_where_it_is():
-    copier = DeviceCopier(torch.device("cpu"), fixed=True)
-    batches = [TensorDict({"x": torch.full((4,), float(i))}, [4]) for i in range(3)]
-    places = set()
-    for i, batch in enumerate(batches):
-        moved = copier(batch)
-        assert moved["x"].tolist() == [i] * 4
-        places.add(moved["x"].data_ptr())
-    assert len(places) == 1
+def test_a_copied_rollout_keeps_one_memory_and_its_place(counter_env, policy):
+    rollout = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True, ring_size=1).collect_rollout()
+    copied = rollout.copy(torch.device("cpu"))
+    want = copied.to_tensordict().clone()
+    for x in rollout.rows.values():
+        x.zero_()
+    assert (copied.to_tensordict() == want).all()
+    memory = copied.observation["count"].untyped_storage()
+    assert memory.data_ptr() == copied.next_observation["count"].untyped_storage().data_ptr() != 0
+    assert rollout.copy(torch.device("cpu"), into=copied) is copied and not copied.reward.any()
 
 
 # -- TorchRL

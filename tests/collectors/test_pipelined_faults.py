@@ -244,6 +244,33 @@ def test_threads_and_handles_do_not_grow_over_a_thousand_starts(pipeline):
     start_and_stop(pipeline, 1000)
 
 
+def test_a_save_does_not_wait_for_the_batch_in_flight(counter_env):
+    collector, twin = (PipelinedDataCollector(SyncDataCollector(counter_env(3), Flies(), 12)) for _ in range(2))
+    entered, may_leave = threading.Event(), threading.Event()
+    with collector, twin:
+        collector.rollout()
+        collector.settle()  # the second batch is ready
+        advance = collector.base.env._advance
+
+        def wait(action):
+            entered.set()
+            assert may_leave.wait(60)
+            advance(action)
+
+        collector.base.env._advance = wait
+        collector.rollout()
+        collector.publish()
+        assert entered.wait(30)
+        states = []
+        saving = threading.Thread(target=lambda: states.append(collector.state_dict()), daemon=True)
+        saving.start()
+        saving.join(30)
+        may_leave.set()
+        assert len(states) == 1
+        twin.load_state_dict(states[0])
+        assert (twin.rollout() == collector.rollout()).all()
+
+
 # -- the thread lane alone
 # -------------------------------------------------------------------------------------------------------
 
