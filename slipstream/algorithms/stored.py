@@ -23,6 +23,7 @@ from slipstream.checkpoint.load import find_file, find_run, load_checkpoint, new
 from slipstream.config.help import ConfigError
 from slipstream.envs.specs import Box, Discrete, Hybrid, Spec
 from slipstream.models.encoders import Specs
+from slipstream.replay.rows import END_KEYS, find_ends
 from slipstream.rollouts.episodes import outcome_key
 from slipstream.rollouts.reader import RolloutFile
 from slipstream.rollouts.storage import RolloutStorage, iteration_of, rollout_files
@@ -142,14 +143,24 @@ class StoredData:
         return chosen[::-1]
 
     def _read_file(self, file: RolloutFile, rows: int) -> Iterator[Rows]:
-        columns = {key: _column(file, key) for key in self._keys()}
+        columns = {key: _column(file, key) for key in (*self._keys(), *(END_KEYS if self._nexts else ()))}
         for start in range(0, file.envs * file.steps, rows):
             frames = _valid(file, np.arange(start, min(start + rows, file.envs * file.steps)))
             if len(frames):
                 found = {key: _read(file, i, frames) for key, i in columns.items() if i is not None}
-                for key in OUTCOMES[1:]:  # without ends nothing ended
-                    found.setdefault(key, torch.zeros(len(frames), dtype=torch.bool))
-                yield self._check(found)
+                yield self._check(found | self._ends(found, len(frames)) if self._nexts else found)
+
+    def _ends(self, found: Rows, count: int) -> Rows:
+        """Return `terminated` and `truncated` of `count` frames, from those flags of them that the file has."""
+        flags = {key: found[key].reshape(count, -1).bool() for key in END_KEYS if key in found}
+        if any(flag.shape[1] != 1 for flag in flags.values()):
+            return {}  # `_check` names it
+        try:
+            ends = find_ends({key: flag[:, 0] for key, flag in flags.items()})
+        except ValueError as error:
+            raise ConfigError(f"{self.name}: {error}") from error
+        ended, terminated = ends or (torch.zeros(count, dtype=torch.bool),) * 2
+        return {("terminated",): terminated, ("truncated",): ended & ~terminated}
 
     def _keys(self) -> list[Key]:
         observed: list[Key] = [("observation", name) for name in self._observation_spec]
@@ -185,6 +196,8 @@ class StoredData:
 def _column(file: RolloutFile, key: Key) -> int | None:
     """Return the column of a key that has a number for each step; TorchRL has outcomes under `next`."""
     name = key if len(key) > 1 else outcome_key(file.keys, key[0])
+    if name == key and key in END_KEYS and any(("next", *end) in file.keys for end in END_KEYS):
+        return None  # TorchRL's flag before the step
     number = file.keys.index(name) if name in file.keys else None
     if number is None or not file.columns[number].steps:
         return None

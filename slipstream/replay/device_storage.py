@@ -22,9 +22,8 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.replay.batches import make_batch
-from slipstream.replay.index import TERMINATED
 from slipstream.replay.persistence import KIND
-from slipstream.replay.rows import END_KEYS, end_bits, is_shifted_view, split_batch
+from slipstream.replay.rows import END_KEYS, check_ends, find_ends, is_shifted_view, split_batch
 from slipstream.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
 from slipstream.storage.container import Container, ContainerWriter
 from slipstream.storage.files import atomic_file, prepare_folder
@@ -384,11 +383,14 @@ class DeviceStorage:
                 _check_view(key, kept[key], after, valid)
             flags = torch.zeros(3, *shape, dtype=torch.bool, device=self.device)
             flags[0] = valid
-            for key, bits in end_bits(flat):
-                ended = (flat[key].to(self.device).reshape(shape) != 0) & flags[0]
-                flags[1] |= ended
-                if bits & TERMINATED:
-                    flags[2] |= ended
+            given: dict[Key, Any] = {}
+            for key in (key for key in END_KEYS if key in flat):
+                check_ends(key, flat[key].shape, shape)
+                given[key] = (flat[key].to(self.device).reshape(shape) != 0) & flags[0]
+            # on a GPU the flags of the first batch are checked: the host would wait for each
+            found = find_ends(given, check=self.device.type == "cpu" or self.ring is None)
+            if found is not None:
+                flags[1], flags[2] = found
             last = {key: after[:, -1] for key, after in nexts.items()}
             ring = self.ring if self.ring is not None else self._new_ring(kept, shape[0])
             ring.write(kept, last, flags, self._alpha)

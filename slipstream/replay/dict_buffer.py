@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +16,9 @@ from torch import Tensor
 
 from slipstream.replay.buffer import ReplayBuffer
 from slipstream.replay.index import STARTS, StepIndex, make_pieces
+from slipstream.replay.rows import outcomes_at_top
 from slipstream.storage.codec.images import decompress_image, decompress_image_seq, with_aliases
-from slipstream.storage.schema import mask_key, mask_of, pad, sizes_key
+from slipstream.storage.schema import flatten, mask_key, mask_of, pad, sizes_key
 
 _EPISODE_GROUP = 16  # frames that are compressed together, in the mode that trades speed for memory
 
@@ -38,12 +40,16 @@ class PrefixSum:
 
     def add(self, val: int) -> None:
         """Add an episode of `val` frames; the oldest leave until it fits."""
+        try:
+            val = operator.index(val)
+        except TypeError:
+            raise TypeError(f"an episode of {val!r} frames: give a whole number") from None
         if not 0 < val <= self.max_len:
             raise ValueError(
                 f"an episode of {val} frames does not fit into max_len={self.max_len}: give 1 to {self.max_len}"
             )
         index = self._index
-        index.evict(index.head_for(self.max_len - int(val)))
+        index.evict(index.head_for(self.max_len - val))
         index.append(make_pieces([val], [val], flags=STARTS))
 
     @property
@@ -104,7 +110,7 @@ class DictReplayBuffer:
     ) -> None:
         self.max_size, self.device = max_size, torch.device(device)
         self.img_compressed, self.compress_epi = img_compressed, compress_epi
-        self.keys = None if keys is None else list(keys)
+        self.keys: list[Any] | None = None if keys is None else list(keys)
         self.episode_lens_prefix_sum = PrefixSum(max_size)
         self._ragged: dict[str, list[np.ndarray]] = {key: [] for key in ragged}  # one array per step that is kept
         self._varying_axes: dict[str, list[bool]] = {}  # by ragged key
@@ -122,14 +128,16 @@ class DictReplayBuffer:
     @with_aliases(episode_data="episode")
     def add(self, episode: Mapping[str, Any]) -> None:
         """Add one episode; every value has one row per step. `episode` may be called episode_data."""
+        flat = outcomes_at_top(flatten(episode))
+        steps: dict[Any, Any] = {key[0] if len(key) == 1 else key: value for key, value in flat.items()}
         if self.keys is None:
-            self.keys = list(episode)
-        missing = [key for key in self.keys if key not in episode]
+            self.keys = list(steps)
+        missing = [key for key in self.keys if key not in steps]
         if missing:
             raise KeyError(
-                f"the episode has no {missing[0]!r}: every episode must have the keys {', '.join(self.keys)}"
+                f"the episode has no {missing[0]!r}: every episode must have the keys {', '.join(map(str, self.keys))}"
             )
-        kept = {key: episode[key] for key in self.keys}
+        kept = {key: steps[key] for key in self.keys}
         lengths = {key: len(value) for key, value in kept.items()}
         length = lengths[self.keys[0]]
         for key, n in lengths.items():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,8 @@ class HostStorage:
         """See `ReplayBuffer.extend`."""
         with self.writing:
             memory = self.memory
-            read = StreamBatch(batch, memory.schema, self._keys)
+            with self._keeping_schema():
+                read = StreamBatch(batch, memory.schema, self._keys)
             state = memory.stream(stream, len(read.valid))
             if self.capacity is not None and read.steps > self.capacity:
                 raise ValueError(
@@ -116,11 +118,23 @@ class HostStorage:
         """See `ReplayBuffer.add`."""
         with self.writing:
             memory = self.memory
-            rows = read_episode(episode, memory.schema, self._keys, self.capacity, memory.index.tail)
+            with self._keeping_schema():
+                rows = read_episode(episode, memory.schema, self._keys, self.capacity, memory.index.tail)
             self._make_room(rows.steps)
             self._append(rows, memory.pending)
             self._fit_bytes()
         self._spill_if_needed()
+
+    @contextmanager
+    def _keeping_schema(self) -> Iterator[None]:
+        """Let data that is refused not fix the keys."""
+        schema = self.memory.schema
+        specs = schema.specs
+        try:
+            yield
+        except BaseException:
+            schema.specs = specs
+            raise
 
     def _append(self, rows: Rows, pending: dict[Key, np.ndarray]) -> int:
         """Make new rows and pending observations part of the buffer, all at once; return the number of the first

@@ -11,8 +11,11 @@ step can be sampled at once and nothing is stored twice.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +43,9 @@ from slipstream.storage.schema import Form, Key, Schema, as_array, flatten, pad,
 # derived.
 NOT_KEPT = frozenset({"valid", "done", "info", "value", "log_prob", "mask"})
 END_KEYS = (("terminated",), ("truncated",), ("done",))
-_ONE_PER_STEP = (("action",), ("reward",), *END_KEYS)  # keys that never have a final row
+REWARD = ("reward",)
+OUTCOMES = (REWARD, *END_KEYS)
+_ONE_PER_STEP = (("action",), *OUTCOMES)  # keys that never have a final row
 
 
 @native
@@ -70,23 +75,69 @@ def _words(a: np.ndarray) -> np.ndarray:
     return flat.view(np.int64) if flat.shape[1] % 8 == 0 and _address(flat) % 8 == 0 else flat
 
 
-def end_bits(flat: Iterable[Key]) -> list[tuple[Key, int]]:
-    """Return (key, bits) of the keys that end an episode; `done` alone counts as terminated."""
-    given = [key for key in END_KEYS if key in flat]
-    return [(k, DONE | TERMINATED if k == ("terminated",) or given == [("done",)] else DONE) for k in given]
+def outcomes_at_top(flat: dict[Key, Any]) -> dict[Key, Any]:
+    """Return the keys with the outcome of each step at the top, where TorchRL has it under "next".
+
+    TorchRL's flags at the top are those before the step, and are left out.
+    """
+    given = [key for key in OUTCOMES if ("next", *key) in flat]
+    if not given:
+        return flat
+    if REWARD in given and REWARD in flat:
+        raise KeyError("there are 'reward' and ('next', 'reward'): leave out the one that is not of this step")
+    before = END_KEYS if given != [REWARD] else ()
+    moved = {key: value for key, value in flat.items() if key not in before}
+    for key in given:
+        moved[key] = moved.pop(("next", *key))
+    return moved
+
+
+def find_ends(flags: Mapping[Key, Any], check: bool = True) -> tuple[Any, Any] | None:
+    """Return (ended, terminated) of some of the flags `done`, `terminated` and `truncated`: bool arrays or tensors of
+    one shape. Without flags return None.
+
+    Without `terminated`, an end that is not `truncated` is a termination.
+
+    Raises:
+        ValueError: if `check`, and the flags contradict each other.
+    """
+    terminated, truncated, done = (flags.get(key) for key in END_KEYS)
+    given = [flag for flag in (terminated, truncated, done) if flag is not None]
+    if not given:
+        return None
+    ended = functools.reduce(operator.or_, given)
+    if check and done is not None:
+        known = functools.reduce(operator.or_, given[:-1], done & ~done)
+        wrong = done ^ known if len(given) == 3 else known & ~done
+        if wrong.any():
+            raise ValueError(
+                f"'done' contradicts {' or '.join(show(key) for key in END_KEYS[:2] if key in flags)} in {int(wrong.sum())} steps: "
+                "done must be terminated | truncated"
+            )
+    if terminated is None:
+        terminated = truncated & ~ended if done is None else done if truncated is None else done & ~truncated
+    return ended, terminated
 
 
 def end_flags(flat: Mapping[Key, Any], shape: tuple[int, ...], valid: Any = True) -> np.ndarray:
     """Return uint8 of `shape`, the end flags; 0 where not `valid`."""
-    ends = np.zeros(shape, np.uint8)
-    for key, bits in end_bits(flat):
+    flags: dict[Key, Any] = {}
+    for key in (key for key in END_KEYS if key in flat):
         array = as_array(key, flat[key])[0]
-        if array.size != ends.size:
-            raise ValueError(
-                f"{show(key)} has the shape {list(array.shape)}: give one value per step, {list(shape)} or {[*shape, 1]}"
-            )
-        ends |= np.where((array.reshape(shape) != 0) & valid, bits, 0).astype(np.uint8)
-    return ends
+        check_ends(key, array.shape, shape)
+        flags[key] = (array.reshape(shape) != 0) & valid
+    found = find_ends(flags)
+    if found is None:
+        return np.zeros(shape, np.uint8)
+    return np.where(found[0], DONE, 0).astype(np.uint8) | np.where(found[1], TERMINATED, 0).astype(np.uint8)
+
+
+def check_ends(key: Key, given: Sequence[int], shape: Sequence[int]) -> None:
+    """Check that a flag has one value per step."""
+    if math.prod(given) != math.prod(shape):
+        raise ValueError(
+            f"{show(key)} has the shape {list(given)}: give one value per step, {list(shape)} or {[*shape, 1]}"
+        )
 
 
 def _insert_finals(array: np.ndarray, cut: np.ndarray, finals: np.ndarray | None) -> np.ndarray:
@@ -129,7 +180,7 @@ def read_episode(
     """
     if not hasattr(episode, "items"):
         raise TypeError(f"an episode is a mapping of arrays by key, not a {type(episode).__name__}")
-    given = flatten(episode)
+    given = outcomes_at_top(flatten(episode))
     arrays, dtypes = _episode_arrays(given, schema, keys)
     if not arrays:
         raise ValueError("an episode without keys")
@@ -154,7 +205,7 @@ def read_episode(
     for key, following in nexts.items():
         cut[:-1] |= rows_differ(following[:-1], arrays[key][1:])
     cut[-1] = bool(nexts)
-    ends = end_flags(arrays, (kept,))
+    ends = end_flags(given, (length,))[-kept:]
     begins = STARTS if kept == length else 0
     if cut[:-1].any():
         steps = np.diff(np.flatnonzero(cut), prepend=-1)
@@ -257,11 +308,22 @@ def split_batch(
 ) -> tuple[dict[Key, Any], dict[Key, Any], dict[Key, Any]]:
     """Check a [N, T] batch against `schema`, which the first one fixes; return (all keys, keys to keep, next
     observations)."""
-    flat = flatten(batch)
-    kept = {
-        k: v for k, v in flat.items() if k[0] != "next" and (k[0] in keys if keys is not None else k[0] not in NOT_KEPT)
-    }
-    nexts = {k[1:]: v for k, v in flat.items() if k[0] == "next" and k[1:] in kept}
+    flat = outcomes_at_top(flatten(batch))
+
+    def wanted(key: Key) -> bool:
+        return key[0] in keys if keys is not None else key[0] not in NOT_KEPT
+
+    kept = {k: v for k, v in flat.items() if k[0] != "next" and wanted(k)}
+    nexts = {k[1:]: v for k, v in flat.items() if k[0] == "next" and wanted(k[1:])}
+    for key in nexts:
+        if key not in kept:
+            raise KeyError(
+                f"{show(('next', *key))} has no {show(key)} beside it: leave it out, or choose what to keep with keys=[...]"
+            )
+    if any(key[-1:] in END_KEYS for key in nexts) and not any(key in flat for key in END_KEYS):
+        raise KeyError(
+            "the flags are below a name of their own: give 'done' or 'terminated' and 'truncated' at the top"
+        )
     if schema.specs:
         nexts = {k: v for k, v in nexts.items() if (s := schema.specs.get(k)) is None or s.next_key is not None}
     if not nexts:

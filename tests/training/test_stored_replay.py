@@ -79,6 +79,29 @@ def test_rollout_files_become_the_same_transitions(tmp_path):
     assert learner.startup_message(24, 96).startswith(f"the replay buffer starts with {len(rows):,} transitions of ")
 
 
+@pytest.mark.parametrize("flags", [("done", "truncated"), ("done", "terminated"), ("terminated", "truncated")])
+@pytest.mark.parametrize("under_next", [False, True])
+def test_two_flags_say_how_stored_steps_ended(tmp_path, flags, under_next):
+    batches, saved = collect(), []
+    for batch in batches:
+        saved.append(batch.clone().exclude("done", "terminated", "truncated"))
+        if under_next:  # TorchRL's layout: at the top are the flags before the step
+            saved[-1].update(dict.fromkeys(("done", "terminated", "truncated"), torch.zeros_like(batch["done"])))
+        (saved[-1]["next"] if under_next else saved[-1]).update({name: batch[name].clone() for name in flags})
+    found, _ = filled(save_rollouts(tmp_path, saved))
+    assert found == collected(batches)
+
+
+def test_stored_flags_that_contradict_are_refused(tmp_path):
+    batches = collect()
+    for batch in batches:
+        batch["done"] = torch.zeros_like(batch["done"])
+    with pytest.raises(
+        ConfigError, match=r"init_replay=.*: 'done' contradicts 'terminated' or 'truncated' in \d+ steps"
+    ):
+        filled(save_rollouts(tmp_path, batches))
+
+
 @pytest.mark.parametrize("sampler", ["uniform", "prioritized", "without_replacement"])
 def test_a_replay_folder_becomes_the_same_transitions(tmp_path, sampler):
     batches = collect()
