@@ -147,7 +147,10 @@ def as_array(key: Key, value: Any) -> tuple[np.ndarray, torch.dtype]:
     if isinstance(value, Tensor):
         dtype = value.dtype
         value = value.detach().cpu()
-        return (value.view(_BITS[dtype]) if dtype in _BITS else value).numpy(), dtype
+        try:
+            return (value.view(_BITS[dtype]) if dtype in _BITS else value).numpy(), dtype
+        except TypeError as error:
+            raise TypeError(f"{show(key)} is {dtype}, which NumPy does not have: convert it") from error
     if isinstance(value, (bytes, bytearray)) or (
         isinstance(value, list) and value and isinstance(value[0], (bytes, bytearray))
     ):
