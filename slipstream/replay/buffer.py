@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import torch
@@ -262,6 +262,12 @@ class ReplayBuffer:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied, its threads cannot: use state_dict(), or save(folder), and load "
+            "that into a new buffer"
+        )
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("a replay buffer cannot be iterated over: use sample(batch_size) or prefetch(batch_size)")

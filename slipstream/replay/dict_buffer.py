@@ -8,7 +8,7 @@ import operator
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -194,6 +194,9 @@ class DictReplayBuffer:
 
     def __len__(self) -> int:
         return len(self.buffer)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a DictReplayBuffer cannot be pickled or copied, its threads cannot: use buffer.state_dict()")
 
     def close(self) -> None:
         """End the background work and free the memory."""

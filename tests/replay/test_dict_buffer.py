@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
 from test_replay_keys import documents_episode
 
-from slipstream import DictReplayBuffer, PrefixSum, sample_batch
+from slipstream import DictReplayBuffer, PrefixSum, ReplayBuffer, sample_batch
 
 
 @pytest.mark.parametrize(
@@ -61,3 +64,21 @@ def test_an_episode_longer_than_the_buffer_keeps_its_end():
 def test_rows_that_do_not_match_are_refused():
     with pytest.raises(ValueError, match="'b' has 3 rows and 'a' 4"):
         DictReplayBuffer(20).add({"a": torch.zeros(4), "b": torch.zeros(3)})
+
+
+@pytest.mark.parametrize("length", [2.5, 2.0, np.float32(1), "2", None])
+def test_a_prefix_sum_counts_in_whole_frames(length):
+    lengths = PrefixSum(10)
+    lengths.add(np.int64(3))
+    with pytest.raises(TypeError, match="frames: give a whole number"):
+        lengths.add(length)
+    assert lengths.ar.tolist() == [3]
+
+
+@pytest.mark.parametrize("make", [ReplayBuffer, DictReplayBuffer, lambda n: ReplayBuffer(n, storage="ring")])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_copies_of_a_buffer_name_state_dict(make, copied):
+    buffer = make(10)
+    with pytest.raises(TypeError, match=r"cannot be pickled or copied.*state_dict\(\)"):
+        copied(buffer)
+    buffer.close()
