@@ -16,8 +16,17 @@ from slipstream.config.schema import TrainConfig
 from slipstream.training.background_compile import KernelCompiler
 from slipstream.training.distributed import join_ranks
 from slipstream.training.outputs import draw_learning, open_outputs, wandb_settings
-from slipstream.training.resume import load_resume_state, recovery_hint, restore, resume_command, sole_writer
-from slipstream.training.run_folder import RunFolder
+from slipstream.training.resume import (
+    continued_config,
+    is_finished,
+    load_resume_state,
+    recovery_hint,
+    report_finished,
+    restore,
+    resume_command,
+    sole_writer,
+)
+from slipstream.training.run_folder import RunFolder, free_name
 from slipstream.training.trainer import Trainer
 from slipstream.training.tuning import choose_sizes
 
@@ -25,24 +34,37 @@ from slipstream.training.tuning import choose_sizes
 def run(cfg: TrainConfig) -> RunFolder:
     """Train until `total_frames`, `max_time_s` or a signal; return the run folder, which holds all results."""
     with join_ranks(cfg) as ranks, ExitStack() as stack:
+        folder: Any = None
         state, fresh_envs = None, cfg.resume_envs == "fresh"
         if cfg.resume:
 
-            def open_run() -> tuple[RunFolder, dict[str, Any]]:
-                folder = RunFolder.open(str(cfg.resume))
+            def open_run() -> tuple[RunFolder, dict[str, Any] | None]:
+                auto = cfg.resume == "auto"
+                folder = RunFolder.at(cfg.root, str(cfg.name)) if auto else RunFolder.open(str(cfg.resume))
                 stack.enter_context(sole_writer(folder))  # first: another training would make what is read out of date
+                if auto and not folder.has_checkpoints():
+                    if not folder.is_complete():
+                        stack.enter_context(folder.kept_if_used())
+                    return folder, None
                 return folder, load_resume_state(cfg, folder, ranks.size)
 
             folder, state = ranks.from_root(open_run)
+        if state is not None:
+            cfg = continued_config(cfg, state["config"])
+            if is_finished(cfg, state):
+                return report_finished(cfg, folder, state) if ranks.is_root else folder
         with ranks.together():
-            cfg = choose_sizes(cfg) if cfg.auto and not cfg.resume else cfg
+            name = free_name(cfg.root, cfg.name) if cfg.name and folder is None and ranks.is_root else cfg.name
+            cfg = choose_sizes(cfg) if cfg.auto and state is None else cfg
             wandb = wandb_settings(cfg)
             trainer = stack.enter_context(Trainer(replace(cfg, resume=None, resume_envs="saved"), ranks=ranks))
-        if state is None:  # a config that cannot be built leaves no run folder behind
-            folder = ranks.from_root(lambda: RunFolder.create(cfg.root, cfg.name, to_dict(trainer.cfg)))
+        if folder is None:  # a config that cannot be built leaves no run folder behind
+            folder = ranks.from_root(lambda: RunFolder.create(cfg.root, name, to_dict(trainer.cfg)))
             if ranks.is_root:
-                stack.enter_context(folder.kept_if_used())
                 stack.enter_context(sole_writer(folder))
+                stack.enter_context(folder.kept_if_used())
+        elif state is None and ranks.is_root:
+            folder.restart(to_dict(trainer.cfg))
         ranks.set_run(folder.path, lambda: recovery_hint(cfg, folder, full=False))
         with ranks.together():
             start = restore(trainer, state, folder, fresh_envs) if state is not None else 0
@@ -54,10 +76,6 @@ def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int)
     cfg, ranks, done = trainer.cfg, trainer.ranks, True
     with open_outputs(trainer, folder, wandb, start) as out, KernelCompiler(trainer, out.print) as kernels:
         clock = out.start_clocks()
-        if start >= trainer.last_iteration and ranks.is_root:
-            print(
-                f"nothing left to do: this run has {trainer.frames:,} frames; give a larger total_frames or max_time_s"
-            )
         (time_share,) = ranks.max(clock.share())
         for it in range(start, trainer.last_iteration):
             result = trainer.step(trainer.progress(it, time_share), out.rollout_writer(it))
@@ -74,6 +92,7 @@ def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int)
             out.record_flight(it)
             out.monitor.tick(frames=trainer.frames_per_batch)
             if last:
+                out.ended = "finished" if done else "interrupted"
                 break
             kernels.poll()
     if not ranks.is_root:

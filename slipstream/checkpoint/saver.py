@@ -156,11 +156,11 @@ class AsyncCheckpointSaver(SnapshotSaver):
 
     @property
     def stop_requested(self) -> bool:
-        """True after SIGINT, SIGTERM or SIGUSR1: end the iteration, save a last checkpoint, leave."""
+        """True after SIGINT, SIGTERM, SIGUSR1, SIGHUP or SIGQUIT: end the iteration, save a last checkpoint, leave."""
         return self._stop.requested
 
     def install_signal_handlers(self, on_stop: Callable[[int], None] | None = None) -> None:
-        """Turn the first SIGINT, SIGTERM or SIGUSR1 into `stop_requested`; a second SIGINT ends the process at once.
+        """Turn the first of `STOP_SIGNALS` into `stop_requested`; a second SIGINT ends the process at once.
 
         The handler saves nothing itself: in the middle of an update the state is neither the old nor the new one. The
         loop reads `stop_requested` after each iteration, saves and leaves; `shutdown` finishes the queue and restores

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+STOP_SIGNALS = [  # Windows has two of them
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
+]
 SAME_S = 0.5  # signals this close are one: `timeout -s INT` and schedulers send it to the process and to its group
 
 
 class StopFlag:
-    """Set by the first SIGINT, SIGTERM or SIGUSR1. A second SIGINT ends the process at once."""
+    """Set by the first of `STOP_SIGNALS`. A second SIGINT ends the process at once."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -30,9 +32,12 @@ class StopFlag:
 
     def install(self, on_stop: Callable[[int], None] | None = None) -> None:
         """Take over the stop signals; main thread only. `on_stop(signum)` runs at the first one, between two
-        bytecodes."""
+        bytecodes. A signal that is ignored stays ignored, as SIGHUP under `nohup`; SIGINT is taken in any case, because
+        a shell lets its background processes ignore it."""
         self._on_stop = on_stop
         for signum in STOP_SIGNALS:
+            if signum != signal.SIGINT and signal.getsignal(signum) == signal.SIG_IGN:
+                continue
             previous = signal.signal(signum, self._handle)
             self._previous.setdefault(signum, previous)
 

@@ -6,13 +6,19 @@ import argparse
 import ctypes
 import gc
 import os
+import shlex
+import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 
 from slipstream.config.compose import help_text as keys_help
 from slipstream.config.compose import load_train
+
+EARLY_SIGNALS = ("SIGTERM", "SIGUSR1", "SIGHUP", "SIGQUIT")  # Ctrl-C is Python's KeyboardInterrupt
+STOPPED = 75  # training.run_folder.STOPPED, which this module must not load yet
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,8 +67,35 @@ def start_cuda() -> threading.Thread:
     return thread
 
 
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Let a stop signal that comes before the first iteration, or after the last, end the command with the exit code of
+    a training that was stopped. During the iterations the training itself answers them."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(STOPPED)
+
+    known = [getattr(signal, name) for name in EARLY_SIGNALS if hasattr(signal, name)]
+    taken = [number for number in known if signal.getsignal(number) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        taken = []
+    for number in taken:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def run(args: argparse.Namespace) -> int:
     """Train, and print where the results are."""
+    with stopped_by_signals():
+        return train(args)
+
+
+def train(args: argparse.Namespace) -> int:
+    """Train in this process, or in several."""
     from slipstream.cli import compare, console
     from slipstream.config import registry
     from slipstream.distributed import multirun
@@ -80,15 +113,18 @@ def run(args: argparse.Namespace) -> int:
             start_cuda()
         # loaded after an error in the words would have been reported: 1.5 s
         from slipstream.distributed.launch import launch, ranks_to_start
-        from slipstream.train import run as train
-        from slipstream.training.distributed import is_root
+        from slipstream.train import run as train_here
+        from slipstream.training.distributed import RUN_FILE, is_root
+        from slipstream.training.run_folder import RunFolder
 
     count = ranks_to_start(cfg)
     if count > 1:
-        return launch(args.words, cfg, count)[0]
-    folder = train(cfg).path
+        failed, path = launch(args.words, cfg, count)
+        return failed or (RunFolder(path).exit_code() if path else STOPPED)
+    run_folder = train_here(cfg)
     if not is_root():
         return 0
+    folder = run_folder.path
     print(f"run folder: {folder}")
     curves = [path for name in ("report.html", "learning.png") if (path := folder / name).exists()]
     if curves:
@@ -96,5 +132,5 @@ def run(args: argparse.Namespace) -> int:
     env = vars(cfg.env) | registry.find_task(cfg.task).evaluation_settings
     code = {"task": cfg.task, "algo": cfg.algo.name, "model": vars(cfg.model), "env": env}
     trusting = registry.trusting_words(code)
-    print(f"evaluate:   slipstream eval checkpoint={folder}{trusting}")
-    return 0
+    print(f"evaluate:   slipstream eval {shlex.quote(f'checkpoint={folder}')}{trusting}")
+    return 0 if RUN_FILE in os.environ else run_folder.exit_code()  # our launcher gives the code of all ranks

@@ -22,10 +22,15 @@ PRESETS = Path(__file__).parents[1] / "presets"
 
 
 def load_train(overrides: Iterable[str] = ()) -> TrainConfig:
-    """Return the config of a training from `key=value` words; with resume=RUN they change that run's own."""
+    """Return the config of a training from `key=value` words; with resume=RUN they change that run's own.
+
+    With resume=auto they are the complete config: of a new run, or of the run that they started before.
+    """
     words = _auto_apart(plain_overrides(overrides))
     resume = value_of("resume", words)
     base = {}
+    if resume == "auto":
+        resume = None
     if resume:
         if Path(resume).is_file():
             raise ConfigError(

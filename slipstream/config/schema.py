@@ -100,7 +100,7 @@ class TrainConfig:
     compress_checkpoint: bool | Literal["lz4"] = True  # true: .pt.slip, lz4: .pt.lz4, false: a plain .pt
     async_checkpoint_queue_size: int = 3
     save_compression_level: int = 9
-    keep_checkpoints: int = 5  # the last ones; the best stays as well
+    keep_checkpoints: int = 5  # the last ones; the best stays as well; 0 keeps all
     checkpoint_full_every: int = 1  # 10: every tenth checkpoint is complete, those between hold the changes since
     checkpoint_moments: Literal["float32", "bf16", "int8"] = "float32"  # of Adam in .slip files; float32 is exact
     rollout_save_interval: int = 0  # iterations; 100: every hundredth batch goes to RUN/rollouts; 0 is never
@@ -110,7 +110,7 @@ class TrainConfig:
     record_minutes: float = 0.0
     root: str = "runs"
     name: str | None = None  # of the run folder; date, time and task by default
-    resume: str | None = None  # a run folder: continue where it stopped
+    resume: str | None = None  # a run folder: continue where it stopped; auto: start the run name=, or continue it
     resume_envs: Literal["saved", "fresh"] = (
         "saved"  # fresh: a resumed run starts new episodes, in any number of processes
     )
@@ -143,15 +143,19 @@ class TrainConfig:
             raise ValueError(f"gpus must be auto or a number from 1 on, not {self.gpus}")
         if self.actors.count:
             self._check_actors()
-        check_range(self, "save_interval", "keep_checkpoints", "total_frames", minimum=1)
+        check_range(self, "save_interval", "total_frames", minimum=1)
         check_range(self, "async_checkpoint_queue_size", "checkpoint_full_every", minimum=1)
         check_range(self, "eval_interval", "threads", "max_time_s", "save_minutes", "rollout_save_interval", minimum=0)
-        check_range(self, "record_minutes", "summary_interval", "rollout_keep", minimum=0)
+        check_range(self, "record_minutes", "summary_interval", "rollout_keep", "keep_checkpoints", minimum=0)
         check_range(self, "save_compression_level", "rollout_compression_level", minimum=0, maximum=16)
         if self.checkpoint_moments != "float32" and self.compress_checkpoint is not True:
             raise ValueError(
                 f"checkpoint_moments={self.checkpoint_moments} needs compress_checkpoint=true: other files hold exact numbers"
             )
+        if self.resume == "auto":
+            if not self.name:
+                raise ValueError("resume=auto starts or continues the run with a name: give name=NAME")
+            return
         if self.resume and self.init:
             raise ValueError("resume=RUN continues with that run's own weights: leave init out, or start a new run")
         if self.resume and self.init_replay:

@@ -122,13 +122,13 @@ def expand(words: Sequence[str], every_key: bool) -> list[Job]:
     for key in ("name", "root", "resume", "task"):
         if key in several:
             raise ConfigError(f"{key} takes one value, not several: start several commands")
-    if value_of("resume", overrides):
+    if value_of("resume", overrides) not in (None, "auto"):  # a group continues by itself
         raise ConfigError("resume= continues one run: repeat the command of several runs with their name= instead")
     if value_of("wandb.run_id", overrides):
         raise ConfigError("wandb.run_id names one W&B run: leave it out of a command with several runs")
     name = value_of("name", overrides) or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_multirun"
     group = Path(value_of("root", overrides) or "runs") / name
-    common = [str(w) for w in overrides if w.key not in several and w.key not in ("name", "root")]
+    common = [str(w) for w in overrides if w.key not in several and w.key not in ("name", "root", "resume")]
     jobs = []
     for values in itertools.product(*several.values()):
         chosen = [f"{key}={value}" for key, value in zip(several, values, strict=True)]

@@ -206,12 +206,13 @@ def stale_files(folder: Path, every_host: bool = False) -> list[Path]:
         owner = path.name.removesuffix(".tmp").rpartition(".")[2].split("-")
         if len(owner) != 3 or not owner[1].isdigit():
             continue
-        if owner[0] == _HOST and not _is_alive(int(owner[1])) or owner[0] != _HOST and every_host:
+        if owner[0] == _HOST and not is_alive(int(owner[1])) or owner[0] != _HOST and every_host:
             found.append(path)
     return found
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Return whether this machine has a process with this number."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

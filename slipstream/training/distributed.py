@@ -32,7 +32,7 @@ from slipstream.sim.devices import resolve_device
 
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 RUN_FILE = "SLIPSTREAM_RUN_FILE"  # set by our launcher: rank 0 writes the path of the run folder to this file
-PEER_FAILED = 75  # exit code of a rank that ends because another one failed
+PEER_FAILED = 76  # exit code of a rank that ends because another one failed; 75 is that of a stopped training
 POLL_S = 0.5  # between two looks at the other ranks while one waits for them
 UNLIMITED = timedelta(hours=24)  # of torch's own time limits: an evaluation of rank 0 may take long
 ENDED = "ended"

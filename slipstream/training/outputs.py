@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
+import stat
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Self
 
 from slipstream.checkpoint import AsyncCheckpointSaver
@@ -24,7 +26,7 @@ from slipstream.training.metrics_log import RunLog, read_metrics
 from slipstream.training.readback import ReadBack
 from slipstream.training.record import FlightRecorder
 from slipstream.training.resume import explain_save_errors
-from slipstream.training.run_folder import RunFolder
+from slipstream.training.run_folder import STOPPED, RunFolder
 from slipstream.training.trainer import StepResult, Trainer
 
 SAVE_REPORT_S = 10.0  # seconds between two lines while the last saves are waited for
@@ -74,6 +76,8 @@ class RunOutputs:
         self._evaluating: int | None = None  # the iteration whose weights are being evaluated
         self._evaluations: dict[int, dict[str, float]] = {}  # results by iteration, until its row is written
         self._rows: deque[tuple[Any, ...]] = deque()  # of the log, not yet written
+        self.ended = "failed"  # what status.json will say: the loop sets another state when it ends
+        self._iteration, self._stop_signal = start, 0
 
     def __enter__(self) -> Self:
         trainer, folder, cfg = self.trainer, self.folder, self.trainer.cfg
@@ -85,7 +89,7 @@ class RunOutputs:
                     compression_level=cfg.save_compression_level,
                     full_every=cfg.checkpoint_full_every,
                     moments=None if cfg.checkpoint_moments == "float32" else cfg.checkpoint_moments,
-                    keep_last=cfg.keep_checkpoints,
+                    keep_last=cfg.keep_checkpoints or None,
                     links=True,
                     announce=lambda text: self.view.print(text),  # above the live area
                 )
@@ -125,23 +129,58 @@ class RunOutputs:
                 f"rollouts: the last {cfg.rollout_keep:,} files are kept (rollout_keep=0 keeps all)"
                 if too_many
                 else "",
+                f"continuing after iteration {self.start:,} of {trainer.iterations:,} ({trainer.frames:,} frames)"
+                if self.start
+                else "",
                 trainer.learner.startup_message(trainer.collector.frames_per_batch, cfg.total_frames // ranks),
             ]
             for message in filter(None, messages):
                 self.view.print(message)
             stack.enter_context(trainer.collector)
-            self.saver.install_signal_handlers(print_stop_message)
+            self.saver.install_signal_handlers(self._stop_after_iteration)
             self.monitor.gauge("queue/checkpoint", lambda: self.saver.get_stats()["queue_size"])
+            self._write_status("running")
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *exc: Any) -> bool | None:
-        return self._stack.__exit__(*exc)
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        try:
+            self._stack.__exit__(kind, error, trace)
+        except Exception as late:
+            error = late
+            raise
+        finally:
+            self._write_end(error)
+
+    def _write_end(self, error: BaseException | None) -> None:
+        """Write how the run ended. Raise no error: it would hide the one that ended the run."""
+        state, reason = self.ended, signal.Signals(self._stop_signal).name if self._stop_signal else ""
+        if error is not None:
+            stopped = isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and error.code == STOPPED)
+            state = "interrupted" if stopped else "failed"
+            reason = f"{type(error).__name__}: {error}".strip(": ")
+        elif state == "finished":
+            reason = ""
+        elif state == "interrupted" and not reason:
+            reason = "another rank was stopped"
+        with suppress(OSError):
+            self._write_status(state, reason)
+
+    def _write_status(self, state: str, reason: str = "") -> None:
+        self.folder.write_status(state, self._iteration, self.trainer.frames, reason)
 
     @property
     def stop_requested(self) -> bool:
         """True after a stop signal."""
         return self.saver.stop_requested
+
+    def _stop_after_iteration(self, number: int) -> None:
+        """Answer the first stop signal at once; in a signal handler, so past all buffers."""
+        self._stop_signal = number
+        if number == getattr(signal, "SIGHUP", None):
+            leave_terminal()
+        else:
+            os.write(2, b"finishing the iteration and saving; Ctrl-C again exits without saving\n")
 
     def print(self, text: str) -> None:
         """Print a line above the live area."""
@@ -236,6 +275,7 @@ class RunOutputs:
         Rows are logged in order: those from an iteration on that is being evaluated wait for its results.
         """
         trainer = self.trainer
+        self._iteration = it + 1
         fps = trainer.frames_per_batch * len(read) / self.clock.lap() if read else 0.0
         stats = self.monitor.get_stats()
         found = self.monitor.metrics(stats=stats)
@@ -289,6 +329,7 @@ class RunOutputs:
                 metrics={name: value for name, value in metrics.items() if name in SCORES},
             )
         self.log.flush()
+        self._write_status("running")
         self.save_clock = Clock(60 * cfg.save_minutes)
 
 
@@ -311,6 +352,9 @@ class SilentOutputs(RunOutputs):
 
     def print(self, text: str) -> None:
         """Print nothing."""
+
+    def _write_status(self, state: str, reason: str = "") -> None:
+        """Write nothing."""
 
     def start_clocks(self) -> Clock:
         """Return a clock without a limit: that of rank 0 counts."""
@@ -348,9 +392,14 @@ def draw_learning(task: Task, folder: RunFolder) -> None:
         print(f"the curves could not be drawn: {error}")
 
 
-def print_stop_message(number: int) -> None:
-    """Answer the first Ctrl-C at once; in a signal handler, so past all buffers."""
-    os.write(2, b"finishing the iteration and saving; Ctrl-C again exits without saving\n")
+def leave_terminal() -> None:
+    """Send the output of this process nowhere if it went to a terminal, which is gone: writing to it is an error."""
+    for fd in (1, 2):
+        with suppress(OSError):
+            if stat.S_ISCHR(os.fstat(fd).st_mode):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, fd)
+                os.close(nowhere)
 
 
 def totals(trainer: Trainer) -> tuple[int, int]:

@@ -22,35 +22,16 @@ from slipstream.storage.files import WriterLock
 from slipstream.training.run_folder import RunFolder
 from slipstream.training.trainer import Trainer
 
-# What a resumed run may change: how long it runs, where, and what it shows, but not what it computes.
-RESUME_OVERRIDABLE = (
-    *(
-        "total_frames",
-        "max_time_s",
-        "save_minutes",
-        "device",
-        "compile",
-        "quiet",
-        "summary_interval",
-        "threads",
-        "resume",
-        "root",
-        "name",
-    ),
-    *(
-        "init",
-        "init_replay",
-        "algo.data",
-        "algo.teacher",
-        "wandb.mode",
-        "checkpoint_full_every",
-        "collect.prefetch_count",
-        "collect.threads",
-    ),
-    *("actors.address", "actors.cpus", "actors.timeout_s"),
-    *("gpus", "resume_envs", "distributed.timeout_s", "distributed.capture"),
-    *("rollout_save_interval", "rollout_keep", "rollout_compression_level", "record_minutes", "wandb.run_id"),
-)
+# What a resumed run may change: how long it runs, where, what it saves and shows, but not what it computes.
+_OVERRIDABLE = """
+    total_frames max_time_s device gpus threads compile quiet headless summary_interval resume resume_envs root name
+    init init_replay algo.data algo.teacher eval_interval save_interval save_minutes keep_checkpoints
+    compress_checkpoint async_checkpoint_queue_size save_compression_level checkpoint_full_every checkpoint_moments
+    rollout_save_interval rollout_compression_level rollout_keep record_minutes collect.prefetch_count collect.threads
+    actors.address actors.cpus actors.timeout_s distributed.timeout_s distributed.capture
+"""
+RESUME_OVERRIDABLE = frozenset(_OVERRIDABLE.split())
+FREE_SECTION = "wandb."
 
 
 def saved_config(run: str | PathLike[str]) -> dict[str, Any]:
@@ -76,11 +57,13 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder, ranks: int = 1) -> di
     """
     path, state = newest_good(folder.checkpoints, log=lambda text: print(text, file=sys.stderr))
     check_config(state.get("config") if isinstance(state, dict) else None, path)
-    given = to_dict(cfg)
+    given = to_dict(continued_config(cfg, state["config"]))
     trusted = [name for names in registry.unregistered_names(given).values() for name in names]
     registry.refuse_unregistered(state["config"], trusted, str(folder.path))
     with reading_state(path):
         changed = _changed_keys(given, to_dict(from_dict(state["config"])))
+    if state.get("controller") is not None and state["config"].get("eval_interval") != cfg.eval_interval:
+        changed.append("eval_interval")  # a league or the like learns by its evaluations
     if cfg.resume_envs == "fresh":
         changed = [key for key in changed if not key.startswith("actors.")]
     if changed:
@@ -97,6 +80,33 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder, ranks: int = 1) -> di
     return state
 
 
+def continued_config(cfg: TrainConfig, saved: dict[str, Any]) -> TrainConfig:
+    """Return the config with which a run continues: without what only a new run starts from, and with the numbers that
+    `=auto` chose for it."""
+    given = to_dict(cfg) | {"init": None, "init_replay": None}
+    if cfg.resume == "auto":
+        for section, _, name in (key.partition(".") for key in cfg.auto):
+            given[section][name] = saved[section].get(name)
+        given["auto"] = []
+    return from_dict(given)
+
+
+def is_finished(cfg: TrainConfig, state: dict[str, Any]) -> bool:
+    """Return whether nothing is left to train of a run."""
+    frames, used_s = state.get("frames"), state.get("trained_s")
+    out_of_time = cfg.max_time_s and type(used_s) is float and used_s >= cfg.max_time_s
+    return bool(out_of_time or (type(frames) is int and frames >= cfg.total_frames))
+
+
+def report_finished(cfg: TrainConfig, folder: RunFolder, state: dict[str, Any]) -> RunFolder:
+    """Say that nothing is left to train, in status.json too if the run was killed just before its end."""
+    frames, iteration = state["frames"], state["iteration"]
+    print(f"nothing left to do: this run has {frames:,} frames; give a larger total_frames or max_time_s")
+    if folder.status().get("state") != "finished":
+        folder.write_status("finished", iteration, frames)
+    return folder
+
+
 def restore(trainer: Trainer, state: dict[str, Any], folder: RunFolder, fresh_envs: bool = False) -> int:
     """Continue from `state`, which was read from `folder`; return the iteration that comes next."""
     with reading_state(folder.path):
@@ -110,7 +120,7 @@ def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "")
         mine, theirs = given.get(name), held.get(name)
         if isinstance(mine, dict) and isinstance(theirs, dict):
             changed += _changed_keys(mine, theirs, f"{prefix}{name}.")
-        elif mine != theirs and prefix + name not in RESUME_OVERRIDABLE:
+        elif mine != theirs and prefix + name not in RESUME_OVERRIDABLE and prefix != FREE_SECTION:
             changed.append(prefix + name)
     return changed
 

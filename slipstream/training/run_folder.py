@@ -3,6 +3,7 @@
 runs/2026-11-20_14-03-12_TASK/
   config.yaml      the complete config
   git.json         the code it ran: commit, and whether files differed from it; versions; device
+  status.json      running, interrupted, finished or failed, with frames and reason
   metrics.jsonl    one line per iteration (`RunLog`)
   tensorboard/     the same for TensorBoard
   checkpoints/     ckpt_000123.pt
@@ -15,12 +16,15 @@ runs/2026-11-20_14-03-12_TASK/
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import count
 from os import PathLike
 from pathlib import Path
@@ -29,9 +33,25 @@ from typing import Any
 import yaml
 
 from slipstream.checkpoint.load import find_run
+from slipstream.config.help import ConfigError
 from slipstream.config.overrides import read_yaml
-from slipstream.storage.files import make_folder, sync_folder, write_file
+from slipstream.storage.errors import DamagedFileError, printable
+from slipstream.storage.files import DISK, FileSystem, is_alive, make_folder, sync_folder, write_file
+from slipstream.storage.reader import Reader
 from slipstream.training.provenance import provenance
+
+STOPPED = 75  # exit code of a training that a signal stopped: EX_TEMPFAIL, "try again"
+STOPPED_BY_KEY = 130  # and by Ctrl-C, as of any program
+_FIRST_FILES = {"checkpoints", "git.json"}  # of a run that was killed while its folder was made
+STATES = ("running", "interrupted", "finished", "failed")
+MAX_REASON = 500  # characters in status.json
+
+
+class _NoSync(FileSystem):
+    """The file appears complete; a power cut may leave the one before."""
+
+    def fsync(self, fd: int) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +66,53 @@ class RunFolder:
         -3, ..., and a line says so."""
         if name is None:
             name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{_task_name(config)}"
-        elif name in ("", ".", "..") or name != Path(name).name:
-            raise ValueError(f"a run's name is one folder name, not {name!r}: give the folder around it as root")
+        check_name(name)
         text = config_yaml(config)  # before mkdir: it may raise
         run = cls(_make_unused(Path(root), name))
         if run.path.name != name:
             print(f"name={name} is in use: this run is {run.path.name}", flush=True)
-        run.checkpoints.mkdir()
-        write_file(run.path / "git.json", json.dumps(provenance(Path.cwd()), indent=2).encode())
-        write_file(run.path / "config.yaml", text.encode())  # last: a folder that has it is complete
-        sync_folder(run.path.parent)
+        run._begin(text)
         return run
+
+    @classmethod
+    def at(cls, root: str | PathLike[str], name: str) -> RunFolder:
+        """Return the run ROOT/NAME, with or without checkpoints; make an empty folder if there is none.
+
+        Raises:
+            ConfigError: The folder holds something else than a run.
+        """
+        check_name(name)
+        run = cls(Path(root).absolute() / name)
+        make_folder(run.path)
+        others = {entry.name for entry in run.path.iterdir() if not entry.name.startswith(".")} - _FIRST_FILES
+        if others and not run.is_complete():
+            raise ConfigError(f"{run.path} is not a run folder, it holds {min(others)}: give another name=")
+        return run
+
+    def is_complete(self) -> bool:
+        """Return whether the folder was made to the end: its config is written last."""
+        return (self.path / "config.yaml").is_file()
+
+    def has_checkpoints(self) -> bool:
+        """Return whether a checkpoint was saved, good or broken."""
+        return any(self.checkpoints.glob("ckpt_*"))
+
+    def restart(self, config: Mapping[str, Any]) -> None:
+        """Begin again in a folder without checkpoints; the caller holds its lock. What an earlier start wrote is
+        removed."""
+        text = config_yaml(config)
+        for path in (self.metrics_path, *self.path.glob("*.pt*")):
+            path.unlink(missing_ok=True)
+        for name in ("tensorboard", "rollouts", "recordings"):
+            if (self.path / name).is_dir():
+                shutil.rmtree(self.path / name)
+        self._begin(text)
+
+    def _begin(self, config: str) -> None:
+        self.checkpoints.mkdir(exist_ok=True)
+        write_file(self.path / "git.json", json.dumps(provenance(Path.cwd()), indent=2).encode())
+        write_file(self.path / "config.yaml", config.encode())  # last: a folder that has it is complete
+        sync_folder(self.path.parent)
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> RunFolder:
@@ -81,6 +137,42 @@ class RunFolder:
         """Return the path of the checkpoint after `iteration` iterations: checkpoints/ckpt_000123.pt."""
         return self.checkpoints / f"ckpt_{iteration:06d}.pt"
 
+    def write_status(self, state: str, iteration: int, frames: int, reason: str = "") -> None:
+        """Write status.json, which other programs read: one of `STATES`, how far the run is, and why it ended."""
+        status = {"state": state, "iteration": iteration, "frames": frames}
+        status |= {"reason": printable(reason, keep="")[:MAX_REASON], "process": os.getpid()}
+        status |= {"host": socket.gethostname(), "time": datetime.now(UTC).isoformat(timespec="seconds")}
+        fs = _NoSync() if state == "running" else DISK  # written often, beside the training
+        write_file(self.path / "status.json", json.dumps(status, indent=2).encode(), fs)
+
+    def status(self) -> dict[str, Any]:
+        """Return what status.json holds; an empty dict for a run without one.
+
+        A run that says "running" and whose process on this machine has ended was killed: its state is "failed".
+        """
+        path = self.path / "status.json"
+        if not path.exists():
+            return {}
+        reader = Reader(path, max_bytes=1 << 20)
+        try:
+            status = reader.json(reader.read(path))
+        except DamagedFileError:
+            return {}
+        if not isinstance(status, dict) or status.get("state") not in STATES:
+            return {}
+        process = status.get("process")
+        gone = type(process) is int and status.get("host") == socket.gethostname() and not is_alive(process)
+        if status["state"] == "running" and gone:
+            status |= {"state": "failed", "reason": f"process {process} was killed"}
+        return status
+
+    def exit_code(self) -> int:
+        """Return the exit code of the training that has just ended here without an error: 0 if the run is finished."""
+        status = self.status()
+        if status.get("state") != "interrupted":
+            return 0
+        return STOPPED_BY_KEY if status.get("reason") == signal.SIGINT.name else STOPPED
+
     @contextmanager
     def kept_if_used(self) -> Iterator[None]:
         """Delete the folder if the block fails before anything was logged or saved: nobody could resume it."""
@@ -88,7 +180,7 @@ class RunFolder:
             yield
         except BaseException:
             logged = self.metrics_path.exists() and self.metrics_path.stat().st_size > 0
-            if not logged and not any(self.checkpoints.iterdir()) and not any(self.path.glob("*.pt*")):
+            if not logged and not any(self.checkpoints.glob("*")) and not any(self.path.glob("*.pt*")):
                 shutil.rmtree(self.path, ignore_errors=True)
             raise
 
@@ -100,6 +192,24 @@ class RunFolder:
                 f"{self.path / 'config.yaml'} must hold a mapping of keys to values, not {type(config).__name__}"
             )
         return config
+
+
+def check_name(name: str) -> None:
+    """Raise ConfigError if a run cannot have this name."""
+    if name in ("", ".", "..") or name != Path(name).name:
+        raise ConfigError(f"a run's name is one folder name, not {name!r}: give the folder around it as root")
+
+
+def free_name(root: str | PathLike[str], name: str) -> str:
+    """Return `name`, or NAME-2, NAME-3, ... if that is in use; a line says so before the training is built."""
+    check_name(name)
+    free = next(found for found in _names(name) if not os.path.lexists(Path(root) / found))
+    if free != name:
+        print(
+            f"name={name} is in use: this run will be {free}; `resume=auto name={name}` continues the one there",
+            flush=True,
+        )
+    return free
 
 
 def config_yaml(config: Mapping[str, Any]) -> str:
@@ -114,14 +224,19 @@ def _make_unused(root: Path, name: str) -> Path:
     """Make a new folder root/name, root/name-2, ...; mkdir itself decides, so that two runs started at once get two
     folders."""
     make_folder(root)
-    for number in count(1):
-        path = root.absolute() / (name if number == 1 else f"{name}-{number}")
+    for found in _names(name):
+        path = root.absolute() / found
         try:
             path.mkdir()
         except FileExistsError:
             continue
         return path
     raise AssertionError("count never ends")
+
+
+def _names(name: str) -> Iterator[str]:
+    """Yield NAME, NAME-2, NAME-3, ..."""
+    return (name if number == 1 else f"{name}-{number}" for number in count(1))
 
 
 def _task_name(config: Mapping[str, Any]) -> str:

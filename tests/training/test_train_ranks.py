@@ -90,7 +90,7 @@ def test_the_command_starts_ranks_stops_them_and_names_one_that_is_killed(tmp_pa
     wait_for_checkpoint(first, folder, 2)
     first.send_signal(signal.SIGINT)
     text = first.communicate()[0]
-    assert first.returncode == 0 and f"stopped; continue with: slipstream train resume={folder}" in text, text
+    assert first.returncode == 130 and f"stopped; continue with: slipstream train resume={folder}" in text, text
     assert "2 ranks: 128 frames per iteration" in text
     saved = load_checkpoint(folder / "checkpoints")
     assert len(saved["ranks"]) == 1 and saved["frames"] == 128 * saved["iteration"]

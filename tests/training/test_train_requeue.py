@@ -1,0 +1,277 @@
+"""What a scheduler sees of a run: exit codes, status.json, and `resume=auto`, the command that is right each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+
+import pytest
+from helpers import warm_python
+from tiny_runs import differences, rows_of, state_of
+
+import slipstream.train
+from slipstream import Trainer
+from slipstream.cli import main
+from slipstream.storage.files import WriterLock
+from slipstream.training.metrics_log import read_metrics
+from slipstream.training.run_folder import RunFolder
+
+TINY = shlex.split("""
+    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
+    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16]
+    total_frames=256 save_interval=100 eval_interval=0 device=cpu threads=1 quiet=true wandb.mode=disabled
+""")
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
+
+
+@pytest.fixture
+def auto(tmp_path):
+    """The words of one command that a scheduler repeats."""
+    return [*TINY, f"root={tmp_path}", "name=run", "resume=auto"]
+
+
+def at_iteration(monkeypatch, wanted, action):
+    """Do `action` in the middle of iteration `wanted`, once."""
+    plain, done = Trainer.progress, []
+
+    def progress(job, it, clock):
+        if it == wanted and not done:
+            done.append(it)
+            action()
+        return plain(job, it, clock)
+
+    monkeypatch.setattr(Trainer, "progress", progress)
+
+
+def status_of(folder):
+    return json.loads((folder / "status.json").read_text())
+
+
+# -- exit codes and status ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "code"), [*((number, 75) for number in STOP_SIGNALS), (signal.SIGINT, 130)])
+def test_a_stopped_run_saves_and_says_so(tmp_path, monkeypatch, auto, number, code):
+    monkeypatch.setattr("slipstream.training.outputs.leave_terminal", lambda: None)  # it is that of the tests
+    at_iteration(monkeypatch, 1, lambda: os.kill(os.getpid(), number))
+    assert main(["train", *auto]) == code
+    status = status_of(tmp_path / "run")
+    assert (status["state"], status["reason"]) == ("interrupted", number.name)
+    assert (status["iteration"], status["frames"], status["process"]) == (2, 128, os.getpid())
+    assert state_of(RunFolder.open(tmp_path / "run"))["iteration"] == 2
+
+
+def test_the_status_says_running_and_then_finished(tmp_path, monkeypatch, auto):
+    seen = []
+    at_iteration(monkeypatch, 1, lambda: seen.append(RunFolder(tmp_path / "run").status()))
+    assert main(["train", *auto]) == 0
+    assert (seen[0]["state"], seen[0]["iteration"]) == ("running", 0)
+    status = status_of(tmp_path / "run")
+    assert (status["state"], status["frames"], status["iteration"], status["reason"]) == ("finished", 256, 4, "")
+
+
+def test_the_status_of_a_failed_run_has_the_reason(tmp_path, monkeypatch, auto):
+    def fail():
+        raise RuntimeError("the engine\x1b[31m fell off")
+
+    at_iteration(monkeypatch, 1, fail)
+    assert main(["train", *auto]) == 2
+    status = status_of(tmp_path / "run")
+    assert (status["state"], status["frames"]) == ("failed", 64)
+    assert status["reason"] == r"RuntimeError: the engine\x1b[31m fell off"
+
+
+def test_a_killed_run_is_recognized(tmp_path):
+    folder = RunFolder.create(tmp_path, "run", {})
+    child = os.fork()
+    if not child:
+        folder.write_status("running", 3, 300)
+        os._exit(0)  # as kill -9: nothing else is written
+    os.waitpid(child, 0)
+    assert status_of(folder.path)["state"] == "running"
+    assert folder.status()["state"] == "failed" and folder.status()["reason"] == f"process {child} was killed"
+    (folder.path / "status.json").write_text(json.dumps(status_of(folder.path) | {"host": "another"}))
+    assert folder.status()["state"] == "running"  # as far as one can see from here
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"state": 5}', '{"state": "running", "process": "x"}', "[" * 9999])
+def test_a_status_of_somebody_else_is_no_error(tmp_path, text):
+    folder = RunFolder.create(tmp_path, "run", {})
+    assert folder.status() == {}
+    (folder.path / "status.json").write_text(text)
+    assert folder.status().get("state") in (None, "running") and folder.exit_code() == 0
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_a_signal_before_the_training_begins(monkeypatch, number):
+    monkeypatch.setattr(slipstream.train, "run", lambda cfg: os.kill(os.getpid(), number))
+    before = signal.getsignal(number)
+    assert main(["train", *TINY]) == 75
+    assert signal.getsignal(number) == before
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path, monkeypatch, auto):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+    try:
+        at_iteration(monkeypatch, 1, lambda: os.kill(os.getpid(), signal.SIGHUP))
+        assert main(["train", *auto]) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_closed_terminal_is_no_error():
+    code = """
+import os, pty, signal, sys
+from slipstream.checkpoint.signals import StopFlag
+from slipstream.training.outputs import leave_terminal
+flag, (master, slave) = StopFlag(), pty.openpty()
+flag.install(lambda number: leave_terminal())
+for fd in (1, 2):
+    os.dup2(slave, fd)
+os.close(master)
+os.kill(os.getpid(), signal.SIGHUP)
+print("finishing", flush=True)
+sys.exit(7 if flag.requested else 1)
+"""
+    assert warm_python.run([sys.executable, "-c", code], timeout=60).returncode == 7
+
+
+# -- resume=auto -------------------------------------------------------------------------------------------------------
+
+
+def test_one_command_starts_and_continues_a_run(tmp_path, monkeypatch, auto, capsys):
+    assert main(["train", *TINY, f"root={tmp_path}", "name=straight"]) == 0
+    at_iteration(monkeypatch, 1, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert [main(["train", *auto]), main(["train", *auto])] == [75, 0]
+    folder, straight = RunFolder.open(tmp_path / "run"), RunFolder.open(tmp_path / "straight")
+    assert differences(state_of(straight), state_of(folder)) == []
+    assert rows_of(straight) == rows_of(folder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "straight"]
+    capsys.readouterr()
+    monkeypatch.setattr(slipstream.train, "Trainer", None)  # a finished run is not built again
+    assert main(["train", *auto]) == 0
+    assert "nothing left to do: this run has 256 frames" in capsys.readouterr().out
+
+
+def test_a_finished_run_continues_with_more_frames(tmp_path, auto):
+    assert main(["train", *auto]) == 0
+    assert main(["train", *auto, "total_frames=320", "save_interval=50"]) == 0
+    assert status_of(tmp_path / "run")["frames"] == 320
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_again(tmp_path, monkeypatch, auto):
+    folder = RunFolder.at(tmp_path, "run")
+    folder.restart({"task": "navigation"})
+    folder.write_status("running", 0, 0)
+    folder.metrics_path.write_text(json.dumps({"iteration": 1, "frames": 64, "time_s": 1.0}) + "\n")
+    (folder.path / "best.pt").write_bytes(b"of a policy that is lost")
+    (folder.path / "notes.txt").write_text("mine")
+    assert main(["train", *auto]) == 0
+    assert [row["iteration"] for row in read_metrics(folder.path)] == [1, 2, 3, 4]
+    assert folder.config()["env"]["num_envs"] == 8 and not (folder.path / "best.pt").exists()
+    assert (folder.path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("made", [[], ["checkpoints"], ["checkpoints", "git.json"]])
+def test_a_run_killed_while_its_folder_was_made_starts_again(tmp_path, auto, made):
+    (tmp_path / "run").mkdir()
+    for name in made:
+        (tmp_path / "run" / name).mkdir() if name == "checkpoints" else (tmp_path / "run" / name).touch()
+    assert main(["train", *auto]) == 0
+    assert status_of(tmp_path / "run")["state"] == "finished"
+
+
+def test_a_folder_that_is_no_run_is_left_alone(tmp_path, auto, capsys):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.tex").write_text("years of work")
+    assert main(["train", *auto]) == 2
+    assert "run is not a run folder, it holds thesis.tex: give another name=" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.tex"]
+
+
+def test_a_run_that_another_process_trains_is_refused(tmp_path, auto, capsys):
+    folder = RunFolder.at(tmp_path, "run")
+    with WriterLock(folder.path):
+        assert main(["train", *auto]) == 2
+    assert f"{folder.path} is being written by process {os.getpid()}" in capsys.readouterr().err
+    assert folder.path.is_dir()
+
+
+def test_other_settings_are_refused_as_by_resume(tmp_path, auto, capsys):
+    assert main(["train", *auto]) == 0
+    for words in (["algo.gamma=0.9"], ["env.reward.collision=40", "total_frames=512"]):
+        assert main(["train", *auto, *words]) == 2
+        assert f"a resumed run keeps its configuration; {words[0].partition('=')[0]} cannot change" in (
+            capsys.readouterr().err
+        )
+    assert main(["train", *[word for word in auto if not word.startswith("algo.epochs")], "total_frames=512"]) == 2
+    assert "algo.epochs cannot change" in capsys.readouterr().err  # the default is another value
+
+
+def test_a_config_that_cannot_be_built_leaves_no_folder(tmp_path, auto):
+    assert main(["train", *auto, "init=nowhere.pt"]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_and_measured_sizes_are_of_the_first_start(tmp_path, monkeypatch, auto):
+    assert main(["train", *TINY, f"root={tmp_path}", "name=first"]) == 0
+    words = [word for word in auto if not word.startswith("env.num_envs")]
+    words += ["env.num_envs=auto", f"init={tmp_path / 'first'}"]
+    choose = slipstream.train.choose_sizes
+    monkeypatch.setattr(slipstream.train, "choose_sizes", lambda cfg: sized(cfg, choose))
+    at_iteration(monkeypatch, 1, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert main(["train", *words]) == 75
+    shutil.rmtree(tmp_path / "first")  # its weights are not needed any more
+    assert main(["train", *words]) == 0
+    config = state_of(RunFolder.open(tmp_path / "run"))["config"]
+    assert (config["env"]["num_envs"], config["auto"], config["init"]) == (4, [], None)
+
+
+def sized(cfg, choose):
+    """The config with 4 environments, as if that had been measured."""
+    assert cfg.auto == ["env.num_envs"]
+    cfg.env.num_envs = 4
+    cfg.auto = []
+    return choose(cfg)
+
+
+def test_auto_needs_a_name(capsys):
+    assert main(["train", *TINY, "resume=auto"]) == 2
+    assert "resume=auto starts or continues the run with a name: give name=NAME" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("preset", ["demo", "aircombat_demo", "task=gym env.id=CartPole-v1 algo=dqn"])
+def test_the_same_words_are_the_same_config(preset, tmp_path):
+    """What a checkpoint holds of them is equal to what they mean the next time."""
+    from slipstream.config.compose import from_dict, load_train, preset_files, to_dict
+    from slipstream.training.resume import _changed_keys, continued_config
+
+    if preset not in preset_files() and "=" not in preset:
+        preset = "aircombat"
+    words = [*(preset if "=" in preset else f"preset={preset}").split(), "name=run", "resume=auto", f"root={tmp_path}"]
+    cfg = load_train(words)
+    saved = json.loads(json.dumps(to_dict(cfg)))
+    assert _changed_keys(to_dict(continued_config(cfg, saved)), to_dict(from_dict(saved))) == []
+
+
+def test_a_taken_name_is_said_before_anything_is_built(tmp_path, monkeypatch, capsys):
+    RunFolder.create(tmp_path, "fly", {})
+
+    def build(*args, **settings):
+        raise RuntimeError(capsys.readouterr().out)
+
+    monkeypatch.setattr(slipstream.train, "Trainer", build)
+    assert main(["train", *TINY, f"root={tmp_path}", "name=fly"]) == 2
+    assert "name=fly is in use: this run will be fly-2" in capsys.readouterr().err
+
+
+def test_a_resumed_run_shows_its_iteration(tmp_path, monkeypatch, auto, capsys):
+    at_iteration(monkeypatch, 1, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert main(["train", *auto, "quiet=false"]) == 75
+    capsys.readouterr()
+    assert main(["train", *auto, "quiet=false"]) == 0
+    assert "continuing after iteration 2 of 4 (128 frames)" in capsys.readouterr().out
