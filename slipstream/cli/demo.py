@@ -20,6 +20,7 @@ from slipstream.config.overrides import plain_overrides, value_of
 from slipstream.config.schema import TrainConfig
 from slipstream.distributed.launch import launch, ranks_to_start
 from slipstream.training.metrics_log import read_metrics
+from slipstream.training.run_folder import STOPPED_BY_KEY
 
 RANKS = 2  # on a CPU: with this small network two processes learn from more frames than two threads (docs/scale.md)
 
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     demo.before()
     if ranks > 1:
         code, folder = launch(words, cfg, ranks)
-        if code:
+        if code not in (0, STOPPED_BY_KEY):
             return code
         if folder is None or not (folder / "metrics.jsonl").exists():
             raise KeyboardInterrupt  # stopped before the first iteration

@@ -21,7 +21,7 @@ from slipstream.sim.devices import MAX_THREADS
 from slipstream.sim.processes import python_command, python_environment
 from slipstream.training.distributed import PEER_FAILED, RUN_FILE, check_device, started_by_torchrun
 from slipstream.training.resume import recovery_hint
-from slipstream.training.run_folder import RunFolder
+from slipstream.training.run_folder import STOPPED_BY_KEY, RunFolder
 
 STOP_S = 3600  # that ranks may take to save after a stop signal
 STOPPED = (signal.SIGTERM, signal.SIGINT)
@@ -89,13 +89,19 @@ def launch(words: Sequence[str], cfg: TrainConfig, count: int) -> tuple[int, Pat
         )
         # Ctrl-C reaches the ranks by itself; they must not get it twice, which would end them without saving.
         handlers = {number: signal.getsignal(number) for number in STOPPED}  # torch replaces that of SIGTERM
-        signal.signal(signal.SIGINT, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        keys: list[int] = []
+
+        def stop(number: int, _: Any) -> None:
+            keys.append(number)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        signal.signal(signal.SIGINT, stop)
         code = 0
         try:
             command = python_command("-m", "slipstream", "train", *words, f"gpus={count}")
             elastic_launch(config, command[0])(*command[1:])
         except SignalException:
-            pass
+            code = STOPPED_BY_KEY if keys else 0
         except ChildFailedError as error:
             code = _explain(error, cfg, count, run_file)
         finally:
