@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.checkpoint.errors import CorruptCheckpointError
+from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.codec.chunks import CHUNK_BYTES, Scratch, decode_chunk, encode_chunk
 from slipstream.storage.codec.registry import DELTA, RAW, CodecError
@@ -31,6 +31,7 @@ from slipstream.storage.serializer import flatten, from_json, select, to_json, t
 from slipstream.storage.staging import MOMENTS, Buffer, Layout, Storage, Stream, View, make_tensor
 
 KIND = "ckpt"
+Locator = Callable[[torch.UntypedStorage, str], torch.UntypedStorage]
 IS_DIFFERENCE = 1  # flag of the container
 _INFINITE = 0x7F800000  # the bits of an infinite float32
 _local = threading.local()
@@ -271,20 +272,25 @@ class CheckpointFile:
         tree = self.index.tree if keys is None else select(self.index.tree, list(keys))
         views = self.index.views
         wanted = range(len(views)) if keys is None else {leaf for _, leaf in walk_leaves(tree)}
-        tensors = self.tensors(self.storages(sorted({views[i].storage for i in wanted})), map_location)
+        place = locator(map_location)
+        tensors = self.tensors(self.storages(sorted({views[i].storage for i in wanted})), place)
         with self._container.reader.parsing("the structure"):
             return unflatten(tree, tensors.__getitem__)
 
-    def tensors(self, opened: dict[int, Tensor], map_location: Any = "cpu") -> dict[int, Any]:
-        """Every tensor and array whose storage is among `opened`, by its number."""
-        target = None if map_location is None else torch.device(map_location)
+    def tensors(self, opened: dict[int, Tensor], place: Locator | None = None) -> dict[int, Any]:
+        """Every tensor and array whose storage is among `opened`, by its number; `place` puts storages on devices."""
         made: dict[int, Any] = {}
+        moved: dict[int, Any] = {}
         for i, view in enumerate(self.index.views):
             if view.storage in opened:
-                made[i] = make_tensor(view, opened[view.storage])
-                device = torch.device(view.device) if target is None else target
-                if device.type != "cpu" and isinstance(made[i], Tensor):
-                    made[i] = made[i].to(device)
+                data = opened[view.storage]
+                if place is not None and not view.dtype.startswith("numpy:"):
+                    if view.storage not in moved:
+                        moved[view.storage] = place(data.untyped_storage(), view.device)
+                    data = torch.empty(0, dtype=torch.uint8, device=moved[view.storage].device).set_(
+                        moved[view.storage]
+                    )
+                made[i] = make_tensor(view, data)
         return made
 
     def storages(self, wanted: list[int]) -> dict[int, Tensor]:
@@ -411,6 +417,40 @@ class CheckpointFile:
                 f"{reason}it is damaged, or another checkpoint than the one this was taken against"
             )
         self._container.reader.fail(f"{reason}it is not there")
+
+
+def locator(map_location: Any) -> Locator:
+    """Return a function that puts a storage on the device that `map_location` says, as `torch.load` takes it."""
+    given, fixed = f"map_location={map_location!r}", None
+    if isinstance(map_location, (str, torch.device)):
+        try:
+            fixed = torch.device(map_location)
+        except RuntimeError as error:
+            raise ValueError(f"{given} is no device: {error}") from error
+    elif not (map_location is None or isinstance(map_location, dict) or callable(map_location)):
+        raise TypeError(f"{given} must be a device, its name, a dict of names, a function (storage, name) or None")
+
+    def place(storage: torch.UntypedStorage, saved: str) -> torch.UntypedStorage:
+        device: Any = fixed or saved
+        try:
+            if isinstance(map_location, dict):
+                device = map_location.get(saved, saved)
+            elif fixed is None and map_location is not None:
+                moved = map_location(storage, saved)
+                if moved is not None:
+                    return getattr(moved, "_untyped_storage", moved)
+            return torch.serialization.default_restore_location(storage, str(torch.device(device)))
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # of the user's function, or of a device that is not here
+            why = f"{type(error).__name__}: {_first_line(error)}"
+            raise CheckpointError(f"{given}: a tensor of {saved} cannot be put on {device} ({why})") from error
+
+    return place
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:300]
 
 
 def aside_name(identity: bytes) -> str:

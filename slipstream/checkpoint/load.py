@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
-from slipstream.checkpoint.file import CheckpointFile
+from slipstream.checkpoint.file import CheckpointFile, locator
 from slipstream.storage.container import MAGIC
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import FileSystem, atomic_file, refuse_outside_links
@@ -49,7 +49,8 @@ def load_checkpoint(
             does not exist, another form such as `c.pt.slip` is opened with a warning.
         keys: only these parts, as dotted paths (`["model", "optimizer.state"]`); nothing else of a `.slip` file is
             read.
-        map_location: a device for the tensors; None puts each where it was when it was saved.
+        map_location: where to put the tensors, as `torch.load` takes it: a device or its name; a dict or a function
+            (storage, name) from where each was saved; None puts each where it was saved.
         max_bytes: memory that loading may take; by default nine tenths of what is available.
 
     Raises:
@@ -255,16 +256,19 @@ def read_torch(path: Path, map_location: Any = "cpu", max_bytes: int | None = No
         held = _claim_old_form(source, reader)
     else:
         reader.fail("is not a checkpoint, neither ours nor torch's")
+    place: Any = locator(map_location)
     try:
         with torch.serialization.safe_globals(_numpy_globals()):
-            state = torch.load(source, map_location=map_location, weights_only=True)
+            state = torch.load(source, map_location=place, weights_only=True)
+    except CheckpointError as error:  # of `place`
+        raise CheckpointError(f"{path}: {error}") from error
     except pickle.UnpicklingError as error:
         if "Unsupported" in str(error) or "GLOBAL" in str(error) or "global" in str(error):
             raise UnsafeCheckpointError(
                 f"{path}: holds more than tensors and plain values, and loading it would run code from the file: {_first_line(error)}"
             ) from error
         raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
-    except OSError:  # of the disk, which is not damage
+    except (OSError, torch.OutOfMemoryError):  # of the disk or the device, which is not damage
         raise
     except Exception as error:  # torch takes the pickle apart with plain Python: any error is possible
         raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error

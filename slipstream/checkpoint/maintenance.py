@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,7 +95,9 @@ def _entries(state: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(state, dict) and state:
         for key, value in state.items():
             yield from _entries(value, f"{path}.{key}" if path else str(key))
-    elif isinstance(state, (list, tuple)) and any(isinstance(v, (dict, list, tuple, torch.Tensor)) for v in state):
+    elif isinstance(state, (list, tuple, deque)) and any(
+        isinstance(v, (dict, list, tuple, deque, torch.Tensor)) for v in state
+    ):
         for i, value in enumerate(state):
             yield from _entries(value, f"{path}.{i}")
     else:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -124,11 +125,13 @@ class AsyncCheckpointSaver(SnapshotSaver):
         """
         start = time.perf_counter()
         form = _form(compress)
-        name = os.fspath(path)
+        name = _file_name(path)
         if form == "slip" and not AsyncCheckpointSaver._slip_explained:
             AsyncCheckpointSaver._slip_explained = True
             self._announce(SLIP_HINT)
         target = Path(name if name.endswith(_SUFFIX[form]) else name + _SUFFIX[form])
+        numbers = _checked_metrics(metrics or {})
+        step = None if step is None else operator.index(step)
         self._worker.check()
         folder = os.path.dirname(name)
         if folder not in self._folders:
@@ -140,9 +143,8 @@ class AsyncCheckpointSaver(SnapshotSaver):
                 raise CheckpointError(f"cannot save into {target.parent}: {type(error).__name__}: {error}") from error
             self._folders.add(folder)
         self._worker.make_room()
-        tree, leaves = flatten(checkpoint, error=CheckpointError)
+        tree, leaves = flatten(checkpoint, error=CheckpointError, for_torch=form != "slip")
         buffer = self._staging.snapshot(leaves)
-        numbers = {name: float(value) for name, value in (metrics or {}).items()}
         self._queue(start, target, buffer, self._write, target, form, tree, buffer, numbers, step)
         return target
 
@@ -234,6 +236,23 @@ def _state_of(tree: Any, layout: Layout, host: np.ndarray) -> Any:
         data = layout.storage_bytes(storage, host)
         parts.append(torch.from_numpy(data) if storage.nbytes else torch.empty(0, dtype=torch.uint8))
     return unflatten(tree, lambda i: make_tensor(layout.views[i], parts[layout.views[i].storage]))
+
+
+def _file_name(path: Any) -> str:
+    """Return a path as text after a check that it can name a file."""
+    name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+    if not isinstance(name, str):
+        raise TypeError(f"the path of a checkpoint must be a text or a Path, not {path!r}")
+    if "\0" in name or os.path.basename(name) in ("", ".", "..") or os.path.isdir(name):
+        raise ValueError(f"{name!r} names no file: give one for the checkpoint, such as runs/checkpoint_100.pt")
+    return name
+
+
+def _checked_metrics(metrics: Any) -> dict[str, float]:
+    """Return the metrics as a file holds them: numbers by name."""
+    if not isinstance(metrics, Mapping) or not all(isinstance(name, str) for name in metrics):
+        raise TypeError(f"metrics must be a dict of numbers by name, not {metrics!r}")
+    return {str(name): float(value) for name, value in metrics.items()}
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from slipstream.rollouts.columns import ColumnCoder, Geometry, frames_of
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.container import ContainerWriter, section_checksum
 from slipstream.storage.files import FileSystem, atomic_file
-from slipstream.storage.serializer import Leaves, Node, flatten, walk_leaves
+from slipstream.storage.serializer import Leaves, Node, flatten, pairs_of, walk_leaves
 from slipstream.storage.staging import Buffer, View, make_tensor, plain_dtype
 
 KIND = "roll"
@@ -75,8 +75,8 @@ def split(data: Any) -> tuple[Any, Leaves, list[Key]]:
 
 def _check_keys(node: Any, key: Key) -> None:
     """Refuse tensors in lists, and keys that a reader could not name."""
-    if type(node) is Node and node.tag in ("dict", "odict", "tensordict"):
-        for name, child in node.value if node.tag == "dict" else node.value[0]:
+    if (pairs := pairs_of(node)) is not None:
+        for name, child in pairs:
             if type(name) not in (str, int):
                 raise TypeError(f"{show(key)} has keys that are neither names nor numbers: rename them")
             _check_keys(child, (*key, name))

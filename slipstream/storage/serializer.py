@@ -7,8 +7,9 @@ that remains; `unflatten` puts tensors back in. A tree holds plain values, and a
 from __future__ import annotations
 
 import math
+import pathlib
 import struct
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ import torch
 
 from slipstream.storage.container import Container, ContainerWriter
 from slipstream.storage.errors import SaveError, printable
-from slipstream.storage.reader import Reader
+from slipstream.storage.reader import Reader, shorten
 
 MAX_DEPTH = 100
 MISSING = object()  # given to `unflatten` in the place of a tensor: its key is left out
@@ -25,6 +26,16 @@ _PLAIN = frozenset((type(None), bool, int, float, str))
 _SAFE_INTEGER = 1 << 53  # beyond it other JSON readers lose digits
 _TEXTS = frozenset((str,))
 _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+# Of these the value of a node is [pairs or items, what else there is to say]
+_MAPPINGS: dict[type, str] = {OrderedDict: "odict", Counter: "counter", defaultdict: "defaultdict"}
+_PAIRED = frozenset(("dict", "tensordict", *_MAPPINGS.values()))
+_FACTORIES: dict[str | None, Any] = {None: None} | {
+    kind.__name__: kind for kind in (list, dict, set, tuple, int, float, bool, str, Counter, OrderedDict, deque)
+}
+_PATHS = {kind.__name__: kind for kind in (pathlib.Path, pathlib.PurePosixPath, pathlib.PureWindowsPath)}
+_NAMED_TUPLES: dict[str, type] = {}  # see `register_named_tuple`
+_LISTED = frozenset(("deque", "namedtuple"))
+_TORCH_FILES_LACK = (defaultdict, deque, pathlib.PurePath)
 _LEAF_TAGS = frozenset(("tensor", "learning", "ndarray", "parameter"))
 # Keys whose hash a writer can choose make a dict slow (all in one slot), so only so many are allowed in one dict.
 _MAX_CHOSEN_KEYS = 4096
@@ -50,6 +61,21 @@ class Node(NamedTuple):
 _FIRST_TENSORS = tuple(Node("tensor", i) for i in range(1024))  # made once: they hold nothing of a state
 
 
+def register_named_tuple(kind: type, name: str | None = None) -> None:
+    """Let named tuples of a class be saved, and be loaded again where the class is registered under the same name.
+
+    Args:
+        kind: a class made by `collections.namedtuple` or `typing.NamedTuple`.
+        name: in the file; by default its module and name.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        raise TypeError(f"{kind!r} is not a class of named tuples")
+    name = name or f"{kind.__module__}.{kind.__qualname__}"
+    if _NAMED_TUPLES.get(name, kind) is not kind:
+        raise ValueError(f"{name!r} is registered already, for {_NAMED_TUPLES[name]!r}: give another name")
+    _NAMED_TUPLES[name] = kind
+
+
 class _Refused(Exception):
     def __init__(self, node: Any, reason: str) -> None:
         super().__init__(reason)
@@ -57,13 +83,15 @@ class _Refused(Exception):
 
 
 def flatten(
-    state: Any, *, detach: bool = False, share: bool = True, error: type[SaveError] = SaveError
+    state: Any, *, detach: bool = False, share: bool = True, error: type[SaveError] = SaveError, for_torch: bool = False
 ) -> tuple[Any, Leaves]:
-    """Return the tree of `state` and its tensors, which are not copied.
+    """Return the tree of `state` and its tensors, which are not copied. Types are kept: what cannot be is refused.
 
     Args:
         detach: keep the numbers only: no gradients, no parameters, and tensors of any subclass as plain ones.
         share: the same tensor object twice is one leaf; False makes it two.
+        error: raised instead of SaveError.
+        for_torch: refuse what torch does not load with `weights_only=True`.
 
     Raises:
         TypeError: if something cannot be kept as data; the message names its place.
@@ -93,7 +121,7 @@ def flatten(
             return Node("tensor", leaf(node.detach().as_subclass(tensor), name))
         if depth > MAX_DEPTH:
             raise error(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself, cannot be saved")
-        if kind is dict or kind is OrderedDict:
+        if kind is dict or kind in _MAPPINGS:
             pairs = []
             for key, value in node.items():  # training waits for this loop: the common case is handled without a call
                 child = type(value)
@@ -109,19 +137,26 @@ def flatten(
                 pairs.append((key if type(key) in plain else _flat_key(key), value))
             if kind is dict:
                 return new(Node, ("dict", pairs))  # a named tuple's own constructor takes twice as long
-            metadata = getattr(node, "_metadata", None)  # state_dict() keeps the versions of modules there
-            return new(Node, ("odict", [pairs, walk(metadata, None, depth + 1)]))
+            # state_dict() keeps the versions of modules in _metadata
+            more = walk(getattr(node, "_metadata", None), None, depth + 1) if kind is OrderedDict else None
+            if kind is defaultdict:
+                more = _factory_name(node)
+                if for_torch:
+                    raise _not_in_torch_files(node)
+            return new(Node, (_MAPPINGS[kind], [pairs, more]))
         if kind is list or kind is tuple:
             if plain.issuperset(map(type, node)):  # the 625 numbers of a random state, at once
                 return Node(kind.__name__, list(node))
             return Node(kind.__name__, [walk(v, name, depth + 1) for v in node])
-        if isinstance(node, torch.nn.Parameter):
+        if kind is torch.nn.Parameter:
             return Node("parameter", [leaf(node, name), node.requires_grad])
-        if isinstance(node, np.ndarray):
+        if kind is np.ndarray or detach and kind is np.memmap:
             count = len(data)
             index = leaf(node, name)
             arrays.extend(range(count, len(data)))  # it, unless it was there before
             return Node("ndarray", index)
+        if for_torch and (isinstance(node, _TORCH_FILES_LACK) or isinstance(node, tuple) and kind not in _ENCODERS):
+            raise _not_in_torch_files(node)
         return _flatten_rare(node, walk, name, depth)
 
     try:
@@ -135,10 +170,14 @@ def flatten(
 def _flatten_rare(node: Any, walk: Callable[..., Any], name: Any, depth: int) -> Any:
     if type(node) in _ENCODERS or isinstance(node, np.generic) and node.dtype.kind in "biufc":
         return bytearray(node) if type(node) is bytearray else node
-    if isinstance(node, dict):  # defaultdict and other kinds: their items are kept, the kind is not
-        return walk(dict(node), name, depth)
     if type(node) in (set, frozenset):
         return Node(type(node).__name__, [_flat_key(v) for v in node])
+    if type(node) is deque:
+        return Node("deque", [[walk(v, name, depth + 1) for v in node], node.maxlen])
+    if isinstance(node, tuple):
+        registered = next((known for known, kind in _NAMED_TUPLES.items() if kind is type(node)), None)
+        if registered is not None:
+            return Node("namedtuple", [[walk(v, name, depth + 1) for v in node], registered])
     if isinstance(node, torch.Tensor):
         raise _Refused(node, f"is a {type(node).__module__}.{type(node).__qualname__}: save a plain tensor instead")
     if hasattr(node, "batch_size"):
@@ -152,8 +191,37 @@ def _flatten_rare(node: Any, walk: Callable[..., Any], name: Any, depth: int) ->
             items = node if hasattr(node, "keys") else node.to_tensordict()
             pairs = [(key, walk(items.get(key), key, depth + 1)) for key in items.keys()]  # noqa: SIM118
             return Node("tensordict", [pairs, list(items.batch_size)])
-    reason = f"is a {type(node).__module__}.{type(node).__qualname__}"
-    raise _Refused(node, f"{reason}: save its state_dict(), get_state() or a dict of its fields instead")
+    raise _Refused(node, f"is a {_type_name(node)}: {_remedy(node)}")
+
+
+def _remedy(node: Any) -> str:
+    """Return what to do about a value that cannot be kept."""
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return "call slipstream.checkpoint.register_named_tuple with its class, before saving and before loading"
+    if isinstance(node, np.ndarray):
+        return "save its parts as plain arrays, such as np.asarray(x)"
+    plain = next((kind for kind in (dict, list, tuple, set, bool, int, float, str) if isinstance(node, kind)), None)
+    if plain is not None:
+        return f"save {plain.__name__}(x), since it would come back as a {plain.__name__}"
+    return "save its state_dict(), get_state() or a dict of its fields instead"
+
+
+def _type_name(node: Any) -> str:
+    return f"{type(node).__module__}.{type(node).__qualname__}"
+
+
+def _not_in_torch_files(node: Any) -> _Refused:
+    why = "which a plain torch file cannot give back without running code"
+    return _Refused(node, f"is a {_type_name(node)}, {why}: save with compress=True, or as a dict, list or text")
+
+
+def _factory_name(node: defaultdict[Any, Any]) -> str | None:
+    """Return the name of a defaultdict's factory in a file."""
+    for name, factory in _FACTORIES.items():
+        if node.default_factory is factory:
+            return name
+    known = ", ".join(str(name) for name in _FACTORIES)
+    raise _Refused(node, f"is a defaultdict of {node.default_factory!r}: use one of {known}, or save dict(x)")
 
 
 def _flat_key(key: Any) -> Any:
@@ -167,11 +235,12 @@ def _place(state: Any, wanted: Any) -> str:
     """Where in a nested state an object is, written as in Python."""
     if state is wanted:
         return ""
-    pairs = state.items() if isinstance(state, dict) else enumerate(state) if isinstance(state, (list, tuple)) else []
+    inner = (dict, list, tuple, deque)
+    pairs = state.items() if isinstance(state, dict) else enumerate(state) if isinstance(state, inner) else []
     for key, child in pairs:
         if child is wanted:
             return f"[{key!r}]"
-        if isinstance(child, (dict, list, tuple)) and (below := _place(child, wanted)):
+        if isinstance(child, inner) and (below := _place(child, wanted)):
             return f"[{key!r}]{below}"
     return ""
 
@@ -183,6 +252,9 @@ _ENCODERS: dict[type, Callable[[Any], list[Any]]] = {
     torch.Size: lambda value: ["size", list(value)],
     torch.dtype: lambda value: ["dtype", str(value).removeprefix("torch.")],
     torch.device: lambda value: ["device", str(value)],
+    type(pathlib.Path()): lambda value: ["path", ["Path", str(value)]],
+    pathlib.PurePosixPath: lambda value: ["path", ["PurePosixPath", str(value)]],
+    pathlib.PureWindowsPath: lambda value: ["path", ["PureWindowsPath", str(value)]],
 }
 
 
@@ -206,10 +278,12 @@ def to_json(node: Any) -> Any:
         return [tag, _pairs_to_json(value)]
     if tag == "odict":
         return [tag, [_pairs_to_json(value[0]), to_json(value[1])]]
-    if tag == "tensordict":
+    if tag in _PAIRED:
         return [tag, [_pairs_to_json(value[0]), value[1]]]
     if tag == "stack":
         return [tag, to_json(value)]
+    if tag in _LISTED:
+        return [tag, [[to_json(v) for v in value[0]], value[1]]]
     return [tag, [to_json(v) for v in value]] if tag in _SEQUENCES else [tag, value]
 
 
@@ -254,6 +328,17 @@ def _from_json(data: Any, leaves: int, reader: Reader, depth: int) -> Any:
     if tag == "tensordict":
         batch_size = list(reader.shape(value[1], "a batch size"))
         return Node(tag, [_pairs_from_json(value[0], leaves, reader, depth), batch_size])
+    if tag == "counter" or tag == "defaultdict":
+        if value[1] is not None and (tag == "counter" or value[1] not in _FACTORIES):
+            reader.fail(f"a {tag} of {shorten(value[1])}")
+        return Node(tag, [_pairs_from_json(value[0], leaves, reader, depth), value[1]])
+    if tag in _LISTED:
+        items = [_from_json(v, leaves, reader, depth) for v in value[0]]
+        if tag == "namedtuple":
+            reader.text(value[1], "the name of a named tuple")
+        elif value[1] is not None:
+            reader.integer(value[1], "the size of a deque", len(items))
+        return Node(tag, [items, value[1]])
     if tag in ("set", "frozenset"):
         return Node(tag, _keys_from_json(value, reader, depth))
     if tag in _SEQUENCES:
@@ -287,6 +372,7 @@ _DECODERS: dict[str, Callable[[Any, Reader], Any]] = {
     "size": lambda value, reader: torch.Size(reader.shape(value, "a size")),
     "dtype": lambda value, reader: torch_dtype(value, reader),
     "device": lambda value, reader: torch.device(reader.text(value, "a device", 64)),
+    "path": lambda value, reader: _PATHS[value[0]](value[1]),
     "numpy": _numpy_scalar,
 }
 
@@ -348,6 +434,9 @@ def unflatten(
             if made is not MISSING:
                 yield (key if type(key) is not Node else unflatten(key, _no_leaf)), made
 
+    def items(nodes: Any) -> Iterator[Any]:
+        return (None if (made := build(node)) is MISSING else made for node in nodes)
+
     def build(node: Any) -> Any:
         if type(node) is not Node:
             return node if values else MISSING
@@ -357,19 +446,26 @@ def unflatten(
             if made is MISSING or tag in ("tensor", "ndarray"):
                 return made
             return torch.nn.Parameter(made, requires_grad=value[1]) if tag == "parameter" else made.requires_grad_()
-        if tag in ("dict", "odict", "tensordict"):
-            out: Any = (OrderedDict if tag == "odict" else dict)(pairs(value if tag == "dict" else value[0]))
+        if tag in _PAIRED:
+            found = pairs(value if tag == "dict" else value[0])
+            out: Any = OrderedDict(found) if tag == "odict" else dict(found)
             if not values and not out and node is not tree:
                 return MISSING
             if tag == "odict" and value[1] is not None:
                 out._metadata = unflatten(value[1], _no_leaf)
-            return (
-                out if tag != "tensordict" else _make_tensordict(out, batch_size(value[1]) if batch_size else value[1])
-            )
+            if tag == "tensordict":
+                return _make_tensordict(out, batch_size(value[1]) if batch_size else value[1])
+            if tag == "defaultdict":
+                return defaultdict(_FACTORIES[value[1]], out)
+            return Counter(out) if tag == "counter" else out
         if not values:
             return MISSING
         if tag in _SEQUENCES:
-            return _SEQUENCES[tag](None if (made := build(v)) is MISSING else made for v in value)
+            return _SEQUENCES[tag](items(value))
+        if tag == "deque":
+            return deque(items(value[0]), value[1])
+        if tag == "namedtuple":
+            return _named_tuple(value[1])(*items(value[0]))
         from tensordict import NonTensorStack
 
         return NonTensorStack.from_list(stack(build(value)) if stack else build(value))
@@ -379,6 +475,20 @@ def unflatten(
     finally:
         # `build` refers to itself, and would keep all tensors until the next garbage collection.
         leaf, batch_size, stack = _no_leaf, None, None
+
+
+def _named_tuple(name: str) -> type:
+    if name not in _NAMED_TUPLES:
+        remedy = f"slipstream.checkpoint.register_named_tuple(its class, {printable(name)!r})"
+        raise SaveError(f"the state holds a named tuple {printable(name)!r}: first import its class and call {remedy}")
+    return _NAMED_TUPLES[name]
+
+
+def pairs_of(node: Any) -> list[tuple[Any, Any]] | None:
+    """Return (key, child) of a dict of any kind in a tree; None for another node."""
+    if type(node) is not Node or node.tag not in _PAIRED:
+        return None
+    return node.value if node.tag == "dict" else node.value[0]
 
 
 def _make_tensordict(items: dict[str, Any], batch_size: list[int]) -> Any:
@@ -400,11 +510,11 @@ def walk_leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[A
     tag, value = node
     if tag in _LEAF_TAGS:
         yield path, value[0] if tag == "parameter" else value
-    elif tag in ("dict", "odict", "tensordict"):
-        for key, child in value if tag == "dict" else value[0]:
+    elif tag in _PAIRED:
+        for key, child in pairs_of(node) or ():
             yield from walk_leaves(child, (*path, key))
-    elif tag in ("list", "tuple"):
-        for i, child in enumerate(value):
+    elif tag in ("list", "tuple") or tag in _LISTED:
+        for i, child in enumerate(value[0] if tag in _LISTED else value):
             yield from walk_leaves(child, (*path, i))
 
 
@@ -418,19 +528,15 @@ def select(tree: Any, keys: list[str]) -> Any:
                 missing.discard(key)
                 return child
         on_the_way = not path or any(key.startswith(path + ".") for key in keys)
-        if type(child) is not Node or child.tag not in ("dict", "odict", "tensordict") or not on_the_way:
+        pairs = pairs_of(child)
+        if pairs is None or not on_the_way:
             return MISSING
-        pairs = child.value if child.tag == "dict" else child.value[0]
         kept = [(k, got) for k, v in pairs if (got := walk(v, f"{path}.{k}" if path else str(k))) is not MISSING]
         return Node("dict", kept) if child.tag == "dict" else Node(child.tag, [kept, child.value[1]])
 
     found = walk(tree, "")
     if missing:
-        top = (
-            ", ".join(printable(k) for k, _ in (tree.value if tree.tag == "dict" else [])[:12])
-            if type(tree) is Node
-            else ""
-        )
+        top = ", ".join(printable(k) for k, _ in (pairs_of(tree) or [])[:12])
         raise KeyError(f"no {', '.join(sorted(missing))} in this checkpoint; its first keys are: {top}")
     return found
 

@@ -90,7 +90,9 @@ def make_tensor(view: View, data: Tensor) -> Any:
     if isinstance(dtype, np.dtype):
         return data.numpy().view(dtype).reshape(view.shape)
     # set_: tensors that shared a storage share it again, and one alone has a storage of its own
-    return torch.empty(0, dtype=dtype).set_(data.untyped_storage(), view.offset, view.shape, view.stride)
+    return torch.empty(0, dtype=dtype, device=data.device).set_(
+        data.untyped_storage(), view.offset, view.shape, view.stride
+    )
 
 
 def describe(leaves: Leaves) -> tuple[Any, ...]:

@@ -1,5 +1,7 @@
 import random
-from collections import OrderedDict
+import warnings
+from collections import Counter, OrderedDict, defaultdict, deque
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from checkpoint_strategies import states
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, load_checkpoint
+from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, CorruptCheckpointError, load_checkpoint
 from slipstream.checkpoint.file import round_moments
 from slipstream.storage.serializer import flatten
 from slipstream.storage.staging import Staging
@@ -232,3 +234,110 @@ def test_moments_that_are_not_finite_stay_as_they_are(tmp_path):
 
 def test_ordered_dicts_keep_their_kind(tmp_path):
     assert same(round_trip({"o": OrderedDict(b=1, a=2)}, tmp_path), {"o": OrderedDict(b=1, a=2)})
+
+
+SCHEDULERS = {
+    "MultiStepLR": lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [2, 4, 4], gamma=0.5),
+    "SequentialLR": lambda o: torch.optim.lr_scheduler.SequentialLR(
+        o, [torch.optim.lr_scheduler.ConstantLR(o, 0.1), torch.optim.lr_scheduler.MultiStepLR(o, [1, 3])], [2]
+    ),
+    "ChainedScheduler": lambda o: torch.optim.lr_scheduler.ChainedScheduler(
+        [torch.optim.lr_scheduler.MultiStepLR(o, [3]), torch.optim.lr_scheduler.ExponentialLR(o, 0.9)]
+    ),
+    "OneCycleLR": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, 20),
+    "ReduceLROnPlateau": lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=1),
+    "LambdaLR": lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda step: 0.9**step),
+}
+
+
+def scheduled(name):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0, momentum=0.9)
+    return optimizer, SCHEDULERS[name](optimizer)
+
+
+def rates(optimizer, scheduler, number):
+    steps = []
+    for step in range(number):
+        optimizer.step()
+        scheduler.step(*([1.0 + step] if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else []))
+        steps.append(optimizer.param_groups[0]["lr"])
+    return steps
+
+
+@pytest.mark.parametrize("compress", FORMS)
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_a_schedulers_state_continues_as_if_never_saved(name, compress, tmp_path):
+    optimizer, scheduler = scheduled(name)
+    rates(optimizer, scheduler, 3)
+    saved = round_trip({"o": optimizer.state_dict(), "s": scheduler.state_dict()}, tmp_path, compress)
+    other, resumed = scheduled(name)
+    other.load_state_dict(saved["o"])
+    resumed.load_state_dict(saved["s"])
+    assert rates(other, resumed, 5) == rates(optimizer, scheduler, 5)
+
+
+def test_the_step_of_a_multi_step_scheduler_can_be_set(tmp_path):
+    optimizer, scheduler = scheduled("MultiStepLR")
+    state = round_trip(scheduler.state_dict(), tmp_path)
+    assert type(state["milestones"]) is Counter
+    scheduler.load_state_dict(state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scheduler.step(4)  # a plain dict has no elements()
+    assert optimizer.param_groups[0]["lr"] == 0.125
+
+
+@pytest.mark.parametrize("value", [deque([1]), defaultdict(list), Path("x")], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("compress", ["lz4", False])
+def test_what_a_torch_file_would_not_give_back_is_refused(value, compress, tmp_path):
+    with AsyncCheckpointSaver(threads=1) as saver, pytest.raises(TypeError, match=r"\['a'\] is a .*compress=True"):
+        saver.save_async({"a": value}, tmp_path / "c.pt", compress)
+    assert round_trip({"a": value}, tmp_path) == {"a": value}
+
+
+MAPS = {
+    "a name": "meta",
+    "a device": torch.device("meta"),
+    "a dict": {"cpu": "meta"},
+    "another dict": {"cuda:0": "cpu"},
+    "a function": lambda storage, saved: storage,
+    "a function for some": lambda storage, saved: None,
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_map_location_is_that_of_torch_load(name, tmp_path):
+    data = torch.arange(6.0)
+    state = {"a": data, "b": data[2:4], "n": np.arange(3)}
+    plain = tmp_path / "plain.pt"
+    torch.save({"a": data, "b": data[2:4]}, plain)
+    with AsyncCheckpointSaver(threads=1) as saver:
+        files = [saver.save_async(state, tmp_path / f"{compress}.pt", compress) for compress in FORMS]
+    want = torch.load(plain, map_location=MAPS[name], weights_only=True)
+    for file in files:
+        again = load_checkpoint(file, map_location=MAPS[name])
+        assert [again[k].device for k in "ab"] == [want[k].device for k in "ab"] and isinstance(again["n"], np.ndarray)
+        if want["a"].device.type == "cpu":
+            assert torch.equal(again["a"], data) and torch.equal(again["b"], data[2:4])
+            again["a"][2] = 9
+            assert again["b"][0] == 9  # they share their memory again
+
+
+@pytest.mark.parametrize("compress", FORMS)
+@pytest.mark.parametrize(
+    "given, error, word",
+    [
+        (5, TypeError, "map_location=5 must be a device"),
+        ("gpu", ValueError, "map_location='gpu' is no device"),
+        ({"cpu": 7.5}, CheckpointError, "cannot be put on"),
+        (lambda storage, saved: 1 / 0, CheckpointError, "ZeroDivisionError"),
+    ],
+    ids=["number", "name", "dict", "function"],
+)
+def test_a_wrong_map_location_is_not_damage(given, error, word, compress, tmp_path):
+    with AsyncCheckpointSaver(threads=1) as saver:
+        path = saver.save_async({"a": torch.ones(2)}, tmp_path / "c.pt", compress)
+    with pytest.raises(error, match=word) as caught:
+        load_checkpoint(path, map_location=given)
+    assert not isinstance(caught.value, CorruptCheckpointError)

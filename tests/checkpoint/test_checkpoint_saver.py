@@ -230,3 +230,30 @@ def test_old_checkpoints_of_plain_torch_load(tmp_path):
     torch.save(state, tmp_path / "new.pt")
     torch.save(state, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     assert same(load_checkpoint(tmp_path / "new.pt"), state) and same(load_checkpoint(tmp_path / "old.pt"), state)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/", "a/..", "there", "x\0y"])
+def test_a_path_that_names_no_file_is_refused(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    with AsyncCheckpointSaver(threads=1) as saver, pytest.raises(ValueError, match="names no file"):
+        saver.save_async({"a": 1}, name)
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize(
+    "options, word",
+    [
+        ({"path": None}, "path of a checkpoint"),
+        ({"path": 5}, "path of a checkpoint"),
+        ({"path": b"c.pt"}, "path of a checkpoint"),
+        ({"metrics": {1: 2.0}}, "metrics must be"),
+        ({"metrics": [1]}, "metrics must be"),
+        ({"step": "5"}, "integer"),
+        ({"step": 1.5}, "integer"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_refused_at_the_call(options, word, tmp_path):
+    with AsyncCheckpointSaver(threads=1) as saver, pytest.raises(TypeError, match=word):
+        saver.save_async({"a": 1}, **{"path": tmp_path / "c.pt", **options})
+    assert not list(tmp_path.iterdir())

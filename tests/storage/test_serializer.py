@@ -3,13 +3,16 @@
 import gc
 import json
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from enum import IntEnum
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
 import pytest
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
+from slipstream.storage import serializer
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.reader import Reader
@@ -18,6 +21,7 @@ from slipstream.storage.serializer import (
     flatten,
     from_json,
     load_state,
+    register_named_tuple,
     select,
     store_state,
     to_json,
@@ -157,3 +161,115 @@ def test_the_tensors_of_a_state_are_freed_with_it():
         assert [ref() for ref in kept] == [None] * len(kept)
     finally:
         gc.enable()
+
+
+Point = namedtuple("Point", "x y")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        Counter({30: 1, 80: 2}),
+        defaultdict(list, a=[1]),
+        defaultdict(None, {1: 2}),
+        deque([1, "x", 2.5], maxlen=4),
+        deque(maxlen=0),
+        Path("runs/a"),
+        PurePosixPath("/x"),
+        PureWindowsPath("c:/x"),
+        OrderedDict(a=Counter("aab"), b=deque([Counter()])),
+    ],
+    ids=str,
+)
+def test_kinds_of_dicts_deques_and_paths_are_kept(state):
+    again = round_trip({"s": state, (Path("k"), 1): [state]})
+    assert again == {"s": state, (Path("k"), 1): [state]} and type(again["s"]) is type(state)
+    if isinstance(state, defaultdict):
+        assert again["s"].default_factory is state.default_factory
+    if isinstance(state, deque):
+        assert again["s"].maxlen == state.maxlen
+
+
+def test_tensors_within_them_are_kept_and_can_be_selected():
+    one, two = torch.ones(1), torch.zeros(2)
+    state = {"a": defaultdict(dict, m={"w": one}), "b": deque([two], maxlen=1)}
+    tree, leaves = through_json(state)
+    assert list(walk_leaves(tree)) == [(("a", "m", "w"), 0), (("b", 0), 1)]
+    again = unflatten(select(tree, ["a.m"]), leaves.data.__getitem__)
+    assert type(again["a"]) is defaultdict and again["a"]["m"]["w"] is one and "b" not in again
+
+
+def test_named_tuples_are_kept_where_their_class_is_registered(monkeypatch):
+    monkeypatch.setattr(serializer, "_NAMED_TUPLES", {})
+    with pytest.raises(TypeError, match=r"state\['p'\] is a .*Point: call .*register_named_tuple"):
+        flatten({"p": Point(1, 2)})
+    register_named_tuple(Point, "my.Point")
+    tree, leaves = through_json({"p": Point(torch.ones(1), [2])})
+    again = unflatten(tree, leaves.data.__getitem__)["p"]
+    assert type(again) is Point and again.y == [2] and again.x is leaves.data[0]
+    with pytest.raises(ValueError, match="registered already"):
+        register_named_tuple(namedtuple("Point", "z"), "my.Point")
+    serializer._NAMED_TUPLES.clear()
+    with pytest.raises(SaveError, match="'my.Point': first import its class"):
+        unflatten(tree, leaves.data.__getitem__)
+    with pytest.raises(TypeError, match="not a class of named tuples"):
+        register_named_tuple(tuple)
+
+
+class OwnDict(dict):
+    pass
+
+
+class OwnText(str):
+    pass
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        OwnDict(a=1),
+        OwnText("x"),
+        Level.LOW,
+        type("OwnList", (list,), {})(),
+        type("OwnTuple", (tuple,), {})(),
+        type("OwnCounter", (Counter,), {})(),
+        type("OwnSet", (set,), {})(),
+        type("OwnDeque", (deque,), {})(),
+        defaultdict(lambda: 3),
+        np.ma.masked_array([1, 2], [True, False]),
+        np.str_("x"),
+        range(3),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_type_that_would_not_come_back_is_refused_by_name(value):
+    with pytest.raises(TypeError, match=rf"^state\['a'\]\[0\] is a .*{type(value).__name__}"):
+        flatten({"a": [value]})
+    with pytest.raises(TypeError, match="defaultdict|" + type(value).__name__):
+        flatten({"a": deque([{(1, value) if value.__hash__ else 1: value}])})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ["counter", [[], "list"]],
+        ["counter", [[]]],
+        ["defaultdict", [[], "os.system"]],
+        ["defaultdict", [[], ["list"]]],
+        ["deque", [[1, 2], 1]],
+        ["deque", [[], -1]],
+        ["deque", [3, None]],
+        ["namedtuple", [[], 3]],
+        ["path", ["PosixPath", "x"]],
+        ["path", ["Path", 3]],
+        ["path", "x"],
+    ],
+    ids=str,
+)
+def test_malformed_containers_are_refused(data):
+    with pytest.raises(DamagedFileError):
+        from_json(data, 1, Reader("test"))
