@@ -278,6 +278,9 @@ def test_identical_games_are_counted_once(capsys):
     result = evaluate.run(*evaluate.configure([*words, "eval.picture=false"]))
     assert [result["pairs"][0][key] for key in ("games", "won", "won_low")] == [2, 2, pytest.approx(0.342, abs=1e-3)]
     assert "every pair: 2 distinct games of 20." in capsys.readouterr().out
+    both = ["red=crank,placeholder", "blue=placeholder,crank", "games=20", "env.start=head_on", "eval.picture=false"]
+    rating = evaluate.run(*evaluate.configure([*both, "threads=1", "device=cpu"]))["ratings"]["crank"]
+    assert (rating["won"], rating["draw"], rating["lost"]) == (2, 0, 0)  # the pair and its mirror are the same games
 
 
 def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):

@@ -193,7 +193,8 @@ def _ratings(pairs: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
     """Rate all players; without decided games a player has no rating (None)."""
     results: dict[tuple[str, str], Score] = {}
     for p in pairs:
-        if p["red"] != p["blue"]:
+        mirrored = p["games"] < p["played"] and (p["blue"], p["red"]) in results  # the same games once more
+        if p["red"] != p["blue"] and not mirrored:
             results[p["red"], p["blue"]] = Score(p["won"], p["draw"], p["lost"])
     anchor = _anchor(pairs)
     ratings = rate(results, anchor) if results else {}
