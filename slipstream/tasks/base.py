@@ -227,7 +227,8 @@ class Task:
         return type(self).record is not Task.record
 
     def record(self, cfg: Any, trained: LoadedPolicy) -> Recording:
-        """Fly a policy for a short time on the CPU and return the recording, for `slipstream view`."""
+        """Fly a policy for a short time on the CPU and return the recording, for `slipstream view`; with its
+        `draw_film`, if TensorBoard and W&B shall get one."""
         raise ConfigError(f"task={self.name} has no scene for the viewer")
 
     # -- other commands ------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ random number of the training; it runs with the lowest priority, on the CPU.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -21,7 +20,6 @@ from typing import IO, Any
 from slipstream.config import registry
 from slipstream.recordings import SUFFIX
 from slipstream.sim.processes import python_command, python_environment
-from slipstream.storage.files import write_file
 from slipstream.training.evaluate import configure
 
 FOLDER = "recordings"
@@ -111,9 +109,9 @@ class FlightRecorder:
         if self._show and not process.returncode:
             for film in self._folder.glob(".*.gif"):
                 self._show(film)
-        for made in (*self._folder.glob(".*.pt"), *self._folder.glob(".*.gif")):
-            with contextlib.suppress(OSError):
-                made.unlink()
+        for made in self._folder.glob(".*"):
+            if made.suffix in (".pt", ".gif", ".png"):
+                made.unlink(missing_ok=True)
 
 
 def record(weights: Path, iteration: int, film: bool = False) -> Path:
@@ -126,10 +124,7 @@ def record(weights: Path, iteration: int, film: bool = False) -> Path:
     recording.meta["policy"] = f"iteration {iteration}"
     path = recording.save(weights.with_name(f"{iteration:08d}{SUFFIX}"))
     if film and recording.draw_film:
-        with tempfile.TemporaryDirectory() as folder:  # some draw a picture beside the film
-            drawn = Path(folder) / "film.gif"
-            recording.draw_film(drawn)
-            write_file(path.with_name(f".{path.stem}.gif"), drawn.read_bytes())
+        recording.draw_film(path.with_name(f".{path.stem}.gif"))  # some draw a .png beside it
     weights.unlink()
     for old in sorted(path.parent.glob(f"*{SUFFIX}"))[:-KEPT]:
         old.unlink()

@@ -146,7 +146,8 @@ def test_a_duel_of_a_training_is_recorded_too(tmp_path):
     policy = next(folder.glob("checkpoints/ckpt_*"))
     copied = folder / ".00000001.pt"
     copied.symlink_to(policy)
-    recording = load_recording(record(copied, 1))
+    recording = load_recording(record(copied, 1, film=True))
+    assert (folder / ".00000001.gif").read_bytes()[:6] == b"GIF89a"
     assert recording.scene == "duel" and "crank" in recording.meta["names"]
 
 
