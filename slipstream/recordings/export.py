@@ -129,9 +129,13 @@ def _acmi_lines(recording: Recording) -> Iterator[str]:
     number = 0
     for t, time_s in enumerate(recording.clocks[""]):
         yield f"#{time_s:.3f}"
+        present = {group["labels"][k] for group, _, shown in groups for k in np.flatnonzero(shown[t])}
+        texts: dict[str, list[str]] = {}  # an event is the label of its body; not all programs know Tacview's Event
         while events and events[0]["time"] <= time_s + 1e-9:
             event = events.pop(0)
-            yield f"0,Event=Message|{_acmi_text(event['text'])}"
+            texts.setdefault(event["body"] if event["body"] in present else "", []).append(event["text"])
+        if texts.get(""):
+            yield f"0,Comments={_acmi_text('; '.join(texts['']))}"
         for g, (group, position, shown) in enumerate(groups):
             for k in range(position.shape[1]):
                 if not shown[t, k]:
@@ -144,6 +148,8 @@ def _acmi_lines(recording: Recording) -> Iterator[str]:
                     ids[g, k] = number
                     label, kind = _acmi_text(group["labels"][k]), _acmi_text(group["type"])
                     properties = f",Type={kind},Name={label},Color={_acmi_text(_color(group, k))}"
+                if event_text := "; ".join(texts.get(group["labels"][k], ())):
+                    properties += f",Label={_acmi_text(event_text)}"
                 yield f"{ids[g, k]:x},T={_acmi_place(position, shown, t, k)}{properties}"
 
 
