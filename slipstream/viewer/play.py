@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from slipstream.config.help import ConfigError
 from slipstream.recordings import SUFFIX
 from slipstream.sim.devices import set_threads
 from slipstream.storage.errors import SaveError
@@ -56,6 +57,7 @@ class Games:
         self.controls = [list(game.neutral) for _ in (0, 1)]
         self.heard = [0, 0]  # number of the newest input of each side
         self.paused, self.scale, self.number = stepped, 1.0, int(not stepped)
+        self.failure = ""  # why the game stopped: an agent that failed
         self.steps = 0
         self._sheet_path = folder / SCORES.format(game.scene)
         self.scores: dict[tuple[str, str], list[int]] = _read_scores(self._sheet_path) if stepped else {}
@@ -101,7 +103,8 @@ class Games:
         await socket.accept()
         self._loop = asyncio.get_running_loop()
         taken = {page.side for page in self.pages.values()}
-        free = next((s for s in (0, 1) if s not in taken), None) if self.stepped else None
+        seats = range(self.game.describe()["people"]) if self.stepped else ()
+        free = next((side for side in seats if side not in taken), None)
         page = self.pages[socket] = Page(socket, free)
         await socket.send_text(json.dumps({"kind": "seat", "side": page.side, **self._status()}))
         if self.number:
@@ -131,7 +134,7 @@ class Games:
             self.pages.pop(socket, None)
             if page.side is not None:
                 self.controls[page.side] = list(self.game.neutral)
-            if self.stepped and not any(p.side is not None for p in self.pages.values()):
+            if self.stepped and not any(map(self._flies, self.pages.values())):
                 self.paused = True
             self._notify({"kind": "status", **self._status()})
 
@@ -184,22 +187,17 @@ class Games:
             self.heard[side] = int(said.get("number", 0)) & 0xFFFFFFFF
             return None
         if kind == "start":
-            with self._lock:
-                self._keep()
-                self.game.start({key: said[key] for key in ("opponent", "start") if key in said})
-                self.number += 1
-                self._over, self.paused = False, False
-            self._wake.set()
+            self._start(page, {key: said[key] for key in ("opponent", "start") if key in said})
+        elif kind in ("pause", "scale") and not self._flies(page):
+            raise ValueError("this page watches: only who flies pauses the game or changes its speed")
         elif kind == "pause":
             self.paused = bool(said["on"])
+            self.failure = self.failure if self.paused else ""
             self._wake.set()
         elif kind == "scale":
             if float(said["scale"]) not in SCALES:
                 raise ValueError(f"the time scale must be one of {', '.join(map(str, SCALES))}")
             self.scale = float(said["scale"])
-        elif kind == "clear":
-            self.scores.clear()
-            self._save_scores()
         elif kind == "ping":
             return {"kind": "pong", "at": float(said.get("at", 0))}
         elif kind != "sit":
@@ -207,10 +205,32 @@ class Games:
         self._notify({"kind": "status", **self._status()})
         return None
 
+    def _flies(self, page: Page) -> bool:
+        """Return whether a page flies a side of the present game; the others watch it."""
+        return page.side == 0 or page.side == 1 and self.game.describe()["opponent"] is None
+
+    def _start(self, page: Page, options: dict[str, Any]) -> None:
+        """Begin a game, unless it would end that of somebody else."""
+        others = [other for other in self.pages.values() if other is not page and other.side == 0]
+        if page.side == 1 and others:
+            if self.number and not self._over and not self._flies(page):
+                raise ValueError("another page flies: a new game can begin when its game has ended")
+            if options.get("opponent") is not None:
+                raise ValueError("the first page flies against agents: choose two people here")
+        elif page.side == 1:  # the first seat is free
+            page.side = 0
+            page.put(json.dumps({"kind": "seat", "side": 0, **self._status()}))
+        with self._lock:
+            self._keep()
+            self.game.start(options)
+            self.number += 1
+            self._over, self.paused, self.failure = False, False, ""
+        self._wake.set()
+
     def _status(self) -> dict[str, Any]:
         seats = sorted(page.side for page in self.pages.values() if page.side is not None)
         return {"paused": self.paused, "scale": self.scale, "seats": seats, "game": self.number, "begun": self.describe(),
-                "result": self.game.result() if self._over else None, **self._sheet()}  # fmt: skip
+                "failure": self.failure, "result": self.game.result() if self._over else None, **self._sheet()}  # fmt: skip
 
     def _notify(self, message: dict[str, Any]) -> None:
         self._broadcast(json.dumps(message))
@@ -246,8 +266,9 @@ class Games:
                         self._wanted.set()
             except Exception as error:  # an agent of the user's own that fails: the server continues
                 self.paused = True
-                text = f"the game stopped: {type(error).__name__}: {error}"
-                self._notify({"kind": "error", "text": text[:400]})
+                text = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+                self.failure = text[:400]
+                self._notify({"kind": "status", **self._status()})
                 continue
             self._broadcast(message)
             if result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import socket as sockets
 import struct
@@ -13,6 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from helpers.browser import until
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -21,6 +23,7 @@ from slipstream.cli import main
 from slipstream.config.help import ConfigError
 from slipstream.config.registry import find_task
 from slipstream.recordings import load_recording
+from slipstream.tasks.aircombat.agents import PlaceholderAgent
 from slipstream.viewer import play as play_module
 from slipstream.viewer.library import Library
 from slipstream.viewer.play import PREFIX, QUEUE, Games, Page
@@ -283,11 +286,76 @@ def test_a_diagram_that_fails_is_reported_and_the_game_continues(server, monkeyp
         assert hear(socket, "extras")
 
 
-def test_an_agent_that_fails_pauses_the_game(server, monkeypatch):
+def test_a_watching_page_changes_nothing(server):
+    with sit(server) as one, sit(server) as two:
+        say(one, kind="start", opponent="placeholder")
+        assert hear(two, lambda m: m.get("game") == 1)
+        for message in ({"kind": "pause", "on": True}, {"kind": "scale", "scale": 0.25}, {"kind": "start"}):
+            say(two, **message)
+            assert hear(two, "error")["text"]
+        games = server.games
+        assert (games.paused, games.scale, games.number) == (False, 1.0, 1)
+        one.close()  # nobody flies
+        assert hear(two, lambda m: m.get("seats") == [1])["paused"]
+        say(two, kind="start", opponent="placeholder")
+        assert hear(two, "seat")["side"] == 0  # the seat that flies against agents
+
+
+def test_a_race_has_one_seat():
+    assert find_task("navigation").make_game([]).describe()["people"] == 1
+
+
+class Faulty(PlaceholderAgent):
+    """An agent of a user: its next action, or what it raises."""
+
+    gives = staticmethod(lambda: torch.zeros(1, 3))
+
+    def act(self, observation):
+        return self.gives()
+
+
+def raising(error):
+    def give(*_):
+        raise error
+
+    return staticmethod(give)
+
+
+FAULTS = {
+    "raises": (raising(ZeroDivisionError("division by zero")), "raised ZeroDivisionError: division by zero"),
+    "exits": (raising(SystemExit(3)), "raised SystemExit: 3"),
+    "NaN": (staticmethod(lambda: torch.tensor([[math.nan, 1.0, 0.0]])), "gave nan as rudder"),
+    "shape": (staticmethod(lambda: torch.zeros(3)), "gave actions of shape [3], not [1, 3]"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_failing_agent_is_named_and_the_server_continues(tmp_path, monkeypatch, fault):
+    server = host(duel("opponent=test_play:Faulty"), tmp_path)
+    gives, message = FAULTS[fault]
+    monkeypatch.setattr(Faulty, "gives", gives)
+    try:
+        with sit(server) as socket:
+            say(socket, kind="start")
+            failure = hear(socket, lambda m: m.get("failure"))
+            assert failure["paused"] and failure["failure"].startswith("the agent test_play:Faulty ")
+            assert message in failure["failure"]
+            say(socket, kind="start", opponent="placeholder")
+            assert not hear(socket, lambda m: m.get("game") == 2)["failure"] and hear(socket, "state")
+            monkeypatch.setattr(Faulty, "reset", gives)
+            say(socket, kind="start", opponent="test_play:Faulty")
+            if fault in ("raises", "exits"):
+                assert message in hear(socket, "error")["text"]
+                assert server.games.game.opponent == "placeholder"  # that game is not touched
+    finally:
+        server.stop()
+
+
+def test_a_game_that_fails_is_paused(server, monkeypatch):
     monkeypatch.setattr(server.games.game, "step", fail)
     with sit(server) as socket:
         say(socket, kind="start")
-        assert hear(socket, "error")["text"] == "the game stopped: RuntimeError: out of order"
+        assert hear(socket, lambda m: m.get("failure"))["failure"] == "RuntimeError: out of order"
         monkeypatch.undo()
         say(socket, kind="pause", on=False)
         assert hear(socket, "state")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +14,8 @@ import torch
 
 from slipstream.config.help import ConfigError
 from slipstream.recordings import Recording
-from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, action_of, agent_class, create_agent
+from slipstream.storage.errors import SaveError
+from slipstream.tasks.aircombat.agents import AGENTS, COMMANDS, BaseAgent, action_of, agent_class, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.evaluation import short_name
 from slipstream.tasks.aircombat.league.matches import Score, rate
@@ -39,6 +42,17 @@ class GameOptions:
     start: str = "head_on"
     seconds: float = 60.0  # then it is a draw; the learned agent was trained for as long
     seed: int = 0
+
+
+@contextlib.contextmanager
+def _naming(agent: str) -> Iterator[None]:
+    """Name the agent whose code failed; a file that cannot be read is named by its own error."""
+    try:
+        yield
+    except (OSError, SaveError, ConfigError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"the agent {agent} raised {type(error).__name__}: {error}") from error
 
 
 class DuelGame:
@@ -80,21 +94,33 @@ class DuelGame:
             raise ValueError(f"the opponent {opponent!r} is not offered: use one of {', '.join(self.offered)}")
         if start not in STARTS:
             raise ValueError(f"the start {start!r} is unknown: use {' or '.join(STARTS)}")
+        agent = None if opponent is None else self._ready(opponent)
         self.opponent, self.begun = opponent, {"opponent": opponent, "start": start}
         config = AirCombatConfig(num_envs=1, sides=2, start=start, episode_s=self.options.seconds)
         self._games += 1
         self.env = AirCombatEnv(1, "cpu", self.options.seed + self._games, config)
-        self.agent = None
-        if opponent is not None:
-            if opponent not in self._agents:
-                self._agents[opponent] = create_agent(opponent, 1).eval()
-            self.agent = self._agents[opponent]
-            self.agent.reset(None)
+        self.agent = agent
         # an agent that was trained with longer decisions holds each as long here
         self._hold = max(1, round(getattr(self.agent, "time_scale", None) or 1))
         self._action = torch.zeros(2, 1, 3)
         self._step = 0
         self._states = [self.snapshot()]
+
+    def _ready(self, name: str) -> BaseAgent:
+        """Return the agent of a name at the start of a game."""
+        with _naming(name):
+            if name not in self._agents:
+                self._agents[name] = create_agent(name, 1).eval()
+            self._agents[name].reset(None)
+        return self._agents[name]
+
+    def _decide(self, agent: BaseAgent) -> torch.Tensor:
+        with _naming(str(self.opponent)):
+            action = action_of(agent, self.env.views()[1])
+        for name, value in zip(COMMANDS, action[0].tolist(), strict=True):
+            if not math.isfinite(value):
+                raise ConfigError(f"the agent {self.opponent} gave {value} as {name}: it must be a finite number")
+        return action
 
     @torch.no_grad()
     def step(self, controls: Sequence[Sequence[float]]) -> None:
@@ -104,7 +130,7 @@ class DuelGame:
         for side, given in enumerate(controls[: 1 if self.agent else 2]):
             self._action[side, 0] = torch.tensor(given[:3])
         if self.agent is not None and self._step % self._hold == 0:
-            self._action[1] = action_of(self.agent, self.env.views()[1])
+            self._action[1] = self._decide(self.agent)
         self.env.step(self._action)
         self._step += 1
         if self._step % round(ROW_S / PHYSICS_DT_S) == 0 or self.over:

@@ -128,6 +128,8 @@ class RaceGame:
         if self._step % self._interval == 0:
             with set_exploration_type(ExplorationType.MEAN):
                 self._action = action_of(self.policy(self.observation))
+            if not bool(torch.isfinite(self._action).all()):
+                raise ConfigError(f"the policy {self.names[1]} gave an action that is not finite")
         action = self._action.clone()
         action[0] = torch.tensor(controls[0][:3]) * self.env.config.max_speed_mps
         if self._step % EVERY == 0:
