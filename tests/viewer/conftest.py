@@ -22,8 +22,9 @@ def browser():
         program.close()
 
 
-# a missing file is shown on the page; a page tries to reach a server again that has been closed before it
-EXPECTED = ("Failed to load resource", "net::ERR_CONNECTION_REFUSED")
+# a missing file is shown on the page; a page tries to reach a server again that has been closed before it, or that was
+# started again with another token
+EXPECTED = ("Failed to load resource", "net::ERR_CONNECTION_REFUSED", "Unexpected response code: 403")
 
 
 @pytest.fixture

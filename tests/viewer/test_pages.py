@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from helpers.browser import until
@@ -55,6 +56,7 @@ def test_a_flight_opens_from_disk(open_page, tmp_path, width, height, theme):
     assert page.title() == "three drones" and page.evaluate("document.documentElement.dataset.theme") == theme
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")  # nothing sticks out
     assert page.evaluate(f"{VIEW}.stage.calls") <= 20
+    assert page.evaluate(f"[{VIEW}.radar.width, {VIEW}.radar.height]") == [150, 150]
     assert page.locator(".filter").count() == 3 and "collided" in page.inner_text(".panel")
 
 
@@ -77,6 +79,26 @@ def test_keys_and_filters_change_what_a_flight_shows(open_page, tmp_path):
     page.keyboard.press("Escape")
     page.keyboard.press("t")
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_a_collision_is_explained_and_its_picture_stays(open_page, tmp_path):
+    recording = flight()
+    recording.arrays["box"] = np.array([[0, 2, 0.3, 0.3, 4], [4, 1.8, 0.3, 0.3, 4]], np.float32)
+    recording.columns["drone.position"][:, 1, 0] = -4.3  # the second drone flies in the first one
+    page = open_page(write_html(recording, tmp_path / "flight.html").as_uri())
+    until(page, f"{DRAWN} && {VIEW}.timeline.playing")
+    page.keyboard.press("c")
+    until(page, "document.querySelector('.facts').innerText.includes('0.30 m away')")  # (4, 2.4) to the face at 2.1
+    assert "obstacle 2 at 4.0, 1.8" in page.inner_text(".facts")
+    pictures = page.evaluate(  # after a change of the resolution, which empties the canvas
+        """[1, 0.7].map(ratio => { slipstream.view.stage.setRatio(ratio);
+        const pen = document.createElement('canvas').getContext('2d'); pen.drawImage(slipstream.view.stage.canvas, 0, 0);
+        return new Set(pen.getImageData(0, 0, 300, 150).data).size })"""
+    )
+    assert min(pictures[1:]) > 5
+    page.evaluate(f"{VIEW}.choose(0), {VIEW}.timeline.seek(0), {VIEW}.setView('first'), {VIEW}.frame(0)")
+    sizes = f"[0, 1, 2].map(k => Math.hypot(...{VIEW}.drones.instanceMatrix.array.slice(16 * k, 16 * k + 3)))"
+    assert page.evaluate(sizes) == [0, 0, pytest.approx(1)]  # one so near would fill the picture
 
 
 def test_the_beams_are_those_of_the_lidar(open_page, tmp_path):
@@ -125,6 +147,20 @@ def test_every_page_of_a_server_opens(open_page, server, tmp_path):
     page.get_by_label("show two").check()
     page.wait_for_selector("text=Settings that differ")
     assert "algo.learning_rate" in page.inner_text(".below")
+    (tmp_path / "one").rename(tmp_path / "a long name of a run that takes more than a line")
+    write_run(tmp_path / "short", rows=1, algo={"name": "ppo", "learning_rate": 2e-3})
+    page.get_by_label("show short").check()
+    page.wait_for_selector(".key li:has-text('short')")
+    assert page.locator(".key li").all_inner_texts() == ["two", "short"]
+    assert page.locator(".below thead th").all_inner_texts() == ["", "two", "short"]
+    assert page.evaluate(
+        "[...document.querySelectorAll('.list b, .list small')].every(e => e.scrollWidth <= e.clientWidth)"
+    )
+    page.get_by_label("show two").uncheck()
+    until(page, f"{VIEW}.plots.length && {VIEW}.plots[0].data[0].length === 1")
+    low, high = page.evaluate(f"(s => [s.min, s.max])({VIEW}.plots[1].scales.y)")
+    assert 400 < low < 500 < high < 600  # fps=500 alone
+    page.get_by_label("show two").check()
     page.get_by_label("find metrics").fill("perf/")
     page.get_by_role("button", name="perf/collect").click()
     page.wait_for_selector("figcaption:has-text('perf/collect')")
@@ -132,6 +168,7 @@ def test_every_page_of_a_server_opens(open_page, server, tmp_path):
     page.get_by_label("log scale").check()
     page.get_by_role("link", name="Flights").click()
     until(page, DRAWN)
+    page.wait_for_selector("h1:has-text('a long name of a run that takes more than a line · three drones')")
     page.get_by_role("link", name="Duels").click()
     page.wait_for_selector(".split canvas")
     page.get_by_role("link", name="Runs").click()

@@ -443,6 +443,35 @@ def test_a_game_by_touch_on_a_phone(open_page, server):
     page.locator(".fire").dispatch_event("pointerdown", {"pointerId": 1})
     until(page, f"{VIEW}.states.at(-1).fighters[0].missiles === 5")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.set_viewport_size({"width": 844, "height": 390})  # on its side
+    until(page, f"{VIEW}.scene.plane.width > 400")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("document.querySelector('.arena').clientHeight") > 280
+    for name in (".stick", ".fire", ".stagebar .primary", ".stagebar .choice"):
+        box = page.locator(name).bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= 390 and box["x"] + box["width"] <= 844
+    page.evaluate(f"{VIEW}._heard({{...{VIEW}.status, kind: 'seat', side: 1}})")  # a second page watches this game
+    assert page.evaluate(f"{VIEW}.pauseButton.disabled && {VIEW}.scales.disabled")
+
+
+# to a missile of the enemy at 12 km, 6 km and far behind; the diagram does not know it yet
+HINTS = [(None, "Enemy in reach"), (12_000, "Missile inbound: fire, then turn away"), (5_000, "Break now: missile hits in 4 s"),
+         (-5_000, "Enemy in reach")]  # fmt: skip
+
+
+def test_a_missile_comes_before_chances_to_shoot(open_page, server):
+    page = open_page(server.url)
+    until(page, f"{VIEW}.scene && {VIEW}.seat === 0")
+    advise = f"""([x]) => {{ const v = {VIEW}, f = (x) => ({{x, y: 0, vx: 0, vy: 0, alive: true, missiles: 6}}), none = new Float32Array(600).fill(NaN);
+      v.diagram = {{range: [20e3, 30e3, 100, 10e3, 20e3, 30e3, 100, 10e3], missile: none, path: none}};
+      v.diagram.range = Float32Array.from(v.diagram.range);
+      v._advise({{fighters: [f(0), f(20e3)], missiles: x === null ? [] : [{{slot: 6, x, y: 0, vx: -1200, vy: 0}}]}});
+      const text = v.alert.textContent; v.diagram = null; return text; }}"""
+    assert [page.evaluate(advise, [x]) for x, _ in HINTS] == [text for _, text in HINTS]
+    page.evaluate(
+        f"{VIEW}._heard({{kind: 'status', game: 1, paused: true, failure: 'the agent x:Y raised ValueError: z'}})"
+    )
+    page.wait_for_selector(".banner:has-text('the agent x:Y raised ValueError: z.')")
 
 
 def test_two_browsers_fly_against_one_another(open_page, server):
@@ -465,7 +494,7 @@ def test_two_browsers_fly_against_one_another(open_page, server):
     one.wait_for_selector("text=Waiting for the other person")
 
 
-def test_a_game_goes_on_after_a_lost_connection(open_page, server):
+def test_a_game_continues_after_a_lost_connection(open_page, server, tmp_path):
     page = open_page(server.url)
     page.locator(".banner .primary").click()
     until(page, f"{VIEW}.states.length > 2")
@@ -474,6 +503,12 @@ def test_a_game_goes_on_after_a_lost_connection(open_page, server):
     page.locator(".banner .primary").click()
     before = page.evaluate(f"{VIEW}.received")
     until(page, f"{VIEW}.received > {before} + 10")
+    server.stop()
+    page.wait_for_selector("text=open the new address that the command printed")
+    second = Server(Library(tmp_path), Games(duel(), tmp_path), port=server.port)  # it has another token
+    second.start()
+    server.stop = second.stop
+    page.wait_for_selector("h2:has-text('Open the new address')")
 
 
 def test_a_race_in_the_browser(open_page, tmp_path):

@@ -2,13 +2,13 @@
 import { place } from "./data.js";
 import { AZIMUTHS, CARRIED, DuelScene, POINTS, SLOTS } from "./duelscene.js";
 import { Timeline } from "./timeline.js";
-import { button, choice, el, keyboardHelp, theme, toggle, typing } from "./ui.js";
+import { button, choice, el, keyboardHelp, percent, theme, titled, toggle, typing } from "./ui.js";
 
 const SOUND = 340, GRAVITY = 9.8, RADIUS = 1000;
 export const CAMERAS = [["orbit", "Orbit", "Both aircraft (1)"], ["chase", "Chase", "Behind the own aircraft (2)"], ["top", "Top", "From above (3)"]];
 
 export class DuelView {
-  constructor(host, recording, { controls = [] } = {}) {
+  constructor(host, recording, { controls = [], run = "" } = {}) {
     this.recording = recording;
     const { meta, times } = recording;
     this.names = meta.names ?? ["side 1", "side 2"];
@@ -20,7 +20,7 @@ export class DuelView {
       kinds: { jump: "event", jumpTo: ["launch", "hit", "lost", "end"], colors: { launch: "own", hit: "threat", lost: "muted" } } });
     this.sides = choice("whose view", [["1", this.names[0]], ["2", this.names[1]]], "1", (s) => this.setSide(+s));
     this.cameras = choice("camera", CAMERAS, "orbit", (c) => { this.scene.setCamera(c); this.moved = true; });
-    const bar = el("div", { class: "stagebar" }, el("div", { class: "title" }, el("h1", { text: recording.title }), el("p", { text: meta.summary || "" })), ...controls,
+    const bar = el("div", { class: "stagebar" }, el("div", { class: "title" }, el("h1", { text: titled(run, recording.title) }), el("p", { text: meta.summary || "" })), ...controls,
       el("span", { class: "group" }, el("span", { class: "hint", text: "seen by" }), this.sides), this.cameras, button("", () => this.help(), { iconName: "help", title: "Keys (?)" }));
     this.element = el("div", { class: "viewer" }, el("div", { class: "main" }, bar,
       el("div", { class: "split" }, el("figure", {}, planeHost), el("figure", {}, spaceHost, el("figcaption", { text: "Spacetime: the plane now, and the next 20 s above it" }))), this.timeline.element), this.panel);
@@ -159,7 +159,7 @@ export function legend() {
 }
 
 function results(pairs) {
-  const parts = Object.keys(pairs[0].parts ?? {}), share = ([w, d, l]) => { const n = w + d + l; return n ? `${Math.round(100 * w / n)}/${Math.round(100 * d / n)}/${Math.round(100 * l / n)}` : "–"; };
+  const parts = Object.keys(pairs[0].parts ?? {}), share = (counts) => { const n = counts.reduce((a, b) => a + b, 0); return n ? counts.map((c) => percent(c, n)).join("/") : "–"; };
   return el("section", {}, el("h2", { text: "Results" }), el("p", { class: "hint", text: "won/drawn/lost, % of games, for the first of each pair" }),
     el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["", "all", ...parts].map((t) => el("th", { text: t })))),
       el("tbody", {}, pairs.map((p) => el("tr", {}, el("th", { scope: "row", text: `${p.red} – ${p.blue}` }), el("td", { text: share(p.all) }), ...parts.map((q) => el("td", { text: share(p.parts[q]) }))))))));

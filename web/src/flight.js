@@ -4,14 +4,15 @@ import { BoxGeometry, BufferAttribute, BufferGeometry, Color, CylinderGeometry, 
 import { place } from "./data.js";
 import { Lines, Stage, geometryOf } from "./stage.js";
 import { Timeline } from "./timeline.js";
-import { button, choice, el, keyboardHelp, number, theme, toggle, typing } from "./ui.js";
+import { button, choice, el, keyboardHelp, percent, theme, titled, toggle, typing } from "./ui.js";
 import { smallPlot } from "./plots.js";
 
+const NEAR_M = 1.5; // another drone that is nearer to the first-person camera would fill the picture: drones fly through one another
 const OUTCOMES = [["timeout", "timed out", "■"], ["success", "goal reached", "●"], ["collision", "collided", "✕"]];
 const VIEWS = [["orbit", "Orbit", "Turn around the field (1)"], ["follow", "Follow", "Fly behind the chosen drone (2)"], ["top", "Top", "From above (3)"], ["first", "First person", "From the chosen drone (4)"]];
 
 export class FlightView {
-  constructor(host, recording, { controls = [], live = false } = {}) {
+  constructor(host, recording, { controls = [], live = false, run = "" } = {}) {
     this.recording = recording; this.live = live;
     const { arrays, meta, times } = recording;
     this.times = times;
@@ -30,7 +31,7 @@ export class FlightView {
       kinds: { jump: "collision", jumpTo: ["collision"], colors: { collision: "collision", goal: "success" } } });
     this.timeline.onJump = (event) => { const k = +event.body.split(" ")[1] - 1; if (k >= 0 && k < this.count) this.choose(k); };
     this.views = choice("camera", VIEWS, "orbit", (v) => this.setView(v));
-    const bar = el("div", { class: "stagebar" }, el("div", { class: "title" }, el("h1", { text: recording.title }), el("p", { text: meta.summary || "" })), ...controls,
+    const bar = el("div", { class: "stagebar" }, el("div", { class: "title" }, el("h1", { text: titled(run, recording.title) }), el("p", { text: meta.summary || "" })), ...controls,
       this.views, button("", () => this.help(), { iconName: "help", title: "Keys (?)" }));
     this.element.append(el("div", { class: "main" }, bar, this.stageHost, this.timeline.element), this.panel);
     host.append(this.element);
@@ -75,6 +76,7 @@ export class FlightView {
     this.drones = new InstancedMesh(droneGeometry(), new MeshLambertMaterial(), this.count);
     this.drones.frustumCulled = false;
     scene.add(this.drones);
+    if (!this.live) this.cause = this._cause(this.chosen);
     this._buildTrails();
     this._buildMarks();
     this.lines = new Lines(this.stage, 1400);
@@ -143,7 +145,7 @@ export class FlightView {
   _paint() {
     const c = theme.colors, tint = new Color(), low = new Color(c.low), high = new Color(c.high);
     const most = Math.max(...this.heights, 1), least = Math.min(...this.heights, most);
-    this.heights.forEach((h, i) => this.boxes.setColorAt(i, tint.copy(low).lerp(high, (h - least) / (most - least || 1))));
+    this.heights.forEach((h, i) => this.boxes.setColorAt(i, this.cause?.box === i ? tint.set(c.collision) : tint.copy(low).lerp(high, (h - least) / (most - least || 1))));
     if (this.boxes.instanceColor) this.boxes.instanceColor.needsUpdate = true;
     this.ground.material.color.set(c.field); this.grid.material.uniforms.color.value.set(c.grid);
     if (this.moverMesh) this.moverMesh.material.color.set(c.mover);
@@ -154,7 +156,7 @@ export class FlightView {
     this.drones.instanceColor.needsUpdate = true;
   }
 
-  choose(k) { this.chosen = k; this._paint(); this._describe(); this.picker.value = k + 1; this.moved = true; }
+  choose(k) { this.chosen = k; this.cause = this._cause(k); this._paint(); this._describe(); this.picker.value = k + 1; this.moved = true; }
   step(by) {
     for (let i = 1; i <= this.count; i++) { const k = (this.chosen + by * i + this.count * i) % this.count; if (this.shown[this.outcome[k]]) return this.choose(k); }
   }
@@ -181,9 +183,13 @@ export class FlightView {
     for (let k = 0; k < n; k++) {
       const a = 3 * (row * n + k), b = 3 * (next * n + k);
       const vx = p[b] - p[a], vy = p[b + 1] - p[a + 1], x = p[a] + vx * part, y = p[a + 1] + vy * part, z = p[a + 2] + (p[b + 2] - p[a + 2]) * part;
-      const l = Math.hypot(vx, vy) || 1, c = vx / l, s = vy / l, hide = this.shown[this.outcome[k]] && !(this.view === "first" && k === this.chosen) ? size : 0;
-      m.set([c * hide, 0, -s * hide, 0, 0, hide, 0, 0, s * hide, 0, c * hide, 0, x, z, -y, 1], 16 * k);
+      const l = Math.hypot(vx, vy) || 1, c = vx / l, s = vy / l, scale = this.shown[this.outcome[k]] ? size : 0;
+      m.set([c * scale, 0, -s * scale, 0, 0, scale, 0, 0, s * scale, 0, c * scale, 0, x, z, -y, 1], 16 * k);
       if (k === this.chosen) this.at = [x, y, z];
+    }
+    if (this.view === "first") for (let k = 0; k < n; k++) {
+      const [x, y, z] = this.at, i = 16 * k;
+      if (Math.hypot(m[i + 12] - x, m[i + 14] + y, m[i + 13] - z) < NEAR_M) m.fill(0, i, i + 11);
     }
     this.drones.instanceMatrix.needsUpdate = true;
     if (this.movers) this._moveObstacles(row, next, part);
@@ -274,6 +280,28 @@ export class FlightView {
     return found;
   }
 
+  // What a drone that collided has hit: the obstacle whose surface is nearest at its last place, or a limit of height.
+  _cause(k) {
+    if (this.outcome[k] !== 2) return null;
+    const { arrays, meta } = this.recording, row = this.position.ends[k], [x, y, z] = this.position.values.subarray(3 * (row * this.count + k), 3 * (row * this.count + k) + 3);
+    const box = arrays["box"], size = arrays["mover.size"]?.values, place = (a, b) => `${a.toFixed(1)}, ${b.toFixed(1)}`;
+    let best = { distance: Infinity };
+    for (let i = 0; i < box.shape[0]; i++) {
+      const [bx, by, hx, hy, height] = box.values.subarray(5 * i, 5 * i + 5);
+      const distance = Math.hypot(Math.max(Math.abs(x - bx) - hx, 0), Math.max(Math.abs(y - by) - hy, 0), Math.max(z - height, 0));
+      if (distance < best.distance) best = { distance, box: i, text: `obstacle ${i + 1} at ${place(bx, by)}` };
+    }
+    for (let i = 0; i < (this.movers?.shape[1] ?? 0); i++) {
+      const [mx, my, mz] = this.movers.values.subarray(3 * (row * this.movers.shape[1] + i), 3 * (row * this.movers.shape[1] + i) + 3);
+      const distance = Math.hypot(Math.max(Math.hypot(x - mx, y - my) - size[2 * i] / 2, 0), Math.max(Math.abs(z - mz) - size[2 * i + 1] / 2, 0));
+      if (distance < best.distance) best = { distance, text: `moving obstacle ${i + 1} at ${place(mx, my)}` };
+    }
+    const near = (meta.body_radius_m ?? 0.3) + 0.5; // a row may be a few tenths of a second before the collision
+    if (best.distance > near && (z < 0.7 || z > 3.5)) return { hit: true, text: z < 0.7 ? "the ground" : "the upper limit of height", where: `${z.toFixed(2)} m high` };
+    if (best.distance > near && Math.max(Math.abs(x), Math.abs(y)) > this.half) return { hit: true, text: "the boundary", where: `at ${place(x, y)}` };
+    return best.text ? { ...best, hit: best.distance <= near, where: `${best.distance.toFixed(2)} m away` } : null;
+  }
+
   _panel() {
     const { meta } = this.recording, c = theme.colors;
     const counts = [0, 1, 2].map((o) => this.outcome.reduce((s, x) => s + (x === o), 0));
@@ -281,7 +309,7 @@ export class FlightView {
       const [key, name, sign] = OUTCOMES[o];
       const box = toggle("", true, (on) => { this.shown[o] = on; const s = this.shown.map(Number); this.trailMaterial.uniforms.shown.value.set(...s); this.markMaterial.uniforms.shown.value.set(...s); this.moved = true; });
       box.classList.add("filter"); box.dataset.kind = key;
-      box.lastChild.replaceChildren(el("b", { text: sign, "aria-hidden": "true" }), ` ${name} `, el("em", { text: `${counts[o]} (${Math.round(100 * counts[o] / this.count)} %)` }));
+      box.lastChild.replaceChildren(el("b", { text: sign, "aria-hidden": "true" }), ` ${name} `, el("em", { text: `${counts[o]} (${percent(counts[o], this.count)} %)` }));
       return box;
     });
     this.picker = el("input", { type: "number", min: 1, max: this.count, value: this.chosen + 1, "aria-label": "chosen drone", onchange: () => this.choose(Math.min(Math.max(Math.round(+this.picker.value) || 1, 1), this.count) - 1) });
@@ -320,7 +348,7 @@ export class FlightView {
     const far = Math.hypot(goal[0] - x, goal[1] - y, goal[2] - z), scan = this.scanned ?? this.scan(x, y, z), nearest = Math.min(...scan.map((b) => b[3]));
     let mover = Infinity;
     if (this.moverAt) for (let i = 0; i < this.moverAt.length; i += 3) mover = Math.min(mover, Math.hypot(this.moverAt[i] - x, this.moverAt[i + 1] - y));
-    const rows = [["outcome", ended || this.outcome[k] === 0 ? OUTCOMES[this.outcome[k]][1] : "flying"], ["position", `${x.toFixed(1)}, ${y.toFixed(1)}, ${z.toFixed(1)} m`],
+    const rows = [["outcome", ended || this.outcome[k] === 0 ? OUTCOMES[this.outcome[k]][1] : "flying"], ...(ended && this.cause ? [[this.cause.hit ? "hit" : "nearest", this.cause.text], ["", this.cause.where]] : []), ["position", `${x.toFixed(1)}, ${y.toFixed(1)}, ${z.toFixed(1)} m`],
       ["to goal", `${far.toFixed(1)} m`], ["speed", `${Math.hypot(...v).toFixed(2)} m/s`], ["nearest beam", `${nearest.toFixed(2)} m`], ...(mover < Infinity ? [["nearest mover", `${mover.toFixed(2)} m`]] : [])];
     this.facts.replaceChildren(...rows.flatMap(([a, b]) => [el("dt", { text: a }), el("dd", { text: b })]));
     this._radar(scan);
@@ -328,7 +356,7 @@ export class FlightView {
 
   _radar(scan) {
     const size = 150, ratio = devicePixelRatio || 1, c = theme.colors, canvas = this.radar;
-    if (canvas.height !== size * ratio) canvas.width = canvas.height = size * ratio; // a new canvas is 300 wide
+    if (canvas.width !== size * ratio || canvas.height !== size * ratio) canvas.width = canvas.height = size * ratio; // a new canvas is 300 × 150
     const pen = canvas.getContext("2d"), mid = size / 2, scale = (mid - 6) / this.range, yaw = this.recording.arrays["drone.yaw"].values[this.chosen];
     pen.setTransform(ratio, 0, 0, ratio, 0, 0); pen.clearRect(0, 0, size, size);
     pen.strokeStyle = c.grid; for (const r of [0.25, 0.5, 0.75, 1]) { pen.beginPath(); pen.arc(mid, mid, (mid - 6) * r, 0, 7); pen.stroke(); }

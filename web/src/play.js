@@ -3,11 +3,12 @@ import { openRecording } from "./data.js";
 import { CAMERAS, describeDuel, legend, reachOf } from "./duel.js";
 import { AZIMUTHS, CARRIED, DuelScene, POINTS, SLOTS } from "./duelscene.js";
 import { LiveFlight } from "./liveflight.js";
-import { ask } from "./site.js";
+import { LOST, ask, isRefused } from "./site.js";
 import { button, choice, el, keyboardHelp, message, theme, toggle, typing } from "./ui.js";
 
 const PREFIX = 22, STATE = 1, EXTRAS = 2; // bytes before a state, and the kinds of binary messages
 const DELAY = 0.03; // s that the picture is behind, so that there are two states to draw between
+const INBOUND_S = 60, FRESH_S = 5; // to a missile at its present closing speed: it is shown; it hits, whatever the diagram says
 const RAMP = 0.06; // s in which a key moves the rudder to its end
 const KEYS = { // one set for each hand
   left: { left: "KeyA", right: "KeyD", more: "KeyW", less: "KeyS", fire: "KeyT" },
@@ -78,7 +79,7 @@ export class PlayView {
     const on = (name, f, target = window) => target.addEventListener(name, f, { signal: this.listeners.signal });
     on("keyup", (e) => { this.held.delete(e.code); });
     on("blur", () => this.held.clear());
-    on("visibilitychange", () => { if (document.hidden && this.playing && this.seat !== null) this.pause(); }, document);
+    on("visibilitychange", () => { if (document.hidden && this.playing) this.pause(); }, document);
     // A control that was used with the mouse gives the keys back to the game.
     on("pointerdown", () => { this.pointed = true; }); on("keydown", () => { this.pointed = false; });
     for (const name of ["click", "change"]) on(name, (e) => { if (this.pointed && (name === "change" || e.target.closest("button"))) document.activeElement?.blur?.(); }, this.element);
@@ -111,12 +112,20 @@ export class PlayView {
     socket.binaryType = "arraybuffer";
     socket.onopen = () => { this.retry = 300; this.link.textContent = "connected"; };
     socket.onmessage = ({ data }) => typeof data === "string" ? this._heard(JSON.parse(data)) : this._received(new DataView(data));
-    socket.onclose = () => { if (this.gone) return; this.link.textContent = "no connection; trying again"; this._banner("No connection", "The game waits. Trying again …"); this.retry = Math.min((this.retry ?? 300) * 1.6, 5000); setTimeout(() => this._connect(), this.retry); };
+    socket.onclose = async () => {
+      if (this.gone) return;
+      this.link.textContent = "no connection; trying again";
+      const refused = await isRefused();
+      if (this.gone) return;
+      if (refused) this._banner("Open the new address", LOST);
+      else this._banner("No connection", "The game waits. Trying again …", el("p", { text: LOST }));
+      this.retry = Math.min((this.retry ?? 300) * 1.6, 5000); setTimeout(() => this._connect(), this.retry);
+    };
   }
   say(message) { if (this.socket?.readyState === 1) this.socket.send(JSON.stringify(message)); }
 
   _heard(m) {
-    if (m.kind === "error") { this._flash(m.text); return; }
+    if (m.kind === "error") { this.flash = { text: m.text, until: performance.now() + 6000 }; this._say(""); return; }
     if (m.kind === "pong") return;
     if (m.kind === "seat") this.seat = m.side < this.setup.meta.people ? m.side : null;
     if (m.game !== this.status.game) { this.states = []; this.trails = [[], []]; this.smoke = Array.from({ length: SLOTS }, () => []); this.diagram = null; this.begun = performance.now(); this.scene.jumpCamera = this.scene.fitCamera = true; }
@@ -125,10 +134,12 @@ export class PlayView {
     if (!this.duel && m.begun && m.begun.start !== this.setup.meta.start) { this._rebuild(); return; } // another field
     if (this.duel && this.seat !== null && !this.twoHands) this.scene.setSide(this.seat + 1);
     if (this.invited && m.seats?.length > 1) return this.begin();
-    if (this.alone && this.playing && this.seat !== null) this.pause();
+    if (this.alone && this.playing && this.flies) this.pause();
     this._show();
   }
   // Whether the other person of a game for two browsers is away.
+  // Whether this page flies a side of the present game; otherwise it watches, and changes nothing.
+  get flies() { return this.seat === 0 || this.seat === 1 && (!this.status.game || this.status.begun?.opponent === null); }
   get alone() { const s = this.status; return this.invited || !!s.game && !s.result && s.begun?.opponent === null && this.setup.meta.people > 1 && !this.twoHands && (s.seats?.length ?? 0) < 2; }
 
   _received(v) {
@@ -179,7 +190,7 @@ export class PlayView {
     this.say({ kind: "start", opponent: value === "" || value === "2" ? null : value, start: this.starts.value });
     document.activeElement?.blur?.();
   }
-  pause() { if (this.status.result || !this.status.game) return this.begin(); this.say({ kind: "pause", on: !this.status.paused }); }
+  pause() { if (!this.flies) return; if (this.status.result || !this.status.game) return this.begin(); this.say({ kind: "pause", on: !this.status.paused }); }
 
   // One press fires one missile: fire is held until a state shows the launch, but for less than the 0.5 s of game time between two launches.
   shoot(side) {
@@ -245,7 +256,10 @@ export class PlayView {
     else this._say(policy === 2 ? "The policy collided: reach the ring" : "", "good");
   }
   _text(node, text) { if (node.textContent !== text) node.textContent = text; }
-  _say(text, mood = "") { this._text(this.alert, text); this.alert.className = `alert ${mood}`; }
+  _say(text, mood = "") {
+    if (performance.now() < (this.flash?.until ?? 0)) { text = this.flash.text; mood = "warn"; } // an error stays for a while
+    this._text(this.alert, text); this.alert.className = `alert ${mood}`;
+  }
 
   _drawDuel({ a, b, part }) {
     const mix = (p, q) => p + (q - p) * part, fighters = b.fighters.map((f, k) => { const e = a.fighters[k]; return { ...f, x: mix(e.x, f.x), y: mix(e.y, f.y), vx: mix(e.vx, f.vx), vy: mix(e.vy, f.vy) }; });
@@ -267,9 +281,12 @@ export class PlayView {
     const d = this.diagram, own = this.scene.side - 1, me = state.fighters[own];
     let text = "", mood = "";
     if (this.hints && d && me.alive && state.fighters[1 - own].alive && !this.status.result) {
-      let hit = Infinity;
+      let hit = Infinity, inbound = false;
       for (const m of state.missiles) {
         if (Math.floor(m.slot / CARRIED) === own) continue;
+        const x = me.x - m.x, y = me.y - m.y, away = Math.hypot(x, y), closing = (x * (m.vx - me.vx) + y * (m.vy - me.vy)) / (away || 1);
+        if (closing > 0 && away / closing < INBOUND_S) inbound = true;
+        if (closing > 0 && away / closing < FRESH_S) hit = Math.min(hit, Math.round(away / closing)); // it may be newer than the diagram
         let k = 0;
         while (k + 1 < POINTS && d.missile[2 * (m.slot * POINTS + k + 1)] < Infinity) k++;
         const i = 2 * (m.slot * POINTS + k), j = 2 * (own * POINTS + k);
@@ -277,6 +294,7 @@ export class PlayView {
       }
       const [range, rMax, rMin, rNe] = d.range.subarray(4 * own), shots = me.missiles > 0 && range > rMin;
       if (hit <= 12) { text = `Break now: missile hits in ${hit} s`; mood = "danger"; }
+      else if (inbound) { text = `Missile inbound: ${shots && range <= rMax ? "fire, then " : ""}turn away`; mood = "warn"; }
       else if (shots && range <= rNe) { text = "No escape for the enemy: fire"; mood = "good"; }
       else if (shots && range <= rMax) { text = "Enemy in reach"; mood = "good"; }
       else if (d.range[4 * (1 - own)] <= d.range[4 * (1 - own) + 1] && state.fighters[1 - own].missiles) { text = "You are in the enemy's reach"; mood = "warn"; }
@@ -295,7 +313,6 @@ export class PlayView {
   }
 
   _banner(title, text, ...more) { this.banner.replaceChildren(...(title ? [el("h2", { text: title }), el("p", { text }), ...more] : [])); this.banner.hidden = !title; }
-  _flash(text) { this._say(text, "warn"); }
   // Why the game ended.
   _reason() {
     const state = this.states.at(-1), names = this.names();
@@ -311,7 +328,8 @@ export class PlayView {
     const s = this.status;
     this.scales.value = s.scale ?? 1;
     this.pauseButton.textContent = s.paused ? "Resume" : "Pause";
-    this.pauseButton.disabled = !s.game || !!s.result;
+    this.pauseButton.disabled = !s.game || !!s.result || !this.flies;
+    this.scales.disabled = !!s.game && !this.flies;
     if (s.begun && document.activeElement !== this.opponent && !this.twoHands && !this.invited && s.game) this.opponent.value = s.begun.opponent ?? "";
     const again = button("New game", () => this.begin(), { className: "primary", title: "New game (Enter)" });
     const watching = this.seat === null && (s.seats?.length || !this.setup.meta.starts.length);
@@ -326,7 +344,8 @@ export class PlayView {
         el("div", { class: "group" }, again, kept ? el("a", { class: "button", href: this.duel ? "#/duels" : "#/flights", text: "Watch it" }) : ""));
     }
     else if (!s.game) this._banner(watching ? "Watching" : this.setup.meta.title ?? "Play", goal, el("p", { text: keys }), again);
-    else if (s.paused) this._banner("Paused", touch ? "" : "P or Esc continues.", button("Resume", () => this.pause(), { className: "primary" }));
+    else if (s.failure) this._banner("The game stopped", `${s.failure}.`, el("p", { text: "The server continues: fly against another opponent, or correct the agent and start the server again." }), again);
+    else if (s.paused) this._banner("Paused", !this.flies ? "Whoever flies continues it." : touch ? "" : "P or Esc continues.", this.flies ? button("Resume", () => this.pause(), { className: "primary" }) : "");
     else this._banner("");
     const rows = s.scores ?? [];
     this.sheet.replaceChildren(rows.length ? el("table", {}, el("thead", {}, el("tr", {}, ["", "won", "drawn", "lost"].map((t) => el("th", { text: t })))), el("tbody", {}, rows.map((r) => el("tr", {}, el("th", { scope: "row", text: r.pair.map(you).join(" – ") }), ...r.scores.map((n) => el("td", { text: n }))))))

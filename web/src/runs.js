@@ -1,5 +1,6 @@
 // Runs: a list, curves of any metric with several runs overlaid, and what a run consists of.
 import uPlot from "uplot";
+import { ends } from "./plots.js";
 import { ask, when } from "./site.js";
 import { choice, el, message, number, theme, toggle } from "./ui.js";
 
@@ -17,7 +18,8 @@ export class RunsView {
     const smooth = el("input", { type: "range", min: 0, max: 0.98, step: 0.02, value: this.smooth, "aria-label": "smoothing", oninput: () => { this.smooth = +smooth.value; this.draw(); } });
     this.bar = el("div", { class: "stagebar" }, choice("x axis", [["frames", "frames"], ["time_s", "time"], ["iteration", "iterations"]], "frames", (a) => { this.axis = a; this.draw(); }),
       el("label", { class: "group" }, el("span", { class: "hint", text: "smoothing" }), smooth), toggle("log scale", false, (on) => { this.log = on; this.draw(); }), this.filter);
-    this.content = el("div", { class: "open scrolling" }, this.bar, this.chips, this.panels, this.below);
+    this.legend = el("ul", { class: "key", "aria-label": "runs in the curves" });
+    this.content = el("div", { class: "open scrolling" }, this.bar, this.chips, this.legend, this.panels, this.below);
     this.element = el("div", { class: "gallery" }, this.list, this.content);
     host.append(this.element);
     this._unsubscribe = theme.onChange(() => this.draw());
@@ -28,7 +30,8 @@ export class RunsView {
 
   async onIndex(index) {
     if (!index.runs.length) { this.content.replaceChildren(message("No runs here yet", `There is no run below ${index.root || "this folder"}. A training makes one, and it shows up here while it runs.`, el("p", {}, el("code", { text: "slipstream train preset=demo" })))); this.list.replaceChildren(); return; }
-    if (!this.bar.isConnected) this.content.replaceChildren(this.bar, this.chips, this.panels, this.below);
+    if (!this.bar.isConnected) this.content.replaceChildren(this.bar, this.chips, this.legend, this.panels, this.below);
+    for (const name of this.chosen) if (!index.runs.some((run) => run.name === name)) this.chosen.delete(name);
     if (!this.chosen.size) this.chosen.add((index.runs.find((r) => r.running) ?? index.runs[0]).name);
     this._list(index.runs);
     await this._load();
@@ -82,25 +85,27 @@ export class RunsView {
     this.plots = []; this.panels.replaceChildren();
     const c = theme.colors, runs = [...this.chosen], width = this.panels.clientWidth;
     if (!runs.length) { this.panels.append(message("Choose a run", "Tick one or more runs in the list.")); return; }
+    this.legend.replaceChildren(...(runs.length > 1 ? runs : []).map((name, k) => el("li", {}, el("i", { class: k >= 6 ? "dash" : "", style: `color:${theme.series[k % 6]}`, "aria-hidden": "true" }), name)));
     const columns = width > 1100 ? 3 : width > 640 ? 2 : 1;
     for (const metric of this.metrics ?? []) {
       const box = el("figure", { class: "curve" }, el("figcaption", { text: metric }));
       this.panels.append(box);
-      const tables = [], series = [{}];
+      const tables = [], series = [{}], missing = [];
       runs.forEach((name, k) => {
         const rows = (this.data.get(name)?.rows ?? []).filter((r) => r[metric] != null && (!this.log || r[metric] > 0)), x = rows.map((r) => r[this.axis]), y = rows.map((r) => r[metric]);
-        if (!x.length) return;
+        if (!x.length) { missing.push(name); return; }
         const color = theme.series[k % 6], few = rows.length < 60, dash = k >= 6 ? [5, 3] : undefined;
         if (this.smooth && !few) { tables.push([x, y], [x, smoothed(y, this.smooth)]); series.push({ stroke: color + "40", width: 1, label: `${name} raw` }, { stroke: color, width: 2, label: name, dash }); }
         else { tables.push([x, y]); series.push({ stroke: color, width: 1.8, label: name, dash, points: { show: few, size: 6, fill: color } }); }
       });
-      if (!tables.length) { box.append(el("p", { class: "hint", text: "no values yet" })); continue; }
+      if (!tables.length) { box.append(el("p", { class: "hint none", text: "no values yet" })); continue; }
+      if (missing.length) box.append(el("p", { class: "hint", text: `no values: ${missing.join(", ")}` }));
       const unit = this.axis === "time_s" ? (v) => v >= 5400 ? `${+(v / 3600).toFixed(1)} h` : v >= 120 ? `${Math.round(v / 60)} min` : `${v} s` : (v) => number(v);
       const axis = { stroke: c.muted, grid: { stroke: c.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
       const value = el("output", { class: "value" });
       box.firstChild.append(value);
       this.plots.push(new uPlot({ width: Math.max(width / columns - 24, 240), height: 210, legend: { show: false }, cursor: { y: false, drag: { x: true, y: false }, sync: { key: "runs" } },
-        scales: { x: { time: false }, y: { distr: this.log ? 3 : 1 } }, axes: [{ ...axis, values: (_, v) => v.map(unit), space: 70 }, { ...axis, size: 52, values: (_, v) => v.map((x) => x === null ? "" : number(x)) }], series,
+        scales: { x: { time: false, range: (_, low, high) => ends(low, high) }, y: { distr: this.log ? 3 : 1, ...(this.log ? {} : { range: (_, low, high) => low === high ? ends(low, high) : uPlot.rangeNum(low, high, 0.1, true) }) } }, axes: [{ ...axis, values: (_, v) => v.map(unit), space: 70 }, { ...axis, size: 52, values: (_, v) => v.map((x) => x === null ? "" : number(x)) }], series,
         hooks: { setCursor: [(u) => { const i = u.cursor.idx; value.textContent = i == null ? "" : u.series.slice(1).map((s, k) => s.label.endsWith(" raw") ? null : u.data[k + 1][i]).filter((v) => v != null).map((v) => number(v)).join("   "); }] } },
         tables.length > 1 ? uPlot.join(tables) : tables[0], box));
     }
@@ -117,7 +122,7 @@ export class RunsView {
       table("Throughput, waits, memory", [["fps", number(last.fps)], ...perf.map(([k, v]) => [k, number(v)])]),
       table("Checkpoints", first.checkpoints.slice(-12).reverse().map((f) => [f.name, `${(f.bytes / 1e6).toFixed(2)} MB`, when(f.modified)])),
       table("Recordings", first.recordings.map((r) => [r])),
-      names.length > 1 ? difference(names[0], first.config, names[1], this.data.get(names[1])?.config ?? {}) : "");
+      names.length > 1 ? difference(names, names.map((name) => this.data.get(name)?.config ?? {})) : "");
     if (first.figures.length) this.below.append(el("section", { class: "wide" }, el("h2", { text: "Figures" }), el("div", { class: "figures" }, first.figures.map((f) => el("a", { href: `/api/figure?${new URLSearchParams({ name: first.name, file: f.name })}`, target: "_blank" }, el("img", { loading: "lazy", alt: f.name, src: `/api/figure?${new URLSearchParams({ name: first.name, file: f.name, at: f.modified })}` }))))));
     this.below.append(el("details", {}, el("summary", { text: `Configuration of ${names[0]}` }), el("pre", { text: flat(first.config).map(([k, v]) => `${k}=${v}`).join("\n") })));
   }
@@ -127,7 +132,8 @@ export class RunsView {
 function smoothed(y, weight) { let s = 0, w = 0; return y.map((v) => { s = s * weight + v * (1 - weight); w = w * weight + 1 - weight; return s / w; }); }
 function lastOf(rows, prefix) { const found = {}; for (const row of rows) for (const key in row) if (key.startsWith(prefix) && row[key] != null) found[key] = row[key]; return found; }
 function flat(config, prefix = "") { return Object.entries(config ?? {}).flatMap(([k, v]) => v && typeof v === "object" && !Array.isArray(v) ? flat(v, `${prefix}${k}.`) : [[prefix + k, JSON.stringify(v)]]); }
-function difference(a, one, b, two) {
-  const left = new Map(flat(one)), right = new Map(flat(two)), keys = [...new Set([...left.keys(), ...right.keys()])].filter((k) => left.get(k) !== right.get(k) && k !== "name");
-  return el("section", { class: "wide" }, el("h2", { text: "Settings that differ" }), keys.length ? el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["", a, b].map((t) => el("th", { text: t })))), el("tbody", {}, keys.map((k) => el("tr", {}, el("th", { scope: "row", text: k }), el("td", { text: left.get(k) ?? "–" }), el("td", { text: right.get(k) ?? "–" })))))) : el("p", { class: "hint", text: "none" }));
+function difference(names, configs) {
+  const flats = configs.map((config) => new Map(flat(config))), keys = [...new Set(flats.flatMap((values) => [...values.keys()]))].filter((key) => key !== "name" && new Set(flats.map((values) => values.get(key))).size > 1);
+  return el("section", { class: "wide" }, el("h2", { text: "Settings that differ" }), keys.length ? el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["", ...names].map((t) => el("th", { text: t })))),
+    el("tbody", {}, keys.map((key) => el("tr", {}, el("th", { scope: "row", text: key }), flats.map((values) => el("td", { text: values.get(key) ?? "–" }))))))) : el("p", { class: "hint", text: "none" }));
 }

@@ -1,6 +1,6 @@
 // The pages of a server: runs, flights, duels, and play.
 import { openRecording } from "./data.js";
-import { button, el, message, theme, toggle } from "./ui.js";
+import { el, message, titled, toggle } from "./ui.js";
 import { RunsView } from "./runs.js";
 import { PlayView } from "./play.js";
 
@@ -8,6 +8,10 @@ const PAGES = [["runs", "Runs"], ["flights", "Flights"], ["duels", "Duels"], ["p
 const SCENE_OF = { flights: "flight", duels: "duel" };
 
 export function ask(path, query = {}) { return fetch(`${path}?${new URLSearchParams(query)}`, { credentials: "same-origin" }); }
+
+// What a page without a connection shows: a server that was started again has another token, and perhaps another port.
+export const LOST = "If the server was started again, open the new address that the command printed.";
+export async function isRefused() { try { return (await ask("/api/index")).status === 403; } catch { return false; } }
 
 export function startSite(host, { showRecording, setView, themeButton, app }) {
   const token = new URLSearchParams(location.search).get("token");
@@ -22,7 +26,7 @@ export function startSite(host, { showRecording, setView, themeButton, app }) {
   async function refresh() {
     try {
       const answer = await ask("/api/index");
-      if (answer.status === 403) { status.textContent = "not allowed: open the printed address again"; return; }
+      if (answer.status === 403) { status.textContent = LOST; return; }
       site.index = await answer.json();
       status.textContent = "";
     } catch { status.textContent = "the server does not answer; trying again"; return; }
@@ -73,7 +77,7 @@ export function startSite(host, { showRecording, setView, themeButton, app }) {
       if (opened !== key) return;
       view.inner?.dispose();
       stage.replaceChildren();
-      view.inner = showRecording(stage, recording);
+      view.inner = showRecording(stage, recording, { run: entry.run });
       view.inner?.timeline.setPlaying(before?.playing ?? true);
       mark();
     }
@@ -81,7 +85,7 @@ export function startSite(host, { showRecording, setView, themeButton, app }) {
     view.onIndex = (index) => {
       const mine = index.recordings.filter((r) => r.scene === SCENE_OF[page] || (r.error && page === "flights"));
       list.replaceChildren(el("div", { class: "row" }, latest), ...mine.map((r) => el("a", { href: `#/${page}/${encodeURIComponent(r.name)}`, "data-name": r.name, class: r.error ? "broken" : "", title: r.name },
-        el("b", { text: r.title || r.name }), el("small", { text: r.error ? `cannot be read: ${r.error}` : r.summary }), el("small", { text: `${r.name} · ${when(r.modified)}` }))));
+        el("b", { text: titled(r.run, r.title || r.name) }), el("small", { text: r.error ? `cannot be read: ${r.error}` : r.summary }), el("small", { text: `${r.name} · ${when(r.modified)}` }))));
       if (!mine.length) { stage.replaceChildren(message(`No ${page} yet`, page === "flights" ? "An evaluation records flights, and so does a training with record_minutes=5." : "An evaluation of duels records one, and so does every game.",
         el("p", {}, el("code", { text: page === "flights" ? "slipstream eval" : "slipstream eval task=aircombat red=learned" })))); return; }
       const entry = name ? mine.find((r) => r.name === name) : site.newest || !view.chosen ? mine.find((r) => !r.error) ?? mine[0] : mine.find((r) => r.name === view.chosen);
@@ -97,7 +101,7 @@ export function startSite(host, { showRecording, setView, themeButton, app }) {
     const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/live`);
     socket.onopen = () => { wait = 500; status.textContent = ""; refresh(); };
     socket.onmessage = () => refresh();
-    socket.onclose = () => { status.textContent = "no connection to the server; trying again"; setTimeout(connect, wait); wait = Math.min(wait * 2, 8000); };
+    socket.onclose = async () => { status.textContent = await isRefused() ? LOST : "no connection to the server; trying again"; setTimeout(connect, wait); wait = Math.min(wait * 2, 8000); };
   }
   addEventListener("hashchange", go);
   refresh().then(() => { go(); connect(); });

@@ -50,15 +50,18 @@ export class Stage {
   resize() {
     const { clientWidth: w, clientHeight: h } = this.host;
     if (!w || !h) return;
-    this.width = w; this.height = h;
     this.renderer.setPixelRatio(this.ratio);
     this.renderer.setSize(w, h, false);
-    const ratio = Math.min(devicePixelRatio || 1, 2);
-    this.overlay.width = w * ratio; this.overlay.height = h * ratio;
-    this.pen = this.overlay.getContext("2d");
-    this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.camera.aspect = w / h;
-    this.camera.updateProjectionMatrix();
+    if (w !== this.width || h !== this.height) {
+      const ratio = Math.min(devicePixelRatio || 1, 2);
+      this.width = w; this.height = h;
+      this.overlay.width = w * ratio; this.overlay.height = h * ratio;
+      this.pen = this.overlay.getContext("2d");
+      this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+      this.camera.aspect = w / h;
+      this.camera.updateProjectionMatrix();
+    }
+    if (this.frames) this.draw(); // a new size empties the canvas: without this an empty one would be shown until the next picture
     this.dirty = true;
   }
 

@@ -52,6 +52,11 @@ export function number(x, digits = 3) {
   if (a && a < 1e-3) return x.toExponential(1);
   return String(+x.toPrecision(digits));
 }
+// A share of a total in percent; 0 and 100 mean none and all.
+export function percent(n, total) {
+  const exact = (100 * n) / (total || 1), rounded = Math.round(exact);
+  return n > 0 && n < total ? Math.min(Math.max(rounded, 1), 99) : rounded;
+}
 export const clock = (s) => `${Math.floor(s / 60)}:${(s % 60).toFixed(1).padStart(4, "0")}`;
 
 const ICONS = {
@@ -101,4 +106,6 @@ export function keyboardHelp(rows) {
   document.body.append(dialog);
   dialog.showModal();
 }
+// A recording's title with the run that it is of.
+export const titled = (run, title) => (run ? `${run} · ${title}` : title);
 export const typing = (event) => event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "range" && event.target.type !== "checkbox";
