@@ -42,7 +42,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "replay": 3050,
     "training": 2380,
     "algorithms": 2160,
-    "collectors": 2020,
+    "collectors": 1975,
     "cli": 1780,
     "rollouts": 1370,
     "models": 1280,

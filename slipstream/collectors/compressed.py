@@ -18,6 +18,7 @@ from slipstream.config.collect import CollectConfig
 from slipstream.config.help import ConfigError
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
+from slipstream.envs.specs import Key
 from slipstream.models.memory import MEMORY
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
@@ -150,45 +151,28 @@ class CompressedFrames:
 
 
 class CompressedObservations:
-    """The observations of a batch [N, T], each frame once.
+    """The observations of a batch [N, T] by name. `observations[name]` decodes all frames of one, [N, T, ...]."""
 
-    Row t * N + n is the observation of env n at step t, row (t + 1) * N + n its successor. Some observations may be
-    plain tensors [rows, ...]: those that were not to be compressed. `observations[name]` decodes one, [N, T, ...].
-    """
-
-    def __init__(self, frames: dict[str, CompressedFrames | Tensor], num_envs: int, steps: int) -> None:
-        self.frames = frames
-        self._num_envs, self._steps = num_envs, steps
+    def __init__(self, batch: CompressedBatch) -> None:
+        self._batch = batch
+        self.frames = {key[1]: x for key, x in batch.frames.items() if key[0] == "observation"}
 
     def keys(self) -> Iterable[str]:
         """The names of the observations."""
         return self.frames.keys()
 
-    def rows(self, index: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-        """Return the frames of rows `index` [B], of all observations or of those named."""
-        chosen = self.frames if names is None else {n: self.frames[n] for n in self.frames if n in set(names)}
-        return {
-            name: x.index_select(0, index.to(x.device)) if isinstance(x, Tensor) else x.rows(index)
-            for name, x in chosen.items()
-        }
-
     def minibatches(self, order: Tensor | None, count: int, keys: Iterable[str]) -> Iterator[dict[str, Tensor]]:
         """Yield the frames of the batch's rows in `order` (as they are for None) in `count` parts; each is decoded when
         its turn comes."""
-        rows = torch.arange(self._num_envs * self._steps) if order is None else order
+        rows = torch.arange(self._batch.numel()) if order is None else order
+        names = [name for name in self.frames if name in set(keys)]
         for part in rows.chunk(count):
-            yield self.rows(part, keys)
+            yield {name: _rows(self.frames[name], part) for name in names}
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self.frames:
             raise KeyError(f"there is no observation {name!r}: the batch has {', '.join(self.frames)}")
-        return self.decode(name)
-
-    def decode(self, name: str, later: int = 0) -> Tensor:
-        """Return one observation [N, T, ...], `later` steps later."""
-        x = self.frames[name]
-        rows = x if isinstance(x, Tensor) else x.rows()
-        return rows.unflatten(0, (-1, self._num_envs))[later : later + self._steps].transpose(0, 1)
+        return self._batch["observation", name]
 
 
 class CompressedBatch:
@@ -200,75 +184,60 @@ class CompressedBatch:
 
     Args:
         plain: everything but the observations.
-        observations: with the row after the last step, unless `successors` are given.
-        successors: the next observations, if they are not the observations one step later (TorchRL's envs reset within
-            a step).
-        nested: whether observations are under the key "observation"; otherwise the name `agents.lidar` is the key
-            ("agents", "lidar"), as TorchRL's envs have it.
+        frames: the observations by key, or plain tensors of them. Row t * N + n is that of env n at step t. Their next
+            observations are one step later, up to step T, unless they are here too, under ("next", *key), because the
+            env resets within a step (TorchRL's).
     """
 
-    def __init__(
-        self,
-        plain: TensorDictBase,
-        observations: CompressedObservations,
-        successors: CompressedObservations | None = None,
-        *,
-        nested: bool = True,
-    ) -> None:
+    def __init__(self, plain: TensorDictBase, frames: Mapping[Key, CompressedFrames | Tensor]) -> None:
         self.plain = plain
-        self.observations = observations
-        self.successors = successors
-        self.nested = nested
+        self.frames = dict(frames)
         self.batch_size = plain.batch_size
         self.device = plain.device
+
+    @property
+    def observations(self) -> CompressedObservations:
+        """Those under the key "observation"."""
+        return CompressedObservations(self)
 
     def minibatch(self, indices: Tensor | Sequence[int]) -> TensorDict:
         """Return frames `indices` [B] of the flattened batch, frame i being step i % T of env i // T; no others are
         decoded."""
         index = torch.as_tensor(indices, dtype=torch.int64)
-        env, step = index // self.batch_size[1], index % self.batch_size[1]
-        if index.numel() and (int(index.min()) < 0 or int(index.max()) >= self.batch_size.numel()):
-            raise IndexError(f"frames are numbered 0 … {self.batch_size.numel() - 1} in this batch")
-        rows = step * self.batch_size[0] + env
+        num_envs, steps = self.batch_size
+        env, step = index // steps, index % steps
+        if index.numel() and (int(index.min()) < 0 or int(index.max()) >= self.numel()):
+            raise IndexError(f"frames are numbered 0 … {self.numel() - 1} in this batch")
         near = self.plain.device or torch.device("cpu")
         chosen = self.plain[env.to(near), step.to(near)]
-        after = rows if self.successors is not None else rows + self.batch_size[0]
-        for name, x in self.observations.rows(rows).items():
-            chosen.set(self._key(name), x)
-        for name, x in (self.successors or self.observations).rows(after).items():
-            chosen.set(("next", *self._key(name)), x)
+        for key, x in self.frames.items():
+            chosen.set(key, _rows(x, step * num_envs + env))
+            if self._has_row_after(key):
+                chosen.set(("next", *key), _rows(x, (step + 1) * num_envs + env))
         return chosen
 
     def decode(self) -> TensorDictBase:
         """Return the batch as the base collector gave it."""
         batch = self.plain.clone(recurse=False)
-        for name in self.observations.keys():  # noqa: SIM118
-            batch[self._key(name)] = self.observations.decode(name)
-            batch[("next", *self._key(name))] = self._successor(name)
+        for key in self.frames:
+            batch[key] = self[key]
+            if self._has_row_after(key):
+                batch["next", *key] = self["next", *key]
         return batch
 
-    def _key(self, name: str) -> tuple[str, ...]:
-        """Return the key of an observation."""
-        return ("observation", name) if self.nested else tuple(name.split("."))
-
-    def _successor(self, name: str) -> Tensor:
-        """Return the next observations [N, T, ...]."""
-        return self.observations.decode(name, 1) if self.successors is None else self.successors.decode(name)
+    def _has_row_after(self, key: Key) -> bool:
+        """Return whether the frames of `key` end with the observation after the last step."""
+        return key[0] != "next" and ("next", *key) not in self.frames
 
     def to_bytes(self) -> bytes:
         """Return everything as bytes for a file, another process or another machine; nothing is compressed again."""
         file = MemoryFile()
         writer = ContainerWriter(file, BATCH_KIND)
-        parts = [part.frames for part in (self.observations, self.successors) if part is not None]
-        blocks = [
-            {name: writer.add(x.to_bytes()) for name, x in part.items() if isinstance(x, CompressedFrames)}
-            for part in parts
-        ]
-        raw = [{name: x for name, x in part.items() if isinstance(x, Tensor)} for part in parts]
+        blocks = [writer.add(x.to_bytes()) if isinstance(x, CompressedFrames) else None for x in self.frames.values()]
+        raw = [x if isinstance(x, Tensor) else None for x in self.frames.values()]
         state = store_state(writer, {"plain": self.plain, "raw": raw})
-        names = [list(part) for part in parts]
-        head = {"state": state, "blocks": blocks, "names": names, "batch_size": list(self.batch_size)}
-        writer.finish(head | {"nested": self.nested})
+        keys = [list(key) for key in self.frames]
+        writer.finish({"state": state, "blocks": blocks, "keys": keys, "batch_size": list(self.batch_size)})
         return file.join().tobytes()
 
     @classmethod
@@ -283,22 +252,21 @@ class CompressedBatch:
         with reader.parsing("the batch"):
             num_envs, steps = reader.shape(head["batch_size"], "the batch size")
             state = load_state(container, head["state"])
-            parts = []
-            for names, blocks, raw in zip(head["names"], head["blocks"], state["raw"], strict=True):
-                frames: dict[str, CompressedFrames | Tensor] = {
-                    name: raw[name].to(device)
-                    if name in raw
-                    else CompressedFrames.from_bytes(container.section(blocks[name]).tobytes(), device)
-                    for name in names
-                }
-                rows = num_envs * (steps + (len(head["names"]) == 1))
-                for name, x in frames.items():
-                    if len(x) != rows:
-                        reader.fail(f"{name!r} has {len(x)} frames, a batch of {num_envs} x {steps} needs {rows}")
-                parts.append(CompressedObservations(frames, num_envs, steps))
-            if state["plain"].batch_size != (num_envs, steps) or len(parts) not in (1, 2):
+            frames: dict[Key, CompressedFrames | Tensor] = {}
+            for key, block, raw in zip(head["keys"], head["blocks"], state["raw"], strict=True):
+                frames[tuple(map(str, key))] = (
+                    raw.to(device)
+                    if block is None
+                    else CompressedFrames.from_bytes(container.section(block).tobytes(), device)
+                )
+            batch = cls(state["plain"].to(device), frames)
+            for key, x in frames.items():
+                rows = num_envs * (steps + batch._has_row_after(key))
+                if len(x) != rows:
+                    reader.fail(f"{key} has {len(x)} frames, a batch of {num_envs} x {steps} needs {rows}")
+            if batch.batch_size != (num_envs, steps):
                 reader.fail("its parts do not fit together")
-        return cls(state["plain"].to(device), *parts, nested=head["nested"] is True)
+        return batch
 
     def __reduce__(self) -> Any:
         return CompressedBatch.from_bytes, (self.to_bytes(),)
@@ -312,27 +280,27 @@ class CompressedBatch:
 
     def __getitem__(self, key: Any) -> Any:
         path = key if isinstance(key, tuple) else (key,)
-        if self.nested and path == ("observation",):
+        num_envs, steps = self.batch_size
+        if path == ("observation",) and path not in self.frames:
             return self.observations
-        for name in self.observations.keys():  # noqa: SIM118
-            if path == self._key(name):
-                return self.observations.decode(name)
-            if path == ("next", *self._key(name)):
-                return self._successor(name)
+        later = path[0] == "next" and path not in self.frames and path[1:] in self.frames
+        if later or path in self.frames:
+            x = self.frames[path[1:] if later else path]
+            rows = (x if isinstance(x, Tensor) else x.rows()).unflatten(0, (-1, num_envs))
+            return rows[later : later + steps].transpose(0, 1)
         try:
             return self.plain[key]
         except KeyError as error:
-            names = [".".join(self._key(name)) for name in self.observations.keys()]  # noqa: SIM118
-            held = [*names, *(".".join(k) if isinstance(k, tuple) else k for k in self.plain.keys(True, True))]
-            raise KeyError(f"this compressed batch has no key {key!r}, but {', '.join(held)}") from error
+            held = [*self.frames, *(k if isinstance(k, tuple) else (k,) for k in self.plain.keys(True, True))]
+            names = ", ".join(".".join(path) for path in held)
+            raise KeyError(f"this compressed batch has no key {key!r}, but {names}") from error
 
     def __setitem__(self, key: Any, value: Tensor) -> None:
         self.plain[key] = value
 
-    def keys(self, *args: Any) -> Iterator[Any]:
-        """Yield all keys, the compressed observations as one if they are under one."""
-        names = ("observation",) if self.nested else map(self._key, self.observations.keys())
-        return itertools.chain(self.plain.keys(*args), names)
+    def keys(self) -> Iterable[str]:
+        """The keys, those of nested ones left out."""
+        return dict.fromkeys([*self.plain.keys(), *(key[0] for key in self.frames)])
 
     def numel(self) -> int:
         """The number of frames."""
@@ -341,12 +309,13 @@ class CompressedBatch:
     @property
     def nbytes(self) -> int:
         """Bytes of everything held."""
-        return self._plain_nbytes() + sum(x.nbytes for x in self._frames())
+        return self._plain_nbytes() + sum(x.nbytes for x in self.frames.values())
 
     @property
     def raw_nbytes(self) -> int:
         """Bytes that it would take uncompressed, each observation once."""
-        return self._plain_nbytes() + sum(x.nbytes if isinstance(x, Tensor) else x.raw_nbytes for x in self._frames())
+        sizes = (x.nbytes if isinstance(x, Tensor) else x.raw_nbytes for x in self.frames.values())
+        return self._plain_nbytes() + sum(sizes)
 
     @property
     def ratio(self) -> float:
@@ -356,20 +325,15 @@ class CompressedBatch:
     def to(self, device: torch.device | str) -> CompressedBatch:
         """Return the batch with plain keys on `device`; observations stay compressed on the host and are decoded to
         it."""
-        parts = [
-            CompressedObservations({name: x.to(device) for name, x in part.frames.items()}, *self.batch_size)
-            for part in (self.observations, self.successors)
-            if part is not None
-        ]
-        return CompressedBatch(self.plain.to(device), *parts, nested=self.nested)
-
-    def _frames(self) -> list[CompressedFrames | Tensor]:
-        later = {} if self.successors is None else self.successors.frames
-        return [*self.observations.frames.values(), *later.values()]
+        return CompressedBatch(self.plain.to(device), {key: x.to(device) for key, x in self.frames.items()})
 
     def _plain_nbytes(self) -> int:
         storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in self.plain.values(True, True)}
         return sum(storages.values())
+
+
+def _rows(x: CompressedFrames | Tensor, index: Tensor) -> Tensor:
+    return x.index_select(0, index.to(x.device)) if isinstance(x, Tensor) else x.rows(index)
 
 
 class Compressor:
@@ -384,88 +348,81 @@ class Compressor:
         _check_level(compression_level)
         self.level = compression_level
         self.keys = None if keys is None else tuple(keys)
-        self._codecs: dict[str, str] = {}  # as last chosen
-        self._hopeless: set[str] = set()
+        self._codecs: dict[Key, str] = {}  # as last chosen; "" where nothing is gained
         self._batches = 0
 
     def __call__(self, batch: TensorDictBase) -> CompressedBatch:
         """Compress one batch, also one of an env that resets within a step."""
-        nested, seen, following = _both_observations(batch)
-        if all(_shifted(seen[name], following[name]) for name in seen):
-            return self.join([batch])
-        parts = []
-        for part in (seen, following):
-            rows = {name: x.transpose(0, 1).flatten(0, 1) for name, x in part.items()}
-            frames: dict[str, CompressedFrames | Tensor] = {
-                name: x.clone() if self._stays_plain(name, x) else CompressedFrames.of(x, self.level)
-                for name, x in rows.items()
-            }
-            parts.append(CompressedObservations(frames, *batch.batch_size))
-        self._check_keys(seen)
-        return CompressedBatch(_without(batch, nested, seen), *parts, nested=nested)
+        return self.join([batch])
 
     def join(self, batches: Iterable[TensorDictBase]) -> CompressedBatch:
         """Compress batches of the same environments that follow one another as one; each may be overwritten once the
         next is taken.
 
         Raises:
-            ValueError: A next observation is not the observation of the step after it.
+            ValueError: There are several, and a next observation is not the observation of the step after it.
         """
         if self._batches % CHOOSE_AGAIN == 0:
-            self._codecs, self._hopeless = {}, set()
+            self._codecs = {}
         self._batches += 1
-        columns: dict[str, CompressedFrames] = {}
-        raw: dict[str, list[Tensor]] = {}
+        parts: dict[Key, CompressedFrames | list[Tensor]] = {}
         plain: list[TensorDictBase] = []
-        last: dict[str, Tensor] = {}
-        nested = True
+        last: dict[Key, Tensor] = {}
         memory: Tensor | None = None  # the policy's, before the first step
         for batch in batches:
-            nested, now, following = _both_observations(batch)
-            for name, x in now.items():
-                if not _shifted(x, following[name]) or (last and not _same(last[name], x[:, 0])):
-                    raise ValueError(
-                        f"the next observation {name!r} of a step is not the observation of the step after it, because "
-                        "the env resets within a step: such batches are compressed one by one, with pieces=1"
-                    )
-            seen = {name: x.transpose(0, 1).flatten(0, 1) for name, x in now.items()}  # [T * N, ...]
-            for name, frames in seen.items():
-                if self._stays_plain(name, frames):
-                    raw.setdefault(name, []).append(frames.clone())
-                    continue
-                if name not in columns:
-                    columns[name] = CompressedFrames(frames, self.level, self._codecs.get(name, "auto"))
-                columns[name].append(frames)
-            last = {name: x[:, -1].clone() for name, x in following.items()}
+            keys = _observations(batch)
+            self._check_keys(keys)
+            shifted = all(_shifted(batch[key], batch["next", *key]) for key in keys)
+            follows = not plain or (bool(last) and all(_same(last[key], batch[key][:, 0]) for key in keys))
+            if not follows or (plain and not shifted):
+                raise ValueError(
+                    "a next observation is not the observation of the step after it, because the env resets within a "
+                    "step: such batches are compressed one by one, with pieces=1"
+                )
+            afterwards: list[Key] = [("next", *key) for key in keys]
+            for key in keys if shifted else [*keys, *afterwards]:
+                self._append(parts, key, batch[key].transpose(0, 1).flatten(0, 1))
+            last = {key: batch["next", *key][:, -1].clone() for key in keys} if shifted else {}
             if (shared := shared_memory(batch)) is not None:
                 memory = shared if memory is None else memory
                 batch = batch.exclude(MEMORY)
-            plain.append(_without(batch, nested, seen))
+            plain.append(batch.exclude(*keys, *afterwards).clone())
         if not plain:
             raise ValueError("there was no batch to compress")
-        self._check_keys(last)
-        for name, column in columns.items():
-            column.append(last[name])
-            column.finish()
-            self._codecs[name] = column.codec
-            if column.ratio < LEAST_RATIO:
-                self._hopeless.add(name)
-        kept = {name: torch.cat([*parts, last[name]]) for name, parts in raw.items()}
+        for key, row in last.items():
+            self._append(parts, key, row)
         joined: Any = plain[0] if len(plain) == 1 else torch.cat(plain, 1)  # type: ignore[call-overload]
         if memory is not None:
             joined[MEMORY] = memory.expand(-1, joined.batch_size[1], -1)
-        return CompressedBatch(joined, CompressedObservations({**columns, **kept}, *joined.batch_size), nested=nested)
+        return CompressedBatch(joined, {key: self._finished(key, part) for key, part in parts.items()})
 
-    def _check_keys(self, names: Iterable[str]) -> None:
+    def _append(self, parts: dict[Key, CompressedFrames | list[Tensor]], key: Key, rows: Tensor) -> None:
+        """Add rows of one observation; those that are not to be compressed stay plain."""
+        if key not in parts:
+            named = self.keys is not None
+            codec = "auto" if named else self._codecs.get(key, "auto")
+            stays = _name(key) not in (self.keys or ()) if named else rows[0].nbytes < SMALL_FRAME or not codec
+            parts[key] = [] if stays else CompressedFrames(rows, self.level, codec)
+        part = parts[key]
+        part.append(rows.clone() if isinstance(part, list) else rows)
+
+    def _finished(self, key: Key, part: CompressedFrames | list[Tensor]) -> CompressedFrames | Tensor:
+        if isinstance(part, list):
+            return torch.cat(part)
+        part.finish()
+        self._codecs[key] = part.codec if part.ratio >= LEAST_RATIO else ""
+        return part
+
+    def _check_keys(self, keys: Iterable[Key]) -> None:
+        names = sorted(_name(key) for key in keys)
         if missing := sorted(set(self.keys or ()).difference(names)):
-            has = ", ".join(sorted(names))
-            raise ValueError(f"there is no observation {missing[0]!r} to compress: the batch has {has}")
+            raise ValueError(f"there is no observation {missing[0]!r} to compress: the batch has {', '.join(names)}")
 
-    def _stays_plain(self, name: str, frames: Tensor) -> bool:
-        """Return whether an observation [n, ...] is not compressed."""
-        if self.keys is not None:
-            return name not in self.keys
-        return name in self._hopeless or frames[0].nbytes < SMALL_FRAME
+
+def _name(key: Key) -> str:
+    """Return the name of an observation or next observation: `lidar` under "observation", else `agents.lidar`."""
+    key = key[1:] if key[0] == "next" else key
+    return key[1] if key[0] == "observation" and len(key) > 1 else ".".join(key)
 
 
 def compress_rollout(data: Any, compression_level: int = 1) -> CompressedBatch:
@@ -565,34 +522,20 @@ def shared_memory(batch: TensorDictBase) -> Tensor | None:
     return memory[:, :1].clone() if shared else None
 
 
-def _both_observations(batch: TensorDictBase) -> tuple[bool, dict[str, Tensor], dict[str, Tensor]]:
-    """Return whether the observations of a batch are under the key "observation", and by name the observations and the
-    next observations. Otherwise observations are the keys that are also under "next"."""
+def _observations(batch: TensorDictBase) -> list[Key]:
+    """Return the keys of the observations: those under "observation", or else all that are also under "next"."""
     if batch.dim() != 2:
         size = list(batch.batch_size)
         raise ValueError(f"a batch to compress is [N, T], not {size}: of one env, use batch.unsqueeze(0)")
-    following = batch.get("next", None)
-    following = following if isinstance(following, TensorDictBase) else TensorDict({}, batch.batch_size)
-    parts = batch.get("observation", None), following.get("observation", None)
-    if all(isinstance(part, TensorDictBase) for part in parts):
-        seen, later = ({name: part[name] for name in part.keys()} for part in parts)  # noqa: SIM118
-        return True, seen, later
-    own = {key if isinstance(key, tuple) else (key,): x for key, x in batch.items(True, True)}
-    keys = [key for key in own if ("next", *key) in own and key[-1] not in NO_OBSERVATIONS]
+    held = [key if isinstance(key, tuple) else (key,) for key in batch.keys(True, True)]
+    keys = [key for key in held if ("next", *key) in held and key[-1] not in NO_OBSERVATIONS]
+    keys = [key for key in keys if key[0] == "observation" and len(key) > 1] or keys
     if not keys:
         raise ValueError(
             "a batch to compress has observations and next observations, the keys ('observation', name) and ('next', "
-            f"'observation', name), or TorchRL's; this one has {', '.join('.'.join(key) for key in own)}"
+            f"'observation', name), or TorchRL's; this one has {', '.join('.'.join(key) for key in held)}"
         )
-    return False, {".".join(key): own[key] for key in keys}, {".".join(key): own["next", *key] for key in keys}
-
-
-def _without(batch: TensorDictBase, nested: bool, names: Iterable[str]) -> TensorDictBase:
-    """Return a copy of everything but the observations."""
-    if nested:
-        return batch.exclude("observation", ("next", "observation")).clone()
-    keys = [tuple(name.split(".")) for name in names]
-    return batch.exclude(*keys, *(("next", *key) for key in keys)).clone()
+    return keys
 
 
 def _shifted(seen: Tensor, following: Tensor) -> bool:

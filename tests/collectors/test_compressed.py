@@ -142,7 +142,7 @@ def test_batches_of_envs_that_reset_within_a_step_are_not_joined():
     batch["next", "observation", "state"] = batch["next", "observation", "state"] + 1
     assert equal(Compressor()(batch).decode(), batch)
     with pytest.raises(ValueError, match="resets within a step.*pieces=1"):
-        Compressor().join([batch])
+        Compressor().join([batch, batch])
     with pytest.raises(ValueError, match="resets within a step.*pieces=1"):  # at the end of the first batch
         Compressor().join([make_batch(seed=0), make_batch(seed=1)])
 
@@ -157,7 +157,7 @@ def test_keys_are_read_as_in_the_plain_batch(resets):
         assert torch.equal(packed[key], batch[key]), key
     assert torch.equal(packed["observation"]["lidar"], batch["observation", "lidar"])
     assert packed.get("log_prob", 3) == 3
-    with pytest.raises(KeyError, match="no key 'radar', but observation.lidar, observation.state, value, reward"):
+    with pytest.raises(KeyError, match="no key 'radar', but observation.lidar, observation.state,.* value, reward"):
         packed["radar"]
     with pytest.raises(KeyError, match="no observation 'radar': the batch has lidar, state"):
         packed["observation"]["radar"]
