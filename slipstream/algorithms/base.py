@@ -1,7 +1,7 @@
 """The Learner interface, the optimizer of a learner, and how a learner reads the observations of a batch.
 
 The registry has an algorithm as a class with `Config` (the dataclass of `algo.*`, whose field `name` is the
-algorithm's), `build_policy` and `build`; `PPO` and `OffPolicy` show them.
+algorithm's), `network` and `build`; `PPO` and `OffPolicy` show them.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Learner(ABC):
         """Free threads and files."""
 
 
-def build_policy(settings: Mapping[str, Any], observation_spec: Specs, action_spec: Spec, model: Any) -> Any:
+def build_network(settings: Mapping[str, Any], observation_spec: Specs, action_spec: Spec, model: Any) -> Any:
     """Return the network that the algorithm of these settings (`algo.*`) trains, or that of `model.policy`."""
     algorithm = registry.find("algorithm", settings["name"])
     if model.memory != "none":
@@ -110,7 +110,7 @@ def build_policy(settings: Mapping[str, Any], observation_spec: Specs, action_sp
         raise ValueError(f"model.mirror=true needs algo=ppo or algo=bc, not algo={settings['name']}: leave it out")
     if model.policy != "auto":
         return build_own_policy(observation_spec, action_spec, model)
-    return algorithm.build_policy(observation_spec, action_spec, model, settings)
+    return algorithm.network(observation_spec, action_spec, model, settings)
 
 
 def build_learner(policy: Any, config: Any, observation_spec: Specs, seed: int, fresh: bool = True) -> Learner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -14,10 +14,7 @@ from torch import Tensor
 from slipstream.algorithms.base import check_policy
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.config.validation import check_range
-from slipstream.envs.specs import Spec
-from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import QPolicy
-from slipstream.models.policy import ModelConfig
 
 
 @dataclass
@@ -53,6 +50,8 @@ class DQN(OffPolicy):
     """Updates a `QPolicy` from transitions."""
 
     Config = DQNConfig
+    Policy = QPolicy
+    policy_settings = ("dueling",)
     metric_names = ("loss/q", "q", "random_share")
     config: DQNConfig
     policy: QPolicy
@@ -64,11 +63,6 @@ class DQN(OffPolicy):
         self.networks["target"] = self.target
         self._target_updater = TargetUpdater(self.target, policy, self.config.tau)
         self._optimizer = self.adam("policy", list(policy.parameters()))
-
-    @classmethod
-    def build_policy(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> QPolicy:
-        """Return the policy for an env's observations and actions."""
-        return QPolicy(observation_spec, action_spec, model, settings["dueling"])
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """Take one gradient step on the Huber loss of the values of the actions taken."""

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from slipstream.algorithms.base import Average, Learner, apply_gradients, check_name, load_adam, make_adam
 from slipstream.config.validation import check_range
 from slipstream.envs.rollout import Rollout
-from slipstream.envs.specs import Observation
+from slipstream.envs.specs import Observation, Spec
 from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import ExploringPolicy
 
@@ -128,6 +128,8 @@ class OffPolicy(ABC):
     """Takes gradient steps on transitions that any policy collected; a `ReplayLearner` feeds it from a buffer."""
 
     Config: ClassVar[type[OffPolicyConfig]]
+    Policy: ClassVar[type[ExploringPolicy]]
+    policy_settings: ClassVar[tuple[str, ...]] = ()  # of `Config`: further arguments of `Policy`
     metric_names: ClassVar[tuple[str, ...]]  # of what a gradient step returns
 
     def __init__(self, policy: ExploringPolicy, config: OffPolicyConfig) -> None:
@@ -145,6 +147,12 @@ class OffPolicy(ABC):
         self.average: Average | None = None  # see `Learner`
         self.networks: dict[str, nn.Module] = {"policy": policy}  # what a checkpoint holds
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
+
+    @classmethod
+    def network(cls, observation_spec: Specs, action_spec: Spec, model: Any, settings: Mapping[str, Any]) -> Any:
+        """Return the policy for an env's observations and actions."""
+        make: Any = cls.Policy
+        return make(observation_spec, action_spec, model, *(settings[name] for name in cls.policy_settings))
 
     @classmethod
     def create(cls, policy: Any, config: Any, observation_spec: Specs) -> Self:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from slipstream.algorithms.base import build_policy
+from slipstream.algorithms.base import build_network
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, reading_state
 from slipstream.checkpoint.load import (
     check_listed,
@@ -96,7 +96,7 @@ class LoadedPolicy:
             try:
                 for place in ["cpu"] if own_code else ["meta", "cpu"]:  # first without memory: do the sizes fit?
                     with torch.device(place):
-                        policy = build_policy(config["algo"], observation_spec, action_spec, model)
+                        policy = build_network(config["algo"], observation_spec, action_spec, model)
                         policy.load_state_dict(weights, assign=place == "meta")
             except RuntimeError as error:
                 detail = shorten((str(error) + "\n").split("\n", 2)[1].rstrip(". "), 160, placeholder=" …")

@@ -148,7 +148,7 @@ class PPO(Learner):
         self._heads = [found[head] for head in self._clipped]
 
     @classmethod
-    def build_policy(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> ActorCritic:
+    def network(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> ActorCritic:
         """Return the actor-critic for an env's observations and actions."""
         return build_policy(observation_spec, action_spec, model)
 

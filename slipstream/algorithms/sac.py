@@ -6,17 +6,15 @@ import math
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from slipstream.algorithms.base import check_policy
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
-from slipstream.envs.specs import Spec
 from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import Critics, SquashedGaussianPolicy
-from slipstream.models.policy import ModelConfig
 
 _POLICY_NEEDS = ("keys", "config", "random_share", "sample", "to_unit", "dims")
 
@@ -48,6 +46,7 @@ class SAC(OffPolicy):
     """Updates a `SquashedGaussianPolicy` and its critics from transitions."""
 
     Config = SACConfig
+    Policy = SquashedGaussianPolicy
     metric_names = ("loss/critic", "loss/actor", "q", "entropy", "entropy_price")
     config: SACConfig
     policy: SquashedGaussianPolicy
@@ -67,13 +66,6 @@ class SAC(OffPolicy):
         temperature = self.temperature.parameters() if config.learn_entropy else ()
         self._actor_optimizer = self.adam("policy", [*policy.parameters(), *temperature])
         self.target_entropy = -float(policy.dims) if config.target_entropy is None else config.target_entropy
-
-    @classmethod
-    def build_policy(
-        cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any
-    ) -> SquashedGaussianPolicy:
-        """Return the policy for an env's observations and actions."""
-        return SquashedGaussianPolicy(observation_spec, action_spec, model)
 
     @classmethod
     def create(cls, policy: SquashedGaussianPolicy, config: SACConfig, observation_spec: Specs) -> Self:

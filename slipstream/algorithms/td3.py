@@ -13,10 +13,8 @@ from torch import Tensor
 from slipstream.algorithms.base import check_policy
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.config.validation import check_range
-from slipstream.envs.specs import Spec
 from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import Critics, DeterministicPolicy
-from slipstream.models.policy import ModelConfig
 
 _POLICY_NEEDS = ("keys", "config", "random_share", "unit", "to_unit", "dims")
 
@@ -49,6 +47,8 @@ class TD3(OffPolicy):
     """Updates a `DeterministicPolicy` and its critics from transitions."""
 
     Config = TD3Config
+    Policy = DeterministicPolicy
+    policy_settings = ("noise",)
     metric_names = ("loss/critic", "loss/actor", "q")
     config: TD3Config
     policy: DeterministicPolicy
@@ -65,11 +65,6 @@ class TD3(OffPolicy):
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
         self._actor_optimizer = self.adam("policy", list(policy.parameters()))
         self._actor_loss: Tensor | None = None  # the last one, reported in steps without one
-
-    @classmethod
-    def build_policy(cls, observation_spec: Specs, action_spec: Spec, model: ModelConfig, settings: Any) -> Any:
-        """Return the policy for an env's observations and actions."""
-        return DeterministicPolicy(observation_spec, action_spec, model, settings["noise"])
 
     @classmethod
     def create(cls, policy: DeterministicPolicy, config: TD3Config, observation_spec: Specs) -> Self:

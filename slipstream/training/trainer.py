@@ -15,7 +15,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from slipstream.algorithms.base import Learner, build_learner, build_policy
+from slipstream.algorithms.base import Learner, build_learner, build_network
 from slipstream.algorithms.execution.capture import capture_training
 from slipstream.algorithms.execution.compile import use_compiler_cache
 from slipstream.algorithms.policy_file import load_policy
@@ -81,7 +81,7 @@ class Trainer:
             wait(loading)  # if it failed, the collector says why
         self.env.check_specs()
         specs = self.env.observation_spec, self.env.action_spec
-        self.policy = build_policy(asdict(cfg.algo), *specs, cfg.model).to(device)
+        self.policy = build_network(asdict(cfg.algo), *specs, cfg.model).to(device)
         self.init_message = ""  # which weights it begins with
         if cfg.init:
             loaded = load_policy(cfg.init)
@@ -404,7 +404,7 @@ def make_actor(config: dict[str, Any], seed: int) -> tuple[TensorEnv, Any]:
     """Return the env and the policy of an actor, on the CPU. Called in the actor's process."""
     cfg = from_dict(config)
     env = registry.find_task(cfg.task).make_env(cfg.env, "cpu", derive_seed(seed, "env"))
-    return env, build_policy(asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model)
+    return env, build_network(asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model)
 
 
 def load_weights(policy: Any, other: Any, path: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from slipstream import train
-from slipstream.algorithms.base import build_policy
+from slipstream.algorithms.base import build_network
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.config.compose import load_evaluate, load_train, to_dict
@@ -189,7 +189,7 @@ def test_a_preset_brings_its_task():
 def test_eval_of_a_run_includes_the_opponent_of_its_training(opponent, plays, tmp_path, capsys):
     cfg = load_train(["task=aircombat", "model.trunk=[8]", "model.part=4", "env.num_envs=2"])
     env = find_task("aircombat").make_env(cfg.env, "cpu", 0)
-    policy = build_policy(to_dict(cfg)["algo"], env.observation_spec, env.action_spec, cfg.model)
+    policy = build_network(to_dict(cfg)["algo"], env.observation_spec, env.action_spec, cfg.model)
     for name in ("p.pt", "other.pt"):
         config = to_dict(cfg)
         config["env"]["opponent"] = str(tmp_path / "other.pt") if opponent == "CHECKPOINT" else opponent

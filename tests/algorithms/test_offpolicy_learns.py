@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from slipstream.algorithms.base import build_learner, build_policy
+from slipstream.algorithms.base import build_learner, build_network
 from slipstream.algorithms.dqn import DQNConfig
 from slipstream.algorithms.sac import SACConfig
 from slipstream.algorithms.td3 import TD3Config
@@ -80,7 +80,7 @@ class Homing(TensorEnv):
 def learned(env: TensorEnv, config, iterations: int):
     """The policy after so many iterations, and its learner."""
     torch.manual_seed(0)
-    policy = build_policy(vars(config), env.observation_spec, env.action_spec, MODEL)
+    policy = build_network(vars(config), env.observation_spec, env.action_spec, MODEL)
     learner = build_learner(policy, config, env.observation_spec, seed=0)
     collector = SyncDataCollector(env, policy, env.num_envs * config.rollout_steps, return_same_td=True, ring_size=1)
     for i in range(iterations):

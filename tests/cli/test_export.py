@@ -14,7 +14,7 @@ import torch
 from helpers import warm_python
 
 from slipstream import cli
-from slipstream.algorithms.base import build_policy
+from slipstream.algorithms.base import build_network
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.cli.export import ActingPolicy, _small_env, export_policy, spec_facts
 from slipstream.config.compose import load_train, to_dict
@@ -88,7 +88,7 @@ def checkpoint(path, *overrides):
     torch.manual_seed(3)
     cfg = load_train(list(overrides))
     env = _small_env(cfg.task, cfg.env)
-    policy = build_policy(to_dict(cfg)["algo"], env.observation_spec, env.action_spec, cfg.model)
+    policy = build_network(to_dict(cfg)["algo"], env.observation_spec, env.action_spec, cfg.model)
     for head in (getattr(policy, name) for name in ("actor", "head") if hasattr(policy, name)):
         for parameter in head.parameters():
             torch.nn.init.normal_(parameter, 0, 0.1)

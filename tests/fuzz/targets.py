@@ -543,12 +543,12 @@ def train_words() -> list[str]:
 
 
 def policy_state() -> dict[str, Any]:
-    from slipstream.algorithms.base import build_policy
+    from slipstream.algorithms.base import build_network
     from slipstream.config.compose import load_train, to_dict
 
     config = to_dict(load_train(train_words()))
     env = specs()
-    policy = build_policy(config["algo"], env.observation_spec, env.action_spec, model_config(config))
+    policy = build_network(config["algo"], env.observation_spec, env.action_spec, model_config(config))
     return {"config": config, "policy": policy.state_dict()}
 
 

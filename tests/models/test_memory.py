@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from slipstream.algorithms.base import build_learner, build_policy
+from slipstream.algorithms.base import build_learner, build_network
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.envs.specs import Box
 from slipstream.models import ActorCritic, Memory, ModelConfig, Stepper, action_head, build_encoder, build_memory
@@ -119,7 +119,7 @@ def test_the_stack_reads_the_last_observations():
 @pytest.mark.parametrize("kind", ["gru", "stack"])
 def test_a_stepper_carries_and_clears_the_memory(kind):
     torch.manual_seed(0)
-    policy = build_policy({"name": "ppo"}, SPEC, ACTION, ModelConfig(trunk=[8], memory=kind, hidden_size=4))
+    policy = build_network({"name": "ppo"}, SPEC, ACTION, ModelConfig(trunk=[8], memory=kind, hidden_size=4))
     stepper, x = Stepper(policy, 2, "cpu"), {"a": torch.randn(2, INPUTS)}
     with torch.no_grad():
         first = stepper(x)
@@ -132,7 +132,7 @@ def test_a_stepper_carries_and_clears_the_memory(kind):
 
 def test_memory_layer_is_between_the_gru_and_the_heads():
     config = ModelConfig(trunk=[8], memory="gru", hidden_size=4, memory_layer=True)
-    policy = build_policy({"name": "ppo"}, SPEC, ACTION, config)
+    policy = build_network({"name": "ppo"}, SPEC, ACTION, config)
     assert policy.memory.layer[0].in_features == 8 + 4
     assert policy.memory.width == policy.critic.in_features == 8
 
@@ -146,7 +146,7 @@ def test_a_policy_without_memory_is_stepped_as_it_is():
 
 def test_none_builds_the_network_of_before():
     torch.manual_seed(0)
-    policy = build_policy({"name": "ppo"}, SPEC, ACTION, ModelConfig(trunk=[8]))
+    policy = build_network({"name": "ppo"}, SPEC, ACTION, ModelConfig(trunk=[8]))
     assert policy.memory_size == 0
     assert not [name for name in policy.state_dict() if name.startswith("memory")]
     assert set(policy({"a": torch.zeros(2, INPUTS)})) == {"action", "log_prob", "value"}
@@ -161,15 +161,15 @@ def test_wrong_settings_are_refused():
         with pytest.raises(
             ValueError, match=f"model.memory=gru needs algo=ppo or algo=bc: algo={name} learns from single steps"
         ):
-            build_policy({"name": name}, SPEC, ACTION, ModelConfig(memory="gru"))
+            build_network({"name": name}, SPEC, ACTION, ModelConfig(memory="gru"))
     with pytest.raises(ValueError, match="an observation named 'memory'"):
-        build_policy({"name": "ppo"}, {"memory": Box((2,))}, ACTION, ModelConfig(memory="gru"))
+        build_network({"name": "ppo"}, {"memory": Box((2,))}, ACTION, ModelConfig(memory="gru"))
 
 
 def test_off_policy_algorithms_refuse_a_network_with_memory():
     from slipstream.algorithms.sac import SACConfig
 
-    policy = build_policy({"name": "ppo"}, SPEC, ACTION, ModelConfig(memory="gru"))
+    policy = build_network({"name": "ppo"}, SPEC, ACTION, ModelConfig(memory="gru"))
     with pytest.raises(ValueError, match="the memory of ActorCritic needs algo=ppo or algo=bc: algo=sac"):
         build_learner(policy, SACConfig(), SPEC, 0)
 
@@ -205,7 +205,7 @@ class Memoryless(ActorCritic):
 def test_own_networks_have_memory_by_the_same_contract():
     def build(kind, memory):
         config = ModelConfig(trunk=[8], policy=f"{__name__}:{kind}", memory=memory)
-        return build_policy({"name": "ppo"}, SPEC, ACTION, config)
+        return build_network({"name": "ppo"}, SPEC, ACTION, config)
 
     assert build("Net", "gru").memory_size == 128
     assert build("Net", "none").memory_size == 0
@@ -247,7 +247,7 @@ def test_mistakes_in_an_own_memory_are_named(memory, message):
 def test_an_agent_of_a_duel_carries_its_memory():
     env = AirCombatEnv(2, "cpu", config=AirCombatConfig(num_envs=2))
     torch.manual_seed(0)
-    policy = build_policy({"name": "ppo"}, env.observation_spec, env.action_spec, ModelConfig(memory="gru"))
+    policy = build_network({"name": "ppo"}, env.observation_spec, env.action_spec, ModelConfig(memory="gru"))
     for parameter in policy.actor.parameters():
         nn.init.normal_(parameter)
     agent, view = LearnedAgent(2, policy=policy), env.reset()
@@ -262,7 +262,7 @@ def test_an_agent_of_a_duel_carries_its_memory():
 
 
 def test_minibatches_of_environments_must_divide():
-    policy = build_policy({"name": "ppo"}, SPEC, ACTION, ModelConfig(memory="gru"))
+    policy = build_network({"name": "ppo"}, SPEC, ACTION, ModelConfig(memory="gru"))
     learner = PPO(policy, PPOConfig(rollout_steps=8, minibatches=4))
     learner.check_batch(8 * 8)
     with pytest.raises(

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from slipstream.algorithms.base import build_policy
+from slipstream.algorithms.base import build_network
 from slipstream.algorithms.dqn import DQN
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.algorithms.ppo import PPO
@@ -230,7 +230,7 @@ def test_an_algorithm_names_what_a_policy_lacks(algo, says):
 def test_the_activation_is_that_of_every_layer(name):
     settings = {"name": name, "dueling": True}
     action = Discrete(3) if name == "dqn" else Box((2,), -1.0, 1.0)
-    policy = build_policy(settings, {"x": Box((3,))}, action, ModelConfig(activation="tanh", trunk=[8, 8]))
+    policy = build_network(settings, {"x": Box((3,))}, action, ModelConfig(activation="tanh", trunk=[8, 8]))
     kinds = [type(module) for module in policy.modules()]
     assert kinds.count(nn.Tanh) == 3 and nn.LeakyReLU not in kinds
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from slipstream.algorithms.base import build_policy
+from slipstream.algorithms.base import build_network
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.config.schema import EvalConfig, TrainConfig
 from slipstream.envs.specs import Observation
@@ -41,7 +41,7 @@ class NavigationDemo:
         cfg = self.cfg
         torch.manual_seed(cfg.seed)
         self.env = env = evaluation_env(cfg.env, self.final, self.device)
-        untrained = build_policy(dataclasses.asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model)
+        untrained = build_network(dataclasses.asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model)
         print(f"before: {len(FINAL_MAPS)} maps that training never sees, {self.final.num_drones} drones on each")
         steered = dataclasses.replace(cfg, env=dataclasses.replace(cfg.env, actions="continuous"))
         self.rows.append(evaluate("flying straight", steered, self.final, straight(cfg.env.max_speed_mps))[0])
