@@ -8,7 +8,6 @@ if search_path.is_command():
 import ast  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
-import warnings  # noqa: E402
 from importlib import import_module  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
@@ -19,11 +18,7 @@ from typing import Any  # noqa: E402
 if sys.platform == "linux" and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
     os.environ["GOMP_SPINCOUNT"] = "1000"
     if "torch" in sys.modules and sys.modules["torch"].get_num_threads() > 1:
-        warnings.warn(
-            "torch was imported before slipstream, so its threads wait by spinning: beside other work on this machine "
-            "training is up to 25 times slower. Import slipstream first, or set GOMP_SPINCOUNT=1000",
-            stacklevel=2,
-        )
+        import_module("slipstream.sim.waiting").shorten_waiting()
 
 _MODULE_OF = {
     alias.name: str(line.module)
