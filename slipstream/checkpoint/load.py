@@ -15,6 +15,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, cast
@@ -26,7 +27,7 @@ from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.checkpoint.file import CheckpointFile, locator
 from slipstream.storage.container import MAGIC
 from slipstream.storage.errors import SaveError
-from slipstream.storage.files import FileSystem, atomic_file, refuse_outside_links
+from slipstream.storage.files import FileSystem, atomic_file, refuse_outside_links, regular_files
 from slipstream.storage.pickle_check import check_old_torch_file, check_pickle
 from slipstream.storage.reader import Reader, open_regular
 from slipstream.storage.serializer import MAX_DEPTH, flatten, select, unflatten
@@ -134,8 +135,11 @@ def _latest_in(folder: Path) -> Path:
     """The `latest` link of a folder or of its checkpoints/, else the file with the highest number. A file that was
     saved after that of the link counts as latest: the process was killed before it changed the link."""
     for place in (folder, folder / "checkpoints"):
-        numbered = [p for p in place.glob("*_[0-9]*.pt*") if p.is_file() and number_of(p) is not None]
-        linked = next((Path(os.path.realpath(link)) for link in place.glob("latest.pt*")), None)
+        numbered = regular_files(
+            place, lambda name: fnmatchcase(name, "*_[0-9]*.pt*") and _NAME.match(name) is not None
+        )
+        links = [Path(os.path.realpath(link)) for link in place.glob("latest.pt*")]
+        linked = next((link for link in links if link.is_file()), links[0] if links else None)
         if linked is not None and linked.is_file():
             number, saved = _number_and_time(linked)
             series = [p for p in numbered if series_of(p) == series_of(linked)]
@@ -171,7 +175,7 @@ def find_run(path: str | PathLike[str]) -> Path:
 def checkpoints_of(folder: Path) -> list[Path]:
     """The checkpoints ckpt_000123.pt… of a run, the highest iteration first; of several forms of one, the last
     written."""
-    found = [p for p in folder.glob("ckpt_*.pt*") if number_of(p) is not None and p.is_file()]  # not *.slip.broken
+    found = regular_files(folder, lambda name: name.startswith("ckpt_") and _NAME.match(name) is not None)
     if not found:
         aside = len(list(folder.glob("ckpt_*.broken")))
         why = f"{aside} were moved aside as broken" if aside else "the run has not reached its first save_interval"
@@ -244,7 +248,7 @@ def write_lz4(path: Path, state: Any, level: int, fs: FileSystem) -> int:
 def read_torch(path: Path, map_location: Any = "cpu", max_bytes: int | None = None) -> Any:
     """Read a `.pt` or `.pt.lz4`, old or new, within the budget and without running anything that is in it."""
     reader = Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError)
-    with open(path, "rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         magic = file.read(4)
     source: Any = path
     if magic == _LZ4_MAGIC:
@@ -278,7 +282,7 @@ def read_torch(path: Path, map_location: Any = "cpu", max_bytes: int | None = No
 
 def check_torch(path: Path) -> None:
     """Check the checksums of a torch file, where its form has some; raise CorruptCheckpointError."""
-    with open(path, "rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         if file.read(2) != b"PK":
             return
     _claim_archive(path, Reader(path, error=CorruptCheckpointError))

@@ -32,6 +32,7 @@ from slipstream.storage.files import (
     WriterLock,
     atomic_file,
     refuse_outside_links,
+    regular_files,
     stale_files,
     sync_folder,
 )
@@ -42,9 +43,12 @@ from slipstream.storage.staging import Staging
 
 def checkpoint_files(folder: Path) -> list[Path]:
     """The checkpoints of a folder and of its checkpoints/ (a run), with the bases kept aside and without links."""
-    names = ("*.pt", "*.pt.slip", "*.pt.lz4", "*.slip")
-    patterns = (*names, *(f"checkpoints/{name}" for name in names))
-    return sorted({p for pattern in patterns for p in folder.glob(pattern) if p.is_file() and not p.is_symlink()})
+
+    def is_named(name: str) -> bool:
+        return name.endswith((".pt", ".pt.lz4", ".slip"))
+
+    files = (*regular_files(folder, is_named), *regular_files(folder / "checkpoints", is_named))
+    return sorted(path for path in files if not path.is_symlink())
 
 
 def verify(path: Path) -> str | None:

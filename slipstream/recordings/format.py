@@ -248,6 +248,8 @@ def _check(recording: Recording) -> None:
 
 
 def _check_group(group: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> None:
+    if not isinstance(group, dict) or not isinstance(group["labels"], list):
+        raise ValueError("a group is a dict with a list of labels")
     position, shown = columns[group["position"]], group.get("shown")
     if position.ndim != 3 or position.shape[2] not in (2, 3) or "/" in group["position"]:
         raise ValueError(f"{group['position']} must be [T, K, 2] or [T, K, 3], not {list(position.shape)}")

@@ -241,7 +241,8 @@ def write_save(
     kept = {name for name, _ in files}
     for other in path.iterdir():
         if (_ROWS_FILE.fullmatch(other.name) and other.name not in kept) or _STALE_FILE.fullmatch(other.name):
-            other.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # gone meanwhile, or a folder
+                other.unlink()
     return Folder(folder.identity, number, max(folder.piece, last), files), rows, full
 
 
@@ -285,7 +286,7 @@ def open_save(path: Path, recover: bool, reader: Reader) -> tuple[list[RowsFile]
     listed: Any = None
     try:
         listed = read_list(path, reader)
-    except SaveError as error:
+    except (SaveError, OSError) as error:
         if not recover:
             raise DamagedFileError(f"{error}: load(folder, recover=True) finds the rows") from error
     if listed is not None and not recover:

@@ -43,10 +43,15 @@ class RolloutFile:
 
     def __init__(self, path: str | Path, max_bytes: int | None = None) -> None:
         self.path, self.max_bytes = Path(path), max_bytes
-        status = os.stat(self.path)
+        try:
+            status = os.stat(self.path)
+            self.container = Container.open(self.path, KIND, reader=Reader(self.path, max_bytes=max_bytes))
+        except FileNotFoundError:
+            raise
+        except OSError as error:  # one file without permission, or on a bad sector, does not hide the others
+            raise DamagedFileError(f"{self.path} cannot be read: {error.strerror}") from error
         self.stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
         self.nbytes = status.st_size
-        self.container = Container.open(self.path, KIND, reader=Reader(self.path, max_bytes=max_bytes))
         reader, head = self.container.reader, self.container.head
         with reader.parsing("the head"):
             self.iteration = reader.integer(head["iteration"], "the iteration")

@@ -22,7 +22,7 @@ from slipstream.rollouts.reader import BROKEN, RolloutFile, SliceSampler
 from slipstream.rollouts.writer import Key, RolloutWriter, leading_dimensions, split
 from slipstream.storage.background import SAVER_NICE, BackgroundWorker
 from slipstream.storage.errors import DamagedFileError, SaveError
-from slipstream.storage.files import FileSystem, WriterLock, prepare_folder
+from slipstream.storage.files import FileSystem, WriterLock, prepare_folder, regular_files
 from slipstream.storage.saver import SnapshotSaver
 from slipstream.storage.serializer import flatten, to_json
 from slipstream.storage.staging import Buffer
@@ -334,9 +334,7 @@ class RolloutStorage(SnapshotSaver):
 
 def rollout_files(folder: str | Path) -> list[Path]:
     """Return the rollout files of a folder, by iteration."""
-    folder = Path(folder)
-    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)] if folder.is_dir() else []
-    return sorted(found, key=iteration_of)
+    return sorted(regular_files(Path(folder), lambda name: _NAME.fullmatch(name) is not None), key=iteration_of)
 
 
 def iteration_of(path: Path) -> int:

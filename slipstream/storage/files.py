@@ -13,8 +13,9 @@ import itertools
 import os
 import socket
 import stat
+import warnings
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,22 @@ def write_file(path: Path, data: bytes | Iterable[Any], fs: FileSystem = DISK) -
     with atomic_file(Path(os.path.realpath(path)), fs) as file:
         for part in (data,) if isinstance(data, bytes) else data:
             file.write(part)
+
+
+def regular_files(folder: Path, is_named: Callable[[str], bool]) -> list[Path]:
+    """Return the files in a folder that are named so, by name; none if there is no folder.
+
+    What is so named but no file (a folder, a pipe, a device, a link to nothing) is left out with a warning: reading it
+    fails or never ends, and the others are good.
+    """
+    found = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for path in (folder / entry.name for entry in entries if is_named(entry.name)):
+            if path.is_file():
+                found.append(path)
+            else:
+                warnings.warn(f"{path} is not a file: it is left out", RuntimeWarning, stacklevel=3)
+    return sorted(found)
 
 
 def check_writable(path: Path) -> None:

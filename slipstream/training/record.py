@@ -20,6 +20,7 @@ from typing import IO, Any
 from slipstream.config import registry
 from slipstream.recordings import SUFFIX
 from slipstream.sim.processes import python_command, python_environment
+from slipstream.storage.files import regular_files
 from slipstream.training.evaluate import configure
 
 FOLDER = "recordings"
@@ -126,7 +127,7 @@ def record(weights: Path, iteration: int, film: bool = False) -> Path:
     if film and recording.draw_film:
         recording.draw_film(path.with_name(f".{path.stem}.gif"))  # some draw a .png beside it
     weights.unlink()
-    for old in sorted(path.parent.glob(f"*{SUFFIX}"))[:-KEPT]:
+    for old in regular_files(path.parent, lambda name: name.endswith(SUFFIX))[:-KEPT]:
         old.unlink()
     return path
 

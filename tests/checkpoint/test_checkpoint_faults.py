@@ -29,6 +29,8 @@ from slipstream.checkpoint import (
     maintenance,
 )
 from slipstream.checkpoint.file import CheckpointFile
+from slipstream.checkpoint.load import checkpoints_of, newest_good
+from slipstream.checkpoint.maintenance import checkpoint_files
 from slipstream.storage.codec.registry import DECAY
 from slipstream.storage.container import HEADER
 from slipstream.storage.errors import TooLargeError, UnsafeFolderError
@@ -458,3 +460,24 @@ def test_a_difference_without_its_base_says_which_file_is_missing(tmp_path):
         saver.save_async(state, tmp_path / "a.pt")
     with pytest.raises(CorruptCheckpointError, match="another checkpoint"):
         load_checkpoint(second)
+
+
+def test_what_is_no_file_does_not_hide_the_checkpoints(tmp_path):
+    folder = tmp_path / "checkpoints"
+    with AsyncCheckpointSaver(threads=1, keep_last=2, links=True) as saver:
+        saver.save_async({"a": 1}, folder / "ckpt_000001.pt")
+        os.mkfifo(folder / "ckpt_000002.pt.slip")
+        os.mkdir(folder / "ckpt_000003.pt.slip")
+        os.symlink("gone", folder / "ckpt_000004.pt.slip")
+        os.mkfifo(folder / "latest.pt")
+        saver.save_async({"a": 5}, folder / "ckpt_000005.pt")
+        saver.wait()
+    good = [folder / f"ckpt_00000{i}.pt.slip" for i in (1, 5)]
+    with pytest.warns(RuntimeWarning, match="ckpt_00000[234].pt.slip is not a file: it is left out"):
+        assert checkpoint_files(tmp_path) == good
+    with pytest.warns(RuntimeWarning):
+        assert checkpoints_of(folder) == good[::-1]
+    with pytest.warns(RuntimeWarning):
+        assert newest_good(folder)[1] == {"a": 5} and load_checkpoint(tmp_path) == {"a": 5}
+    with pytest.raises(FileNotFoundError):
+        load_checkpoint(folder / "ckpt_000002.pt.slip")

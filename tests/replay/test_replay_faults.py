@@ -255,3 +255,20 @@ def test_a_spilled_file_that_shrinks_gives_an_error(tmp_path):
     done = warm_python.run([sys.executable, "-c", SHRINKS, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, (done.returncode, done.stderr)  # a map ends with SIGBUS
     assert "cannot be read: " in done.stdout and str(tmp_path / "rows-") in done.stdout
+
+
+def test_a_pipe_or_folder_does_not_hide_the_rows(tmp_path):
+    with ReplayBuffer(1000) as buffer:
+        buffer.extend(batch(0))
+        buffer.save(tmp_path)
+        steps = len(buffer)
+    identity = "f" * 32
+    os.mkfifo(tmp_path / f"rows-{identity}-00000001.slip")
+    os.mkdir(tmp_path / f"rows-{identity}-00000002.slip")
+    (tmp_path / "replay.slip").unlink()
+    os.mkfifo(tmp_path / "replay.slip")
+    with ReplayBuffer(1000) as buffer:
+        with pytest.raises(DamagedFileError, match="not a regular file.*recover=True"):
+            buffer.load(tmp_path)
+        buffer.load(tmp_path, recover=True)
+        assert len(buffer) == steps

@@ -1,6 +1,7 @@
 """Files whose checksums hold and whose numbers cannot be: refused by name, and the files beside them are still read."""
 
 import copy
+import os
 
 import pytest
 import torch
@@ -9,8 +10,10 @@ from rollout_worlds import same, world
 from slipstream import RolloutStorage
 from slipstream.cli import main as slipstream
 from slipstream.rollouts.reader import BROKEN, RolloutFile
+from slipstream.storage import container
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.errors import TooLargeError
+from slipstream.storage.reader import open_regular
 
 HUGE = 1 << 63
 
@@ -130,3 +133,37 @@ def test_a_batch_larger_than_max_bytes_is_refused(tmp_path):
     with pytest.warns(RuntimeWarning, match="would take"):
         assert list(strict) == []
     assert strict.load(1, max_bytes=64 << 20)["reward"].shape == (4, 1 << 19)
+
+
+def put_in_the_way(*paths):
+    """A pipe, a folder, and links to nothing and in a circle, in turn."""
+    makers = (os.mkfifo, os.mkdir, lambda p: os.symlink("gone", p), lambda p: os.symlink(os.path.basename(p), p))
+    for path, make in zip(paths, makers, strict=False):
+        make(path)
+
+
+@pytest.mark.filterwarnings("ignore:.*is not a file")
+def test_what_is_no_file_does_not_hide_the_rollouts(tmp_path, capsys):
+    with RolloutStorage(tmp_path, threads=1) as storage:
+        for i in (1, 3):
+            storage.save(world(i), i)
+    put_in_the_way(*(tmp_path / f"rollout_{i:06d}.slip" for i in (0, 2, 4, 5)))
+    with pytest.warns(RuntimeWarning, match="rollout_000000.slip is not a file: it is left out"):
+        assert RolloutStorage(tmp_path).iterations() == [1, 3]
+    assert [i for i, _ in RolloutStorage(tmp_path)] == [1, 3] and len(RolloutStorage(tmp_path).slices(2)) > 0
+    for i in (0, 2):
+        with pytest.raises(BROKEN, match="not a regular file"):
+            RolloutStorage(tmp_path).load(i)
+    assert slipstream(["rollouts", "ls", str(tmp_path)]) == 0
+    assert slipstream(["rollouts", "verify", str(tmp_path)]) == 0
+
+
+def test_a_file_that_cannot_be_opened_does_not_hide_the_others(folder, monkeypatch):
+    def refuse(path):
+        if path.name == "rollout_000001.slip":
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_regular(path)
+
+    monkeypatch.setattr(container, "open_regular", refuse)
+    with pytest.warns(RuntimeWarning, match="rollout_000001.slip cannot be read: Permission denied"):
+        assert 1 not in RolloutStorage(folder, on_broken="skip").iterations()

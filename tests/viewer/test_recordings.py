@@ -72,6 +72,9 @@ def test_a_changed_byte_is_found(tmp_path):
     lambda r: r.clocks.update({"": np.array([0.0, 2.0, 1.0])}),
     lambda r: r.groups[0].update(labels=["one"]),
     lambda r: r.groups[0].update(shown="drone.position"),
+    lambda r: r.groups[0].update(labels={"a": 1, "b": 2}),
+    lambda r: r.groups[0].update(labels="ab"),
+    lambda r: r.groups.append(["drone"]),
 ])  # fmt: skip
 def test_parts_that_do_not_fit_are_refused(tmp_path, change):
     recording = small_recording()
