@@ -32,6 +32,7 @@ KEEP_ROWS = 4096  # the newest rows are all kept; of older ones every 2nd, 4th, 
 MAX_BYTES = 32 << 20  # the file is thinned when it is larger, and twice as large as after the last time
 _ITERATION = re.compile(rb'\{"iteration": (\d+)')
 _BLOCK = 1 << 18
+MAX_LINE_BYTES = 16 << 20  # of a row
 _LINE_BYTES = 48  # memory of a line besides its bytes
 _NUMBERS = frozenset((int, float, type(None)))
 
@@ -262,27 +263,41 @@ def _drop_rows_after(iteration: int, path: Path) -> dict[str, Any] | None:
     that row."""
     if not path.exists():
         return None
-    reader = Reader(path)
+    reader, kept, row = Reader(path), 0, None
     with os.fdopen(open_in_place(path), "r+b") as file:
-        end, tail = file.seek(0, os.SEEK_END), b""  # the bytes [end, end + len(tail)) are not yet looked at
-        last_line = True
-        while end or tail:
-            while end and b"\n" not in tail[:-1]:
-                reader.claim(_BLOCK, "one line")
-                start = max(0, end - _BLOCK)
-                file.seek(start)
-                tail, end = file.read(end - start) + tail, start
-            cut = tail[:-1].rfind(b"\n") + 1
-            line, tail = tail[cut:], tail[:cut]
-            row = _parse_row(reader, line, allow_torn=last_line)
-            last_line = last_line and not line.strip()
+        fd, size = file.fileno(), os.fstat(file.fileno()).st_size
+        end, last = size, True
+        for start in _line_starts(fd, size):
+            if end - start <= MAX_LINE_BYTES:
+                line = os.pread(fd, end - start, start)
+                row = _parse_row(reader, line, allow_torn=last)
+                last = last and not line.strip()
+            elif not last:
+                reader.fail(f"it has a line of {end - start:,} bytes, which is not a row")
             if row is not None and row["iteration"] <= iteration:
-                file.truncate(end + cut + len(line))
-                os.fsync(file.fileno())
-                return row
-        file.truncate(0)
-        os.fsync(file.fileno())
-    return None
+                kept = end
+                break
+            end, row = start, None
+        file.truncate(kept)
+        if kept and os.pread(fd, 1, kept - 1) != b"\n":  # the process died between the row and its end
+            os.pwrite(fd, b"\n", kept)
+        os.fsync(fd)
+    return row
+
+
+def _line_starts(fd: int, size: int) -> Iterator[int]:
+    """Yield where the lines of a file begin, the last one first."""
+    end = size
+    while end:
+        begin = max(0, end - _BLOCK)
+        block = os.pread(fd, end - begin, begin)
+        at = len(block)
+        while (at := block.rfind(b"\n", 0, at)) >= 0:
+            if begin + at + 1 < size:
+                yield begin + at + 1
+        end = begin
+    if size:
+        yield 0
 
 
 def _parse_row(reader: Reader, line: bytes, allow_torn: bool) -> dict[str, Any] | None:

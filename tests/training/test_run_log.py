@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from PIL import Image
 
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.help import ConfigError
+from slipstream.storage.errors import DamagedFileError
 from slipstream.training import metrics_log
 from slipstream.training.metrics_log import RunLog, read_metrics
 from slipstream.training.run_folder import RunFolder
@@ -286,3 +288,42 @@ def test_a_full_disk_ends_tensorboard_not_the_training(run, capsys):
         log.write(3, 96, {"kl": 0.25})
     assert len(read_metrics(run.path)) == 3
     assert capsys.readouterr().err.count("TensorBoard cannot write ([Errno 28] No space left on device)") == 1
+
+
+@pytest.mark.parametrize("hole", [0, 1 << 30])
+def test_a_log_with_a_hole_at_its_end_is_cut_at_once(tmp_path, monkeypatch, hole):
+    run, read, plain = RunFolder.create(tmp_path, "a", {}), [], os.pread
+    rows = [{"iteration": n, "frames": n, "time_s": 1.0} for n in (1, 2, 3)]
+    run.metrics_path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    good = run.metrics_path.stat().st_size
+    os.truncate(run.metrics_path, good + hole)  # as a power cut may leave it
+    monkeypatch.setattr(os, "pread", lambda fd, count, at: read.append(count) or plain(fd, count, at))
+    with RunLog(run, done=2) as log:
+        log.write(3, 3, {})
+    assert [row["iteration"] for row in read_metrics(run.path)] == [1, 2, 3]
+    assert sum(read) <= hole + 2 * good + (1 << 18) and max(read) <= 1 << 18
+
+
+def test_a_log_of_empty_lines_is_read_once(tmp_path, monkeypatch):
+    run, read, plain = RunFolder.create(tmp_path, "a", {}), [], os.pread
+    run.metrics_path.write_text('{"iteration": 1, "frames": 1, "time_s": 1}\n' + "\n" * 300_000)
+    monkeypatch.setattr(os, "pread", lambda fd, count, at: read.append(count) or plain(fd, count, at))
+    with RunLog(run, done=1) as log:
+        log.write(2, 2, {})
+    assert [row["iteration"] for row in read_metrics(run.path)] == [1, 2]
+    assert sum(read) < 1_000_000
+
+
+def test_a_row_without_its_line_end_stays_a_row(tmp_path):
+    run = RunFolder.create(tmp_path, "a", {})
+    run.metrics_path.write_text('{"iteration": 1, "frames": 1, "time_s": 1.0}')
+    with RunLog(run, done=1) as log:
+        log.write(2, 2, {})
+    assert [row["iteration"] for row in read_metrics(run.path)] == [1, 2]
+
+
+def test_a_line_that_is_no_row_is_refused(tmp_path):
+    run = RunFolder.create(tmp_path, "a", {})
+    run.metrics_path.write_bytes(b"x" * (17 << 20) + b'\n{"iteration": 5, "frames": 1, "time_s": 1}\n')
+    with pytest.raises(DamagedFileError, match="it has a line of 17,825,793 bytes"):
+        RunLog(run, done=1)
