@@ -13,15 +13,7 @@ import torch
 
 from slipstream.algorithms.base import build_network
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, reading_state
-from slipstream.checkpoint.load import (
-    check_listed,
-    find_file,
-    find_run,
-    is_damage,
-    load_checked,
-    newest_good,
-    sha256_of,
-)
+from slipstream.checkpoint.load import check_listed, find_file, find_run, is_damage, load_hashed, newest_good
 from slipstream.config import registry
 from slipstream.config.compose import build_section, flat_settings
 from slipstream.config.help import show
@@ -40,17 +32,13 @@ class LoadedPolicy:
     state: dict[str, Any]
     path: Path
     kind: str  # slipstream, navrl
+    sha256: str  # of the bytes that were loaded
 
     @property
     def name(self) -> str:
         """The name in tables: the file, and the run it is in."""
         folder = self.path.parent.parent if self.path.parent.name == "checkpoints" else self.path.parent
         return f"{folder.name}/{self.path.name}" if (folder / "config.yaml").is_file() else self.path.name
-
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of the file."""
-        return sha256_of(self.path)
 
     def message(self) -> str:
         """Return the line with which a command says which policy it runs."""
@@ -151,16 +139,16 @@ def load_policy(
         ConfigError: The file names an algorithm or a network that is not registered (`package.module:Class`) and that
             this process has not been given by the user.
     """
-    path, state = _open(Path(path))
-    check_listed(path)
+    path, (state, sha256) = _open(Path(path))
+    check_listed(path, sha256)
     if isinstance(state, dict) and is_navrl(state):
-        return LoadedPolicy(state, path, "navrl")
+        return LoadedPolicy(state, path, "navrl", sha256)
     if not isinstance(state, dict) or "config" not in state or not ("policy" in state or "algo" in state):
         raise ValueError(f"{path} holds neither a Slipstream checkpoint nor NavRL's weights")
     config = check_config(state["config"], path)
     network = {key: config[key] for key in ("algo", "model")}
     registry.refuse_unregistered(network, (), str(path), later(config) if later else {})
-    return LoadedPolicy(state, path, "slipstream")
+    return LoadedPolicy(state, path, "slipstream", sha256)
 
 
 def check_config(config: Any, source: object) -> dict[str, Any]:
@@ -175,15 +163,15 @@ def check_config(config: Any, source: object) -> dict[str, Any]:
     return config
 
 
-def _open(path: Path) -> tuple[Path, Any]:
-    """Return the file that `path` stands for, and its content."""
+def _open(path: Path) -> tuple[Path, tuple[Any, str]]:
+    """Return the file that `path` stands for, its content, and the SHA-256 of it."""
     run = _locate(path)
     if not run.is_dir():
-        return run, load_checked(run)
+        return run, load_hashed(run)
     best = run / "best.pt"
     if best.exists():
         try:
-            return best, load_checked(best)
+            return best, load_hashed(best)
         except (CheckpointError, OSError) as error:
             if not is_damage(error):
                 raise
@@ -193,7 +181,7 @@ def _open(path: Path) -> tuple[Path, Any]:
                 f"best.pt is broken ({why}): taking the newest good checkpoint of {run} instead; {remedy}",
                 file=sys.stderr,
             )
-    return newest_good(run / "checkpoints", log=lambda text: print(text, file=sys.stderr))
+    return newest_good(run / "checkpoints", load_hashed, log=lambda text: print(text, file=sys.stderr))
 
 
 def shipped_policies() -> dict[str, Path]:

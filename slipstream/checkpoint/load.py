@@ -35,6 +35,7 @@ from slipstream.storage.serializer import MAX_DEPTH, flatten, select, unflatten
 FORMS = (".slip", ".lz4", "")
 _NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d{1,18})(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
+HASH_TRIES = 5  # to load a file that is replaced meanwhile
 _MAX_VALUES = 10_000_000  # in a state that torch loaded
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
 _BUILT_IN = frozenset((dict, list, tuple, set, *_PLAIN))  # they have no attributes of their own
@@ -109,13 +110,17 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def check_listed(path: Path) -> None:
+def check_listed(path: Path, sha256: str) -> None:
     """Raise CorruptCheckpointError if a file beside a SHA256SUMS, as the policies of the package are, is not the listed
-    one."""
+    one.
+
+    Args:
+        sha256: of the bytes that were loaded.
+    """
     sums = path.parent / "SHA256SUMS"
     listed = Reader(sums, max_bytes=1 << 20).read(sums).splitlines() if sums.is_file() else []
     wanted = {line.split()[0] for line in listed if line.split()[1:] == [os.fsencode(path.name)]}
-    if wanted and wanted != {sha256_of(path).encode()}:
+    if wanted and wanted != {sha256.encode()}:
         raise CorruptCheckpointError(f"{path} is not the file that {sums} lists: install the package again")
 
 
@@ -193,6 +198,26 @@ def load_checked(path: Path) -> Any:
     if not is_slip(path):  # torch itself takes flipped bytes for data
         check_torch(path)
     return load_checkpoint(path)
+
+
+def load_hashed(path: Path) -> tuple[Any, str]:
+    """Return the state at `path`, as `load_checked` does, and the SHA-256 of the bytes that were loaded: a training may
+    replace or remove the file meanwhile."""
+    for _ in range(HASH_TRIES):
+        with os.fdopen(open_regular(path), "rb") as file:
+            before = os.fstat(file.fileno())
+            Reader(path).claim(before.st_size, "the file")  # a sparse file of terabytes takes hours
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        state = load_checked(path)
+        try:
+            after = os.stat(path)
+        except FileNotFoundError:  # removed after it was loaded
+            return state, sha256
+        if all(
+            getattr(before, name) == getattr(after, name) for name in ("st_dev", "st_ino", "st_size", "st_mtime_ns")
+        ):
+            return state, sha256
+    raise CheckpointError(f"{path} changes while it is read: wait until its writer has finished, or copy it")
 
 
 def newest_good(

@@ -14,7 +14,7 @@ from typing import Any
 
 from slipstream.config import registry
 from slipstream.config.help import ConfigError, UnknownKeyError, describe_keys, nearest, show
-from slipstream.config.overrides import ALIASES, Word, plain_overrides, value_of, yaml_words
+from slipstream.config.overrides import ALIASES, NEEDS_VALUE, Word, plain_overrides, value_of, yaml_words
 from slipstream.config.schema import CHOSEN_BY_MEASURING, EvaluateConfig, TrainConfig, config_sections
 from slipstream.config.values import UnfitError, convert, read, settable, type_hints
 
@@ -182,6 +182,8 @@ def _read_words(words: Iterable[Word], default: Any, command: str, task: str) ->
     for word in words:
         key, text = word.key if word.key in keys else other_names.get(word.key, word.key), word.value
         at = f"{word.source}: " if word.source else ""
+        if not text and key in NEEDS_VALUE:
+            raise ConfigError(f"{at}{key} has no value: give one, or null")
         if key in keys and (chosen_by := getattr(keys[key][0], "chosen_by", None)):
             key = f"{key}.{chosen_by}"  # as sim=NAME, with keys sim.*
         if key not in keys and " " in (sentence := other_names.get(f"algo.{key}", key)):

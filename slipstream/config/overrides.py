@@ -49,6 +49,7 @@ MAX_YAML_DIGITS = 400  # of one number
 NEEDS_VALUE = frozenset((
     *("task", "algo", "preset", "config", "checkpoint", "compare", "resume", "init", "root", "name", "out", "red", "blue"),
     "init_replay",
+    *("algo.data", "algo.teacher", "storage", "env.id", "env.factory"),
     *("env.opponent", "to", "apply", "seconds", "only", "sizes", "forms"),
 ))  # fmt: skip
 
@@ -131,6 +132,9 @@ def _as_words(words: Iterable[str]) -> Iterator[Word]:
             form = f"checkpoint={word} (train: resume= or config=)" if is_path else "env.num_envs=1024"
             raise ConfigError(f"{what} not an override: write key=value, as in {form}; see slipstream train --help")
         key, value = _renamed(word.key), word.partition("=")[2]
+        if not value or (not word.value and key in NEEDS_VALUE):  # such as resume=$RUN where RUN is not set
+            where = f"{word.source}: " if word.source else ""
+            raise ConfigError(f"{where}{word.key}= has no value: give one, or leave {word.key}= out")
         if key == "task" and value.count(":") == 2:  # task=torchrl:my_module:make_env
             value, _, factory = value.partition(":")
             yield Word(f"env.factory={factory}", word.source)

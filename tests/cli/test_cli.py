@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import importlib.util
 import os
 import subprocess
 import sys
@@ -91,21 +90,6 @@ def test_a_mistake_is_told_in_one_line_without_a_traceback(tmp_path, monkeypatch
     assert error.startswith(f"slipstream {words[0]}: ") and told in error
     assert all(line.startswith("building the env: ") for line in progress)  # on a busy machine
     assert list(tmp_path.iterdir()) == []  # and nothing was begun
-
-
-@pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="W&B is installed")
-def test_wandb_asked_for_and_not_installed_is_told_with_the_remedy(tmp_path, capsys):
-    words = [
-        "env.num_envs=4",
-        "env.num_obstacles=0",
-        "env_dyn.num_obstacles=0",
-        f"root={tmp_path}",
-        "device=cpu",
-        "wandb.mode=online",
-    ]
-    assert main(["train", *words]) == 2
-    assert "pip install 'slipstream-rl[wandb]'" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupt_ends_with_130(monkeypatch, capsys):

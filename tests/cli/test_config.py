@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from slipstream.cli import main
 from slipstream.config import compose as config
 from slipstream.config.compose import from_dict, load_evaluate, load_train, to_dict
 from slipstream.config.help import ConfigError
@@ -421,3 +422,22 @@ def test_what_an_evaluation_decides_itself_is_refused_with_the_key_to_use(key, i
 
 def test_training_does_not_choose_its_best_on_the_maps_that_eval_judges_on():
     assert not set(load_train([]).eval.map_seeds) & set(config.load_evaluate([]).eval.map_seeds)
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "export", "config", "sweep"])
+@pytest.mark.parametrize("word", ["checkpoint=", "resume=", "--resume=", "init=''", 'config=""', "seed=", "root="])
+def test_a_key_without_a_value_is_refused(tmp_path, monkeypatch, capsys, command, word):
+    monkeypatch.chdir(tmp_path)
+    assert main([command, word]) == 2
+    assert f"{word.lstrip('-').partition('=')[0]}= has no value: give one" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", ["resume", "init", "init_replay", "root", "name", "algo.data", "algo.teacher"])
+def test_a_path_without_a_value_in_a_file_is_refused(tmp_path, key):
+    (tmp_path / "my.yaml").write_text(f"{key}: ''\n")
+    (tmp_path / "words.txt").write_text(f"{key}=\n")
+    with pytest.raises(ConfigError, match=rf"my\.yaml, line 1: {key} has no value"):
+        load_train(["algo=bc", f"config={tmp_path / 'my.yaml'}"])
+    with pytest.raises(ConfigError, match=rf"words\.txt, line 1: {key}= has no value"):
+        load_train(["algo=bc", f"@{tmp_path / 'words.txt'}"])
