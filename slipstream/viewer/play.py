@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -83,17 +83,12 @@ class Games:
 
     def routes(self) -> list[Any]:
         """Return the routes of the server."""
-        return [Route("/api/play/setup", self.setup), Route("/api/play/scores", self.sheet),
-                WebSocketRoute("/api/play", self.play)]  # fmt: skip
+        return [Route("/api/play/setup", self.setup), WebSocketRoute("/api/play", self.play)]
 
     async def setup(self, request: Request) -> Response:
         """Return what the page needs once."""
         data = await asyncio.to_thread(lambda: self.game.setup().to_wire())
         return Response(data, media_type="application/octet-stream")
-
-    async def sheet(self, request: Request) -> Response:
-        """Return the score sheet."""
-        return JSONResponse(self._sheet())
 
     async def play(self, socket: WebSocket) -> None:
         """Serve one page."""
@@ -167,7 +162,7 @@ class Games:
             kind = said["kind"]
         except (ValueError, TypeError, KeyError, RecursionError):
             return {"kind": "error", "text": "a message must be a JSON object with its kind"}
-        if page.side is None and kind != "sit":
+        if page.side is None:
             return {"kind": "error", "text": "all seats are taken: this page watches"}
         try:
             return self._act(page, kind, said)
@@ -200,7 +195,7 @@ class Games:
             self.scale = float(said["scale"])
         elif kind == "ping":
             return {"kind": "pong", "at": float(said.get("at", 0))}
-        elif kind != "sit":
+        else:
             raise ValueError(f"unknown kind {str(kind)[:20]!r}")
         self._notify({"kind": "status", **self._status()})
         return None

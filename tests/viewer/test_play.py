@@ -454,7 +454,7 @@ def test_a_game_by_touch_on_a_phone(open_page, server):
     assert page.evaluate(f"{VIEW}.pauseButton.disabled && {VIEW}.scales.disabled")
 
 
-# to a missile of the enemy at 12 km, 6 km and far behind; the diagram does not know it yet
+# a missile that flies to us from 12 km and 5 km, and one that has passed; the diagram does not know it yet
 HINTS = [(None, "Enemy in reach"), (12_000, "Missile inbound: fire, then turn away"), (5_000, "Break now: missile hits in 4 s"),
          (-5_000, "Enemy in reach")]  # fmt: skip
 
