@@ -19,7 +19,7 @@ def test_the_page_is_small_and_fetches_nothing_from_elsewhere():
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm builds the page")
-def test_building_the_page_again_gives_the_same_files(tmp_path):
+def test_the_sources_are_formatted_and_give_the_same_files(tmp_path):
     shutil.copytree(ROOT / "web", tmp_path / "web", ignore=shutil.ignore_patterns("node_modules"))
     kept = ROOT / "web" / "node_modules"
     if kept.is_dir():
@@ -29,6 +29,8 @@ def test_building_the_page_again_gives_the_same_files(tmp_path):
     ).returncode:
         pytest.skip("npm ci could not fetch the page's libraries")
     (tmp_path / "out").mkdir()
+    checked = subprocess.run(["npm", "run", "--silent", "check"], cwd=tmp_path / "web", capture_output=True, text=True)
+    assert checked.returncode == 0, f"run `npm run format` in web/: {checked.stdout}{checked.stderr}"
     subprocess.run(["node", "build.mjs", str(tmp_path / "out")], cwd=tmp_path / "web", check=True, timeout=120)
     for name in ("viewer.js", "viewer.css", "index.html", "embedded.html"):
         same = (tmp_path / "out" / name).read_bytes() == (STATIC / name).read_bytes()

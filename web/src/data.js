@@ -1,5 +1,12 @@
 // Opens what `Recording.to_wire` writes: gzip of [length of the head, head, planes of bytes of the arrays].
-const TYPES = { "<f8": Float64Array, "<f4": Float32Array, "<i4": Int32Array, "<i2": Int16Array, "|i1": Int8Array, "|u1": Uint8Array };
+const TYPES = {
+  "<f8": Float64Array,
+  "<f4": Float32Array,
+  "<i4": Int32Array,
+  "<i2": Int16Array,
+  "|i1": Int8Array,
+  "|u1": Uint8Array,
+};
 
 export async function openRecording(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -8,19 +15,29 @@ export async function openRecording(bytes) {
   const head = JSON.parse(new TextDecoder().decode(data.subarray(4, 4 + length)));
   const arrays = {};
   for (const [name, spec] of Object.entries(head.data)) arrays[name] = readArray(data, 4 + length, spec);
-  return { scene: head.scene, title: head.title, meta: head.meta, events: head.events, groups: head.groups,
-           times: arrays["clock:"].values, arrays };
+  return {
+    scene: head.scene,
+    title: head.title,
+    meta: head.meta,
+    events: head.events,
+    groups: head.groups,
+    times: arrays["clock:"].values,
+    arrays,
+  };
 }
 
 function readArray(data, base, spec) {
-  const Type = TYPES[spec.dtype], width = Type.BYTES_PER_ELEMENT;
+  const Type = TYPES[spec.dtype],
+    width = Type.BYTES_PER_ELEMENT;
   const count = spec.shape.reduce((a, b) => a * b, 1);
-  const mixed = new Uint8Array(count * width), at = base + spec.at;
+  const mixed = new Uint8Array(count * width),
+    at = base + spec.at;
   for (let b = 0; b < width; b++)
     for (let i = 0, p = at + b * count; i < count; i++) mixed[i * width + b] = data[p + i];
   let values = new Type(mixed.buffer);
   const row = spec.shape.length > 1 ? count / (spec.shape[0] || 1) : 1;
-  if (spec.dtype.includes("i")) for (let i = row; i < count; i++) values[i] += values[i - row]; // wraps as it was written
+  // wraps as it was written
+  if (spec.dtype.includes("i")) for (let i = row; i < count; i++) values[i] += values[i - row];
   if (spec.step) {
     const nothing = spec.dtype === "<i2" ? -32768 : -2147483648;
     const out = new Float32Array(count);
@@ -32,9 +49,14 @@ function readArray(data, base, spec) {
 
 // The row before time t, and the share of the way to the next one.
 export function place(times, t) {
-  let low = 0, high = times.length - 1;
+  let low = 0,
+    high = times.length - 1;
   if (high <= 0 || t <= times[0]) return [0, 0];
   if (t >= times[high]) return [high, 0];
-  while (high - low > 1) { const mid = (low + high) >> 1; if (times[mid] <= t) low = mid; else high = mid; }
+  while (high - low > 1) {
+    const mid = (low + high) >> 1;
+    if (times[mid] <= t) low = mid;
+    else high = mid;
+  }
   return [low, (t - times[low]) / (times[low + 1] - times[low] || 1)];
 }

@@ -4,8 +4,14 @@ import { AZIMUTHS, CARRIED, DuelScene, POINTS, SLOTS } from "./duelscene.js";
 import { Timeline } from "./timeline.js";
 import { button, choice, el, keyboardHelp, percent, theme, titled, toggle, typing } from "./ui.js";
 
-const SOUND = 340, GRAVITY = 9.8, RADIUS = 1000;
-export const CAMERAS = [["orbit", "Orbit", "Both aircraft (1)"], ["chase", "Chase", "Behind the own aircraft (2)"], ["top", "Top", "From above (3)"]];
+const SOUND = 340,
+  GRAVITY = 9.8,
+  RADIUS = 1000;
+export const CAMERAS = [
+  ["orbit", "Orbit", "Both aircraft (1)"],
+  ["chase", "Chase", "Behind the own aircraft (2)"],
+  ["top", "Top", "From above (3)"],
+];
 
 export class DuelView {
   constructor(host, recording, { controls = [], run = "" } = {}) {
@@ -14,38 +20,126 @@ export class DuelView {
     this.names = meta.names ?? ["side 1", "side 2"];
     this.times = times;
     this.reach = reachOf(recording.arrays);
-    const planeHost = el("div", { class: "stage" }), spaceHost = el("div", { class: "stage" });
+    const planeHost = el("div", { class: "stage" }),
+      spaceHost = el("div", { class: "stage" });
     this.panel = el("aside", { class: "panel", "aria-label": "details" });
-    this.timeline = new Timeline(times, recording.events, { onTime: () => { this.moved = true; },
-      kinds: { jump: "event", jumpTo: ["launch", "hit", "lost", "end"], colors: { launch: "own", hit: "threat", lost: "muted" } } });
-    this.sides = choice("whose view", [["1", this.names[0]], ["2", this.names[1]]], "1", (s) => this.setSide(+s));
-    this.cameras = choice("camera", CAMERAS, "orbit", (c) => { this.scene.setCamera(c); this.moved = true; });
-    const bar = el("div", { class: "stagebar" }, el("div", { class: "title" }, el("h1", { text: titled(run, recording.title) }), el("p", { text: meta.summary || "" })), ...controls,
-      el("span", { class: "group" }, el("span", { class: "hint", text: "seen by" }), this.sides), this.cameras, button("", () => this.help(), { iconName: "help", title: "Keys (?)" }));
-    this.element = el("div", { class: "viewer" }, el("div", { class: "main" }, bar,
-      el("div", { class: "split" }, el("figure", {}, planeHost), el("figure", {}, spaceHost, el("figcaption", { text: "Spacetime: the plane now, and the next 20 s above it" }))), this.timeline.element), this.panel);
+    this.timeline = new Timeline(times, recording.events, {
+      onTime: () => {
+        this.moved = true;
+      },
+      kinds: {
+        jump: "event",
+        jumpTo: ["launch", "hit", "lost", "end"],
+        colors: { launch: "own", hit: "threat", lost: "muted" },
+      },
+    });
+    this.sides = choice(
+      "whose view",
+      [
+        ["1", this.names[0]],
+        ["2", this.names[1]],
+      ],
+      "1",
+      (s) => this.setSide(+s),
+    );
+    this.cameras = choice("camera", CAMERAS, "orbit", (c) => {
+      this.scene.setCamera(c);
+      this.moved = true;
+    });
+    const bar = el(
+      "div",
+      { class: "stagebar" },
+      el(
+        "div",
+        { class: "title" },
+        el("h1", { text: titled(run, recording.title) }),
+        el("p", { text: meta.summary || "" }),
+      ),
+      ...controls,
+      el("span", { class: "group" }, el("span", { class: "hint", text: "seen by" }), this.sides),
+      this.cameras,
+      button("", () => this.help(), { iconName: "help", title: "Keys (?)" }),
+    );
+    this.element = el(
+      "div",
+      { class: "viewer" },
+      el(
+        "div",
+        { class: "main" },
+        bar,
+        el(
+          "div",
+          { class: "split" },
+          el("figure", {}, planeHost),
+          el(
+            "figure",
+            {},
+            spaceHost,
+            el("figcaption", { text: "Spacetime: the plane now, and the next 20 s above it" }),
+          ),
+        ),
+        this.timeline.element,
+      ),
+      this.panel,
+    );
     host.append(this.element);
     this.scene = new DuelScene(planeHost, spaceHost);
     this.scene.fitCamera = this.scene.jumpCamera = true;
     this._panel();
-    this._unsubscribe = theme.onChange(() => { this.moved = true; });
+    this._unsubscribe = theme.onChange(() => {
+      this.moved = true;
+    });
     this.moved = true;
     if (meta.shown_side) this.setSide(meta.shown_side);
   }
 
-  setSide(side) { this.scene.setSide(side); this.sides.set(side); this.moved = true; }
+  setSide(side) {
+    this.scene.setSide(side);
+    this.sides.set(side);
+    this.moved = true;
+  }
 
   state(t) {
-    const { arrays } = this.recording, [row, part] = place(this.times, t), next = Math.min(row + 1, this.times.length - 1), v = (name) => arrays[name].values;
-    const mix = (name, i, width, c) => { const a = v(name)[(row * width[0] + i) * width[1] + c], b = v(name)[(next * width[0] + i) * width[1] + c]; return Number.isNaN(b) ? a : a + (b - a) * part; };
-    const fighters = [0, 1].map((k) => ({ x: mix("fighter.position", k, [2, 2], 0), y: mix("fighter.position", k, [2, 2], 1), vx: mix("fighter.velocity", k, [2, 2], 0), vy: mix("fighter.velocity", k, [2, 2], 1),
-      alive: v("fighter.alive")[2 * row + k] > 0, missiles: v("fighter.missiles")[2 * row + k], rudder: v("fighter.rudder")[2 * row + k] }));
+    const { arrays } = this.recording,
+      [row, part] = place(this.times, t),
+      next = Math.min(row + 1, this.times.length - 1),
+      v = (name) => arrays[name].values;
+    const mix = (name, i, width, c) => {
+      const a = v(name)[(row * width[0] + i) * width[1] + c],
+        b = v(name)[(next * width[0] + i) * width[1] + c];
+      return Number.isNaN(b) ? a : a + (b - a) * part;
+    };
+    const fighters = [0, 1].map((k) => ({
+      x: mix("fighter.position", k, [2, 2], 0),
+      y: mix("fighter.position", k, [2, 2], 1),
+      vx: mix("fighter.velocity", k, [2, 2], 0),
+      vy: mix("fighter.velocity", k, [2, 2], 1),
+      alive: v("fighter.alive")[2 * row + k] > 0,
+      missiles: v("fighter.missiles")[2 * row + k],
+      rudder: v("fighter.rudder")[2 * row + k],
+    }));
     const missiles = [];
     for (let slot = 0; slot < SLOTS; slot++) {
       const age = v("missile.age")[row * SLOTS + slot];
-      if (age >= 0) missiles.push({ slot, age, x: mix("missile.position", slot, [SLOTS, 2], 0), y: mix("missile.position", slot, [SLOTS, 2], 1), vx: mix("missile.velocity", slot, [SLOTS, 2], 0), vy: mix("missile.velocity", slot, [SLOTS, 2], 1) });
+      if (age >= 0)
+        missiles.push({
+          slot,
+          age,
+          x: mix("missile.position", slot, [SLOTS, 2], 0),
+          y: mix("missile.position", slot, [SLOTS, 2], 1),
+          vx: mix("missile.velocity", slot, [SLOTS, 2], 0),
+          vy: mix("missile.velocity", slot, [SLOTS, 2], 1),
+        });
     }
-    const history = (name, width, k, from = 0) => { const out = []; for (let r = from; r <= row; r++) { const i = 2 * (r * width + k), x = v(name)[i]; if (!Number.isNaN(x)) out.push(x, v(name)[i + 1]); } return out; };
+    const history = (name, width, k, from = 0) => {
+      const out = [];
+      for (let r = from; r <= row; r++) {
+        const i = 2 * (r * width + k),
+          x = v(name)[i];
+        if (!Number.isNaN(x)) out.push(x, v(name)[i + 1]);
+      }
+      return out;
+    };
     const trails = [0, 1].map((k) => [...history("fighter.position", 2, k), fighters[k].x, fighters[k].y]);
     const smoke = Array.from({ length: SLOTS }, (_, slot) => history("missile.position", SLOTS, slot));
     for (const m of missiles) smoke[m.slot].push(m.x, m.y);
@@ -53,11 +147,29 @@ export class DuelView {
   }
 
   diagram(t) {
-    const { arrays } = this.recording, clock = arrays["clock:diagram"]?.values;
+    const { arrays } = this.recording,
+      clock = arrays["clock:diagram"]?.values;
     if (!clock?.length) return null;
-    const [row, part] = place(clock, t), next = Math.min(row + 1, clock.length - 1);
-    const mix = (name) => { const { values, row: width } = arrays[`diagram/${name}`], out = new Float32Array(width); for (let i = 0; i < width; i++) { const a = values[row * width + i], b = values[next * width + i]; out[i] = Number.isNaN(b) ? a : a + (b - a) * part; } return out; };
-    return { path: mix("path"), escape: mix("escape"), missile: mix("missile"), range: mix("range"), contour: mix("contour"), reach: this.reach };
+    const [row, part] = place(clock, t),
+      next = Math.min(row + 1, clock.length - 1);
+    const mix = (name) => {
+      const { values, row: width } = arrays[`diagram/${name}`],
+        out = new Float32Array(width);
+      for (let i = 0; i < width; i++) {
+        const a = values[row * width + i],
+          b = values[next * width + i];
+        out[i] = Number.isNaN(b) ? a : a + (b - a) * part;
+      }
+      return out;
+    };
+    return {
+      path: mix("path"),
+      escape: mix("escape"),
+      missile: mix("missile"),
+      range: mix("range"),
+      contour: mix("contour"),
+      reach: this.reach,
+    };
   }
 
   update() {
@@ -66,19 +178,60 @@ export class DuelView {
     if (!this.timeline.playing) this.scene.jumpCamera = true;
     this.scene.update(this.now, this.shown);
     const t = performance.now();
-    if (!this.timeline.playing || t - (this._told ?? 0) > 100) { this._told = t; this._describe(); }
+    if (!this.timeline.playing || t - (this._told ?? 0) > 100) {
+      this._told = t;
+      this._describe();
+    }
   }
 
   _panel() {
     const { meta } = this.recording;
     this.readouts = [0, 1].map(() => el("div", { class: "readout" }));
     this.shots = [0, 1].map(() => el("div", { class: "shot" }));
-    this.log = el("ol", { class: "log" }, this.recording.events.map((e) => el("li", {}, el("button", { type: "button", onclick: () => this.timeline.seek(e.time) }, el("span", { text: `${e.time.toFixed(1)} s` }), ` ${e.text}`))));
-    this.panel.append(el("section", {}, el("div", { class: "pair" }, ...this.readouts), this.range = el("p", { class: "range" }), ...this.shots),
-      el("section", {}, toggle("ranges and escapes", true, (on) => { this.scene.hints = on; this.moved = true; }), legend()),
-      el("section", {}, el("h2", { text: "Events" }), this.log));
+    this.log = el(
+      "ol",
+      { class: "log" },
+      this.recording.events.map((e) =>
+        el(
+          "li",
+          {},
+          el(
+            "button",
+            { type: "button", onclick: () => this.timeline.seek(e.time) },
+            el("span", { text: `${e.time.toFixed(1)} s` }),
+            ` ${e.text}`,
+          ),
+        ),
+      ),
+    );
+    this.panel.append(
+      el(
+        "section",
+        {},
+        el("div", { class: "pair" }, ...this.readouts),
+        (this.range = el("p", { class: "range" })),
+        ...this.shots,
+      ),
+      el(
+        "section",
+        {},
+        toggle("ranges and escapes", true, (on) => {
+          this.scene.hints = on;
+          this.moved = true;
+        }),
+        legend(),
+      ),
+      el("section", {}, el("h2", { text: "Events" }), this.log),
+    );
     if (meta.pairs?.length) this.panel.append(results(meta.pairs));
-    this.panel.append(el("details", {}, el("summary", { text: "About this recording" }), el("pre", { text: JSON.stringify({ ...meta, pairs: undefined }, null, 1) })));
+    this.panel.append(
+      el(
+        "details",
+        {},
+        el("summary", { text: "About this recording" }),
+        el("pre", { text: JSON.stringify({ ...meta, pairs: undefined }, null, 1) }),
+      ),
+    );
   }
 
   _describe() {
@@ -91,33 +244,74 @@ export class DuelView {
     if (typing(e)) return false;
     if (this.timeline.key(e)) return true;
     const camera = CAMERAS[+e.key - 1];
-    if (camera) { this.cameras.set(camera[0]); this.scene.setCamera(camera[0]); this.moved = true; return true; }
-    if (e.key === "v") { this.setSide(3 - this.scene.side); return true; }
+    if (camera) {
+      this.cameras.set(camera[0]);
+      this.scene.setCamera(camera[0]);
+      this.moved = true;
+      return true;
+    }
+    if (e.key === "v") {
+      this.setSide(3 - this.scene.side);
+      return true;
+    }
     const turn = { q: 0.12, e: -0.12, 9: 0.12, 0: -0.12 }[e.key];
-    if (turn) { this.scene.space.turn(turn, 0); return true; }
-    if (e.key === "?") { this.help(); return true; }
+    if (turn) {
+      this.scene.space.turn(turn, 0);
+      return true;
+    }
+    if (e.key === "?") {
+      this.help();
+      return true;
+    }
     return false;
   }
   help() {
-    keyboardHelp([["space", "play or pause"], ["← →", "half a second; with shift 5 s"], ["[ ]", "slower, faster"], ["C", "next event; with shift the one before"], ["V", "the other side's view"],
-      ["1 2 3", "orbit, chase, top"], ["Q E", "turn the spacetime diagram"], ["drag", "turn either picture; scroll or pinch to zoom"]]);
+    keyboardHelp([
+      ["space", "play or pause"],
+      ["← →", "half a second; with shift 5 s"],
+      ["[ ]", "slower, faster"],
+      ["C", "next event; with shift the one before"],
+      ["V", "the other side's view"],
+      ["1 2 3", "orbit, chase, top"],
+      ["Q E", "turn the spacetime diagram"],
+      ["drag", "turn either picture; scroll or pinch to zoom"],
+    ]);
   }
   frame(dt) {
     this.timeline.advance(dt);
-    if (this.scene.moved) { this.scene.moved = false; this.moved = true; }
-    if (this.moved) { this.moved = false; this.update(); }
+    if (this.scene.moved) {
+      this.scene.moved = false;
+      this.moved = true;
+    }
+    if (this.moved) {
+      this.moved = false;
+      this.update();
+    }
     return this.scene.frame(this.names);
   }
-  dispose() { this._unsubscribe(); this.timeline.dispose(); this.scene.dispose(); this.element.remove(); }
+  dispose() {
+    this._unsubscribe();
+    this.timeline.dispose();
+    this.scene.dispose();
+    this.element.remove();
+  }
 }
 
 // The table of reachable sets as a function of the carrier's speed.
 export function reachOf(arrays) {
-  const speeds = arrays["reach.speed"]?.values, polygon = arrays["reach.polygon"], mach = arrays["reach.mach"];
+  const speeds = arrays["reach.speed"]?.values,
+    polygon = arrays["reach.polygon"],
+    mach = arrays["reach.mach"];
   if (!speeds) return () => ({});
   return (speed) => {
-    const k = Math.min(Math.max(Math.round((speed - speeds[0]) / ((speeds[1] ?? speeds[0] + 10) - speeds[0])), 0), speeds.length - 1);
-    return { polygon: polygon.values.subarray(k * polygon.row, (k + 1) * polygon.row), mach: mach.values.subarray(k * mach.row, (k + 1) * mach.row) };
+    const k = Math.min(
+      Math.max(Math.round((speed - speeds[0]) / ((speeds[1] ?? speeds[0] + 10) - speeds[0])), 0),
+      speeds.length - 1,
+    );
+    return {
+      polygon: polygon.values.subarray(k * polygon.row, (k + 1) * polygon.row),
+      mach: mach.values.subarray(k * mach.row, (k + 1) * mach.row),
+    };
   };
 }
 
@@ -133,34 +327,115 @@ export function verdict([range, rMax, rMin, rNe], missiles) {
 export function describeDuel(view, now, diagram, side, names) {
   const own = side - 1;
   now.fighters.forEach((f, k) => {
-    const speed = Math.hypot(f.vx, f.vy), g = speed * speed * f.rudder / RADIUS / GRAVITY, mine = k === own;
+    const speed = Math.hypot(f.vx, f.vy),
+      g = (speed * speed * f.rudder) / RADIUS / GRAVITY,
+      mine = k === own;
     view.readouts[k].className = `readout ${mine ? "own" : "threat"}`;
-    view.readouts[k].replaceChildren(el("h2", { text: names[k] }), el("b", { text: f.alive ? `M ${(speed / SOUND).toFixed(2)}` : "down" }),
-      el("span", { text: `${g >= 0 ? "+" : "−"}${Math.abs(g).toFixed(1)} g` }), el("span", { class: "pips", "aria-label": `${f.missiles} missiles`, text: "▮".repeat(f.missiles) + "▯".repeat(Math.max(CARRIED - f.missiles, 0)) }));
+    view.readouts[k].replaceChildren(
+      el("h2", { text: names[k] }),
+      el("b", { text: f.alive ? `M ${(speed / SOUND).toFixed(2)}` : "down" }),
+      el("span", { text: `${g >= 0 ? "+" : "−"}${Math.abs(g).toFixed(1)} g` }),
+      el("span", {
+        class: "pips",
+        "aria-label": `${f.missiles} missiles`,
+        text: "▮".repeat(f.missiles) + "▯".repeat(Math.max(CARRIED - f.missiles, 0)),
+      }),
+    );
   });
   const both = now.fighters[0].alive && now.fighters[1].alive;
   if (!diagram) return;
   view.range.textContent = `range ${(diagram.range[0] / 1000).toFixed(1)} km`;
   for (const k of [0, 1]) {
-    const shooter = k === 0 ? 1 - own : own, r = Array.from(diagram.range.subarray(4 * shooter, 4 * shooter + 4)), [text, mood] = verdict(r, now.fighters[shooter].missiles);
+    const shooter = k === 0 ? 1 - own : own,
+      r = Array.from(diagram.range.subarray(4 * shooter, 4 * shooter + 4)),
+      [text, mood] = verdict(r, now.fighters[shooter].missiles);
     view.shots[k].className = `shot ${shooter === own ? "own" : "threat"} ${mood}`;
     view.shots[k].hidden = !both;
-    const km = (x) => (x / 1000).toFixed(1), part = (x) => Math.min(x / 600, 100), scale = (x) => `${part(x)}%`, span = (a, b) => `left:${scale(a)};width:${Math.max(part(b) - part(a), 0)}%`;
-    view.shots[k].replaceChildren(el("div", { class: "row" }, el("span", { text: shooter === own ? "own shot" : "enemy's shot" }), el("b", { text })),
-      el("div", { class: "bar" }, el("i", { class: "rmax", style: span(r[2], r[1]) }), el("i", { class: "rne", style: span(r[2], r[3]) }), el("i", { class: "here", style: `left:${scale(r[0])}` })),
-      el("small", { text: `r_min ${km(r[2])}   R_ne ${r[3] ? km(r[3]) : "–"}   R_max ${km(r[1])} km` }));
+    const km = (x) => (x / 1000).toFixed(1),
+      part = (x) => Math.min(x / 600, 100),
+      scale = (x) => `${part(x)}%`,
+      span = (a, b) => `left:${scale(a)};width:${Math.max(part(b) - part(a), 0)}%`;
+    view.shots[k].replaceChildren(
+      el(
+        "div",
+        { class: "row" },
+        el("span", { text: shooter === own ? "own shot" : "enemy's shot" }),
+        el("b", { text }),
+      ),
+      el(
+        "div",
+        { class: "bar" },
+        el("i", { class: "rmax", style: span(r[2], r[1]) }),
+        el("i", { class: "rne", style: span(r[2], r[3]) }),
+        el("i", { class: "here", style: `left:${scale(r[0])}` }),
+      ),
+      el("small", { text: `r_min ${km(r[2])}   R_ne ${r[3] ? km(r[3]) : "–"}   R_max ${km(r[1])} km` }),
+    );
   }
 }
 
 export function legend() {
-  const rows = [["own", "line", "own path, rudder held"], ["escape", "dash", "turn and run"], ["missile", "line", "incoming missile"], ["own", "dots", "own missile"], ["threat", "line", "enemy's path"],
-    ["threat", "area", "reach of a missile launched now"], ["threat", "dash", "R_max"], ["threat", "line", "R_ne"], ["threat", "diamond", "in its reach then"], ["escape", "ring", "outside"]];
-  return el("ul", { class: "legend" }, rows.map(([color, shape, text]) => el("li", {}, el("i", { class: `${shape} ${color}`, "aria-hidden": "true" }), text)));
+  const rows = [
+    ["own", "line", "own path, rudder held"],
+    ["escape", "dash", "turn and run"],
+    ["missile", "line", "incoming missile"],
+    ["own", "dots", "own missile"],
+    ["threat", "line", "enemy's path"],
+    ["threat", "area", "reach of a missile launched now"],
+    ["threat", "dash", "R_max"],
+    ["threat", "line", "R_ne"],
+    ["threat", "diamond", "in its reach then"],
+    ["escape", "ring", "outside"],
+  ];
+  return el(
+    "ul",
+    { class: "legend" },
+    rows.map(([color, shape, text]) =>
+      el("li", {}, el("i", { class: `${shape} ${color}`, "aria-hidden": "true" }), text),
+    ),
+  );
 }
 
 function results(pairs) {
-  const parts = Object.keys(pairs[0].parts ?? {}), share = (counts) => { const n = counts.reduce((a, b) => a + b, 0); return n ? counts.map((c) => percent(c, n)).join("/") : "–"; };
-  return el("section", {}, el("h2", { text: "Results" }), el("p", { class: "hint", text: "won/drawn/lost, % of games, for the first of each pair" }),
-    el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["", "all", ...parts].map((t) => el("th", { text: t })))),
-      el("tbody", {}, pairs.map((p) => el("tr", {}, el("th", { scope: "row", text: `${p.red} – ${p.blue}` }), el("td", { text: share(p.all) }), ...parts.map((q) => el("td", { text: share(p.parts[q]) }))))))));
+  const parts = Object.keys(pairs[0].parts ?? {}),
+    share = (counts) => {
+      const n = counts.reduce((a, b) => a + b, 0);
+      return n ? counts.map((c) => percent(c, n)).join("/") : "–";
+    };
+  return el(
+    "section",
+    {},
+    el("h2", { text: "Results" }),
+    el("p", { class: "hint", text: "won/drawn/lost, % of games, for the first of each pair" }),
+    el(
+      "div",
+      { class: "scroll" },
+      el(
+        "table",
+        {},
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            ["", "all", ...parts].map((t) => el("th", { text: t })),
+          ),
+        ),
+        el(
+          "tbody",
+          {},
+          pairs.map((p) =>
+            el(
+              "tr",
+              {},
+              el("th", { scope: "row", text: `${p.red} – ${p.blue}` }),
+              el("td", { text: share(p.all) }),
+              ...parts.map((q) => el("td", { text: share(p.parts[q]) })),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }

@@ -12,32 +12,60 @@ window.slipstream = app; // for tests and measurements
 
 export function showRecording(host, recording, options) {
   const View = SCENES[recording.scene];
-  if (!View) { host.append(message("Unknown recording", `This page has no view for recordings of "${recording.scene}".`)); return null; }
-  try { return new View(host, recording, options); } catch (error) {
-    host.replaceChildren(message("Nothing can be drawn", /webgl/i.test(String(error)) ? "This browser has no WebGL: turn on hardware acceleration or software rendering, or use another browser." : String(error)));
+  if (!View) {
+    host.append(message("Unknown recording", `This page has no view for recordings of "${recording.scene}".`));
+    return null;
+  }
+  try {
+    return new View(host, recording, options);
+  } catch (error) {
+    host.replaceChildren(
+      message(
+        "Nothing can be drawn",
+        /webgl/i.test(String(error))
+          ? "This browser has no WebGL: turn on hardware acceleration or software rendering, or use another browser."
+          : String(error),
+      ),
+    );
     return null;
   }
 }
 
-export function setView(view) { app.view?.dispose?.(); app.view = view; }
+export function setView(view) {
+  app.view?.dispose?.();
+  app.view = view;
+}
 
 function loop(now) {
   const dt = Math.min((now - app.last) / 1000, 0.25);
   app.last = now;
   if (app.view?.frame && !document.hidden) {
-    const begin = performance.now(), drawn = app.view.frame(dt);
+    const begin = performance.now(),
+      drawn = app.view.frame(dt);
     const stages = [app.view.stage, app.view.scene?.plane, app.view.scene?.space].filter((s) => s?.pace);
-    for (const s of stages) s.pace(now - (app.drawn ?? now) < 500 ? (now - app.drawn) / 1000 : 0, drawn || now - (app.drawn ?? 0) < 700);
-    if (drawn) { app.drawn = now; app.frames++; app.script.push(performance.now() - begin); if (app.script.length > 600) app.script.shift(); }
+    for (const s of stages)
+      s.pace(now - (app.drawn ?? now) < 500 ? (now - app.drawn) / 1000 : 0, drawn || now - (app.drawn ?? 0) < 700);
+    if (drawn) {
+      app.drawn = now;
+      app.frames++;
+      app.script.push(performance.now() - begin);
+      if (app.script.length > 600) app.script.shift();
+    }
   }
   requestAnimationFrame(loop);
 }
 
-export const themeButton = () => button("", () => theme.set(theme.name === "dark" ? "light" : "dark"), { iconName: "sun", title: "Dark or light (T)", className: "quiet" });
+export const themeButton = () =>
+  button("", () => theme.set(theme.name === "dark" ? "light" : "dark"), {
+    iconName: "sun",
+    title: "Dark or light (T)",
+    className: "quiet",
+  });
 
 async function start() {
   theme.start();
-  const host = document.getElementById("app"), data = document.getElementById("recording");
+  const host = document.getElementById("app"),
+    data = document.getElementById("recording");
   addEventListener("keydown", (e) => {
     if (document.querySelector("dialog[open]")) return;
     if ((e.target.tagName === "BUTTON" && (e.key === " " || e.key === "Enter")) || e.defaultPrevented) return;
@@ -50,7 +78,9 @@ async function start() {
       const bytes = Uint8Array.from(atob(data.textContent.trim()), (c) => c.charCodeAt(0));
       setView(showRecording(host, await openRecording(bytes), { controls: [themeButton()] }));
       app.view?.timeline.setPlaying(true);
-    } catch (error) { host.append(message("This recording cannot be opened", `${error}`)); }
+    } catch (error) {
+      host.append(message("This recording cannot be opened", `${error}`));
+    }
   } else {
     const { startSite } = await import("./site.js");
     startSite(host, { showRecording, setView, themeButton, app });

@@ -4,14 +4,27 @@ import { el, message, titled, toggle } from "./ui.js";
 import { RunsView } from "./runs.js";
 import { PlayView } from "./play.js";
 
-const PAGES = [["runs", "Runs"], ["flights", "Flights"], ["duels", "Duels"], ["play", "Play"]];
+const PAGES = [
+  ["runs", "Runs"],
+  ["flights", "Flights"],
+  ["duels", "Duels"],
+  ["play", "Play"],
+];
 const SCENE_OF = { flights: "flight", duels: "duel" };
 
-export function ask(path, query = {}) { return fetch(`${path}?${new URLSearchParams(query)}`, { credentials: "same-origin" }); }
+export function ask(path, query = {}) {
+  return fetch(`${path}?${new URLSearchParams(query)}`, { credentials: "same-origin" });
+}
 
 // What a page without a connection shows: a server that was started again has another token, and perhaps another port.
 export const LOST = "If the server was started again, open the new address that the command printed.";
-export async function isRefused() { try { return (await ask("/api/index")).status === 403; } catch { return false; } }
+export async function isRefused() {
+  try {
+    return (await ask("/api/index")).status === 403;
+  } catch {
+    return false;
+  }
+}
 
 export function startSite(host, { showRecording, setView, themeButton, app }) {
   const token = new URLSearchParams(location.search).get("token");
@@ -19,49 +32,113 @@ export function startSite(host, { showRecording, setView, themeButton, app }) {
   const tabs = el("nav", { class: "tabs", "aria-label": "pages" });
   const status = el("span", { class: "status", role: "status" });
   const body = el("div", { class: "body" });
-  host.append(el("header", { class: "top" }, el("a", { class: "brand", href: "#/runs", text: "Slipstream" }), tabs, status, themeButton()), body);
+  host.append(
+    el(
+      "header",
+      { class: "top" },
+      el("a", { class: "brand", href: "#/runs", text: "Slipstream" }),
+      tabs,
+      status,
+      themeButton(),
+    ),
+    body,
+  );
   const site = { index: null, newest: true };
-  let current = null, opened = null;
+  let current = null,
+    opened = null;
 
   async function refresh() {
     try {
       const answer = await ask("/api/index");
-      if (answer.status === 403) { status.textContent = LOST; return; }
+      if (answer.status === 403) {
+        status.textContent = LOST;
+        return;
+      }
       site.index = await answer.json();
       status.textContent = "";
-    } catch { status.textContent = "the server does not answer; trying again"; return; }
+    } catch {
+      status.textContent = "the server does not answer; trying again";
+      return;
+    }
     const { index } = site;
-    const shown = PAGES.filter(([key]) => key === "play" ? index.play : key === "runs" ? index.runs.length || !index.play : index.recordings.some((r) => r.scene === SCENE_OF[key] || r.error) || !index.play);
-    tabs.replaceChildren(...shown.map(([key, text]) => el("a", { href: `#/${key}`, "aria-current": route()[0] === key ? "page" : null, text })));
+    const shown = PAGES.filter(([key]) =>
+      key === "play"
+        ? index.play
+        : key === "runs"
+          ? index.runs.length || !index.play
+          : index.recordings.some((r) => r.scene === SCENE_OF[key] || r.error) || !index.play,
+    );
+    tabs.replaceChildren(
+      ...shown.map(([key, text]) =>
+        el("a", { href: `#/${key}`, "aria-current": route()[0] === key ? "page" : null, text }),
+      ),
+    );
     current?.onIndex?.(index);
   }
-  const route = () => { const [page, ...rest] = location.hash.replace(/^#\//, "").split("/"); return [page, decodeURIComponent(rest.join("/"))]; };
+  const route = () => {
+    const [page, ...rest] = location.hash.replace(/^#\//, "").split("/");
+    return [page, decodeURIComponent(rest.join("/"))];
+  };
 
   function go() {
     const [page, name] = route();
     if (!PAGES.some(([key]) => key === page)) {
       const i = site.index;
-      location.replace(`#/${i?.play ? "play" : i?.runs.length ? "runs" : i?.recordings.some((r) => r.scene === "duel") && !i.recordings.some((r) => r.scene === "flight") ? "duels" : i?.recordings.length ? "flights" : "runs"}`);
+      location.replace(
+        `#/${i?.play ? "play" : i?.runs.length ? "runs" : i?.recordings.some((r) => r.scene === "duel") && !i.recordings.some((r) => r.scene === "flight") ? "duels" : i?.recordings.length ? "flights" : "runs"}`,
+      );
       return;
     }
-    for (const a of tabs.children) a.getAttribute("href") === `#/${page}` ? a.setAttribute("aria-current", "page") : a.removeAttribute("aria-current");
-    setView(null); body.replaceChildren(); opened = null;
-    if (page === "runs") setView(current = new RunsView(body, site, name));
-    else if (page === "play") setView(current = new PlayView(body, site));
-    else { current = gallery(page, name); setView(current); }
+    for (const a of tabs.children)
+      a.getAttribute("href") === `#/${page}`
+        ? a.setAttribute("aria-current", "page")
+        : a.removeAttribute("aria-current");
+    setView(null);
+    body.replaceChildren();
+    opened = null;
+    if (page === "runs") setView((current = new RunsView(body, site, name)));
+    else if (page === "play") setView((current = new PlayView(body, site)));
+    else {
+      current = gallery(page, name);
+      setView(current);
+    }
   }
 
   // A list of recordings, and the one that is open.
   function gallery(page, name) {
-    const list = el("aside", { class: "list", "aria-label": "recordings" }), stage = el("div", { class: "open" });
+    const list = el("aside", { class: "list", "aria-label": "recordings" }),
+      stage = el("div", { class: "open" });
     body.append(el("div", { class: "gallery" }, list, stage));
-    const view = { inner: null, frame: (dt) => view.inner?.frame(dt) ?? false, key: (e) => view.inner?.key(e) ?? false, dispose: () => view.inner?.dispose(), get stage() { return view.inner?.stage; }, get timeline() { return view.inner?.timeline; }, get scene() { return view.inner?.scene; }, chosen: name };
-    const latest = toggle("always show the newest", site.newest, (on) => { site.newest = on; if (on) view.onIndex(site.index); });
+    const view = {
+      inner: null,
+      frame: (dt) => view.inner?.frame(dt) ?? false,
+      key: (e) => view.inner?.key(e) ?? false,
+      dispose: () => view.inner?.dispose(),
+      get stage() {
+        return view.inner?.stage;
+      },
+      get timeline() {
+        return view.inner?.timeline;
+      },
+      get scene() {
+        return view.inner?.scene;
+      },
+      chosen: name,
+    };
+    const latest = toggle("always show the newest", site.newest, (on) => {
+      site.newest = on;
+      if (on) view.onIndex(site.index);
+    });
     async function open(entry) {
       const key = `${entry.name} ${entry.modified}`;
       if (opened === key) return;
-      opened = key; view.chosen = entry.name;
-      const before = view.inner && { view: view.inner.view, chosen: view.inner.chosen, playing: view.inner.timeline.playing };
+      opened = key;
+      view.chosen = entry.name;
+      const before = view.inner && {
+        view: view.inner.view,
+        chosen: view.inner.chosen,
+        playing: view.inner.timeline.playing,
+      };
       if (!view.inner) stage.replaceChildren(message("Opening", entry.title || entry.name));
       let recording;
       try {
@@ -70,7 +147,8 @@ export function startSite(host, { showRecording, setView, themeButton, app }) {
         recording = await openRecording(await answer.arrayBuffer());
       } catch (error) {
         if (opened !== key) return;
-        view.inner?.dispose(); view.inner = null;
+        view.inner?.dispose();
+        view.inner = null;
         stage.replaceChildren(message("This recording cannot be opened", String(error.message ?? error)));
         return;
       }
@@ -81,15 +159,54 @@ export function startSite(host, { showRecording, setView, themeButton, app }) {
       view.inner?.timeline.setPlaying(before?.playing ?? true);
       mark();
     }
-    const mark = () => { for (const a of list.querySelectorAll("a")) a.dataset.name === view.chosen ? a.setAttribute("aria-current", "true") : a.removeAttribute("aria-current"); };
+    const mark = () => {
+      for (const a of list.querySelectorAll("a"))
+        a.dataset.name === view.chosen ? a.setAttribute("aria-current", "true") : a.removeAttribute("aria-current");
+    };
     view.onIndex = (index) => {
       const mine = index.recordings.filter((r) => r.scene === SCENE_OF[page] || (r.error && page === "flights"));
-      list.replaceChildren(el("div", { class: "row" }, latest), ...mine.map((r) => el("a", { href: `#/${page}/${encodeURIComponent(r.name)}`, "data-name": r.name, class: r.error ? "broken" : "", title: r.name },
-        el("b", { text: titled(r.run, r.title || r.name) }), el("small", { text: r.error ? `cannot be read: ${r.error}` : r.summary }), el("small", { text: `${r.name} · ${when(r.modified)}` }))));
-      if (!mine.length) { stage.replaceChildren(message(`No ${page} yet`, page === "flights" ? "An evaluation records flights, and so does a training with record_minutes=5." : "An evaluation of duels records one, and so does every game.",
-        el("p", {}, el("code", { text: page === "flights" ? "slipstream eval" : "slipstream eval task=aircombat red=learned" })))); return; }
-      const entry = name ? mine.find((r) => r.name === name) : site.newest || !view.chosen ? mine.find((r) => !r.error) ?? mine[0] : mine.find((r) => r.name === view.chosen);
-      if (entry) open(entry); else stage.replaceChildren(message("It is gone", `${name} was moved or removed.`));
+      list.replaceChildren(
+        el("div", { class: "row" }, latest),
+        ...mine.map((r) =>
+          el(
+            "a",
+            {
+              href: `#/${page}/${encodeURIComponent(r.name)}`,
+              "data-name": r.name,
+              class: r.error ? "broken" : "",
+              title: r.name,
+            },
+            el("b", { text: titled(r.run, r.title || r.name) }),
+            el("small", { text: r.error ? `cannot be read: ${r.error}` : r.summary }),
+            el("small", { text: `${r.name} · ${when(r.modified)}` }),
+          ),
+        ),
+      );
+      if (!mine.length) {
+        stage.replaceChildren(
+          message(
+            `No ${page} yet`,
+            page === "flights"
+              ? "An evaluation records flights, and so does a training with record_minutes=5."
+              : "An evaluation of duels records one, and so does every game.",
+            el(
+              "p",
+              {},
+              el("code", {
+                text: page === "flights" ? "slipstream eval" : "slipstream eval task=aircombat red=learned",
+              }),
+            ),
+          ),
+        );
+        return;
+      }
+      const entry = name
+        ? mine.find((r) => r.name === name)
+        : site.newest || !view.chosen
+          ? (mine.find((r) => !r.error) ?? mine[0])
+          : mine.find((r) => r.name === view.chosen);
+      if (entry) open(entry);
+      else stage.replaceChildren(message("It is gone", `${name} was moved or removed.`));
       mark();
     };
     if (site.index) queueMicrotask(() => view.onIndex(site.index));
@@ -99,12 +216,23 @@ export function startSite(host, { showRecording, setView, themeButton, app }) {
   let wait = 500;
   function connect() {
     const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/live`);
-    socket.onopen = () => { wait = 500; status.textContent = ""; refresh(); };
+    socket.onopen = () => {
+      wait = 500;
+      status.textContent = "";
+      refresh();
+    };
     socket.onmessage = () => refresh();
-    socket.onclose = async () => { status.textContent = await isRefused() ? LOST : "no connection to the server; trying again"; setTimeout(connect, wait); wait = Math.min(wait * 2, 8000); };
+    socket.onclose = async () => {
+      status.textContent = (await isRefused()) ? LOST : "no connection to the server; trying again";
+      setTimeout(connect, wait);
+      wait = Math.min(wait * 2, 8000);
+    };
   }
   addEventListener("hashchange", go);
-  refresh().then(() => { go(); connect(); });
+  refresh().then(() => {
+    go();
+    connect();
+  });
 }
 
 export function when(seconds) {
