@@ -140,6 +140,8 @@ def describe(values: Sequence[float], metric: str, difference: bool = False) -> 
         return mean
     if len(values) < FEW:
         return f"{mean} ({', '.join(format_number(value, sign) for value in values)})"
+    if min(values) == max(values):
+        return f"{mean} (all {len(values)} alike)"  # without a spread there is no interval
     low, high = spread(values, metric, difference)
     return f"{mean} [{format_number(low, sign)} … {format_number(high, sign)}]"
 

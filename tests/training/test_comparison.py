@@ -73,6 +73,7 @@ def test_an_interval_of_a_rate_ends_at_0_and_1():
     assert describe([90.0, 100.0, 98.0, 100.0], "eval/return") == "97 [89.43 … 104.6]"
     assert spread([0.0] * 9 + [0.01], "league/crank/won_share")[0] == 0 and describe([], "eval/success") == "–"
     assert describe([0.99999], "eval/success") == "0.999990"
+    assert describe([1.0] * 4, "eval/success") == "1 (all 4 alike)"  # no "[1 … 1]": four runs are not certain
     assert spread([9.0, 10.0, 11.0, 10.0], "episode/success_steps")[1] > 11  # no rate, whatever its name
 
 
