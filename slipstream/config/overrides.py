@@ -77,7 +77,14 @@ class Word(str):
         return value[1:-1] if _is_quoted(value) else value
 
 
-OF_ONE_RUN = ("wandb.run_id",)  # settings that config=RUN does not take over
+OF_ONE_RUN = (
+    "root",
+    "name",
+    "resume",
+    "resume_envs",
+    "wandb.name",
+    "wandb.run_id",
+)  # settings that config=RUN does not take over
 
 
 def plain_overrides(words: Iterable[str]) -> list[Word]:
@@ -247,7 +254,8 @@ def _line_of(error: Exception) -> str:
 def yaml_words(path: Path) -> list[Word]:
     """Return the settings of a YAML file, or of a run folder, as words. Errors name the line, never what the file
     holds."""
-    if of_run := path.is_dir():
+    of_run = path.is_dir() or (path.name == "config.yaml" and (path.parent / "git.json").is_file())
+    if path.is_dir():
         path = path / "config.yaml"
         if not path.is_file():
             raise ConfigError(f"config={path.parent} is not a run folder: config.yaml is missing")

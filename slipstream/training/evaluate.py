@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping
+from textwrap import shorten
 from typing import Any
 
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
 from slipstream.config import registry
-from slipstream.config.compose import load_evaluate, task_of_keys
-from slipstream.config.help import ConfigError
+from slipstream.config.compose import flat_settings, load_evaluate, task_of_keys, to_dict
+from slipstream.config.help import ConfigError, show
 from slipstream.config.overrides import Word, plain_overrides, value_of
 from slipstream.config.schema import EvaluateConfig
 from slipstream.sim.devices import resolve_device, set_threads
@@ -90,4 +92,25 @@ def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     env = trained.trained_env if task.name == trained.task else None
     if env is not None:
         env |= task.evaluation_settings
-    return load_evaluate(overrides, env), trained
+    cfg = load_evaluate(overrides, env)
+    if env is None and trained.trained_env is not None:
+        warn_of_other_settings(cfg, trained, task, {word.key for word in overrides})
+    return cfg, trained
+
+
+def warn_of_other_settings(cfg: EvaluateConfig, trained: LoadedPolicy, task: Task, typed: set[str]) -> None:
+    """Warn if a policy of another task flies with settings that its own training had otherwise; `typed` keys are
+    meant so."""
+    theirs, ours = (flat_settings({"env": env}) for env in (trained.trained_env or {}, to_dict(cfg.env)))
+    left_out = {"env.num_envs", *typed, *task.set_by_evaluation, *(f"env.{name}" for name in task.evaluation_settings)}
+    other = [
+        f"{key}={show(ours[key])} instead of {show(value)}"
+        for key, value in theirs.items()
+        if key in ours and key not in left_out and show(value) != show(ours[key])
+    ]
+    if other:
+        warnings.warn(
+            f"{trained.path} was trained for task={trained.task} and flies with the settings of task={task.name}: "
+            f"{shorten(', '.join(other), 600, placeholder=' …')}. Give those of its training to fly as it was trained",
+            stacklevel=3,
+        )

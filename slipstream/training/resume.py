@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ from slipstream.algorithms.policy_file import check_config
 from slipstream.checkpoint.errors import reading_state
 from slipstream.checkpoint.load import load_checkpoint, newest_good, number_of
 from slipstream.config import registry
-from slipstream.config.compose import from_dict, to_dict
+from slipstream.config.compose import flat_settings, from_dict, to_dict
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.storage.errors import SaveError
@@ -67,9 +69,10 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder, ranks: int = 1) -> di
     if cfg.resume_envs == "fresh":
         changed = [key for key in changed if not key.startswith("actors.")]
     if changed:
-        other_network = any(key.startswith("model.") for key in changed)  # whose weights do not fit
-        remedy = "start a new run without resume=" if other_network else f"start a new run with init={folder.path}"
-        raise ConfigError(f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: {remedy}")
+        raise ConfigError(
+            f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with "
+            f"{_command_with_changes(cfg, folder, changed)}"
+        )
     with reading_state(path):
         saved = 1 + len(state.get("ranks", ()))
     if saved != ranks and cfg.resume_envs == "saved":
@@ -78,6 +81,18 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder, ranks: int = 1) -> di
             f"give gpus={saved}, or resume_envs=fresh, which keeps what is learned and starts new episodes"
         )
     return state
+
+
+def _command_with_changes(cfg: TrainConfig, folder: RunFolder, changed: list[str]) -> str:
+    """Return the command of a new run with the changed settings of `cfg`, from the weights of the run if they fit."""
+    values, words = flat_settings(to_dict(cfg)), [f"config={folder.path}"]
+    of_network = ("model.", *(f"env.{name}" for name in registry.find_task(cfg.task).env.spec_settings))
+    if not any(key.startswith(of_network) for key in changed):
+        words.append(f"init={folder.path}")
+    for key in changed:
+        value = values.get(key)
+        words.append(f"{key}={value if isinstance(value, str) else json.dumps(value)}")
+    return f"slipstream train {shlex.join(words)}"
 
 
 def continued_config(cfg: TrainConfig, saved: dict[str, Any]) -> TrainConfig:
@@ -127,14 +142,14 @@ def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "")
 
 def resume_command(cfg: TrainConfig, folder: RunFolder) -> str:
     """Return the command that continues a run."""
-    return f"slipstream train resume={folder.path}{registry.trusting_words(to_dict(cfg))}"
+    return f"slipstream train {shlex.quote(f'resume={folder.path}')}{registry.trusting_words(to_dict(cfg))}"
 
 
 def sole_writer(folder: RunFolder) -> WriterLock:
     """Return the lock that lets one training at a time write a run folder; it ends with the process."""
+    again = f"slipstream train {shlex.quote(f'init={folder.path}')}"
     return WriterLock(
-        folder.path,
-        f"wait until it ends or stop it; another run that starts from this one's policy: slipstream train init={folder.path}",
+        folder.path, f"wait until it ends or stop it; another run that starts from this one's policy: {again}"
     )
 
 

@@ -264,7 +264,10 @@ def test_what_a_resumed_run_cannot_change_is_refused_by_name(whole):
         resume(whole, "env.num_envs=16", "algo.gamma=0.9")
     with pytest.raises(ConfigError, match=r"algo\.epochs cannot change"):
         resume(whole, "algo.epochs=4")  # the default, but not this run's
-    with pytest.raises(ConfigError, match=r"model\.trunk cannot change: start a new run without resume="):
+    with pytest.raises(
+        ConfigError,
+        match=r"model\.trunk cannot change: start a new run with slipstream train config=\S+ 'model.trunk=\[9\]'$",
+    ):
         resume(whole, "model.trunk=[9]")  # weights of another shape: init= would refuse them
     with pytest.raises(ConfigError, match=r"keeps its task, navigation"):
         resume(whole, "task=tests_have_none:Env")

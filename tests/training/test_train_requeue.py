@@ -16,7 +16,11 @@ from tiny_runs import differences, rows_of, state_of
 import slipstream.train
 from slipstream import Trainer
 from slipstream.cli import main
+from slipstream.config.compose import load_train, to_dict
+from slipstream.config.help import ConfigError
 from slipstream.storage.files import WriterLock
+from slipstream.training import resume
+from slipstream.training.evaluate import configure
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import RunFolder
 
@@ -247,7 +251,7 @@ def test_auto_needs_a_name(capsys):
 @pytest.mark.parametrize("preset", ["demo", "aircombat_demo", "task=gym env.id=CartPole-v1 algo=dqn"])
 def test_the_same_words_are_the_same_config(preset, tmp_path):
     """What a checkpoint holds of them is equal to what they mean the next time."""
-    from slipstream.config.compose import from_dict, load_train, preset_files, to_dict
+    from slipstream.config.compose import from_dict, preset_files
     from slipstream.training.resume import _changed_keys, continued_config
 
     if preset not in preset_files() and "=" not in preset:
@@ -275,3 +279,61 @@ def test_a_resumed_run_shows_its_iteration(tmp_path, monkeypatch, auto, capsys):
     capsys.readouterr()
     assert main(["train", *auto, "quiet=false"]) == 0
     assert "continuing after iteration 2 of 4 (128 frames)" in capsys.readouterr().out
+
+
+# -- what is printed works ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["env.reward.collision=40", "env.goals=opposite"], ["model.trunk=[8,8]"], ["env.max_speed_mps=3", "seed=2"]],
+)
+def test_the_printed_remedy_for_a_changed_setting_works(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "my runs" / "first"
+    assert main(["train", *TINY, f"root={folder.parent}", "name=first"]) == 0
+    assert main(["train", f"resume={folder}", *words]) == 2
+    command = shlex.split(capsys.readouterr().err.partition("start a new run with ")[2])
+    assert command[:2] == ["slipstream", "train"]
+    assert main(command[1:]) == 0
+    (path,) = (tmp_path / "runs").iterdir()  # not in the root of the first
+    config = state_of(RunFolder.open(path))["config"]
+    assert load_train([f"config={path}", *words]) == load_train([f"config={path}"])
+    assert config["name"] is None and config["env"]["num_envs"] == 8
+
+
+@pytest.mark.parametrize("path", ["run", "run/config.yaml"])
+def test_the_config_of_a_run_leaves_out_what_is_of_that_run(tmp_path, path):
+    words = ["root=elsewhere", "name=run", "wandb.name=x", "wandb.run_id=y", "algo.gamma=0.5"]
+    RunFolder.create(tmp_path, "run", to_dict(load_train(words)))
+    cfg = load_train([f"config={tmp_path / path}"])
+    assert (cfg.root, cfg.name, cfg.wandb.name, cfg.wandb.run_id, cfg.algo.gamma) == ("runs", None, None, None, 0.5)
+
+
+def test_a_policy_of_another_task_says_which_settings_differ(tmp_path, monkeypatch):
+    (tmp_path / "my_nav.py").write_text(
+        "from slipstream.tasks.navigation.env import NavigationEnv\nclass Mine(NavigationEnv):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["train", *TINY, "task=my_nav:Mine", f"root={tmp_path}", "name=own"]) == 0
+    words = [f"checkpoint={tmp_path / 'own'}", "task=navigation", "env.map_half_m=2"]
+    with pytest.warns(UserWarning, match=r"for task=my_nav:Mine .* env\.num_obstacles=\d+ instead of 3") as warned:
+        configure(words)
+    assert "map_half_m" not in str(warned[0].message)  # it was typed
+
+
+def test_evaluations_that_a_league_learns_by_cannot_change(tmp_path, monkeypatch):
+    assert main(["train", *TINY, f"root={tmp_path}", "name=run"]) == 0
+    folder = RunFolder.open(tmp_path / "run")
+    state = state_of(folder)
+    monkeypatch.setattr(resume, "newest_good", lambda *args, **more: (folder.path, state))
+    cfg = load_train([*TINY, "eval_interval=7"])
+    assert resume.load_resume_state(cfg, folder) is state
+    state["controller"] = {}
+    with pytest.raises(ConfigError, match="eval_interval cannot change"):
+        resume.load_resume_state(cfg, folder)
+
+
+def test_no_checkpoint_is_removed_with_keep_checkpoints_0(tmp_path, auto):
+    assert main(["train", *auto, "keep_checkpoints=0", "save_interval=1", "total_frames=512"]) == 0
+    assert len(list((tmp_path / "run" / "checkpoints").glob("ckpt_*"))) == 8
