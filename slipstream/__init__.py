@@ -12,6 +12,8 @@ from importlib import import_module  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
+__version__ = "0.1.0"
+
 # Threads that wait by spinning (libgomp's default: for milliseconds) make a training beside one other busy process 25
 # times slower; threads that sleep at once lose a third of the speed on a quiet machine. A spin of some microseconds
 # loses neither. libgomp reads this when torch is imported. The user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT is kept.

@@ -43,3 +43,5 @@ from slipstream.tasks.aircombat.rewards import create_reward as create_reward
 from slipstream.tasks.navigation.env import NavigationEnv as NavigationEnv
 from slipstream.training.evaluate import evaluate as evaluate
 from slipstream.training.trainer import Trainer as Trainer
+
+__version__: str

@@ -12,7 +12,11 @@ const lean = { name: "lean", setup(b) {
   b.onLoad({ filter: /\.glsl\.js$/ }, ({ path }) => ({ contents: readFileSync(path, "utf8").replace(/\/\/[^\n`]*$/gm, "").replace(/^[ \t]+/gm, "").replace(/\n{2,}/g, "\n"), loader: "js" }));
 } };
 
-await build({ entryPoints: { viewer: "src/main.js" }, bundle: true, minify: true, format: "iife", target: "es2022", charset: "utf8", legalComments: "none", drop: ["debugger"],
+// Both are MIT: their notices go with every copy, also in pages that `slipstream recording export` writes.
+const notice = (name) => `${name} ${readFileSync(`node_modules/${name}/LICENSE`, "utf8").trim()}`;
+const banner = { js: `/*! This file contains parts of ${notice("three")}\n\n${notice("uplot")}\n*/` };
+
+await build({ entryPoints: { viewer: "src/main.js" }, bundle: true, minify: true, format: "iife", target: "es2022", charset: "utf8", legalComments: "none", banner, drop: ["debugger"],
   alias: { three: "three/src/Three.js" }, plugins: [lean], outdir: out, logLevel: "warning", metafile: true }).then((r) => {
   if (process.env.SIZES) { const o = Object.values(r.metafile.outputs).find((x) => x.entryPoint); console.log(Object.entries(o.inputs).sort((a, b) => b[1].bytesInOutput - a[1].bytesInOutput).slice(0, 40).map(([k, v]) => `${v.bytesInOutput} ${k}`).join("\n")); }
 });

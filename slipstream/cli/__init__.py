@@ -24,6 +24,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from slipstream import __version__
 from slipstream.config.help import ConfigError, UnknownKeyError, nearest
 from slipstream.storage.errors import SaveError, printable
 
@@ -211,9 +212,7 @@ def _overview(parser: Parser, args: argparse.Namespace, words: list[str]) -> int
     if words:
         raise ConfigError(f"unknown argument '{words[0]}'{nearest(words[0], _options(parser))} (see slipstream --help)")
     if args.version:
-        from importlib.metadata import version
-
-        print(version("slipstream-rl"))
+        print(__version__)
     else:
         commands = "\n".join(f"  {name:9} {summary}" for name, summary in COMMANDS.items())
         print(f"usage: slipstream COMMAND [key=value ...]\n\n{commands}\n\n{FOOTER}")
