@@ -39,6 +39,7 @@ from slipstream.storage.container import Container
 from slipstream.storage.reader import Reader
 from slipstream.storage.schema import Key, Schema
 
+_MOST_WAITING = 1 << 24  # bytes of raw blocks that wait to be sealed in a full buffer with a limit in bytes
 _MIN_SPILL = 1 << 20  # bytes: smaller files are not worth their names
 
 
@@ -175,12 +176,23 @@ class HostStorage:
         """Evict until the rows need at most `capacity_bytes`; the newest unit stays."""
         if self.capacity_bytes is None:
             return
+        self._seal_waiting(self.capacity_bytes)
         index = self.memory.index
         while (
             sum(column.settled_bytes for column in self.memory.all_columns()) + self._other_bytes > self.capacity_bytes
             and (piece := index.next_unit(index.head + 1)) < index.tail
         ):
             self._evict(piece)
+
+    def _seal_waiting(self, capacity_bytes: int) -> None:
+        """Seal blocks until few wait, for data that arrive faster than the background seals: raw blocks must not evict
+        others. The less room there is, the fewer may wait."""
+        columns = [column for column in self.memory.columns.values() if isinstance(column, BlockColumn)]
+        while sum(column.waiting_bytes for column in columns) > max(
+            min(capacity_bytes // 16, _MOST_WAITING), (capacity_bytes - self.nbytes) // 2
+        ):
+            if not max(columns, key=lambda column: column.waiting_bytes).seal_next():
+                return
 
     # sampling
 

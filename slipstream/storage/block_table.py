@@ -97,9 +97,9 @@ class Arena:
         self._open, self.nbytes, self.live = 0, 0, 0
 
     def _new(self, room: int) -> _Segment:
-        # a sixteenth of what is held: what leaves first comes free soon; of many blocks, so that little is lost at its
-        # end
-        size = max(room, min(LARGEST, max(SMALLEST, 16 * room, self.nbytes // 16)))
+        # A sixteenth of what is held: what leaves first comes free soon. Its end, where no block fits, is never written
+        # and takes no memory.
+        size = max(room, min(LARGEST, max(SMALLEST, self.nbytes // 16)))
         self._next += 1
         self._open = self._next
         self._segments[self._open] = segment = _Segment(-(-size // PAGE) * PAGE)

@@ -108,6 +108,7 @@ class BlockColumn:
             self.head = max(self.head, head)
             while self._table.count and (self._table.first + 1) * self.block_rows <= self.head:
                 self._table.drop_first()
+            self._drop_evicted()
             self._table.reap()
 
     def flush(self) -> None:
@@ -246,6 +247,11 @@ class BlockColumn:
             ratio = min(1.0, self._table.stored_bytes / rows) if rows > 0 else 1.0
             return self._table.nbytes - int(waiting * (1 - ratio))
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Raw bytes of the blocks that wait to be sealed and that nobody seals yet."""
+        return len(self._pending) * self.block_rows * self.coder.frame_bytes
+
     def __len__(self) -> int:
         return self.tail - self.head
 
@@ -324,11 +330,13 @@ class BlockColumn:
                 self._pending.append(number)
             SEALER.submit(_seal_next, weakref.ref(self))  # a column that is gone by then is skipped
 
+    def _drop_evicted(self) -> None:
+        while self._pending and self._pending[0] < self._table.first:
+            self._pending.popleft()
+
     def seal_next(self) -> bool:
-        """Seal the oldest block that waits; False when none does. For the background thread."""
+        """Seal the oldest block that waits; False when none does. For the background thread, and for whoever cannot wait."""
         with self._lock:
-            while self._pending and self._pending[0] < self._table.first:
-                self._pending.popleft()  # evicted meanwhile
             if not self._pending or self._closed:
                 return False
             number = self._pending.popleft()

@@ -13,6 +13,7 @@ from slipstream.config.compose import load_train
 from slipstream.monitor import PerformanceMonitor
 from slipstream.monitor.gauges import memory_gauges
 from slipstream.replay import HindsightSampler, ReplayBuffer
+from slipstream.storage import blocks
 from slipstream.training.trainer import Trainer
 
 
@@ -37,6 +38,39 @@ def test_a_limit_in_bytes_keeps_about_as_much_as_fits_and_goes_on_doing_so(setti
     assert buffer.nbytes <= 1.1 * 600_000
     batch = buffer.sample(64)
     assert torch.equal(batch["next", "observation"][:, 0], batch["observation"][:, 0] + 1)
+
+
+class SlowSealer:
+    """Seals one in `every` blocks that are full, or none."""
+
+    def __init__(self, every):
+        self.every, self.count = every, 0
+
+    def submit(self, seal, column):
+        self.count += 1
+        if self.every and self.count % self.every == 0:
+            seal(column)
+
+
+@pytest.mark.parametrize("every", [None, 4])
+def test_data_faster_than_sealing_do_not_evict_others(every, monkeypatch):
+    """A full-speed load seals blocks itself; what the memory cannot hold compressed leaves, nothing else."""
+    monkeypatch.setattr(blocks, "SEALER", SlowSealer(every))
+    limit, rng = 10_000_000, np.random.default_rng(0)
+    frames = rng.integers(0, 4, (33, 20_000), np.uint8)  # four times smaller when sealed
+    vectors = rng.integers(0, 200, (33, 500)).astype(np.float32)
+    steps, nbytes = [], []
+    with ReplayBuffer(capacity_bytes=limit) as buffer:
+        for _ in range(90):
+            buffer.add({"frame": frames, "vector": vectors, "reward": np.zeros(32, np.float32)})
+            steps.append(len(buffer))
+            nbytes.append(buffer.nbytes)
+        full = next(k for k, (a, b) in enumerate(zip(steps, steps[1:], strict=False)) if b < a + 32)
+        assert full < 60 and steps[full] > 600  # raw they would be 450
+        assert min(nbytes[full:]) > 0.8 * limit and max(nbytes) < limit + 2**21
+        assert min(steps[full:]) > 0.6 * max(steps)  # raw blocks, open and spare, are up to 6 of these 10 MB
+        for column in buffer.stats()["columns"].values():
+            assert column.get("backlog_bytes", 0) <= limit // 16
 
 
 def test_a_limit_in_bytes_holds_after_a_load(tmp_path):
