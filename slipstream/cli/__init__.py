@@ -45,12 +45,13 @@ COMMANDS = {
     "play": "fly against the agents:    slipstream play opponent=crank",
     "view": "watch runs and flights:    slipstream view [RUN | FOLDER | RECORDING]",
     "doctor": "check the installation:    slipstream doctor",
+    "completion": "complete words in a shell:  slipstream completion bash | zsh | fish",
     "ckpt": "work with checkpoints:     slipstream ckpt info | verify | diff | squash | export | repair",
     "rollouts": "work with saved batches:   slipstream rollouts record | ls | show | verify | export",
     "recording": "work with recordings:      slipstream recording export flight.rec --to html | acmi | csv",
 }
 # The commands with paths; the others take key=value.
-WITH_PATHS = ("compare", "view", "doctor", "ckpt", "rollouts", "recording")
+WITH_PATHS = ("compare", "view", "doctor", "completion", "ckpt", "rollouts", "recording")
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as any program whose reader went away
 FOOTER = (
     "slipstream COMMAND --help lists the keys of a command and their defaults; --debug shows the traceback of an error."
@@ -214,7 +215,7 @@ def _overview(parser: Parser, args: argparse.Namespace, words: list[str]) -> int
     if args.version:
         print(__version__)
     else:
-        commands = "\n".join(f"  {name:9} {summary}" for name, summary in COMMANDS.items())
+        commands = "\n".join(f"  {name:10} {summary}" for name, summary in COMMANDS.items())
         print(f"usage: slipstream COMMAND [key=value ...]\n\n{commands}\n\n{FOOTER}")
     return 0
 
