@@ -9,6 +9,7 @@ import runpy
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from slipstream.config.compose import to_dict
@@ -20,7 +21,6 @@ from slipstream.training.resume import (
     continued_config,
     is_finished,
     load_resume_state,
-    recovery_hint,
     report_finished,
     restore,
     resume_command,
@@ -38,36 +38,36 @@ def run(cfg: TrainConfig) -> RunFolder:
         state, fresh_envs = None, cfg.resume_envs == "fresh"
         if cfg.resume:
 
-            def open_run() -> tuple[RunFolder, dict[str, Any] | None]:
+            def open_run() -> tuple[str, dict[str, Any] | None]:
                 auto = cfg.resume == "auto"
                 folder = RunFolder.at(cfg.root, str(cfg.name)) if auto else RunFolder.open(str(cfg.resume))
                 stack.enter_context(sole_writer(folder))  # first: another training would make what is read out of date
                 if auto and not folder.has_checkpoints():
                     if not folder.is_complete():
                         stack.enter_context(folder.kept_if_used())
-                    return folder, None
-                return folder, load_resume_state(cfg, folder, ranks.size)
+                    return str(folder.path), None
+                return str(folder.path), load_resume_state(cfg, folder, ranks.size)
 
-            folder, state = ranks.from_root(open_run)
+            path, state = ranks.from_root(open_run)
+            folder = RunFolder(Path(path))
         if state is not None:
             cfg = continued_config(cfg, state["config"])
             if is_finished(cfg, state):
                 return report_finished(cfg, folder, state) if ranks.is_root else folder
-        with ranks.together():
-            name = free_name(cfg.root, cfg.name) if cfg.name and folder is None and ranks.is_root else cfg.name
-            cfg = choose_sizes(cfg) if cfg.auto and state is None else cfg
-            wandb = wandb_settings(cfg)
-            trainer = stack.enter_context(Trainer(replace(cfg, resume=None, resume_envs="saved"), ranks=ranks))
+        name = free_name(cfg.root, cfg.name) if cfg.name and folder is None and ranks.is_root else cfg.name
+        cfg = choose_sizes(cfg) if cfg.auto and state is None else cfg
+        wandb = wandb_settings(cfg)
+        trainer = stack.enter_context(Trainer(replace(cfg, resume=None, resume_envs="saved"), ranks=ranks))
         if folder is None:  # a config that cannot be built leaves no run folder behind
-            folder = ranks.from_root(lambda: RunFolder.create(cfg.root, name, to_dict(trainer.cfg)))
+            path = ranks.from_root(lambda: str(RunFolder.create(cfg.root, name, to_dict(trainer.cfg)).path))
+            folder = RunFolder(Path(path))
             if ranks.is_root:
                 stack.enter_context(sole_writer(folder))
                 stack.enter_context(folder.kept_if_used())
         elif state is None and ranks.is_root:
             folder.restart(to_dict(trainer.cfg))
-        ranks.set_run(folder.path, lambda: recovery_hint(cfg, folder, full=False))
-        with ranks.together():
-            start = restore(trainer, state, folder, fresh_envs) if state is not None else 0
+        ranks.set_run(folder.path, f"Continue from its last checkpoint: {resume_command(cfg, folder)}")
+        start = restore(trainer, state, folder, fresh_envs) if state is not None else 0
         return loop(trainer, folder, wandb, start)
 
 

@@ -16,6 +16,7 @@ from types import FrameType
 
 from slipstream.config.compose import help_text as keys_help
 from slipstream.config.compose import load_train
+from slipstream.config.schema import TrainConfig
 
 EARLY_SIGNALS = ("SIGTERM", "SIGUSR1", "SIGHUP", "SIGQUIT")  # Ctrl-C is Python's KeyboardInterrupt
 STOPPED = 75  # training.run_folder.STOPPED, which this module must not load yet
@@ -88,6 +89,14 @@ def stopped_by_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
+def _load_as_rank(words: list[str]) -> TrainConfig:
+    """Return the config of a rank; the others end if it has an error."""
+    from slipstream.training.distributed import failing_together
+
+    with failing_together():
+        return load_train(words)
+
+
 def run(args: argparse.Namespace) -> int:
     """Train, and print where the results are."""
     with stopped_by_signals():
@@ -108,19 +117,17 @@ def train(args: argparse.Namespace) -> int:
         compare.show([str(group)], console(), [], None)
         return 0
     with without_garbage_collection():
-        cfg = load_train(args.words)
+        cfg = _load_as_rank(args.words) if "RANK" in os.environ else load_train(args.words)
         if cfg.device != "cpu":
             start_cuda()
         # loaded after an error in the words would have been reported: 1.5 s
         from slipstream.distributed.launch import launch, ranks_to_start
         from slipstream.train import run as train_here
-        from slipstream.training.distributed import RUN_FILE, is_root
-        from slipstream.training.run_folder import RunFolder
+        from slipstream.training.distributed import is_root
 
     count = ranks_to_start(cfg)
     if count > 1:
-        failed, path = launch(args.words, cfg, count)
-        return failed or (RunFolder(path).exit_code() if path else STOPPED)
+        return launch(args.words, cfg, count)[0]
     run_folder = train_here(cfg)
     if not is_root():
         return 0
@@ -133,4 +140,4 @@ def train(args: argparse.Namespace) -> int:
     code = {"task": cfg.task, "algo": cfg.algo.name, "model": vars(cfg.model), "env": env}
     trusting = registry.trusting_words(code)
     print(f"evaluate:   slipstream eval {shlex.quote(f'checkpoint={folder}')}{trusting}")
-    return 0 if RUN_FILE in os.environ else run_folder.exit_code()  # our launcher gives the code of all ranks
+    return run_folder.exit_code()

@@ -32,12 +32,10 @@ from slipstream.envs.rollout import Frame, Rollout
 from slipstream.models.memory import MEMORY
 from slipstream.sim.devices import set_threads
 from slipstream.sim.random import derive_seed
-from slipstream.storage.container import Container, ContainerWriter, MemoryFile
-from slipstream.storage.serializer import load_state, store_state
+from slipstream.storage.serializer import pack_state, unpack_state
 
 Make = Callable[[int], tuple[Any, Any]]  # seed -> env, policy
 
-KIND = "wght"
 IN_FLIGHT = 2  # blocks per actor that are asked for and not fetched: one is collected while another is on its way
 MAX_FAILURES = 3  # of an actor in a row, without a block between them
 POLL_S = 1.0
@@ -104,20 +102,15 @@ class RayActor:
 
 def pack_weights(policy: Any) -> bytes:
     """Return all parameters and buffers of a policy as bytes."""
-    file = MemoryFile()
-    writer = ContainerWriter(file, KIND)
-    writer.finish(store_state(writer, {name: x.detach().cpu() for name, x in tensors_of(policy).items()}))
-    return file.join().tobytes()
+    return pack_state({name: x.detach().cpu() for name, x in tensors_of(policy).items()})
 
 
 @torch.no_grad()
 def load_weights(policy: Any, data: bytes) -> None:
     """Copy the weights of `pack_weights` into a policy."""
-    container = Container.from_bytes(data, KIND, "weights")
-    with container.reader.parsing("the weights"):
-        state = load_state(container, container.head)
-        for name, x in tensors_of(policy).items():
-            x.copy_(state[name])
+    state = unpack_state(data, "the weights")
+    for name, x in tensors_of(policy).items():
+        x.copy_(state[name])
 
 
 # -- in the learner ----------------------------------------------------------------------------------------------------

@@ -1,30 +1,30 @@
-"""Start the processes of a data-parallel training on this machine, as `torchrun` does, and name a rank that fails."""
+"""Start the processes of a data-parallel training on this machine, as `torchrun` does; all of them listen on loopback
+only."""
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
-import sys
-import tempfile
-import uuid
-from collections.abc import Sequence
-from dataclasses import fields
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.sim.devices import MAX_THREADS
 from slipstream.sim.processes import python_command, python_environment
-from slipstream.training.distributed import PEER_FAILED, RUN_FILE, check_device, started_by_torchrun
-from slipstream.training.resume import recovery_hint
-from slipstream.training.run_folder import STOPPED_BY_KEY, RunFolder
+from slipstream.training.distributed import RUN_KEY, check_device, our_part, post_error, started_by_torchrun
+from slipstream.training.run_folder import STOPPED, STOPPED_BY_KEY
 
-STOP_S = 3600  # that ranks may take to save after a stop signal
-STOPPED = (signal.SIGTERM, signal.SIGINT)
+POLL_S = 0.1
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+HOST = "127.0.0.1"
 
 
 def ranks_to_start(cfg: TrainConfig) -> int:
@@ -58,73 +58,59 @@ def ranks_to_start(cfg: TrainConfig) -> int:
 
 
 def launch(words: Sequence[str], cfg: TrainConfig, count: int) -> tuple[int, Path | None]:
-    """Train in `count` processes; return the exit code and the run folder, None if the training did not begin. Rank 0
-    prints; a rank that fails is named here."""
-    from torch.distributed.elastic.multiprocessing import SignalException
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    """Train in `count` processes; return the exit code and the run folder, None if the training did not begin. The
+    ranks print, and their guards name one that fails."""
+    with socket.create_server((HOST, 0)) as server:  # torch itself would listen on all interfaces
+        port, fd = server.getsockname()[1], os.dup(server.fileno())
+    store = our_part(dist.TCPStore(HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=fd))
+    loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     threads = str(max(1, (os.cpu_count() or 1) // count))
-    local = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
-    before = dict(os.environ)
-    os.environ.update(python_environment())
-    for name, value in ({"OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads} | local).items():
-        os.environ.setdefault(name, value)
-    known = {f.name for f in fields(LaunchConfig)}  # older versions of torch have fewer
-    options = {"signals_to_handle": "SIGTERM", "shutdown_timeout": STOP_S}
-    with tempfile.TemporaryDirectory() as folder:
-        run_file = Path(folder) / "run"
-        os.environ[RUN_FILE] = str(run_file)
-        config = LaunchConfig(
-            min_nodes=1,
-            max_nodes=1,
-            nproc_per_node=count,
-            run_id=uuid.uuid4().hex,
-            rdzv_backend="c10d",
-            rdzv_endpoint="localhost:0",
-            local_addr="localhost",
-            max_restarts=0,
-            **{name: value for name, value in options.items() if name in known},  # type: ignore[arg-type]
-        )
-        # Ctrl-C reaches the ranks by itself; they must not get it twice, which would end them without saving.
-        handlers = {number: signal.getsignal(number) for number in STOPPED}  # torch replaces that of SIGTERM
-        keys: list[int] = []
-
-        def stop(number: int, _: Any) -> None:
-            keys.append(number)
-            os.kill(os.getpid(), signal.SIGTERM)
-
-        signal.signal(signal.SIGINT, stop)
-        code = 0
-        try:
-            command = python_command("-m", "slipstream", "train", *words, f"gpus={count}")
-            elastic_launch(config, command[0])(*command[1:])
-        except SignalException:
-            code = STOPPED_BY_KEY if keys else 0
-        except ChildFailedError as error:
-            code = _explain(error, cfg, count, run_file)
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
-            for number, handler in handlers.items():
-                signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        return code, Path(run_file.read_text()) if run_file.exists() else None
+    env = {"OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads} | python_environment()
+    env |= {"GLOO_SOCKET_IFNAME": loopback, "NCCL_SOCKET_IFNAME": loopback, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    env |= {"TORCHELASTIC_RESTART_COUNT": "0"}
+    env |= {"MASTER_ADDR": HOST, "MASTER_PORT": str(port), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+    command = python_command("-m", "slipstream", "train", *words, f"gpus={count}")
+    ranks: list[subprocess.Popen[bytes]] = []
+    with _stop_signals_for(ranks) as stopped_by:
+        for rank in range(count):  # each in a session of its own: Ctrl-C reaches them once, through this process
+            own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0"}
+            ranks.append(subprocess.Popen(command, env=env | own, start_new_session=True))
+        _wait(ranks, store, cfg.distributed.timeout_s)
+    folder = Path(store.get(RUN_KEY).decode()) if store.check([RUN_KEY]) else None
+    codes = {process.returncode for process in ranks}
+    if not codes <= {0, STOPPED}:
+        return 2, folder
+    return (STOPPED_BY_KEY if signal.SIGINT in stopped_by else max(codes)), folder
 
 
-def _explain(error: Any, cfg: TrainConfig, count: int, run_file: Path) -> int:
-    """Name the rank that failed first, unless one has said it already; return the exit code."""
-    failures = {rank: one for rank, one in error.failures.items() if one.exitcode != PEER_FAILED}
-    started = run_file.exists()
-    if not failures or (not started and all(one.exitcode > 0 for one in failures.values())):
-        return 2
-    # Later ones did not end in time after the signal with which torch stops them, and were killed by it.
-    rank, failure = min(failures.items(), key=lambda item: (-item[1].exitcode in STOPPED, item[1].timestamp, item[0]))
-    code = failure.exitcode
-    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    hint = recovery_hint(cfg, RunFolder(Path(run_file.read_text())), full=False) if started else "Start it again"
-    print(
-        f"slipstream train: rank {rank} of {count} (process {failure.pid}) {how}; the training ends. {hint}",
-        file=sys.stderr,
-    )
-    return 2
+def _wait(ranks: Sequence[subprocess.Popen[bytes]], store: dist.Store, timeout_s: float) -> None:
+    """Wait until all ranks have ended. After one has failed, the others have `timeout_s` for it."""
+    deadline = None
+    while any(process.poll() is None for process in ranks):
+        for rank, process in enumerate(ranks):
+            if process.returncode in (None, 0, STOPPED) or deadline is not None:
+                continue
+            deadline = time.monotonic() + timeout_s
+            post_error(store, rank, process.pid, f"it has ended with code {process.returncode}")
+        if deadline is not None and time.monotonic() > deadline:
+            for process in ranks:
+                process.kill()
+        time.sleep(POLL_S)
+
+
+@contextmanager
+def _stop_signals_for(ranks: Sequence[subprocess.Popen[bytes]]) -> Iterator[list[int]]:
+    """Pass stop signals on to the ranks as SIGTERM: they save and end. Yield the signals that have come."""
+    stopped_by: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        stopped_by.append(number)
+        for process in ranks:
+            process.terminate()
+
+    handlers = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
+    try:
+        yield stopped_by
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from slipstream.storage.container import Container, ContainerWriter
+from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.errors import SaveError, printable
 from slipstream.storage.reader import Reader, shorten
 
+KIND = "stat"  # of a container with one state
 MAX_DEPTH = 100
 MISSING = object()  # given to `unflatten` in the place of a tensor: its key is left out
 _PLAIN = frozenset((type(None), bool, int, float, str))
@@ -583,3 +584,17 @@ def load_state(container: Container, data: Any) -> Any:
     loaded: dict[int, Any] = {}
     with reader.parsing("a stored state"):
         return unflatten(tree, lambda i: loaded[i] if i in loaded else loaded.setdefault(i, load(i)))
+
+
+def pack_state(state: Any) -> bytes:
+    """Return a state as bytes: JSON and tensors, no pickle."""
+    file = MemoryFile()
+    writer = ContainerWriter(file, KIND)
+    writer.finish(store_state(writer, state))
+    return file.join().tobytes()
+
+
+def unpack_state(data: Any, name: str) -> Any:
+    """Return what `pack_state` was given, from a process that is trusted: of any size. Errors name it `name`."""
+    with Container.from_bytes(data, KIND, name, reader=Reader(name, max_bytes=1 << 62)) as container:
+        return load_state(container, container.head)

@@ -1,43 +1,52 @@
-"""Data-parallel training: several processes (ranks) that torchrun starts, each with its own env, learn one policy.
+"""Data-parallel training: several processes (ranks), each with its own env, learn one policy.
 
-The loop talks to the other ranks through one object: `OneProcess` if there are none, `Ranks` otherwise. All calls of
-`Ranks` but `busy` and `step_done` are collective: every rank makes the same calls in the same order.
+`slipstream train gpus=N` or torchrun starts them. The loop talks to the other ranks through one object: `OneProcess` if
+there are none, `Ranks` otherwise. All calls of `Ranks` but `busy` and `step_done` are collective: every rank makes the
+same calls in the same order. Ranks exchange JSON and tensors, no pickles.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-import pickle
-import signal
+import select
 import socket
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
+from importlib import metadata
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
 from slipstream.algorithms.base import Average, Sums
 from slipstream.algorithms.execution.graphs import destroy_graphs
-from slipstream.config.help import ConfigError
-from slipstream.config.schema import TrainConfig
+from slipstream.config.compose import flat_settings, to_dict
+from slipstream.config.help import ConfigError, show
+from slipstream.config.schema import DistributedConfig, TrainConfig
 from slipstream.sim.devices import resolve_device
+from slipstream.storage.serializer import pack_state, unpack_state
+from slipstream.training import rank_guard
 
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-RUN_FILE = "SLIPSTREAM_RUN_FILE"  # set by our launcher: rank 0 writes the path of the run folder to this file
+RUN_KEY = "run"  # in the store: the path of the run folder
+START_S = 300  # in which the store must answer
 PEER_FAILED = 76  # exit code of a rank that ends because another one failed; 75 is that of a stopped training
-POLL_S = 0.5  # between two looks at the other ranks while one waits for them
+POLL_S = 0.5  # between two looks whether a rank is lost while one waits for the others
 UNLIMITED = timedelta(hours=24)  # of torch's own time limits: an evaluation of rank 0 may take long
-ENDED = "ended"
-START_S = 300  # in which all ranks must have started
 BUSY_STEPS = 4  # the first iterations compile and capture
+MAY_DIFFER = ("threads", "quiet")  # settings of a machine
+# Shares of `distributed.timeout_s`: a rank that is silent for so long is lost, and the others end in the rest.
+TICK, SILENT, GRACE = 1 / 16, 0.75, 0.15
 
 
 def started_by_torchrun() -> bool:
@@ -80,10 +89,6 @@ class OneProcess:
     def copy_weights(self, modules: Iterable[nn.Module]) -> None:
         """Give every rank the weights of rank 0."""
 
-    def together(self) -> AbstractContextManager[None]:
-        """Fail on all ranks if the block fails on one; the first that failed raises its error."""
-        return nullcontext()
-
     def busy(self) -> AbstractContextManager[None]:
         """Let the others wait for as long as the block takes."""
         return nullcontext()
@@ -91,8 +96,8 @@ class OneProcess:
     def step_done(self) -> None:
         """Count an iteration."""
 
-    def set_run(self, folder: Path, recovery_hint: Callable[[], str]) -> None:
-        """Set the run folder, and the function that returns how to continue if a rank fails."""
+    def set_run(self, folder: Path, hint: str) -> None:
+        """Set the run folder, and a sentence on how to continue if a rank fails."""
 
     def __enter__(self) -> Self:
         return self
@@ -104,30 +109,88 @@ class OneProcess:
 class Ranks(OneProcess):
     """The processes of a data-parallel training, with this one's `rank` among `size`.
 
-    A thread reports several times per `distributed.timeout_s`, through the store of torchrun, that this process is
-    alive, and watches the other ranks. A rank that is silent for that long, or that others wait for that long while it
-    is not `busy`, ends the job.
+    They join through the store of torchrun, where each leaves its settings and versions: with others than those of rank
+    0 nobody begins. From then on a guard watches each rank (`rank_guard`). A rank that is silent for most of
+    `distributed.timeout_s`, or that others wait for that long while it is not `busy`, ends the job.
     """
 
     def __init__(self, cfg: TrainConfig) -> None:
         self.rank, self.size, self.local_rank = (int(os.environ[n]) for n in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-        self.is_root = self.rank == 0
-        self.timeout_s = cfg.distributed.timeout_s
-        device = resolve_device(self.device(cfg.device))
-        self._cuda = device.type == "cuda"
+        self.is_root, self.timeout_s = self.rank == 0, cfg.distributed.timeout_s
         self._buffers: dict[Any, tuple[Tensor, list[Tensor | None]]] = {}
-        self._hint: Callable[[], str] = lambda: "Start the training again"
         self._calls = self._steps = 0  # exchanges on the host, iterations
-        self._long = False  # inside `busy`
-        self._waiting_s: float | None = None  # since when this rank waits for the others
-        self._lost: tuple[int, str] | None = None  # a rank that failed, and how
-        self._where: list[list[str]] = []  # node and process of each rank
-        self._state = "running"  # ending: because of another rank; then done or failed
-        self._closed = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name="slipstream ranks", daemon=True)
-        self._watcher.start()
+        self._is_first = False  # of the ranks that fail
+        self._long = self._waits = False  # inside `busy`; waiting for the others
+        self._lost, self._closed = threading.Event(), threading.Event()
+        with failing_together():
+            device = resolve_device(self.device(cfg.device))
+            if cfg.auto:
+                raise ConfigError(f"{cfg.auto[0]}=auto is measured in one process: give a number for several ranks")
+        self._cuda = device.type == "cuda"
+        self._store, self._nodes = self._join(cfg, device)
+        self._reporter = threading.Thread(target=self._report, name="slipstream ranks", daemon=True)
+        self._reporter.start()
         backend = "cpu:gloo,cuda:nccl" if self._cuda else "gloo"
-        dist.init_process_group(backend, timeout=UNLIMITED, device_id=device if self._cuda else None)
+        device_id = device if self._cuda else None
+        store = dist.PrefixStore("torch", self._store)
+        dist.init_process_group(
+            backend, store=store, rank=self.rank, world_size=self.size, timeout=UNLIMITED, device_id=device_id
+        )
+
+    def _join(self, cfg: TrainConfig, device: torch.device) -> tuple[dist.Store, list[str]]:
+        """Meet the other ranks, compare settings and versions, and start the guard; return the store, and the node of
+        each rank."""
+        store, deadline = _open_store(), time.monotonic() + self.timeout_s
+
+        def read(rank: int, key: str) -> Any:
+            if _is_there(store, [key], deadline):
+                return json.loads(store.get(key))
+            late = f"rank {rank} of {self.size} has not started within {self.timeout_s:g} s of this one"
+            _end_once(store, ConfigError(f"{late}: look at its output; if it is slow, raise distributed.timeout_s"), 0)
+
+        settings = flat_settings(to_dict(cfg)) | {"device": device.type}
+        facts = {key: value for key, value in settings.items() if key not in MAY_DIFFER}
+        facts = {"slipstream": code_version(), "torch": torch.__version__} | facts
+        place = [_node(), self.local_rank, f"process {os.getpid()} on {socket.gethostname()}"]
+        mine = {"facts": facts, "place": place, "address": _own_address()}
+        store.set(f"rank/{self.rank}", json.dumps(mine, default=str))
+        all_ranks = [read(rank, f"rank/{rank}") for rank in range(self.size)]
+        for rank, other in enumerate(all_ranks):
+            name = f"rank {rank} of {self.size} ({other['place'][2]})"
+            if "error" in other:
+                _end_once(store, ConfigError(f"{name} cannot start: {other['error']}"), self.timeout_s)
+            theirs, first = other["facts"], all_ranks[0]["facts"]
+            for key in first | theirs:
+                if first.get(key) != theirs.get(key):
+                    both = f"{key}={show(theirs.get(key))}, and rank 0 has {key}={show(first.get(key))}"
+                    error = ConfigError(f"{name} has {both}: give all the same command and the same versions")
+                    _end_once(store, error, self.timeout_s)
+        addresses = [other["address"] for other in all_ranks]
+        here = all(_is_loopback(address) for address in addresses) or len({r["place"][0] for r in all_ranks}) == 1
+        address = "127.0.0.1" if here else "" if _is_loopback(addresses[0]) else addresses[0]
+        port = 0 if self.is_root else read(0, "guard")
+        if not self.is_root and not address:  # the machine of rank 0 has the store, too
+            address = "127.0.0.1" if _is_loopback(addresses[self.rank]) else os.environ["MASTER_ADDR"]
+        tick_s = min(1.0, self.timeout_s * TICK)
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", rank_guard.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._say(
+            rank=self.rank,
+            ranks=[other["place"] for other in all_ranks],
+            address=[address, port],
+            tick_s=tick_s,
+            limit=round(self.timeout_s * SILENT / tick_s),
+            grace=round(self.timeout_s * GRACE / tick_s),
+        )
+        if self.is_root:
+            assert self._guard.stdout is not None
+            store.set("guard", self._guard.stdout.readline().decode())
+        self._tick_s = tick_s
+        return store, [other["place"][0] for other in all_ranks]
 
     # -- exchanges -----------------------------------------------------------------------------------------------------
 
@@ -179,24 +242,26 @@ class Ranks(OneProcess):
         return x
 
     def from_root(self, make: Callable[[], Any]) -> Any:
-        """Return to every rank what `make` returns on rank 0; its error ends all."""
-        item = None
-        with self.together():
-            item = make() if self.is_root else None
-        data = _packed(item if self.is_root else None)
-        size = int(self.max(len(data) if self.is_root else 0)[0])
-        data = data if self.is_root else torch.empty(size, dtype=torch.uint8)
-        self._exchange(dist.broadcast, data, 0)
-        return item if self.is_root else pickle.loads(data.numpy().tobytes())
+        """Return to every rank what `make` returns on rank 0, plain values and tensors; its error ends all."""
+        item = make() if self.is_root else None
+        data = pack_state(item) if self.is_root else b""
+        buffer = torch.zeros(int(self.max(len(data))[0]), dtype=torch.uint8)
+        buffer.numpy()[: len(data)] = np.frombuffer(data, np.uint8)
+        self._exchange(dist.broadcast, buffer, 0)
+        return item if self.is_root else unpack_state(buffer.numpy(), "what rank 0 sent")
 
     def gather(self, item: Any) -> list[Any]:
         """Return the items of the ranks from 1 on to rank 0, and an empty list to the others."""
-        data = _packed(None if self.is_root else item)
-        size = int(self.max(len(data))[0])
-        data = torch.cat((data, data.new_zeros(size - len(data))))  # pickle ignores what follows an object
-        parts = [torch.empty_like(data) for _ in range(self.size)] if self.is_root else None
-        self._exchange(dist.gather, data, parts, 0)
-        return [pickle.loads(part.numpy().tobytes()) for part in (parts or [])[1:]]
+        data = b"" if self.is_root else pack_state(item)
+        sizes = torch.zeros(self.size, dtype=torch.int64)
+        sizes[self.rank] = len(data)
+        self._exchange(dist.all_reduce, sizes)
+        padded = torch.zeros(int(sizes.max()), dtype=torch.uint8)
+        padded.numpy()[: len(data)] = np.frombuffer(data, np.uint8)
+        parts = [torch.empty_like(padded) for _ in sizes] if self.is_root else None
+        self._exchange(dist.gather, padded, parts, 0)
+        packed = [part.numpy()[:size] for part, size in zip(parts or [], sizes.tolist(), strict=False)]
+        return [unpack_state(part, f"what rank {rank} sent") for rank, part in enumerate(packed) if rank]
 
     def copy_weights(self, modules: Iterable[nn.Module]) -> None:
         """Give every rank the weights and buffers of rank 0."""
@@ -209,8 +274,7 @@ class Ranks(OneProcess):
         if x.is_cuda:
             function(x, *args)
             return
-        self._calls += 1
-        self._waiting_s = time.monotonic()
+        self._calls, self._waits = self._calls + 1, True
         try:
             work = function(x, *args, async_op=True)
             while True:
@@ -218,32 +282,19 @@ class Ranks(OneProcess):
                     work.wait(timedelta(seconds=POLL_S))
                     break
                 except RuntimeError as error:
-                    if "timed out" not in str(error):
+                    if "timed out" not in str(error).lower():
                         raise
-                if self._lost:
-                    self._end()
+                if self._lost.is_set():
+                    raise SystemExit(PEER_FAILED)
         except RuntimeError as error:
-            if not any(word in str(error).lower() for word in ("connection", "peer", "socket", "broken pipe")):
-                raise
-            self._end_after_peer()
+            broken = any(word in str(error).lower() for word in ("connection", "peer", "socket", "broken pipe"))
+            if broken and self._lost.wait(self.timeout_s):  # its guard names it
+                raise SystemExit(PEER_FAILED) from None
+            raise
         finally:
-            self._waiting_s = None
+            self._waits = False
 
     # -- failures ------------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Fail on all ranks if the block fails on one; the first that failed raises its error."""
-        error: Exception | None = None
-        try:
-            yield
-        except Exception as found:
-            error = found
-        first = self.size - self.max(self.size - self.rank if error else 0)[0]
-        if error is not None and first == self.rank:
-            raise error
-        if first < self.size:
-            raise SystemExit(PEER_FAILED)
 
     @contextmanager
     def busy(self) -> Iterator[None]:
@@ -258,122 +309,42 @@ class Ranks(OneProcess):
         """Count an iteration."""
         self._steps += 1
 
-    def set_run(self, folder: Path, recovery_hint: Callable[[], str]) -> None:
-        """Set the run folder, and the function that returns how to continue if a rank fails."""
-        self._hint = recovery_hint
-        if self.is_root and RUN_FILE in os.environ:
-            Path(os.environ[RUN_FILE]).write_text(str(folder))
+    def set_run(self, folder: Path, hint: str) -> None:
+        """Set the run folder, and a sentence on how to continue if a rank fails."""
+        self._say(hint=hint)
+        if self.is_root:
+            self._store.set(RUN_KEY, str(folder))
 
-    def _watch(self) -> None:
-        """Report that this process is alive, and look for a rank that is lost. Runs in a thread."""
-        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        interval = min(1.0, self.timeout_s / 5)
-        seen: dict[int, tuple[bytes, float]] = {}
-        beats, last = 0, time.monotonic()
-        try:
-            store = dist.TCPStore(
-                address, port, is_master=False, timeout=timedelta(seconds=max(START_S, self.timeout_s))
-            )
-            prefix = f"slipstream/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-            node = os.environ.get("GROUP_RANK", socket.gethostname())
-            # Before the others know of this rank: reading its beat must not wait if it stops now.
-            store.set(f"{prefix}/beat/{self.rank}", "0 0 1")
-            store.set(f"{prefix}/where/{self.rank}", f"{node} {os.getpid()}")
-            self._where = [x.decode().split() for x in store.multi_get(self._keys(f"{prefix}/where"))]
-            while not self._closed.wait(interval):
-                beats += 1
-                busy = int(self._long or self._steps < BUSY_STEPS)
-                store.set(f"{prefix}/beat/{self.rank}", f"{beats} {self._calls} {busy}")
-                values = store.multi_get(self._keys(f"{prefix}/beat"))
-                now = time.monotonic()
-                if now - last > interval + self.timeout_s / 2:  # this process was stopped, perhaps all were
-                    seen.clear()
-                last = now
-                self._lost = self._find_lost(values, seen, now)
-                if self._lost:
-                    break
-            else:
-                store.set(f"{prefix}/beat/{self.rank}", self._state)
-                return
-        except RuntimeError as error:
-            reason = f"cannot be reached: no answer at {address}:{port} ({str(error).splitlines()[0][:80]})"
-            self._lost = self._find_dead() or (-1, reason)
-        while not self._closed.wait(max(self.timeout_s, 2 * POLL_S)):
-            if self._state == "running":  # the main thread waits for a device, or computes
-                self._print_lost()
-                os._exit(PEER_FAILED)
+    def _say(self, **message: Any) -> None:
+        """Send a message to the guard."""
+        assert self._guard.stdin is not None
+        with suppress(OSError):
+            os.write(self._guard.stdin.fileno(), json.dumps(message).encode() + b"\n")
 
-    def _keys(self, prefix: str) -> list[str]:
-        return [f"{prefix}/{rank}" for rank in range(self.size)]
-
-    def _find_lost(
-        self, values: list[bytes], seen: dict[int, tuple[bytes, float]], now: float
-    ) -> tuple[int, str] | None:
-        """Return a rank that is silent, or that this one waits for in vain, and a sentence about it."""
-        waiting = self._waiting_s
-        for rank, value in enumerate(values):
-            if seen.get(rank, (b"",))[0] != value:
-                seen[rank] = value, now
-            if value == b"done" or rank == self.rank:
-                continue
-            if value == b"failed" or (seen[rank][1] != now and not self._is_alive(rank)):
-                return rank, ENDED
-            if now - seen[rank][1] > self.timeout_s:
-                return rank, f"has not answered for {self.timeout_s:g} s (stopped, or its machine is lost)"
-            _, calls, busy = map(int, value.split())
-            late = waiting is not None and now - waiting > self.timeout_s and calls < self._calls
-            if late and not busy:
-                return rank, f"hangs: the others have waited for it for {self.timeout_s:g} s"
-        return None
-
-    def _end_after_peer(self) -> None:
-        """End after a broken connection. The launcher names the rank that ended; without one the watcher finds it."""
-        deadline = time.monotonic() + self.timeout_s + 2
-        while RUN_FILE not in os.environ and self._lost is None and time.monotonic() < deadline:
-            time.sleep(POLL_S / 5)
-        self._lost = self._lost or self._find_dead() or (-1, ENDED)
-        self._end()
-
-    def _find_dead(self) -> tuple[int, str] | None:
-        """Return a rank of this machine whose process has ended."""
-        return next(((rank, ENDED) for rank in range(len(self._where)) if not self._is_alive(rank)), None)
-
-    def _is_alive(self, rank: int) -> bool:
-        node, pid = self._where[rank]
-        if node != self._where[self.rank][0]:  # on another machine: its silence will show it
-            return True
-        try:
-            os.kill(int(pid), 0)
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"  # ended, not waited for
-        except ProcessLookupError:
-            return False
-        except OSError:  # no /proc
-            return True
-
-    def _end(self) -> None:
-        """End this process because another one failed."""
-        self._state = "ending"
-        self._print_lost()
-        raise SystemExit(PEER_FAILED)
-
-    def _print_lost(self) -> None:
-        """Print one sentence, on the lowest rank that is left, which also ends a rank of its machine that hangs."""
-        assert self._lost is not None
-        rank, what = self._lost
-        prints = self.rank == (1 if rank == 0 else 0) if rank >= 0 else self.local_rank == 0
-        if not prints or (what == ENDED and RUN_FILE in os.environ):
+    def _report(self) -> None:
+        """Report to the guard how far this rank is, until the end or until a rank is lost. Runs in a thread."""
+        parent, answers = os.getppid(), self._guard.stdout
+        assert answers is not None
+        while not select.select([answers], [], [], self._tick_s)[0]:
+            if os.getppid() != parent:
+                self._say(lost="has lost its launcher, which was killed")
+            busy = self._long or self._steps < BUSY_STEPS
+            self._say(calls=self._calls, waits=self._waits, busy=busy)
+        answer = answers.readline()
+        if answer == b"over\n":
             return
-        name = f"rank {rank} of {self.size} " if rank >= 0 else "another rank "
-        if rank >= 0 and self._where[rank][0] == self._where[self.rank][0]:
-            name += f"(process {self._where[rank][1]}) "
-            if what != ENDED:  # torchrun would wait for it
-                os.kill(int(self._where[rank][1]), signal.SIGKILL)
-        print(f"slipstream train: {name}{what}; the training ends. {self._hint()}", file=sys.stderr, flush=True)
+        self._is_first = answer == b"lost first\n"
+        self._lost.set()
+        if not self._closed.wait(self.timeout_s * GRACE):  # the main thread waits for a device, or computes
+            os._exit(PEER_FAILED)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._state = "done" if error is None else "failed"
         self._closed.set()
-        self._watcher.join(self.timeout_s)
+        self._say(**({"over": True} if error is None else {"lost": f"failed: {_one_line(error)}"}))
+        if error is not None and self._lost.wait(self.timeout_s * GRACE) and not self._is_first:
+            raise SystemExit(PEER_FAILED) from None  # the error of another rank is printed
+        if isinstance(error, Exception) and len(set(self._nodes)) > 1:
+            raise ConfigError(f"rank {self.rank} of {self.size} failed: {_one_line(error)}") from error
         if self._cuda and error is not None:  # a kernel may wait for the other ranks for ever: leave it to the exit
             return
         destroy_graphs()  # a captured all-reduce must go before its communicator: NCCL waits for it otherwise
@@ -384,6 +355,94 @@ class Ranks(OneProcess):
 def join_ranks(cfg: TrainConfig) -> OneProcess:
     """Return the ranks of this training: those that torchrun started, or this process alone."""
     return Ranks(cfg) if started_by_torchrun() else OneProcess()
+
+
+@contextmanager
+def failing_together() -> Iterator[None]:
+    """Let the other ranks know of an error in the block, before they have joined."""
+    try:
+        yield
+    except Exception as error:
+        if not started_by_torchrun():
+            raise
+        store, rank = _open_store(), os.environ["RANK"]
+        post_error(store, int(rank), os.getpid(), _one_line(error))
+        named = ConfigError(f"rank {rank} of {os.environ['WORLD_SIZE']} cannot start: {_one_line(error)}")
+        _end_once(store, named, DistributedConfig().timeout_s)
+
+
+def post_error(store: dist.Store, rank: int, process: int, text: str) -> None:
+    """Let all ranks end as soon as they join, because one of this machine cannot."""
+    if not store.check([f"rank/{rank}"]):
+        record = {"error": text, "place": [_node(), 0, f"process {process} on {socket.gethostname()}"]}
+        store.set(f"rank/{rank}", json.dumps(record))
+        store.set(f"ends/{rank}", "")
+
+
+def _end_once(store: dist.Store, error: Exception, wait_s: float) -> NoReturn:
+    """Raise an error on one rank of each node, when all ranks know of it: with this process the store may end."""
+    first = store.add(f"said/{_node()}", 1) == 1
+    with suppress(RuntimeError):
+        store.set(f"ends/{os.environ['RANK']}", "")
+        _is_there(store, [f"ends/{rank}" for rank in range(int(os.environ["WORLD_SIZE"]))], time.monotonic() + wait_s)
+    if first:
+        raise error
+    raise SystemExit(PEER_FAILED)
+
+
+def _is_there(store: dist.Store, keys: list[str], deadline: float) -> bool:
+    """Wait until the store has keys, at most until a time; its own `wait` prints what C++ thinks of a timeout."""
+    while not store.check(keys):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _open_store() -> dist.Store:
+    """Return the store that torchrun, or rank 0, has."""
+    try:
+        store = next(dist.rendezvous("env://", timeout=timedelta(seconds=START_S)))[0]
+    except RuntimeError as error:
+        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        raise ConfigError(f"the store of torchrun at {place} does not answer ({_one_line(error)[:80]})") from None
+    return our_part(store)
+
+
+def our_part(store: dist.Store) -> dist.Store:
+    """Return our keys in the store; torchrun may start the ranks again."""
+    return dist.PrefixStore(f"slipstream/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
+def _node() -> str:
+    return os.environ.get("GROUP_RANK", socket.gethostname())
+
+
+def _own_address() -> str:
+    """Return the address of this machine in the network of the store."""
+    place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    family, kind, _, _, address = socket.getaddrinfo(*place, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as probe:
+        probe.connect(address)  # of UDP: nothing is sent
+        return str(probe.getsockname()[0])
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
+
+
+def code_version() -> str:
+    """Return the version of this package, with a hash of its code."""
+    package, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+    return f"{metadata.version('slipstream-rl')} (code {digest.hexdigest()[:8]})"
+
+
+def _one_line(error: BaseException) -> str:
+    """Return the text of an error in one line, without the frames of C++ that torch adds."""
+    text = str(error).partition("\nException raised from")[0]
+    return " ".join(text.split())[:500] or type(error).__name__
 
 
 def check_started(cfg: TrainConfig, size: int) -> None:
@@ -398,9 +457,3 @@ def check_device(name: str) -> None:
     """Raise ConfigError for a device that several ranks cannot share."""
     if name not in ("cpu", "cuda"):
         raise ConfigError(f"every rank has a GPU of its own: give device=auto, cuda or cpu, not device={name}")
-
-
-def _packed(item: Any) -> Tensor:
-    """Return an object as bytes [n], with its tensors on the host. Only the ranks of one job exchange them."""
-    on_host = tree_map(lambda x: x.cpu() if isinstance(x, Tensor) else x, item)
-    return torch.frombuffer(bytearray(pickle.dumps(on_host, protocol=5)), dtype=torch.uint8)

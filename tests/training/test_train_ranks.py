@@ -7,22 +7,23 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from helpers import warm_python
+from helpers.listeners import descendants, listening
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.distributed import launch
-from slipstream.training.distributed import Ranks
 from slipstream.training.metrics_log import read_metrics
+from slipstream.training.rank_guard import Guard
 
 SCRIPT = Path(__file__).with_name("two_ranks.py")
 TINY = shlex.split("""
@@ -64,6 +65,7 @@ def start():
 
     def start(*command):
         env = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "WARM_CHILDREN": "1"}
+        env["GLOO_SOCKET_IFNAME"] = "lo"
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         started.append(warm_python.Popen([sys.executable, "-m", *command], env=env, **pipes))
         return started[-1]
@@ -72,6 +74,11 @@ def start():
     for process in started:
         process.terminate()
         process.wait()
+
+
+def last_rank_of(launcher):
+    """The process that a launcher has started last: before it comes the server of warm_python."""
+    return int(Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()[-1])
 
 
 def wait_for_checkpoint(process, folder, number):
@@ -97,13 +104,13 @@ def test_the_command_starts_ranks_stops_them_and_names_one_that_is_killed(tmp_pa
 
     second = start("slipstream", "train", f"resume={folder}")  # the run's own gpus=2
     wait_for_checkpoint(second, folder, saved["iteration"] + 2)
-    children = Path(f"/proc/{second.pid}/task/{second.pid}/children").read_text().split()
-    victim = children[-1]  # rank 1, as the message must say
-    os.kill(int(victim), signal.SIGKILL)
+    assert set(map(str, listening(descendants(second.pid)))) == {"127.0.0.1"}
+    victim = last_rank_of(second)
+    os.kill(victim, signal.SIGKILL)
     text = second.communicate()[0]
     assert second.returncode == 2, text
-    named = rf"rank 1 of 2 \(process {victim}\) was killed by SIGKILL; the training ends\. The run is good up to iteration \d+"
-    assert re.search(rf"{named}.*slipstream train resume={folder}", text), text
+    named = rf"rank 1 of 2 \(process {victim} on .*\) was killed or has crashed; the training ends\. Continue"
+    assert re.search(rf"{named} from its last checkpoint: slipstream train resume={folder}", text), text
     assert text.count("rank 1") == 1 and "Traceback" not in text
 
     reached = load_checkpoint(folder / "checkpoints")
@@ -163,34 +170,96 @@ def test_the_advisor_and_python_refuse_several_ranks(capfd):
         train.run(load_train([*TINY, "gpus=2", "device=cpu"]))
 
 
+# -- two nodes ---------------------------------------------------------------------------------------------------------
+
+
+def start_nodes(start, *words):
+    """Start a rank on each of two nodes, as torchrun does on two machines."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1", f"--master-port={port}"]
+    own = ["-m", "slipstream", "train", *TINY, "device=cpu", *words]
+    return [start("torch.distributed.run", *options, f"--node-rank={node}", *own) for node in (0, 1)]
+
+
+def kill_node(launcher):
+    """The machine of a launcher, with the store of torchrun if it is the first one, loses its power."""
+    for pid in descendants(launcher.pid)[::-1]:
+        os.kill(pid, signal.SIGKILL)
+
+
+FAULTS = {
+    "kill": (lambda nodes: os.kill(last_rank_of(nodes[1]), signal.SIGKILL), "rank 1 of 2 .* was killed or has crashed"),
+    "stop": (lambda nodes: os.kill(last_rank_of(nodes[1]), signal.SIGSTOP), r"rank 1 of 2 .* has not answered for 6 s"),
+    "store": (lambda nodes: kill_node(nodes[0]), "rank 0 of 2 .* was killed or has crashed, or its machine is lost"),
+    "launcher": (lambda nodes: os.kill(nodes[0].pid, signal.SIGKILL), "rank 0 of 2 .* has lost its launcher"),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_node_names_a_rank_that_is_lost(tmp_path, start, fault):
+    words = [f"root={tmp_path}", "name=run", "total_frames=128000000", "distributed.timeout_s=8"]
+    nodes = start_nodes(start, *words)
+    wait_for_checkpoint(nodes[0], tmp_path / "run", 5)
+    act, message = FAULTS[fault]
+    act(nodes)
+    for number, node in enumerate(nodes):
+        text = node.communicate()[0]
+        said = [line for line in text.splitlines() if line.startswith("slipstream train:")]
+        if fault == "store" and number == 0:
+            continue
+        assert node.returncode != 0 and len(said) == 1 and re.search(message, said[0]), text
+        assert f"Continue from its last checkpoint: slipstream train resume={tmp_path / 'run'}" in said[0]
+        assert "frame #" not in text
+
+
+def test_ranks_with_other_settings_versions_or_folders_do_not_begin(tmp_path):
+    run_cases(tmp_path, "differ")
+
+
 # -- who is lost -------------------------------------------------------------------------------------------------------
 
 
-def ranks_of_two(monkeypatch, calls, waiting_s):
-    """The watcher's view of rank 0, without processes."""
-    ranks = object.__new__(Ranks)
-    ranks.rank, ranks.size, ranks.timeout_s, ranks._calls, ranks._waiting_s = 0, 2, 60.0, calls, waiting_s
-    monkeypatch.setattr(ranks, "_is_alive", lambda rank: True, raising=False)
-    return ranks
+class Watch(Guard):
+    """The guard of rank 0 of three, without processes; a tick is a call of `tick`."""
+
+    def __init__(self):
+        self.rank, self.ranks, self.limit, self.seconds, self.lost, self.links = 0, [[]] * 3, 10, "10 s", None, []
+        self.states = {rank: {"missed": 0, "late": 0} for rank in range(3)}
+
+    def tick(self, *messages, count=1):
+        for _ in range(count):
+            for rank, message in enumerate(messages):
+                if message is not None and self.lost is None:
+                    self.take(rank, dict(zip(("calls", "waits", "busy"), message, strict=True)))
+            self.judge()
+        return self.lost
 
 
-def test_a_rank_that_others_wait_for_is_lost_unless_it_is_busy(monkeypatch):
-    seen = {}
-    ranks = ranks_of_two(monkeypatch, calls=7, waiting_s=100.0)
-    assert ranks._find_lost([b"1 7 0", b"1 6 0"], seen, 150.0) is None
-    assert ranks._find_lost([b"2 7 0", b"2 6 1"], seen, 200.0) is None  # busy: rank 1 evaluates or compiles
-    assert ranks._find_lost([b"3 7 0", b"3 7 0"], seen, 200.0) is None  # it waits too
-    assert ranks._find_lost([b"4 7 0", b"4 6 0"], seen, 200.0)[0] == 1
+def test_a_rank_that_others_wait_for_is_lost_unless_it_is_busy():
+    watch, waits = Watch(), (7, True, False)
+    assert watch.tick(waits, waits, (6, False, True), count=50) is None  # rank 2 evaluates or compiles
+    assert watch.tick(waits, waits, (7, True, False), count=50) is None  # it waits, too
+    assert watch.tick((8, True, False), waits, (8, True, False), count=5) is None
+    assert watch.tick((8, True, False), waits, (8, True, False), count=10)[0] == 1
 
 
-def test_a_silent_rank_is_lost_and_one_that_is_done_is_not(monkeypatch):
-    seen = {}
-    ranks = ranks_of_two(monkeypatch, calls=7, waiting_s=None)
-    assert ranks._find_lost([b"1 7 0", b"1 7 1"], seen, 0.0) is None
-    assert ranks._find_lost([b"2 7 0", b"1 7 1"], seen, 59.0) is None
-    assert "has not answered for 60 s" in ranks._find_lost([b"3 7 0", b"1 7 1"], seen, 61.0)[1]
-    assert ranks._find_lost([b"4 7 0", b"done"], seen, 62.0) is None
-    assert ranks._find_lost([b"5 7 0", b"done"], seen, 999.0) is None
+def test_a_silent_rank_is_lost_and_one_that_is_over_is_not():
+    watch, works = Watch(), (7, False, False)
+    watch.take(1, {"over": True})
+    assert watch.tick(works, None, works, count=50) is None
+    assert watch.tick(works, None, None, count=9) is None
+    rank, how = watch.tick(works, None, None)
+    assert rank == 2 and "has not answered for 10 s" in how
+
+
+def test_a_job_that_is_suspended_as_a_unit_has_lost_nobody():
+    watch, works = Watch(), (7, False, False)
+    assert watch.tick(None, None, None, count=100) is None
+    assert watch.tick(works, None, None, count=5) is None
+    assert watch.tick(works, works, works) is None
 
 
 # -- one rank with NCCL ------------------------------------------------------------------------------------------------
@@ -205,13 +274,3 @@ def test_one_rank_with_nccl_captures_the_all_reduce_and_ends(tmp_path, start, mo
     text = done.communicate(timeout=600)[0]
     assert done.returncode == 0 and "cannot be captured" not in text, text
     assert load_checkpoint(tmp_path / "run" / "checkpoints")["iteration"] == 10
-
-
-def test_the_rank_that_failed_first_is_named_not_one_that_torch_killed_later(tmp_path, capsys):
-    failures = {
-        0: SimpleNamespace(exitcode=-9, timestamp=130, pid=10),
-        1: SimpleNamespace(exitcode=-9, timestamp=100, pid=11),
-    }
-    (tmp_path / "run").write_text(str(tmp_path))
-    assert launch._explain(SimpleNamespace(failures=failures), load_train(TINY), 2, tmp_path / "run") == 2
-    assert "rank 1 of 2 (process 11) was killed by SIGKILL" in capsys.readouterr().err

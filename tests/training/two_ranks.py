@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shlex
 import signal
 import sys
@@ -22,6 +23,7 @@ import torch.distributed as dist
 from tiny_runs import differences
 
 import slipstream.train
+import slipstream.training.distributed
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.checkpoint import load_checkpoint
 from slipstream.checkpoint.load import newest_good
@@ -72,7 +74,8 @@ def fork(task, log=None) -> int:
 class Job:
     """Ranks that run `task(rank)`, and the store that torchrun would have."""
 
-    def __init__(self, root, task, size=2) -> None:
+    def __init__(self, root, task, size=2, nodes=1) -> None:
+        self._nodes = nodes
         self.logs = [root / f"rank{rank}.log" for rank in range(size)]
         read, write = os.pipe()
         self._store = fork(lambda: self._serve(write))
@@ -89,9 +92,9 @@ class Job:
         while os.getppid() != 1:
             time.sleep(0.5)
 
-    @staticmethod
-    def _rank(task, rank, size, port) -> int:
-        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)}
+    def _rank(self, task, rank, size, port) -> int:
+        node, local = divmod(rank, size // self._nodes)
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(local), "WORLD_SIZE": str(size), "GROUP_RANK": str(node)}
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
         return task(rank)
 
@@ -255,11 +258,82 @@ def stops(root, count, seed=0) -> None:
         assert [row["iteration"] for row in read_metrics(folder)] == list(range(1, 21))
 
 
+def differ(root) -> None:
+    """Two nodes with two ranks each: what differs on the second one is named once on each, and nothing is written."""
+    first = words_of(root, "ppo", "run", "total_frames=256", "distributed.timeout_s=30")
+    finish(Job(root, lambda rank: main(["train", *first, f"threads={1 + rank}", "name=one"]), size=4, nodes=2))
+    one = root / "one"
+    before = sorted(root.rglob("*"))
+
+    def other_code(rank) -> None:
+        slipstream.training.distributed.code_version = lambda: "0.1.0 (code 01234567)"
+
+    def other_device(rank) -> None:
+        slipstream.training.distributed.resolve_device = lambda name: torch.device("cuda")
+
+    def broken(*args, **settings) -> None:
+        raise OSError("no license")
+
+    def broken_later(rank) -> None:
+        slipstream.train.Trainer = broken
+
+    def killed(rank) -> None:
+        if rank == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    absent = [f"resume={root / 'absent'}"]
+    cases = (
+        (
+            first,
+            [*first, "algo.learning_rate=2e-4"],
+            None,
+            "rank 2 of 4 .* has algo.learning_rate=0.0002, and rank 0 has",
+        ),
+        (
+            first,
+            [*first, "seed=1"],
+            None,
+            "rank 2 of 4 .* has seed=1, and rank 0 has seed=0: give all the same command",
+        ),
+        (first, first, other_code, r"has slipstream=0.1.0 \(code 01234567\), and rank 0 has slipstream="),
+        (first, first, other_device, "has device=cuda, and rank 0 has device=cpu"),
+        (first, [*first, "algo.epochs=many"], None, "algo.epochs must be"),
+        (first, [*first, "env.num_envs=auto"], None, "env.num_envs=auto is measured in one process"),
+        ([f"resume={one}"], absent, None, "absent"),
+        (absent, [f"resume={one}"], None, "absent"),
+        (first, first, broken_later, "no license"),
+        (
+            [*first, "distributed.timeout_s=3"],
+            [*first, "distributed.timeout_s=3"],
+            killed,
+            "rank 3 of 4 has not started within 3 s of this one",
+        ),
+    )
+    for words, others, change, message in cases:
+
+        def task(rank, words=words, others=others, change=change) -> int:
+            if rank >= 2 and change:
+                change(rank)
+            return main(["train", *(words if rank < 2 else others)])
+
+        job = Job(root, task, size=4, nodes=2)
+        codes = job.wait()
+        assert 0 not in codes and None not in codes, (codes, job.text())
+        for node in (0, 1):
+            text = "".join(log.read_text() for log in job.logs[2 * node : 2 * node + 2])
+            said = [line for line in text.splitlines() if line.startswith("slipstream train:")]
+            assert len(said) == 1 and re.search(message, said[0]), f"{message} on node {node}: {job.text()}"
+            assert "frame #" not in text and "Traceback" not in text, text
+        for log in job.logs:
+            log.unlink()
+        assert sorted(root.rglob("*")) == [path for path in before if path not in job.logs], change
+
+
 if __name__ == "__main__":
     for words in RUNS.values():  # imports the tasks; nothing here starts a thread
         load_train(shlex.split(words))
     torch.set_num_threads(1)
-    cases = {"equal": equal, "resume": resume, "large_batch": large_batch, "stops": stops}
+    cases = {"equal": equal, "resume": resume, "large_batch": large_batch, "stops": stops, "differ": differ}
     for number, case in enumerate(sys.argv[2:]):
         name, *args = case.split(":")
         folder = Path(sys.argv[1]) / str(number)

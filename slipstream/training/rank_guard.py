@@ -1,0 +1,184 @@
+"""Watch one rank of a data-parallel training from outside: a small process, which is still there if the rank is killed
+or stopped. `Ranks` starts it as a script, so it loads neither torch nor anything of ours.
+
+Rank and guard speak in lines of JSON. A rank reports several times per `distributed.timeout_s` how far it is. Its guard
+passes that on to the guard of rank 0, which decides who is lost and sends that to all. Then every guard ends its rank,
+and one guard per node prints the sentence. Time is counted in ticks of the guard, so that a job that was suspended as a
+unit and continues has lost nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+HUB = -1  # the source of what the guard of rank 0 sends
+LEAVE = 3  # ticks in which the others read a last message
+GONE = "was killed or has crashed"
+NO_HUB = f"{GONE}, or its machine is lost"
+
+
+class Guard:
+    """The guard of one rank.
+
+    Args:
+        settings: What the rank sends first: `rank`, `ranks` (a [node, local rank, name] each), `address` of the guard
+            of rank 0, `tick_s`, and `limit` and `grace` in ticks: of silence, and to end.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.rank, self.ranks, self.tick_s = settings["rank"], settings["ranks"], settings["tick_s"]
+        self.limit, self.grace, self.parent = settings["limit"], settings["grace"], os.getppid()
+        self.seconds = f"{self.limit * self.tick_s:.3g} s"
+        self.events: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()  # source and line; "" at the end
+        self.links: list[socket.socket] = []  # on rank 0 to the other guards, else to that of rank 0
+        self.states: dict[int, dict[str, Any]] = {rank: {"missed": 0, "late": 0} for rank in range(len(self.ranks))}
+        self.lost: tuple[int, str] | None = None
+        host, port = settings["address"]
+        if self.rank:
+            self.link(socket.create_connection((host, port), self.limit * self.tick_s), HUB)
+            self.send({"rank": self.rank})
+        else:
+            server = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+            answer(str(server.getsockname()[1]))
+            threading.Thread(target=self.accept, args=[server], daemon=True).start()
+        threading.Thread(target=self.read, args=[sys.stdin, self.rank], daemon=True).start()
+
+    def accept(self, server: socket.socket) -> None:
+        """Link the guards of the other ranks."""
+        while True:
+            self.link(server.accept()[0], None)
+
+    def link(self, connection: socket.socket, source: int | None) -> None:
+        """Read and write a connection; one without a known source names its rank first."""
+        connection.settimeout(None)
+        self.links.append(connection)
+        threading.Thread(target=self.read, args=[connection.makefile(), source], daemon=True).start()
+
+    def read(self, stream: Any, source: int | None) -> None:
+        """Put the lines of a stream into the queue."""
+        with contextlib.suppress(OSError, ValueError):
+            rank = int(json.loads(stream.readline())["rank"]) if source is None else source
+            with contextlib.suppress(OSError):
+                for line in stream:
+                    self.events.put((rank, line))
+            self.events.put((rank, ""))
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message to the guard of rank 0, or from there to all."""
+        for link in self.links:
+            with contextlib.suppress(OSError):
+                link.sendall(json.dumps(message).encode() + b"\n")
+
+    def run(self) -> None:
+        """Watch until the training is over, or a rank is lost."""
+        while self.lost is None:
+            self.take_events(time.monotonic() + self.tick_s)
+            if "over" in self.states[self.rank]:
+                answer("over")
+                return self.leave({"over": True})
+            if os.getppid() != self.parent:
+                self.take(self.rank, {"lost": GONE})
+            if self.rank:
+                self.count_silence(HUB)
+            else:
+                self.judge()
+                self.send({})
+        self.end(*self.lost)
+
+    def take_events(self, deadline: float) -> None:
+        """Take what arrives until the end of this tick."""
+        while self.lost is None and (left := deadline - time.monotonic()) > 0:
+            try:
+                source, line = self.events.get(timeout=left)
+            except queue.Empty:
+                return
+            self.take(source, json.loads(line) if line else {"lost": NO_HUB if source == HUB else GONE})
+            if "over" in self.states[self.rank]:
+                return
+
+    def take(self, source: int, message: dict[str, Any]) -> None:
+        """Take a message of a rank, or of the guard of rank 0."""
+        state = self.states.setdefault(source, {"missed": 0, "late": 0})
+        if "over" in state:
+            return
+        if source == HUB and "over" in message:
+            self.states[self.rank]["over"] = True
+        elif "lost" in message and (source == HUB or not self.rank):
+            self.lost = self.lost or (message.get("rank", max(source, 0)), message["lost"])
+        stands = message.get("waits") and message.get("calls") == state.get("calls")
+        state |= message | {"missed": 0, "late": state["late"] + 1 if stands else 0}
+        if self.rank and source == self.rank:
+            self.send(message)
+
+    def count_silence(self, source: int) -> None:
+        """Count a tick for one that may be silent."""
+        state = self.states.setdefault(source, {"missed": 0, "late": 0})
+        state["missed"] += 1
+        if state["missed"] > self.limit and self.lost is None:
+            self.lost = max(source, 0), f"has not answered for {self.seconds} (stopped, or its machine is lost)"
+
+    def judge(self) -> None:
+        """Find a rank that is silent, or that others wait for in vain."""
+        running = {rank: state for rank, state in self.states.items() if "over" not in state}
+        if any(state["missed"] < 2 for state in running.values()):  # else all are stopped together
+            for rank in running:
+                self.count_silence(rank)
+        waiting = [state["calls"] for state in running.values() if state["late"] > self.limit]
+        for rank, state in running.items():
+            if waiting and self.lost is None and state.get("calls", 0) < max(waiting) and not state.get("busy", True):
+                self.lost = rank, f"hangs: the others have waited for it for {self.seconds}"
+
+    def leave(self, message: dict[str, Any]) -> None:
+        """Send a last message, and wait for a moment until the others have read it."""
+        for _ in range(LEAVE):
+            if self.rank or len(self.links) == len(self.ranks) - 1:
+                break
+            time.sleep(self.tick_s)  # a guard has not started yet
+        self.send(message)
+        for link in self.links:
+            with contextlib.suppress(OSError):
+                link.shutdown(socket.SHUT_WR)
+        open_links, deadline = len(self.links), time.monotonic() + LEAVE * self.tick_s
+        while open_links and (left := deadline - time.monotonic()) > 0:
+            with contextlib.suppress(queue.Empty):
+                source, line = self.events.get(timeout=left)
+                open_links -= source != self.rank and not line
+
+    def end(self, lost: int, how: str) -> None:
+        """Name the rank that is lost, once per node, and end this one."""
+        node, local, _ = self.ranks[self.rank]
+        its_node, its_local, name = self.ranks[lost]
+        speaker = 1 if how == NO_HUB and (its_node, its_local) == (node, 0) else 0
+        if local == speaker and not (how.startswith("failed") and its_node == node):  # that rank has said it
+            hint = self.states[self.rank].get("hint", "Start the training again")
+            who = f"rank {lost} of {len(self.ranks)} ({name})"
+            print(f"slipstream train: {who} {how}; the training ends. {hint}", file=sys.stderr, flush=True)
+        answer("lost first" if lost == self.rank else "lost")
+        self.leave({} if self.rank else {"rank": lost, "lost": how})
+        hangs = lost == self.rank and not how.startswith("failed")
+        for _ in range(0 if hangs else self.grace + 2):  # it ends by itself before
+            if os.getppid() != self.parent:
+                return
+            time.sleep(self.tick_s)
+        if os.getppid() == self.parent:  # it hangs, or is stopped
+            os.kill(self.parent, signal.SIGKILL)
+
+
+def answer(text: str) -> None:
+    """Send a line to the rank."""
+    with contextlib.suppress(OSError):
+        os.write(1, f"{text}\n".encode())
+
+
+if __name__ == "__main__":
+    Guard(json.loads(sys.stdin.readline())).run()
+    os._exit(0)  # its threads wait for lines
