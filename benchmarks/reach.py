@@ -14,7 +14,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # before torch comes: waiting t
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 import torch  # noqa: E402
-from reach_table import HOLD, envelope, time_of_hit  # noqa: E402
+from reach_table import HOLD, envelope, placed, time_of_hit  # noqa: E402
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv  # noqa: E402
 from slipstream.tasks.aircombat.reach.reachable import reachable  # noqa: E402
@@ -53,7 +53,7 @@ def main():
     where = (geometry.own_speed, geometry.target_speed, bearing, aspect)
     distance = torch.full_like(geometry.own_speed, 20_000.0)
     zero = torch.zeros_like(distance)
-    state = geometry.at(distance)
+    state = placed(geometry, distance)
     features = AirCombatEnv(args.pairs, args.device, config=AirCombatConfig(start="random", reach_features=True))
     view = features.views()[0]
     duel = AirCombatEnv(1).get_render_state(0)

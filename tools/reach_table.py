@@ -18,14 +18,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from slipstream.sim.devices import pick_backend
 from slipstream.tasks.aircombat.physics.flight import HIT_RADIUS_M, launch
-from slipstream.tasks.aircombat.reach.table import TIMED_SHARES, Geometry, ReachTable
+from slipstream.tasks.aircombat.reach.table import SHIPPED, SPEED_LIMITS_MPS, TIMED_SHARES, UNITS, Geometry, ReachTable
 
 HOLD = -1.0  # throttle of a target that keeps its present velocity
 FARTHEST_M = 95_000.0  # two at 550 m/s, nose to nose, are hit from 90 km
@@ -80,7 +83,7 @@ class Envelope(NamedTuple):
 def envelope(geometry: Geometry) -> Envelope:
     """Compute the envelope of P launch geometries by simulation; NaN where a geometry is not finite."""
     starts = range(0, max(len(geometry.own_speed), 1), CHUNK)
-    parts = [_envelope(geometry[first : first + CHUNK]) for first in starts]
+    parts = [_envelope(Geometry(*(x[first : first + CHUNK] for x in vars(geometry).values()))) for first in starts]
     return Envelope(*map(torch.cat, zip(*parts, strict=True)))
 
 
@@ -89,8 +92,43 @@ def make_table(
 ) -> ReachTable:
     """Compute the table of a grid: about 30 million missiles for the shipped size."""
     size = (own_speeds, target_speeds, bearings, aspects)
-    points = [x.flatten().to(device, torch.float32) for x in ReachTable.grid(*size)]
+    points = [x.flatten().to(device, torch.float32) for x in grid(*size)]
     return ReachTable(torch.stack(envelope(Geometry(*points))).reshape(-1, *size).cpu())
+
+
+def save_table(table: ReachTable, path: Path = SHIPPED) -> None:
+    """Write a table to a file."""
+    np.savez_compressed(path, values=np.round(table.values.cpu().numpy() / UNITS).astype(np.uint16))
+
+
+def grid(own_speeds: int, target_speeds: int, bearings: int, aspects: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return own speed, target speed (m/s), bearing and aspect (rad) of every grid point, float64."""
+    low, high = SPEED_LIMITS_MPS
+    even = partial(torch.linspace, dtype=torch.float64)
+    speeds = even(low, high, own_speeds), even(low, high, target_speeds)
+    angles = angle_of(even(0, 2, bearings)), angle_of(even(-2, 2, aspects))
+    own, target, bearing, aspect = torch.meshgrid(*speeds, *angles, indexing="ij")
+    return own, target, bearing, aspect
+
+
+def angle_of(pseudo: Tensor) -> Tensor:
+    """Return the angle (rad) of a pseudo-angle: the inverse of `pseudo_angle`."""
+    cos = 1 - pseudo.abs()
+    return torch.atan2(torch.sign(pseudo) * (1 - cos.abs()), cos)
+
+
+def placed(geometry: Geometry, distance: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return positions and velocities [P, ..., 2] of shooter and target at ranges [P, ...]."""
+    ones = [1] * (distance.dim() - 1)
+    target_pos = _polar(distance, geometry.bearing.view(-1, *ones).expand_as(distance))
+    vel = _polar(geometry.own_speed, torch.zeros_like(geometry.own_speed))
+    target_vel = _polar(geometry.target_speed, geometry.bearing + math.pi - geometry.aspect)
+    vel, target_vel = (v.view(-1, *ones, 2).expand_as(target_pos) for v in (vel, target_vel))
+    return torch.zeros_like(target_pos), vel, target_pos, target_vel
+
+
+def _polar(size: Tensor, angle: Tensor) -> Tensor:
+    return torch.stack((size * torch.cos(angle), size * torch.sin(angle)), -1)
 
 
 def _envelope(geometry: Geometry) -> Envelope:
@@ -172,7 +210,7 @@ def _no_escape(geometry: Geometry, r_max: Tensor) -> Tensor:
 
 def _flight_times(geometry: Geometry, distance: Tensor, turns: Tensor | float = 0.0, throttle: float = HOLD) -> Tensor:
     """Return the flight times [P, ...] (s) of missiles launched from `distance`; by default at straight targets."""
-    pos, vel, target_pos, target_vel = (x.reshape(-1, 2) for x in geometry.at(distance))
+    pos, vel, target_pos, target_vel = (x.reshape(-1, 2) for x in placed(geometry, distance))
     zero = torch.zeros_like(distance)
     shots = pos, vel, target_pos, target_vel, (zero + turns).flatten(), (zero + throttle).flatten()
     return time_of_hit(*shots).view(distance.shape)
@@ -203,4 +241,4 @@ def _edge(true: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, points: i
 
 
 if __name__ == "__main__":  # writes the shipped table
-    make_table(device="cuda" if torch.cuda.is_available() else "cpu").save()
+    save_table(make_table(device="cuda" if torch.cuda.is_available() else "cpu"))

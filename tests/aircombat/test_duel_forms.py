@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from reach_table import angle_of, grid
 
 from slipstream.tasks.aircombat.physics.engine import DuelConfig, DuelEngine, make_engine
-from slipstream.tasks.aircombat.reach.table import ReachTable, angle_of, pseudo_angle
+from slipstream.tasks.aircombat.reach.table import ReachTable, pseudo_angle
 
 
 def commands(num: int, generator: torch.Generator) -> torch.Tensor:
@@ -134,7 +135,7 @@ def test_the_pseudo_angle_grows_with_the_angle_and_back():
 
 
 def test_the_table_gives_its_own_points_and_a_linear_field_exactly():
-    own, target, bearing, aspect = ReachTable.grid(3, 4, 5, 6)
+    own, target, bearing, aspect = grid(3, 4, 5, 6)
     pseudo = [pseudo_angle(torch.cos(x), torch.sin(x)) for x in (bearing, aspect)]
     pseudo[1][..., 0] = -2.0  # -180°, which the sine cannot tell from 180°
     pseudo[0][..., -1, :] = 2.0

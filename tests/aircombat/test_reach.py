@@ -7,7 +7,7 @@ import math
 import evasions
 import pytest
 import torch
-from reach_table import HOLD, Envelope, envelope, time_of_hit
+from reach_table import HOLD, Envelope, envelope, placed, time_of_hit
 
 from slipstream.tasks.aircombat.reach.table import Geometry
 
@@ -24,7 +24,7 @@ def drawn(count, seed=0, speeds=SPEEDS):
 
 def keep_on(geometry, distance):
     """Which straight flyers are hit from `distance` [P, K]."""
-    state = (x.reshape(-1, 2) for x in geometry.at(distance))
+    state = (x.reshape(-1, 2) for x in placed(geometry, distance))
     zero = torch.zeros(distance.numel())
     return time_of_hit(*state, zero, zero + HOLD).isfinite().view(distance.shape)
 
@@ -53,7 +53,7 @@ def hold_escapes(pairs, seed=3):
     geometry, r_ne = picked(geometry, found.r_ne > 0), found.r_ne[found.r_ne > 0]
     u = torch.rand(len(r_ne), 4, generator=torch.Generator().manual_seed(seed + 1))
     shares = {
-        name: evasions.hits(geometry.at(0.9 * r_ne), family(u)).float().mean().item()
+        name: evasions.hits(placed(geometry, 0.9 * r_ne), family(u)).float().mean().item()
         for name, family in evasions.FAMILIES.items()
     }
     return shares, len(r_ne)
@@ -150,7 +150,7 @@ def test_the_geometry_of_a_pair_is_told_as_the_table_wants_it():
     geometry, distance = Geometry.between(pos, vel, target, target_vel)
     values = (geometry.own_speed, geometry.target_speed, geometry.bearing, geometry.aspect, distance)
     assert [x.item() for x in values] == pytest.approx([300, 200, math.pi / 2, 0, 10_000], abs=1e-3)
-    again = geometry.at(distance)
+    again = placed(geometry, distance)
     offset, closing = again[2] - again[0], again[3]
     torch.testing.assert_close(offset, torch.tensor([[0.0, 10_000.0]]), atol=0.01, rtol=0)
     torch.testing.assert_close(closing, torch.tensor([[0.0, -200.0]]), atol=0.01, rtol=0)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from plain_flights import time_of_hit as plain_time_of_hit
 from plain_flights import turn_rudder
-from reach_table import HOLD, time_of_hit
+from reach_table import HOLD, placed, time_of_hit
 
 from slipstream.tasks.aircombat.physics.duel import Rules, begin, fly
 from slipstream.tasks.aircombat.physics.flight import FIGHTER, LONGEST_S, PHYSICS_DT_S
@@ -24,7 +24,7 @@ def drawn(count, seed=0):
     geometry = Geometry(200 + 250 * u[:, 0], 200 + 250 * u[:, 1], math.pi * u[:, 2], math.pi * (2 * u[:, 3] - 1))
     keeps = u[:, 5] < 0.5
     turn = torch.where(keeps, 0.0, math.pi * (2 * u[:, 6] - 1))
-    return (*geometry.at(300 * 200 ** u[:, 4]), turn, torch.where(keeps, HOLD, 1.0))
+    return (*placed(geometry, 300 * 200 ** u[:, 4]), turn, torch.where(keeps, HOLD, 1.0))
 
 
 def head_on(meters, throttle=HOLD, turn=0.0):

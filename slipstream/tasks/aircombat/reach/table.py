@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -19,18 +18,13 @@ from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.flight import LONGEST_S
 
-CHANNELS = (
-    "r_max",
-    "r_min",
-    "r_ne",
-    "time_quarter",
-    "time_half",
-    "time_full",
-)  # 0 where there is none; see tools/reach_table.py
+# 0 where there is none; see tools/reach_table.py, which writes the file
+CHANNELS = ("r_max", "r_min", "r_ne", "time_quarter", "time_half", "time_full")
 TIMED_SHARES = (0.25, 0.5, 0.99)  # of r_max: the launches of the three times
 SPEED_LIMITS_MPS = (150.0, 550.0)  # of both; outside, the nearest is used
 SHIPPED = Path(__file__).parent / "reach.npz"
-UNITS = (2.0, 2.0, 2.0, 0.004, 0.004, 0.004)  # m and s: a file stores multiples of them in 16 bits
+# m and s, of each channel: a file stores multiples of them in 16 bits
+UNITS = np.array((2.0, 2.0, 2.0, 0.004, 0.004, 0.004), np.float32).reshape(-1, 1, 1, 1, 1)
 
 
 def pseudo_angle(cos: Tensor, sin: Tensor) -> Tensor:
@@ -42,12 +36,6 @@ def pseudo_angle(cos: Tensor, sin: Tensor) -> Tensor:
     size = cos.abs() + sin.abs()
     share = 1 - cos / size.clamp(min=1e-12)
     return torch.where(sin < 0, -share, share)
-
-
-def angle_of(pseudo: Tensor) -> Tensor:
-    """Return the angle (rad) of a pseudo-angle: the inverse of `pseudo_angle`."""
-    cos = 1 - pseudo.abs()
-    return torch.atan2(torch.sign(pseudo) * (1 - cos.abs()), cos)
 
 
 @dataclass
@@ -68,18 +56,6 @@ class Geometry:
                 f"{', '.join(names)} must be real tensors of one shape [P], or [1] for all, not {', '.join(shapes)}"
             )
         self.own_speed, self.target_speed, self.bearing, self.aspect = torch.broadcast_tensors(*given)
-
-    def at(self, distance: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return positions and velocities [P, ..., 2] of shooter and target at ranges [P, ...]."""
-        ones = [1] * (distance.dim() - 1)
-        target_pos = _polar(distance, self.bearing.view(-1, *ones).expand_as(distance))
-        vel = _polar(self.own_speed, torch.zeros_like(self.own_speed))
-        target_vel = _polar(self.target_speed, self.bearing + math.pi - self.aspect)
-        vel, target_vel = (v.view(-1, *ones, 2).expand_as(target_pos) for v in (vel, target_vel))
-        return torch.zeros_like(target_pos), vel, target_pos, target_vel
-
-    def __getitem__(self, pairs: slice) -> Geometry:
-        return Geometry(self.own_speed[pairs], self.target_speed[pairs], self.bearing[pairs], self.aspect[pairs])
 
     @classmethod
     def between(cls, pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor) -> tuple[Geometry, Tensor]:
@@ -105,22 +81,8 @@ class ReachTable:
     def load(cls, path: Path = SHIPPED, device: torch.device | str = "cpu") -> ReachTable:
         """Read a table from a file (default: the one shipped with the package)."""
         with np.load(path) as file:
-            values = file["values"] * _units()
+            values = file["values"] * UNITS
         return cls(torch.from_numpy(values).to(device).contiguous())
-
-    def save(self, path: Path = SHIPPED) -> None:
-        """Write the table to a file."""
-        np.savez_compressed(path, values=np.round(self.values.cpu().numpy() / _units()).astype(np.uint16))
-
-    @staticmethod
-    def grid(own_speeds: int, target_speeds: int, bearings: int, aspects: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return own speed, target speed (m/s), bearing and aspect (rad) of every grid point, float64."""
-        low, high = SPEED_LIMITS_MPS
-        even = partial(torch.linspace, dtype=torch.float64)
-        speeds = even(low, high, own_speeds), even(low, high, target_speeds)
-        angles = angle_of(even(0, 2, bearings)), angle_of(even(-2, 2, aspects))
-        own, target, bearing, aspect = torch.meshgrid(*speeds, *angles, indexing="ij")
-        return own, target, bearing, aspect
 
     def lookup(
         self, own_speed: Tensor, target_speed: Tensor, bearing: Tensor, aspect: Tensor, channel: int = 0
@@ -176,14 +138,6 @@ def time_between(channels: Tensor, distance: Tensor) -> Tensor:
         time = torch.where(share > near, before + (after - before) * ((share - near) / (far - near)), time)
         near, before = far, after
     return torch.where(share <= 1, time, LONGEST_S).clamp(0, LONGEST_S)
-
-
-def _units() -> np.ndarray:
-    return np.array(UNITS, np.float32).reshape(-1, 1, 1, 1, 1)
-
-
-def _polar(size: Tensor, angle: Tensor) -> Tensor:
-    return torch.stack((size * torch.cos(angle), size * torch.sin(angle)), -1)
 
 
 def _wrap(angle: Tensor) -> Tensor:
