@@ -21,7 +21,8 @@ from slipstream.tasks.aircombat.league.evaluation import short_name
 from slipstream.tasks.aircombat.league.matches import Score, rate
 from slipstream.tasks.aircombat.physics.duel import GOING_ON, GONE, SLOTS, Duels
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
-from slipstream.tasks.aircombat.recording import ROW_S, diagram, duel_recording, reach_table
+from slipstream.tasks.aircombat.reach.scene import forecast
+from slipstream.tasks.aircombat.recording import ROW_S, duel_recording, reach_table
 from slipstream.tasks.recording import describe_policy
 
 OFFERED = ("pursuit", "crank", "evade", "learned", "placeholder")
@@ -164,7 +165,7 @@ class DuelGame:
 
     def extras(self, snapshot: Duels) -> bytes | None:
         """Return the spacetime diagram: its arrays as float32, in the order path, escape, missile, range, contour."""
-        found = diagram(snapshot)
+        found = forecast(snapshot)
         names = ("path", "escape", "missile", "range", "contour")
         return b"".join(np.ascontiguousarray(found[name][0], "<f4").tobytes() for name in names)
 

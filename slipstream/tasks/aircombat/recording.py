@@ -1,8 +1,4 @@
-"""The viewer's scene of the task: one duel, and its spacetime diagram several times a second.
-
-The predicted paths, the reach of missiles and the ranges are computed by the same code as the static figure, for many
-moments at once.
-"""
+"""The viewer's scene of the task: one duel, and its spacetime diagram (`reach.scene`) several times a second."""
 
 from __future__ import annotations
 
@@ -17,14 +13,11 @@ from torch import Tensor
 
 from slipstream.recordings import Recording
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GOING_ON, GONE, SLOTS, Duels
-from slipstream.tasks.aircombat.physics.flight import BURN_S, FIGHTER, PHYSICS_DT_S, SOUND_MPS, speed_of
-from slipstream.tasks.aircombat.reach.flights_native import NEVER, Steering, chases, paths
+from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S, speed_of
 from slipstream.tasks.aircombat.reach.reachable import TIMES_S, reachable
-from slipstream.tasks.aircombat.reach.scene import AZIMUTHS, FUTURE_S, RANGES, look_up
-from slipstream.tasks.aircombat.reach.table import Geometry
+from slipstream.tasks.aircombat.reach.scene import forecast
 
 ROW_S, DIAGRAM_S = 0.05, 0.25  # time between two rows of the tracks, and of the diagram
-POINT_S = 1.0  # between two points of a predicted path
 SPEED_STEP_MPS = 10.0  # of the table of reachable sets
 STEPS = {
     "fighter.position": 0.5, "fighter.velocity": 0.05, "fighter.rudder": 0.01,
@@ -63,7 +56,7 @@ def duel_recording(states: Sequence[Duels], names: tuple[str, str], title: str, 
             shown.append(k)
     moments = Duels(**{name: x[shown] for name, x in rows.tensors().items()})
     recording.clocks["diagram"] = times[shown]
-    recording.columns |= {f"diagram/{name}": x for name, x in diagram(moments).items()}
+    recording.columns |= {f"diagram/{name}": x for name, x in forecast(moments).items()}
     recording.arrays = reach_table(speed_of(rows.vel))
     recording.precision = dict(STEPS)
     labels = {
@@ -81,43 +74,6 @@ def duel_recording(states: Sequence[Duels], names: tuple[str, str], title: str, 
     _add_events(recording, rows, names, result)
     recording.meta = {"summary": f"{result} after {times[-1]:.0f} s", "names": list(names), "winner": winner, **facts}
     return recording
-
-
-@torch.no_grad()
-def diagram(duels: Duels) -> dict[str, np.ndarray]:
-    """Return the spacetime diagrams of S moments, both sides in each, in m.
-
-    Returns:
-        path [S, 2, P, 2]: with the present rudder; escape [S, 2, 2, P, 2]: turn and run to the left and to the right;
-        missile [S, 12, P, 2]: until it is slower than sound; range [S, 2, 4]: distance, r_max, r_min and r_ne of a
-        shot of each side; contour [S, 2, 3, 96]: these three around each side, against the other. P = 21 points 1 s
-        apart.
-    """
-    moments = len(duels.pos)
-    pos, vel = duels.pos.reshape(-1, 2).float(), duels.vel.reshape(-1, 2).float()  # [S * 2]
-    own = {"path": _ahead(pos, vel, Steering.hold(duels.rudder.reshape(-1).float()))}
-    turns = _escapes(duels)  # [S, 2 sides, 2]
-    twice = lambda x: x.repeat_interleave(2, 0)  # noqa: E731
-    own["escape"] = _ahead(twice(pos), twice(vel), Steering.turning(turns.reshape(-1)))
-    points = own["path"].shape[1]
-    found = {
-        "path": own["path"].reshape(moments, 2, points, 2),
-        "escape": own["escape"].reshape(moments, 2, 2, points, 2),
-    }
-    found["missile"] = _missile_paths(duels, points)
-    other_pos, other_vel = (x.flip(1).reshape(-1, 2).float() for x in (duels.pos, duels.vel))
-    geometry, distance = Geometry.between(pos, vel, other_pos, other_vel)
-    ranges = look_up(geometry)
-    found["range"] = torch.stack((distance, *(ranges[name] for name in RANGES)), -1).reshape(moments, 2, 4).numpy()
-    line = torch.linspace(0, 2 * math.pi, AZIMUTHS + 1)[:-1].repeat(moments * 2)
-    each = lambda x: x.repeat_interleave(AZIMUTHS)  # noqa: E731
-    heading, theirs = (torch.atan2(v[:, 1], v[:, 0]) for v in (vel, other_vel))
-    around = look_up(
-        Geometry(each(speed_of(vel)), each(speed_of(other_vel)), line - each(heading), line + math.pi - each(theirs))
-    )
-    contour = torch.stack([around[name].reshape(moments, 2, AZIMUTHS) for name in RANGES], 2)
-    found["contour"] = contour.numpy()
-    return found
 
 
 def reach_table(speeds: Tensor) -> dict[str, np.ndarray]:
@@ -144,46 +100,6 @@ def reach_table(speeds: Tensor) -> dict[str, np.ndarray]:
 def _reach_set(step: int) -> tuple[np.ndarray, np.ndarray]:
     boundaries = reachable(step * SPEED_STEP_MPS)
     return np.stack([b.polygon.numpy()[::2] for b in boundaries]), np.stack([b.mach.numpy()[::2] for b in boundaries])
-
-
-def _ahead(pos: Tensor, vel: Tensor, steering: Steering) -> np.ndarray:
-    """Return the paths [M, P, 2] of fighters at full throttle."""
-    thrust = torch.full((len(pos),), NEVER, dtype=torch.int32)
-    flown = paths(FIGHTER, pos, vel, steering, thrust, round(FUTURE_S / PHYSICS_DT_S), round(POINT_S / PHYSICS_DT_S))
-    return flown[..., :2].numpy()
-
-
-def _escapes(duels: Duels) -> Tensor:
-    """Return the turns [S, 2, 2] of each side, left and right, that put its nearest threat astern."""
-    flies = (duels.missile_age != GONE).reshape(-1, 2, CARRIED).flip(1)  # of the missiles that chase each side
-    missiles = duels.missile_pos.reshape(-1, 2, CARRIED, 2).flip(1)
-    distance = torch.where(flies, (missiles - duels.pos[:, :, None]).norm(dim=-1), math.inf)
-    nearest = distance.argmin(2)
-    threat = missiles.gather(2, nearest[..., None, None].expand(-1, -1, 1, 2))[:, :, 0]
-    threat = torch.where(flies.any(2)[..., None], threat, duels.pos.flip(1))
-    away, heading = duels.pos - threat, duels.vel
-    left = torch.atan2(away[..., 1], away[..., 0]) - torch.atan2(heading[..., 1], heading[..., 0])
-    left = torch.remainder(left, 2 * math.pi)
-    return torch.stack((left, left - 2 * math.pi), -1).float()
-
-
-def _missile_paths(duels: Duels, points: int) -> np.ndarray:
-    """Return the paths [S, 12, P, 2] of missiles in flight if their targets keep their rudders; NaN elsewhere."""
-    found = np.full((len(duels.pos), SLOTS, points, 2), np.nan, np.float32)
-    moment, slot = torch.nonzero(duels.missile_age != GONE, as_tuple=True)
-    if not len(moment):
-        return found
-    target = 1 - slot // CARRIED
-    age = duels.missile_age[moment, slot]
-    steering = Steering.hold(duels.rudder[moment, target].float())
-    flown = chases(
-        duels.missile_pos[moment, slot], duels.missile_vel[moment, slot], age, duels.pos[moment, target],
-        duels.vel[moment, target], steering, round(FUTURE_S / PHYSICS_DT_S), round(POINT_S / PHYSICS_DT_S),
-    ).numpy()  # fmt: skip
-    ages_s = age.numpy()[:, None] * PHYSICS_DT_S + np.arange(points) * POINT_S
-    spent = np.logical_or.accumulate((ages_s > BURN_S) & (flown[..., 2] < SOUND_MPS), axis=1)
-    found[moment.numpy(), slot.numpy()] = np.where(spent[..., None], np.nan, flown[..., :2])
-    return found
 
 
 def _add_events(recording: Recording, rows: Duels, names: tuple[str, str], result: str) -> None:
