@@ -335,7 +335,7 @@ class BlockColumn:
             self._pending.popleft()
 
     def seal_next(self) -> bool:
-        """Seal the oldest block that waits; False when none does. For the background thread, and for whoever cannot wait."""
+        """Seal the oldest block that waits; False when none does. For the background thread, and for writers."""
         with self._lock:
             if not self._pending or self._closed:
                 return False
