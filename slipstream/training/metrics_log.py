@@ -353,6 +353,8 @@ def _start_wandb(run: RunFolder, mode: str, settings: dict[str, Any]) -> Any:
         run_id = given.pop("run_id", None) or _wandb_id(run)
         defaults = {"project": "slipstream", "name": run.path.name, "config": run.config()}
         identity = {"id": run_id, "resume": "allow", "dir": str(run.path), "mode": mode}
+        for name in ("WANDB_DISABLE_GIT", "WANDB_DISABLE_CODE"):  # it would run git here, and upload what differs
+            os.environ.setdefault(name, "true")
         import wandb  # takes a second
 
         return wandb.init(**(defaults | given | identity))

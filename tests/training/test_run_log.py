@@ -155,6 +155,13 @@ class TestWandb:
             log.write(2, 64, {"kl": 0.5})
         assert capsys.readouterr().err.count("no API key configured") == 1 and len(read_metrics(run.path)) == 2
 
+    def test_it_runs_no_git_and_uploads_no_difference_unless_asked(self, run, monkeypatch):
+        monkeypatch.setitem(sys.modules, "wandb", FakeWandb())
+        monkeypatch.delenv("WANDB_DISABLE_GIT", raising=False)
+        monkeypatch.setenv("WANDB_DISABLE_CODE", "false")
+        RunLog(run, {"mode": "offline"}).close()
+        assert (os.environ["WANDB_DISABLE_GIT"], os.environ["WANDB_DISABLE_CODE"]) == ("true", "false")
+
     def test_the_given_run_is_continued(self, run, monkeypatch):
         fake = FakeWandb()
         monkeypatch.setitem(sys.modules, "wandb", fake)
