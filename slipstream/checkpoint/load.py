@@ -174,6 +174,9 @@ def find_run(path: str | PathLike[str]) -> Path:
         if (candidate / "config.yaml").is_file():
             refuse_outside_links(candidate)
             return candidate
+    runs = sorted(inner.parent.name for inner in folder.glob("*/config.yaml"))
+    if runs:
+        raise FileNotFoundError(f"{folder} holds {len(runs)} runs: name one of them, such as {folder / runs[0]}")
     raise FileNotFoundError(f"{folder} is not a run folder: config.yaml is missing there and in the folder above")
 
 

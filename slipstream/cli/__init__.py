@@ -50,6 +50,21 @@ COMMANDS = {
     "rollouts": "work with saved batches:   slipstream rollouts record | ls | show | verify | export",
     "recording": "work with recordings:      slipstream recording export flight.rec --to html | acmi | csv",
 }
+OTHER_COMMANDS = {  # what people who come from elsewhere type
+    "evaluate": "eval",
+    "evaluation": "eval",
+    "enjoy": "eval",
+    "resume": "train",
+    "continue": "train",
+    "tune": "sweep",
+    "optimize": "sweep",
+    "benchmark": "bench",
+    "plot": "compare",
+    "watch": "view",
+    "visualize": "view",
+    "tensorboard": "view",
+    "checkpoint": "ckpt",
+}
 # The commands with paths; the others take key=value.
 WITH_PATHS = ("compare", "view", "doctor", "completion", "ckpt", "rollouts", "recording")
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as any program whose reader went away
@@ -108,7 +123,9 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
             what = "command" if isinstance(action, argparse._SubParsersAction) else action.option_strings[0]
-            raise ConfigError(f"unknown {what} '{value}'{nearest(str(value), known)} (there are: {', '.join(known)})")
+            other_names = {name: own for name, own in OTHER_COMMANDS.items() if own in known}
+            near = nearest(str(value), known, other_names)
+            raise ConfigError(f"unknown {what} '{value}'{near} (there are: {', '.join(known)})")
 
 
 def add_subcommands(parser: argparse.ArgumentParser, doc: str | None) -> Any:

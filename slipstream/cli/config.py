@@ -11,6 +11,7 @@ folder for that run's config), typed words. The keys are those of `slipstream tr
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from slipstream.cli import add_force, check_output
 from slipstream.config.compose import help_text as keys_help
@@ -41,5 +42,5 @@ def run(args: argparse.Namespace) -> int:
         print(text, end="")
     else:
         write_file(out, text.encode())
-        print(f"wrote {out}: slipstream train config={out}")
+        print(f"wrote {out}: slipstream train {shlex.quote(f'config={out}')}")
     return 0

@@ -7,6 +7,7 @@ slipstream demo max_time_s=60    any key of `slipstream train`; the defaults of 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import replace
 
@@ -43,8 +44,9 @@ def run(args: argparse.Namespace) -> int:
             raise KeyboardInterrupt  # stopped before the first iteration
     else:
         folder = train.run(cfg).path
-    demo.after(folder, read_metrics(folder), " ".join(["slipstream demo", *args.words]))
-    print(f"watch:    slipstream view {folder}\nevaluate: slipstream eval checkpoint={folder}")
+    demo.after(folder, read_metrics(folder), shlex.join(["slipstream", "demo", *args.words]))
+    print(f"watch:    slipstream view {shlex.quote(str(folder))}")
+    print(f"evaluate: slipstream eval {shlex.quote(f'checkpoint={folder}')}")
     return 0
 
 

@@ -22,6 +22,7 @@ and importances.png.
 from __future__ import annotations
 
 import argparse
+import shlex
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -73,8 +74,8 @@ def run(args: argparse.Namespace) -> int:
     if sweep.run():
         for table in sweep.tables():
             print(table.render(console().width))
-        print(f"best settings: slipstream train config={sweep.folder / 'best.yaml'}")
-        print(f"compare runs:  slipstream compare {sweep.folder}")
+        print(f"best settings: slipstream train {shlex.quote(f'config={sweep.folder}/best.yaml')}")
+        print(f"compare runs:  slipstream compare {shlex.quote(str(sweep.folder))}")
     return 0
 
 

@@ -8,6 +8,7 @@ rate can be. From four seeds on the mean has its 95 % interval, which for a rate
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -219,6 +220,11 @@ def _pairs(first: Group, second: Group, metric: str) -> list[float]:
 
 def _runs_of(path: Path) -> list[Path]:
     """Return the runs that a path names: itself, or the runs inside the folder."""
+    if not path.is_dir() and (".pt" in path.suffixes or (path.parent == Path() and not path.exists())):
+        raise ConfigError(
+            f"{path} is not a run folder; policies are compared over the same maps by "
+            f"slipstream eval {shlex.quote(f'checkpoint={path}')} compare=OTHER"
+        )
     if (path / "config.yaml").exists() or not path.is_dir():
         return [path]
     runs = sorted(inner.parent for inner in path.glob("*/config.yaml"))

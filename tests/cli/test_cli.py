@@ -173,11 +173,25 @@ def test_an_error_nobody_foresaw_is_one_sentence_too(monkeypatch, capsys):
         (["recording", "info", "no.rec"], "slipstream recording: there is no no.rec"),
         (["config", "env.reward.collision=-5"], "env.reward.collision=-5 is a cost, which is subtracted: use 5"),
         (["config", "sensor.lidar_hres=5"], "unknown key 'sensor.lidar_hres': set env.lidar.azimuths"),
+        (["evaluate", "checkpoint=x"], "unknown command 'evaluate': did you mean 'eval'?"),
+        (["tensorboard"], "unknown command 'tensorboard': did you mean 'view'?"),
+        (["compare", "my policy.pt"], "slipstream eval 'checkpoint=my policy.pt' compare=OTHER"),
+        (["compare", "navigation"], "slipstream eval checkpoint=navigation compare=OTHER"),
+        (["train", "--max-steps", "1000"], "unknown key 'max_steps': total_frames ends a training"),
+        (["train", "--render", "--seed", "1"], "unknown key 'render': there is no window: watch with slipstream view"),
+        (["train", "--log-interval=10"], "unknown key 'log_interval': every iteration is logged"),
+        (["train", "--checkpoint", "x"], "set resume=RUN to continue a run, or init=PATH"),
+        (["eval", "--render"], "unknown key 'render': open the page that it writes"),
+        (["eval", "checkpoint=group"], "group holds 2 runs: name one of them, such as"),
+        (["train", "resume=group"], "group/seed=0"),
     ],
 )
 def test_every_command_answers_a_mistake_on_stderr(tmp_path, monkeypatch, capsys, words, told):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "page.html").touch()
+    for seed in (0, 1):
+        (tmp_path / "group" / f"seed={seed}").mkdir(parents=True)
+        (tmp_path / "group" / f"seed={seed}" / "config.yaml").write_text("task: navigation\n")
     assert main(words) == 2
     out, error = capsys.readouterr()
     assert out == "" and told in error and error.count("\n") == 1
