@@ -54,7 +54,9 @@ def run(cfg: TrainConfig) -> RunFolder:
             cfg = continued_config(cfg, state["config"])
             if is_finished(cfg, state):
                 return report_finished(cfg, folder, state) if ranks.is_root else folder
-        name = free_name(cfg.root, cfg.name) if cfg.name and folder is None and ranks.is_root else cfg.name
+        name = cfg.name
+        if name is not None and folder is None:  # before minutes of work
+            name = ranks.from_root(lambda: free_name(cfg.root, str(cfg.name)))
         cfg = choose_sizes(cfg) if cfg.auto and state is None else cfg
         wandb = wandb_settings(cfg)
         trainer = stack.enter_context(Trainer(replace(cfg, resume=None, resume_envs="saved"), ranks=ranks))
