@@ -249,7 +249,7 @@ class PPO(Learner):
         """Run all epochs and minibatches over prepared data; return the means of losses and diagnostics."""
         self._stop.zero_()
         minibatches = (rows for _ in range(self.config.epochs) for rows in self._minibatches(data))
-        totals = [self._step(rows, adapt=k > 0) for k, rows in enumerate(minibatches)]
+        totals = [self._gradient_step(rows, adapt=k > 0) for k, rows in enumerate(minibatches)]
         means = torch.stack(totals).mean(0).unbind()
         names = (*DIAGNOSTICS, *(f"grad/{head}" for head in self._clipped), "skipped")
         return dict(zip(names, means, strict=True)) | {"lr": self.learning_rate.clone()}
@@ -317,7 +317,7 @@ class PPO(Learner):
         observation = {**rows["observation"], MEMORY: rows[MEMORY]}
         return self.policy.evaluate(observation, rows["action"], rows["weight"] > 0)
 
-    def _step(self, rows: dict[str, Any], adapt: bool) -> Tensor:
+    def _gradient_step(self, rows: dict[str, Any], adapt: bool) -> Tensor:
         """Take one gradient step; return the diagnostics as one tensor.
 
         Without `adapt` the adaptive schedule keeps the rate: at the first minibatch of an update the weights have not
@@ -353,7 +353,7 @@ class PPO(Learner):
             share = rows["weight"].mean()
             loss, diagnostics = loss * share, torch.cat((diagnostics * share, share[None]))
         found = torch.autograd.grad(loss, list(self.policy.parameters()), allow_unused=True)
-        return self._clip(found, diagnostics) if self.sums is None else (found, diagnostics)
+        return self._clip_gradients(found, diagnostics) if self.sums is None else (found, diagnostics)
 
     def clip_sums(self, sums: tuple[dict[int, Any], Tensor]) -> tuple[Gradients, Tensor]:
         """Clip the gradients of each head after an exchange.
@@ -369,19 +369,24 @@ class PPO(Learner):
         gradients, diagnostics = sums
         share = diagnostics[-1:].clamp(min=1e-9)  # without any valid frame all sums are 0
         found = [gradients.get(i) for i, _ in enumerate(self.policy.parameters())]
-        clipped, diagnostics = self._clip(found, diagnostics[:-1] / share, share)
+        clipped, diagnostics = self._clip_gradients(found, diagnostics[:-1] / share, share)
         return clipped, torch.cat((diagnostics, share))
 
-    def _clip(self, gradients: Gradients, diagnostics: Tensor, share: Tensor | None = None) -> tuple[Gradients, Tensor]:
+    def _clip_gradients(
+        self, gradients: Gradients, diagnostics: Tensor, share: Tensor | None = None
+    ) -> tuple[Gradients, Tensor]:
         """Clip the gradients of each head, which are `share` [1] times as long as they will be; add the norms to the
         diagnostics."""
         found: list[Any] = list(gradients)
         norms = []
         for head in self._heads:
             mine = [i for i in head if found[i] is not None]
-            clipped, norm = _clip([found[i] for i in mine], self.config.max_grad_norm, share)
+            of_head = [found[i] for i in mine]
+            norm = torch.nn.utils.get_total_norm(of_head, foreach=True)
+            norm = norm if share is None else norm / share[0]
             norms.append(norm)
-            for i, gradient in zip(mine, clipped, strict=True):
+            scale = (self.config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
+            for i, gradient in zip(mine, torch._foreach_mul(of_head, scale), strict=True):
                 found[i] = gradient
         return found, torch.cat((diagnostics, torch.stack(norms)))
 
@@ -431,15 +436,6 @@ class PPO(Learner):
         if self.generator is not None and "generator" in state:
             restore_generator(self.generator, state["generator"], "minibatches")
         load_adam(self.optimizer, state["optimizer"])
-
-
-def _clip(gradients: list[Tensor], limit: float, share: Tensor | None) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Return `gradients` scaled down to a common norm of at most `limit` times `share` [1], and the norm they had in
-    units of it."""
-    norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
-    if share is not None:
-        norm = norm / share[0]
-    return torch._foreach_mul(gradients, (limit / (norm + 1e-6)).clamp(max=1.0)), norm
 
 
 def _mean(x: Tensor, weight: Tensor) -> Tensor:

@@ -194,7 +194,7 @@ def test_gradients_of_processes_are_weighed_by_their_valid_frames(valid):
     algo.sums = list
     gradients, diagnostics = algo.gradients(rows[1])
     algo.sums = lambda tensors: [x + y for x, y in zip(tensors, [*gradients, diagnostics], strict=True)]
-    *found, _ = algo._step(rows[0], adapt=False)  # the last is `skipped`
+    *found, _ = algo._gradient_step(rows[0], adapt=False)  # the last is `skipped`
     torch.testing.assert_close(torch.stack(found), parts, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close([p.grad for p in algo.policy.parameters()], expected, rtol=1e-4, atol=1e-6)
 
