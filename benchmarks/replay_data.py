@@ -110,7 +110,7 @@ def recorded_lidar(checkpoint: str | None, drones: int = 256, steps: int = 500, 
     from slipstream.tasks.navigation.env import NavigationEnv
 
     env = NavigationEnv(drones, "cpu", seed)
-    policy = load_policy(checkpoint).build(env, "cpu")
+    policy = load_policy(checkpoint or "navigation").build(env, "cpu")
     out = np.empty((drones, steps, *env.observation_spec["lidar"].shape), np.float32)
     observation = env.reset()
     with torch.no_grad(), set_exploration_type(ExplorationType.MEAN):

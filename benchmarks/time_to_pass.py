@@ -130,14 +130,15 @@ def main() -> None:
     parser.add_argument("--maps", type=int, default=16)
     parser.add_argument("--drones", type=int, default=256)
     parser.add_argument("--after", type=float, default=12, help="seconds before which no weights are judged")
-    args, words = parser.parse_known_args()
+    parser.add_argument("words", nargs="*", help="key=value of the trainings, by default preset=h200_fast")
+    args = parser.parse_args()
     out, judge = args.out.resolve(), Judge(args.maps, args.drones)
     runs: dict[str, list[Path]] = {"empty": [], "warm": []}
     for (form, folders), seconds in zip(runs.items(), args.seconds, strict=True):
         for seed in range(args.runs):
             folders.append(out / f"{form}_{seed}")
             cache = out / (f"cache_{seed}" if form == "empty" else "cache_0")  # the first empty one is warm afterwards
-            train(folders[-1], seed, seconds, cache, words or ["preset=h200_fast"])
+            train(folders[-1], seed, seconds, cache, args.words or ["preset=h200_fast"])
     bars = judge(args.released) if args.released else RELEASED
     print(f"released policy: {bars[0]:.3f} with 80 moving obstacles, {bars[1]:.3f} without\n")
     table = [
