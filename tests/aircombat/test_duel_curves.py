@@ -70,8 +70,3 @@ def test_the_legend_covers_no_panel(drawn, title):
     box = legend.get_window_extent()
     assert not any(box.overlaps(axes.get_tightbbox()) for axes in figure.axes)
     assert not title or not box.overlaps(figure._suptitle.get_window_extent())
-
-
-def test_rows_without_an_evaluation_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="no row is an evaluation"):
-        outcome_curves([{"frames": 1}], tmp_path / "curves.png", ["crank"])

@@ -11,9 +11,8 @@ from slipstream.config.registry import find_task
 from slipstream.models import ModelConfig, build_policy
 from slipstream.tasks.aircombat.agents import BaseAgent, PursuitAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
-from slipstream.tasks.aircombat.league import LearnedAgent
 from slipstream.tasks.aircombat.league.matches import Match, Recorder, Score
-from slipstream.tasks.aircombat.league.policies import PolicyPool, SeatedOpponent, SeatedPolicies
+from slipstream.tasks.aircombat.league.policies import LearnedAgent, PolicyPool, SeatedOpponent
 
 SPECS = AirCombatEnv(1)
 
@@ -39,10 +38,10 @@ def test_the_pools_one_pass_gives_what_each_member_gives_alone(model):
     pool = PolicyPool(policies[0], 4)
     for place, policy in enumerate(policies):
         pool.put(place, policy)
-    seats = SeatedPolicies(pool, 4)
+    seats = SeatedOpponent(["placeholder"], pool, 4, 12, sampled=False)
     seats.seat([2, 0, 1, 2])
     view = views(12)
-    together = seats.act(view, sampled=False)
+    together = seats.act(view)
     for seat, member in enumerate([2, 0, 1, 2]):
         rows = slice(3 * seat, 3 * seat + 3)
         alone = LearnedAgent(policy=policies[member]).act({name: x[rows] for name, x in view.items()})
@@ -54,14 +53,14 @@ def test_who_sits_keeps_its_weights_until_the_seats_are_drawn_again():
     first, second = make_policy(0, part=0), make_policy(1, part=0)
     pool = PolicyPool(first, 1)
     pool.put(0, first)
-    seats = SeatedPolicies(pool, 1)
+    seats = SeatedOpponent(["placeholder"], pool, 1, 4, sampled=False)
     seats.seat([0])
     view = views(4)
-    before = seats.act(view, sampled=False)
+    before = seats.act(view)
     pool.put(0, second)
-    assert torch.equal(seats.act(view, sampled=False), before)
+    assert torch.equal(seats.act(view), before)
     seats.seat([0])
-    assert not torch.equal(seats.act(view, sampled=False), before)
+    assert not torch.equal(seats.act(view), before)
 
 
 def test_every_duel_takes_the_action_of_its_seat():
@@ -89,10 +88,10 @@ def test_seats_that_do_not_divide_the_duels_are_told():
 def test_samples_differ_and_are_sound():
     pool = PolicyPool(make_policy(0), 1)
     pool.put(0, make_policy(1))
-    seats = SeatedPolicies(pool, 2)
+    seats = SeatedOpponent(["placeholder"], pool, 2, 8, sampled=True)
     seats.seat([0, 0])
     view = views(8)
-    one, two = seats.act(view, sampled=True), seats.act(view, sampled=True)
+    one, two = seats.act(view), seats.act(view)
     assert (
         not torch.equal(one, two) and (one[:, 0].abs() <= 1).all() and one[:, 2][view["can_fire"][:, 0] == 0].sum() == 0
     )

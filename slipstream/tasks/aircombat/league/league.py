@@ -155,10 +155,10 @@ class League:
         self.seed = seed
         self.curriculum = Curriculum(config)
         self.pool = PolicyPool(policy, config.pool)
-        self.members: list[str | None] = [None] * config.pool  # the name of each past policy
+        self.members = [""] * config.pool  # the name of each past policy, empty where there is none
         self.results: dict[tuple[str, str], Score] = {}  # of all players but the present learner
         self.evaluations = 0
-        self.ended: str | None = None  # the stage ended by the last evaluation
+        self.ended = ""  # the stage ended by the last evaluation
         self.opponent = SeatedOpponent(config.scripted, self.pool, config.seats, env.num_envs, sampled=True)
         seats = len(config.rated) + config.pool
         games = config.games * seats
@@ -167,7 +167,7 @@ class League:
         match_env = AirCombatEnv(games, env.device, derive_seed(seed, "league"), settings)
         learner = LearnedAgent(games, env.device, policy=policy)
         self._match = Match(match_env, learner, self._evaluation_opponent, capture=True)
-        self._seat([])
+        self._seat({})
         env.set_opponent(self.opponent)
 
     # -- an evaluation -----------------------------------------------------------------------------------------------
@@ -175,26 +175,21 @@ class League:
     def evaluate(self) -> dict[str, float]:
         """Play all opponents, update curriculum, pool and seats. Returns the metrics."""
         scores, distinct = self.play()
-        members = {name: scores[name] for name in self.members if name is not None}
         ratings = rate(self.results | {(NOW, name): score for name, score in distinct.items()}, self.config.anchor)
-        stage = self.curriculum.stage
-        metrics = self.metrics(scores, members) | {"league/stage": float(stage + 1)}
+        stage = self.curriculum.stage + 1
+        metrics = self.metrics(scores) | {"league/stage": float(stage)}
         now = ratings[NOW]
         metrics |= {"league/elo": now.elo, "league/elo_low": now.low, "league/elo_high": now.high}
-        rated = [name for name in scores if name in self.config.rated]
-        metrics |= {
-            f"league/{name}/elo": ratings[name].elo
-            for name in rated
-            if ratings[name].decided or name == self.config.anchor
-        }
-        promoted = self.curriculum.update(scores)
+        for name in self.config.rated:
+            if ratings[name].decided or name == self.config.anchor:
+                metrics[f"league/{name}/elo"] = ratings[name].elo
         self.evaluations += 1
-        self.ended = f"stage{stage + 1}" if promoted else None
+        self.ended = f"stage{stage}" if self.curriculum.update(scores) else ""
         if self.ended:
             self.keep(self.ended, scores, distinct)
         elif self.curriculum.is_last and self.curriculum.evaluations % self.config.snapshot_every == 0:
             self.keep(f"self{self.evaluations}", scores, distinct)
-        self._seat([scores.get(name, Score()) for name in self.members if name is not None])
+        self._seat(scores)
         return metrics
 
     def play(self) -> tuple[dict[str, Score], dict[str, Score]]:
@@ -208,14 +203,14 @@ class League:
         seated = [(name, slice(k * each, (k + 1) * each)) for k, name in enumerate([*rated, *self.members]) if name]
         return {n: games.score(at, repeated=True) for n, at in seated}, {n: games.score(at) for n, at in seated}
 
-    def metrics(self, scores: dict[str, Score], members: dict[str, Score]) -> dict[str, float]:
+    def metrics(self, scores: dict[str, Score]) -> dict[str, float]:
         """Return the metrics of an evaluation, as shares of games: against all judges, and against each opponent."""
         judges = total(scores[name] for name in self.config.judges)
         found = {"success": judges.share("won"), "lost": judges.share("lost"), "draw": judges.share("draw")}
         found["score"] = judges.share("won") - judges.share("lost")
         shown = {name: score for name, score in scores.items() if name in self.config.rated or name.startswith("stage")}
-        if members:
-            shown["pool"] = total(members.values())
+        if any(self.members):
+            shown["pool"] = total(scores[name] for name in self.members if name)
         for name, score in shown.items():
             found |= {f"league/{name}/{what}": score.share(what) for what in ("won", "draw", "lost")}
         return found
@@ -227,22 +222,21 @@ class League:
     def keep(self, name: str, scores: dict[str, Score], distinct: dict[str, Score]) -> None:
         """Store the present learner in the pool; if it is full, it replaces the past policy that the learner beats
         most. `distinct` are the scores that count for ratings."""
-        if None in self.members:
-            place = self.members.index(None)
+        if "" in self.members:
+            place = self.members.index("")
         else:
-            others = [i for i, member in enumerate(self.members) if member and not member.startswith("stage")]
-            place = max(others, key=lambda i: scores[self.members[i]].share("won"))  # type: ignore[index]
-            removed = self.members[place]
-            self.results = {pair: score for pair, score in self.results.items() if removed not in pair}
+            others = [i for i, member in enumerate(self.members) if not member.startswith("stage")]
+            place = max(others, key=lambda i: scores[self.members[i]].share("won"))
+            self.results = {pair: score for pair, score in self.results.items() if self.members[place] not in pair}
         self.pool.put(place, self.policy)
         self.results |= {(name, other): score for other, score in distinct.items() if other != self.members[place]}
         self.members[place] = name
 
-    def _seat(self, scores: list[Score]) -> None:
-        """Draw the opponents of the training; `scores` are those against the members, in order."""
-        held = [i for i, name in enumerate(self.members) if name is not None]
+    def _seat(self, scores: Mapping[str, Score]) -> None:
+        """Draw the opponents of the training."""
+        held = [i for i, name in enumerate(self.members) if name]
         rng = np.random.default_rng([derive_seed(self.seed, "seats"), self.evaluations])
-        weights = priorities(scores, self.config.hardness)
+        weights = priorities([scores.get(self.members[i], Score()) for i in held], self.config.hardness)
         self.opponent.seat(seating(self.curriculum.mix, self.config.seats, held, weights, rng))
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -253,7 +247,7 @@ class League:
             "stage": self.curriculum.stage,
             "stage_evaluations": self.curriculum.evaluations,
             "evaluations": self.evaluations,
-            "members": [name or "" for name in self.members],
+            "members": list(self.members),
             "seats": [str(seat) if isinstance(seat, str) else f"#{seat}" for seat in self.opponent.seats],
             "results": [{"red": red, "blue": blue, **asdict(score)} for (red, blue), score in self.results.items()],
             "pool": self.pool.state_dict(),
@@ -264,7 +258,7 @@ class League:
         self.pool.load_state_dict(state["pool"])
         self.curriculum.stage, self.curriculum.evaluations = state["stage"], state["stage_evaluations"]
         self.evaluations = state["evaluations"]
-        self.members = [name or None for name in state["members"]]
+        self.members = list(state["members"])
         rows = state["results"]
         self.results = {(row["red"], row["blue"]): Score(row["won"], row["draw"], row["lost"]) for row in rows}
         self.opponent.seat([int(seat[1:]) if seat.startswith("#") else seat for seat in state["seats"]])

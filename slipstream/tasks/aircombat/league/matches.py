@@ -211,20 +211,12 @@ class Recorder:
 
 
 @dataclass(frozen=True)
-class Rating:
-    """A rating with its 95 % interval, and the games it is from. Without decided games it means nothing."""
+class Rating(Score):
+    """All games of a player, and their rating with its 95 % interval. Without decided games it means nothing."""
 
-    elo: float
-    low: float
-    high: float
-    won: int = 0
-    draw: int = 0
-    lost: int = 0
-
-    @property
-    def decided(self) -> int:
-        """The number of games that were not draws."""
-        return self.won + self.lost
+    elo: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
 
 
 def rate(results: Mapping[tuple[str, str], Score], anchor: str) -> dict[str, Rating]:
@@ -252,10 +244,8 @@ def rate(results: Mapping[tuple[str, str], Score], anchor: str) -> dict[str, Rat
     lowest = elo[(won + lost > 0) | is_anchor].min()
     shown = np.where((won > 0) | is_anchor, elo, np.minimum(elo, lowest))
     low, high = shown - half, elo + half
-    return {
-        name: Rating(float(shown[i]), float(low[i]), float(high[i]), int(won[i]), int(draw[i]), int(lost[i]))
-        for name, i in place.items()
-    }
+    counts, numbers = np.stack((won, draw, lost), 1).astype(int).tolist(), np.stack((shown, low, high), 1).tolist()
+    return {name: Rating(*counts[i], *numbers[i]) for name, i in place.items()}
 
 
 def total(scores: Iterable[Score]) -> Score:

@@ -104,6 +104,17 @@ class LearnedAgent(BaseAgent):
         return policy.requires_grad_(False)
 
 
+class _Distribution(nn.Module):
+    """A policy as a function from observations to the parameters of its action distribution."""
+
+    def __init__(self, policy: ActorCritic) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, observation: Observation) -> tuple[Tensor, ...]:
+        return self.policy.distribution(self.policy.features(observation), observation)
+
+
 ACTING = ("encoder.", "actor.")  # the parts of a policy that act; the critic is left out
 
 Weights = dict[str, Tensor]
@@ -115,6 +126,7 @@ class PolicyPool:
     def __init__(self, template: ActorCritic, capacity: int) -> None:
         self.network = copy.deepcopy(template).requires_grad_(False).eval()
         self.network.bf16 = False
+        self._distribution = _Distribution(self.network)
         weights = {name: x for name, x in self.network.state_dict().items() if name.startswith(ACTING)}
         self.members = {name: x.new_zeros(capacity, *x.shape) for name, x in weights.items()}
         self.capacity = capacity
@@ -126,6 +138,17 @@ class PolicyPool:
         state = policy.state_dict()
         for name, mine in self.members.items():
             mine[member].copy_(state[name])
+
+    @torch.no_grad()
+    def act(self, weights: Weights, observation: Observation, sampled: bool) -> Tensor:
+        """Return the actions [N, dims] of policies with stacked `weights` [seats, ...], in one batched pass: the first
+        N / seats duels belong to the first policy, and so on."""
+        seats = len(next(iter(weights.values())))
+        runs = {name: observation[name].unflatten(0, (seats, -1)) for name in self.network.keys}
+        named = {f"policy.{name}": x for name, x in weights.items()}
+        parameters = vmap(lambda w, seen: functional_call(self._distribution, w, (seen,)))(named, runs)
+        parameters = tuple(x.flatten(0, 1) for x in parameters)
+        return self.network.actor.sample(parameters) if sampled else self.network.actor.mean(parameters)
 
     def state_dict(self) -> Weights:
         """Return copies of the members."""
@@ -141,55 +164,14 @@ class PolicyPool:
             mine.copy_(state[name])
 
 
-class SeatedPolicies:
-    """Members of a pool that fly: the duels are split into `seats` equal runs, each flown by one member.
-
-    All seats act in one batched pass over stacked weights. Seats change by copying in place, so that captured graphs
-    stay valid.
-    """
-
-    def __init__(self, pool: PolicyPool, seats: int) -> None:
-        self.pool = pool
-        self.seats = seats
-        self._network = _Distribution(pool.network)
-        self._seated = {name: x.new_zeros(seats, *x.shape[1:]) for name, x in pool.members.items()}
-
-    @torch.no_grad()
-    def seat(self, members: Sequence[int]) -> None:
-        """Seat these members, with their present weights, one per seat."""
-        index = torch.tensor(list(members), device=self.pool.device)
-        for name, mine in self._seated.items():
-            mine.copy_(self.pool.members[name].index_select(0, index))
-
-    @torch.no_grad()
-    def act(self, observation: Observation, sampled: bool) -> Tensor:
-        """Return the actions [N, dims]: the first N / seats duels belong to the first seat, and so on."""
-        actor = self.pool.network.actor
-        runs = {name: observation[name].unflatten(0, (self.seats, -1)) for name in self.pool.network.keys}
-        weights = {f"policy.{name}": x for name, x in self._seated.items()}
-        parameters = vmap(lambda w, seen: functional_call(self._network, w, (seen,)))(weights, runs)
-        parameters = tuple(x.flatten(0, 1) for x in parameters)
-        return actor.sample(parameters) if sampled else actor.mean(parameters)
-
-
-class _Distribution(nn.Module):
-    """A policy as a function from observations to the parameters of its action distribution."""
-
-    def __init__(self, policy: ActorCritic) -> None:
-        super().__init__()
-        self.policy = policy
-
-    def forward(self, observation: Observation) -> tuple[Tensor, ...]:
-        return self.policy.distribution(self.policy.features(observation), observation)
-
-
 Seat = str | int  # a scripted agent by name, a member of the pool by number
 
 
 class SeatedOpponent(BaseAgent):
     """Fly N duels with the agents of its seats, N / seats duels each.
 
-    Every scripted agent and the pool act on all duels, and each duel uses the action of its seat: shapes are fixed.
+    Every scripted agent and the pool act on all duels, and each duel uses the action of its seat: shapes are fixed. The
+    weights of past policies are copied into place where seats change, so that captured graphs stay valid.
     """
 
     def __init__(self, names: Sequence[str], pool: PolicyPool, seats: int, num_envs: int, sampled: bool) -> None:
@@ -199,14 +181,15 @@ class SeatedOpponent(BaseAgent):
                 f"env.num_envs={num_envs} must be a multiple of league.seats={seats}: choose another number of seats"
             )
         self.names = tuple(names)
-        self.sampled = sampled
+        self.pool, self.sampled = pool, sampled
         self.seats: list[Seat] = [self.names[0]] * seats
         self._scripted = [create_agent(name, num_envs, self.device) for name in names]
-        self._policies = SeatedPolicies(pool, seats)
+        self._weights = {name: x.new_zeros(seats, *x.shape[1:]) for name, x in pool.members.items()}
         # [seats]: the number of a scripted agent, or len(names) for the pool
         self._kind = torch.zeros(seats, dtype=torch.int64, device=self.device)
         self._uses_pool = self.device.type != "cpu"  # a captured step must not depend on the seats; on a CPU it may
 
+    @torch.no_grad()
     def seat(self, who: Sequence[Seat]) -> None:
         """Seat one agent per seat; members of the pool with their present weights."""
         if len(who) != len(self.seats):
@@ -215,14 +198,16 @@ class SeatedOpponent(BaseAgent):
         self._kind.copy_(
             torch.tensor([self.names.index(name) if isinstance(name, str) else len(self.names) for name in who])
         )
-        self._policies.seat([0 if isinstance(name, str) else name for name in who])
+        index = torch.tensor([0 if isinstance(name, str) else name for name in who], device=self.device)
+        for name, mine in self._weights.items():
+            mine.copy_(self.pool.members[name].index_select(0, index))
         self._uses_pool = self.device.type != "cpu" or any(not isinstance(name, str) for name in who)
 
     def act(self, observation: Observation) -> Tensor:
         """Return the action of each duel [N, 3], by the agent of its seat."""
         actions = [action_of(agent, observation) for agent in self._scripted]
         if self._uses_pool:
-            actions.append(self._policies.act(observation, self.sampled))
+            actions.append(self.pool.act(self._weights, observation, self.sampled))
         duels, width = actions[0].shape
         kind = self._kind[:, None].expand(-1, duels // len(self._kind)).reshape(1, duels, 1)
         return torch.stack(actions).gather(0, kind.expand(-1, -1, width))[0]

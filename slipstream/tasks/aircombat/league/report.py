@@ -67,14 +67,11 @@ def outcome_curves(
     The pool of past policies has a panel if it holds more than one that already has its own.
 
     Args:
-        rows: of `read_metrics`; only rows of evaluations are used.
+        rows: of `read_metrics`, those of evaluations.
         path: of the PNG.
         opponents: in the order of the panels.
         title: of the figure.
     """
-    rows = [row for row in rows if row.get("league/elo") is not None]
-    if not rows:
-        raise ValueError("there is nothing to draw: no row is an evaluation of a league")
     frames = np.array([row["frames"] for row in rows], dtype=np.float64)
     met = [name for name in opponents if any(row.get(f"league/{name}/won") is not None for row in rows)]
     met = [name for name in met if name != "pool" or _pool_differs(rows, met)]
