@@ -10,7 +10,7 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -45,7 +45,6 @@ class Found:
     runs: dict[str, Path] = field(default_factory=dict)
     recordings: dict[str, Path] = field(default_factory=dict)
     links: Counter[tuple[int, int]] = field(default_factory=Counter)  # names that were found of one file
-    folders: set[Path] = field(default_factory=set)  # of the runs
     signature: tuple[Any, ...] = ()  # changes when something is new or was written
 
 
@@ -57,8 +56,7 @@ class Library:
         if not self.root.exists():
             raise FileNotFoundError(f"there is no {root}: name a run, a folder of runs or a recording")
         self.found = Found()
-        self._titles: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}
-        self._configs: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}
+        self._read: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}  # titles and configs, each when written
         self.scan()
 
     def scan(self) -> Found:
@@ -76,7 +74,6 @@ class Library:
             elif path.name != "metrics.jsonl":
                 continue
             signature.append((path, info.st_mtime_ns, info.st_size, info.st_nlink))
-        found.folders = set(found.runs.values())
         found.recordings = {self._name(path): path for path in _in_turns(recordings)}
         locked = _locked_inodes()
         signature.append(tuple(sorted(name for name, path in found.runs.items() if _is_running(path, locked))))
@@ -89,13 +86,11 @@ class Library:
         locked = _locked_inodes()
         runs = [self._describe_run(name, path, locked) for name, path in list(self.found.runs.items())[:MOST_SHOWN]]
         shown = list(self.found.recordings.items())[:MOST_SHOWN]
-        recordings = [self._describe_recording(name, path) for name, path in shown]
-        newest = lambda entry: -entry["modified"]  # noqa: E731
-        return {
-            "root": _text(self.root.name),
-            "runs": sorted(runs, key=newest),
-            "recordings": sorted(recordings, key=newest),
-        }
+        folders = set(self.found.runs.values())
+        recordings = [self._describe_recording(name, path, folders) for name, path in shown]
+        for entries in (runs, recordings):
+            entries.sort(key=lambda entry: -entry["modified"])
+        return {"root": _text(self.root.name), "runs": runs, "recordings": recordings}
 
     def recording(self, name: str) -> bytes:
         """Return a recording in the form of the page.
@@ -211,29 +206,28 @@ class Library:
         return facts
 
     def _known_config(self, folder: Path) -> dict[str, Any]:
-        """Return a run's config, read once; an empty one if it cannot be read."""
+        """Return a run's config; an empty one if it cannot be read."""
         path = folder / "config.yaml"
         try:
-            info = self._info(path)
+            return self._read_once(path, self._info(path), _config)
         except OSError:
             return {}
+
+    def _read_once(self, path: Path, info: os.stat_result, read: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+        """Return what `read` returns for a file, read again only if it was written."""
         key = (info.st_mtime_ns, info.st_size)
-        known = self._configs.get(path)
+        known = self._read.get(path)
         if known is None or known[0] != key:
-            known = self._configs[path] = (key, _config(path))
+            known = self._read[path] = (key, read(path))
         return known[1]
 
-    def _describe_recording(self, name: str, path: Path) -> dict[str, Any]:
-        run = next((self._name(folder) for folder in path.parents if folder in self.found.folders), "")
+    def _describe_recording(self, name: str, path: Path, folders: set[Path]) -> dict[str, Any]:
+        run = next((self._name(folder) for folder in path.parents if folder in folders), "")
         facts = {"name": name, "run": run, "modified": 0.0, "bytes": 0}
         try:
             info = self._info(path)
             facts |= {"modified": info.st_mtime, "bytes": info.st_size}
-            key = (info.st_mtime_ns, info.st_size)
-            known = self._titles.get(path)
-            if known is None or known[0] != key:
-                known = self._titles[path] = (key, _title(path, name))
-            return facts | known[1]
+            return facts | self._read_once(path, info, lambda path: _title(path, name))
         except FileNotFoundError:
             return facts | {"error": "it is gone"}
         except OSError as error:

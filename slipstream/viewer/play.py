@@ -133,12 +133,12 @@ class Games:
                 self.paused = True
             self._notify({"kind": "status", **self._status()})
 
-    def push(self) -> None:
-        """Send the present state, and let the diagram be computed."""
+    def push(self, is_last: bool = False) -> None:
+        """Send the present state, and several times a second let the diagram be computed, also of the last state."""
         self.steps += 1
         self._broadcast(self._prefix(STATE) + self.game.state())
         now = time.perf_counter()
-        if now - self._looked >= EXTRAS_S:
+        if now - self._looked >= EXTRAS_S or is_last:
             self._looked, self._snapshot = now, self.game.snapshot()
             self._wanted.set()
 
@@ -159,28 +159,26 @@ class Games:
         """Act on a message; wrong ones get an answer and change nothing."""
         try:
             said = json.loads(text)
-            kind = said["kind"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            return {"kind": "error", "text": "a message must be a JSON object with its kind"}
-        if page.side is None:
-            return {"kind": "error", "text": "all seats are taken: this page watches"}
-        try:
-            return self._act(page, kind, said)
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            return {"kind": "error", "text": str(error)[:200] or "the message is malformed"}
+            if page.side is None:
+                raise ValueError("all seats are taken: this page watches")
+            self._act(page, page.side, said["kind"], said)
+        except ValueError as error:
+            return {"kind": "error", "text": str(error)[:200]}
+        except (TypeError, KeyError, OverflowError, RecursionError):
+            return {"kind": "error", "text": "the message is malformed"}
+        return None
 
-    def _act(self, page: Page, kind: str, said: dict[str, Any]) -> dict[str, Any] | None:
+    def _act(self, page: Page, own_side: int, kind: str, said: dict[str, Any]) -> None:
         if kind == "input":
-            assert page.side is not None
-            side, values = int(said.get("side", page.side)), [float(x) for x in said["values"]]
-            shared = len(self.pages) == 1 or page.side == side  # one page may fly both sides with two sets of keys
+            side, values = int(said.get("side", own_side)), [float(x) for x in said["values"]]
+            shared = len(self.pages) == 1 or own_side == side  # one page may fly both sides with two sets of keys
             if side not in (0, 1) or not shared or len(values) != len(self.game.neutral):
                 raise ValueError("the input is not for a side of this page")
             if not all(math.isfinite(x) and -1 <= x <= 1 for x in values):
                 raise ValueError("controls must be between -1 and 1")
             self.controls[side] = values
             self.heard[side] = int(said.get("number", 0)) & 0xFFFFFFFF
-            return None
+            return
         if kind == "start":
             self._start(page, {key: said[key] for key in ("opponent", "start") if key in said})
         elif kind in ("pause", "scale") and not self._flies(page):
@@ -193,12 +191,9 @@ class Games:
             if float(said["scale"]) not in SCALES:
                 raise ValueError(f"the time scale must be one of {', '.join(map(str, SCALES))}")
             self.scale = float(said["scale"])
-        elif kind == "ping":
-            return {"kind": "pong", "at": float(said.get("at", 0))}
         else:
             raise ValueError(f"unknown kind {str(kind)[:20]!r}")
         self._notify({"kind": "status", **self._status()})
-        return None
 
     def _flies(self, page: Page) -> bool:
         """Return whether a page flies a side of the present game; the others watch it."""
@@ -225,7 +220,8 @@ class Games:
     def _status(self) -> dict[str, Any]:
         seats = sorted(page.side for page in self.pages.values() if page.side is not None)
         return {"paused": self.paused, "scale": self.scale, "seats": seats, "game": self.number, "begun": self.describe(),
-                "failure": self.failure, "result": self.game.result() if self._over else None, **self._sheet()}  # fmt: skip
+                "failure": self.failure, "result": self.game.result() if self._over else None,
+                "scores": self._rows(), "ratings": self.game.ratings(self.scores)}  # fmt: skip
 
     def _notify(self, message: dict[str, Any]) -> None:
         self._broadcast(json.dumps(message))
@@ -237,7 +233,6 @@ class Games:
         set_threads(1)
         self._warm_up()
         due = time.perf_counter()
-        looked = 0.0
         while not self._ending:
             if self.paused or self._over or not self.pages:
                 self._wake.wait(0.5 if self.pages else 5.0)
@@ -253,19 +248,14 @@ class Games:
             try:
                 with self._lock:
                     self.game.step(self.controls)
-                    self.steps += 1
-                    message = self._prefix(STATE) + self.game.state()
                     result = self.game.result()
-                    if now - looked >= EXTRAS_S or result:
-                        looked, self._snapshot = now, self.game.snapshot()
-                        self._wanted.set()
+                    self.push(is_last=result is not None)
             except Exception as error:  # an agent of the user's own that fails: the server continues
                 self.paused = True
                 text = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
                 self.failure = text[:400]
                 self._notify({"kind": "status", **self._status()})
                 continue
-            self._broadcast(message)
             if result:
                 self._end(result)
 
@@ -304,12 +294,9 @@ class Games:
             for page in list(self.pages.values()):
                 page.put(message)
 
-        self._call(put)
-
-    def _call(self, function: Any, *args: Any) -> None:
         if self._loop is not None and not self._loop.is_closed():
             try:
-                self._loop.call_soon_threadsafe(function, *args)
+                self._loop.call_soon_threadsafe(put)
             except RuntimeError:  # the server ends
                 self._ending = True
 
@@ -340,15 +327,13 @@ class Games:
             self._notify({"kind": "error", "text": f"the game was not recorded: {error}"})
 
     def _save_scores(self) -> None:
-        data = [{"pair": list(pair), "scores": counts} for pair, counts in self.scores.items()]
         try:
-            write_file(self._sheet_path, json.dumps(data, indent=1).encode())
+            write_file(self._sheet_path, json.dumps(self._rows(), indent=1).encode())
         except OSError as error:
             self._notify({"kind": "error", "text": f"the score sheet was not written: {error}"})
 
-    def _sheet(self) -> dict[str, Any]:
-        scores = [{"pair": list(pair), "scores": counts} for pair, counts in self.scores.items()]
-        return {"scores": scores, "ratings": self.game.ratings(self.scores)}
+    def _rows(self) -> list[dict[str, Any]]:
+        return [{"pair": list(pair), "scores": counts} for pair, counts in self.scores.items()]
 
 
 class Page:

@@ -176,11 +176,10 @@ class Guard:
 class Site:
     """The routes over one library."""
 
-    def __init__(self, library: Library | None, games: Any = None) -> None:
+    def __init__(self, library: Library, games: Any = None) -> None:
         self.library, self.games = library, games
         self.pages: set[WebSocket] = set()
-        self._wire: dict[tuple[Any, ...], bytes] = {}
-        self._wire_lock = threading.Lock()  # requests are answered in several threads
+        self._wire = functools.lru_cache(CACHED)(lambda name, *written: self.library.recording(name))
         self._looking: asyncio.Task[None] | None = None
 
     def routes(self) -> list[Any]:
@@ -205,54 +204,43 @@ class Site:
 
     async def index(self, request: Request) -> Response:
         """Return the list of runs and recordings."""
-        found = {"root": "", "runs": [], "recordings": []}
-        if self.library is not None:
-            await asyncio.to_thread(self.library.scan)
-            found = await asyncio.to_thread(self.library.index)
+        await asyncio.to_thread(self.library.scan)
+        found = await asyncio.to_thread(self.library.index)
         return JSONResponse(found | {"play": None if self.games is None else self.games.describe()})
 
     async def recording(self, request: Request) -> Response:
         """Return a recording in the form of the page."""
-        return await self._answer(lambda library, name: self._wired(library, name), request, "application/octet-stream")
+        return await self._answer(self._wired, request)
 
     async def run(self, request: Request) -> Response:
         """Return a run, with its log from a byte on."""
         text = request.query_params.get("from", "0")
         offset = int(text) if text.isdecimal() and len(text) < 16 else 0
-        return await self._answer(lambda library, name: library.run(name, offset), request)
+        return await self._answer(lambda name: self.library.run(name, offset), request)
 
     async def figure(self, request: Request) -> Response:
         """Return a figure of a run."""
-        try:
-            assert self.library is not None
-            query = request.query_params
-            return FileResponse(self.library.figure(query.get("name", ""), query.get("file", "")))
-        except (NotHere, AssertionError):
-            return JSONResponse({"error": "it is gone"}, 404)
+        file = request.query_params.get("file", "")
+        return await self._answer(lambda name: self.library.figure(name, file), request)
 
-    async def _answer(self, ask: Callable[[Library, str], Any], request: Request, media: str = "") -> Response:
+    async def _answer(self, ask: Callable[[str], bytes | Path | dict[str, Any]], request: Request) -> Response:
         name = request.query_params.get("name", "")
         try:
-            if self.library is None:
-                raise NotHere(name)
-            found = await asyncio.to_thread(ask, self.library, name)
+            found = await asyncio.to_thread(ask, name)
         except NotHere:
             return JSONResponse({"error": f"{name} is not there: it was moved or removed"}, 404)
         except (SaveError, OSError, ValueError) as error:
             return JSONResponse({"error": str(error)}, 422)
-        return Response(found, media_type=media) if media else JSONResponse(found)
+        if isinstance(found, Path):
+            return FileResponse(found)
+        return (
+            Response(found, media_type="application/octet-stream") if isinstance(found, bytes) else JSONResponse(found)
+        )
 
-    def _wired(self, library: Library, name: str) -> bytes:
-        path = library.found.recordings.get(name)
+    def _wired(self, name: str) -> bytes:
+        path = self.library.found.recordings.get(name)
         info = path.stat() if path is not None and path.exists() else None
-        key = (name, info.st_mtime_ns, info.st_size) if info else (name,)
-        with self._wire_lock:
-            if key not in self._wire:
-                data = library.recording(name)
-                while len(self._wire) >= CACHED:
-                    self._wire.pop(next(iter(self._wire)))
-                self._wire[key] = data
-            return self._wire[key]
+        return self._wire(name, info.st_mtime_ns, info.st_size) if info else self.library.recording(name)
 
     async def live(self, socket_: WebSocket) -> None:
         """Notify a page when something was written."""
@@ -273,8 +261,8 @@ class Site:
 
     async def _look(self) -> None:
         """Look at the folder while pages are open, and notify them of changes."""
-        before = None if self.library is None else self.library.found.signature
-        while self.pages and self.library is not None:
+        before = self.library.found.signature
+        while self.pages:
             await asyncio.sleep(LOOK_S)
             now = (await asyncio.to_thread(self.library.scan)).signature
             if now == before:
@@ -298,7 +286,7 @@ class Server:
         token: of the address; by default a new one.
     """
 
-    def __init__(self, library: Library | None, games: Any = None, host: str = "127.0.0.1", port: int = 0,
+    def __init__(self, library: Library, games: Any = None, host: str = "127.0.0.1", port: int = 0,
                  token: str | None = None) -> None:  # fmt: skip
         self.token = token or secrets.token_urlsafe(18)
         if not host.strip():

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from slipstream.viewer.library import Library
 from slipstream.viewer.play import Games
 from slipstream.viewer.server import Server
 
@@ -18,8 +19,9 @@ class Show:
     """
 
     def __init__(self, env: Any) -> None:
-        self.games = Games(env.watched(), Path(tempfile.gettempdir()), stepped=False)
-        self.server = Server(None, self.games)
+        self._folder = tempfile.TemporaryDirectory()  # with nothing to list
+        self.games = Games(env.watched(), Path(self._folder.name), stepped=False)
+        self.server = Server(Library(self._folder.name), self.games)
         self.server.start()
         print(f"watch: {self.server.url}", flush=True)
         self.server.open_page()
@@ -31,3 +33,4 @@ class Show:
     def close(self) -> None:
         """End the server."""
         self.server.stop()
+        self._folder.cleanup()
