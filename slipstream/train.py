@@ -16,7 +16,7 @@ from slipstream.config.compose import to_dict
 from slipstream.config.schema import TrainConfig
 from slipstream.training.background_compile import KernelCompiler
 from slipstream.training.distributed import join_ranks
-from slipstream.training.outputs import draw_learning, open_outputs, wandb_settings
+from slipstream.training.outputs import RunOutputs, draw_learning, wandb_settings
 from slipstream.training.resume import (
     continued_config,
     is_finished,
@@ -76,7 +76,7 @@ def run(cfg: TrainConfig) -> RunFolder:
 def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunFolder:
     """Collect and learn from iteration `start` on; log, evaluate and save into `folder`."""
     cfg, ranks, done = trainer.cfg, trainer.ranks, True
-    with open_outputs(trainer, folder, wandb, start) as out, KernelCompiler(trainer, out.print) as kernels:
+    with RunOutputs(trainer, folder, wandb, start) as out, KernelCompiler(trainer, out.print) as kernels:
         clock = out.start_clocks()
         (time_share,) = ranks.max(clock.share())
         for it in range(start, trainer.last_iteration):

@@ -65,11 +65,14 @@ class Clock:
 
 
 class RunOutputs:
-    """The saver, the logs and the view of one training; a context manager that also closes the trainer's collector."""
+    """The saver, the logs and the view of one training; a context manager that also closes the trainer's collector.
+
+    Ranks other than 0 write and print nothing, but take part in checkpoints and stop with the others.
+    """
 
     def __init__(self, trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> None:
         self.trainer, self.folder, self.start = trainer, folder, start
-        self._wandb = wandb
+        self._wandb, self._is_root = wandb, trainer.ranks.is_root
         self.monitor = PerformanceMonitor()
         trainer.watch(self.monitor)
         self.readback = ReadBack(trainer.env.device)
@@ -77,71 +80,72 @@ class RunOutputs:
         self._evaluations: dict[int, dict[str, float]] = {}  # results by iteration, until its row is written
         self._rows: deque[tuple[Any, ...]] = deque()  # of the log, not yet written
         self.ended = "failed"  # what status.json will say: the loop sets another state when it ends
-        self._iteration, self._stop_signal = start, 0
+        self._iteration, self._stop = start, StopFlag()
 
     def __enter__(self) -> Self:
-        trainer, folder, cfg = self.trainer, self.folder, self.trainer.cfg
         with ExitStack() as stack:
-            stack.enter_context(explain_save_errors(cfg, folder))
-            self.saver = stack.enter_context(
-                AsyncCheckpointSaver(
-                    cfg.async_checkpoint_queue_size,
-                    compression_level=cfg.save_compression_level,
-                    full_every=cfg.checkpoint_full_every,
-                    moments=None if cfg.checkpoint_moments == "float32" else cfg.checkpoint_moments,
-                    keep_last=cfg.keep_checkpoints or None,
-                    links=True,
-                    announce=lambda text: self.view.print(text),  # above the live area
-                )
-            )
-            from slipstream.rollouts.storage import RolloutStorage  # loads tensordict
-
-            self.rollouts = stack.enter_context(
-                RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level, keep=cfg.rollout_keep)
-            )
-            self.recorder = FlightRecorder(
-                folder.path,
-                cfg.record_minutes,
-                warn=lambda text: self.view.print(text),
-                show=lambda film: self.log.add_film(film, *self._filmed),
-            )
-            stack.callback(self.recorder.close)
-            stack.push(self._wait_for_saves)
-            self.log = stack.enter_context(RunLog(folder, self._wandb, self.start))
-            stack.callback(self.recorder.is_busy)  # shows the last film
-            stack.callback(self._write_rows, everything=True)  # of a training that fails beside an evaluation
-            self.view = stack.enter_context(
-                LiveView(
-                    *totals(trainer),
-                    title(trainer),
-                    console=PipedConsole(quiet=cfg.quiet),
-                    long_run_hint=long_run_hint(trainer),
-                    shown_info=trainer.task.shown_info,
-                )
-            )
-            stack.enter_context(self.view.waiting)
-            ranks = trainer.ranks.size
-            batches = trainer.iterations // cfg.rollout_save_interval if cfg.rollout_save_interval else 0
-            too_many = cfg.rollout_keep and batches > cfg.rollout_keep
-            messages = [
-                f"{ranks} ranks: {trainer.frames_per_batch:,} frames per iteration" if ranks > 1 else "",
-                trainer.init_message,
-                f"rollouts: the last {cfg.rollout_keep:,} files are kept (rollout_keep=0 keeps all)"
-                if too_many
-                else "",
-                f"continuing after iteration {self.start:,} of {trainer.iterations:,} ({trainer.frames:,} frames)"
-                if self.start
-                else "",
-                trainer.learner.startup_message(trainer.collector.frames_per_batch, cfg.total_frames // ranks),
-            ]
-            for message in filter(None, messages):
-                self.view.print(message)
-            stack.enter_context(trainer.collector)
-            self.saver.install_signal_handlers(self._stop_after_iteration)
-            self.monitor.gauge("queue/checkpoint", lambda: self.saver.get_stats()["queue_size"])
+            stack.callback(self._stop.restore)
+            if self._is_root:
+                self._open(stack)
+            stack.enter_context(self.trainer.collector)
+            self._stop.install(self._stop_after_iteration if self._is_root else None)
             self._write_status("running")
             self._stack = stack.pop_all()
         return self
+
+    def _open(self, stack: ExitStack) -> None:
+        """Open what rank 0 writes and shows."""
+        trainer, folder, cfg = self.trainer, self.folder, self.trainer.cfg
+        stack.enter_context(explain_save_errors(cfg, folder))
+        self.saver = stack.enter_context(
+            AsyncCheckpointSaver(
+                cfg.async_checkpoint_queue_size,
+                compression_level=cfg.save_compression_level,
+                full_every=cfg.checkpoint_full_every,
+                moments=None if cfg.checkpoint_moments == "float32" else cfg.checkpoint_moments,
+                keep_last=cfg.keep_checkpoints or None,
+                links=True,
+                announce=self.print,
+            )
+        )
+        from slipstream.rollouts.storage import RolloutStorage  # loads tensordict
+
+        self.rollouts = stack.enter_context(
+            RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level, keep=cfg.rollout_keep)
+        )
+        self.recorder = FlightRecorder(
+            folder.path, cfg.record_minutes, self.print, lambda film: self.log.add_film(film, *self._filmed)
+        )
+        stack.callback(self.recorder.close)
+        stack.push(self._wait_for_saves)
+        self.log = stack.enter_context(RunLog(folder, self._wandb, self.start))
+        stack.callback(self.recorder.is_busy)  # shows the last film
+        stack.callback(self._write_rows, everything=True)  # of a training that fails beside an evaluation
+        by_time = cfg.max_time_s > 0
+        self.view = stack.enter_context(
+            LiveView(
+                0 if by_time else trainer.iterations,
+                0 if by_time else trainer.iterations * trainer.frames_per_batch,
+                title(trainer),
+                console=PipedConsole(quiet=cfg.quiet),
+                long_run_hint=long_run_hint(trainer),
+                shown_info=trainer.task.shown_info,
+            )
+        )
+        stack.enter_context(self.view.waiting)
+        self.monitor.gauge("queue/checkpoint", lambda: self.saver.get_stats()["queue_size"])
+        ranks, keep = trainer.ranks.size, cfg.rollout_keep
+        if ranks > 1:
+            self.print(f"{ranks} ranks: {trainer.frames_per_batch:,} frames per iteration")
+        if trainer.init_message:
+            self.print(trainer.init_message)
+        if keep and cfg.rollout_save_interval and trainer.iterations // cfg.rollout_save_interval > keep:
+            self.print(f"rollouts: the last {keep:,} files are kept (rollout_keep=0 keeps all)")
+        if self.start:
+            done = f"{self.start:,} of {trainer.iterations:,} ({trainer.frames:,} frames)"
+            self.print(f"continuing after iteration {done}")
+        if message := trainer.learner.startup_message(trainer.collector.frames_per_batch, cfg.total_frames // ranks):
+            self.print(message)
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
@@ -154,7 +158,7 @@ class RunOutputs:
 
     def _write_end(self, error: BaseException | None) -> None:
         """Write how the run ended. Raise no error: it would hide the one that ended the run."""
-        state, reason = self.ended, signal.Signals(self._stop_signal).name if self._stop_signal else ""
+        state, reason = self.ended, signal.Signals(self._stop.signal).name if self._stop.signal else ""
         if error is not None:
             stopped = isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and error.code == STOPPED)
             state = "interrupted" if stopped else "failed"
@@ -167,16 +171,16 @@ class RunOutputs:
             self._write_status(state, reason)
 
     def _write_status(self, state: str, reason: str = "") -> None:
-        self.folder.write_status(state, self._iteration, self.trainer.frames, reason)
+        if self._is_root:
+            self.folder.write_status(state, self._iteration, self.trainer.frames, reason)
 
     @property
     def stop_requested(self) -> bool:
         """True after a stop signal."""
-        return self.saver.stop_requested
+        return self._stop.requested
 
     def _stop_after_iteration(self, number: int) -> None:
         """Answer the first stop signal at once; in a signal handler, so past all buffers."""
-        self._stop_signal = number
         if number == getattr(signal, "SIGHUP", None):
             leave_terminal()
         else:
@@ -184,7 +188,8 @@ class RunOutputs:
 
     def print(self, text: str) -> None:
         """Print a line above the live area."""
-        self.view.print(text)
+        if self._is_root:
+            self.view.print(text)
 
     def _wait_for_saves(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Wait until everything is on the disk, however slow it is. The signal handlers are still installed."""
@@ -206,15 +211,16 @@ class RunOutputs:
             finished.set()
 
     def start_clocks(self) -> Clock:
-        """Start the clocks of training time and of saves; return the first."""
+        """Start the clocks of training time and of saves; return the first. The limits are those of rank 0 alone."""
         cfg = self.trainer.cfg
-        self.clock, self.save_clock = Clock(cfg.max_time_s, self.trainer.trained_s), Clock(60 * cfg.save_minutes)
+        self.clock = Clock(cfg.max_time_s if self._is_root else 0.0, self.trainer.trained_s)
+        self.save_clock = Clock(60 * cfg.save_minutes if self._is_root else 0.0)
         return self.clock
 
     def rollout_writer(self, it: int) -> Callable[[Any], None] | None:
         """Return what saves the batch of iteration `it`; None if it is not due."""
         interval = self.trainer.cfg.rollout_save_interval
-        if not interval or (it + 1) % interval:
+        if not self._is_root or not interval or (it + 1) % interval:
             return None
 
         def write(batch: Any) -> None:
@@ -251,7 +257,7 @@ class RunOutputs:
                 found = trainer.take_evaluation(wait_now)
             self._keep_evaluation(found)
         if due:
-            if trainer.ranks.is_root:
+            if self._is_root:
                 self.view.waiting.restart(f"iteration {it + 1:,}, evaluating")
             with self.monitor.timer("evaluation"), self.clock.paused():
                 trainer.start_evaluation()
@@ -263,9 +269,11 @@ class RunOutputs:
         """Keep the results of an evaluation for its row in the log, and its weights if they are the best."""
         if found is None or self._evaluating is None:
             return
-        for tag in self.trainer.checkpoint_tags(found):
-            self.save_policy(tag)
-        if found:  # ranks other than 0 have none
+        if self._is_root:
+            state = self.trainer.policy_state(self.trainer.evaluation.policy)  # as it was evaluated
+            for tag in self.trainer.checkpoint_tags(found):
+                with self.trainer.ranks.busy():
+                    self.saver.save_async(state, self.folder.path / f"{tag}.pt", compress=False)
             self._evaluations[self._evaluating] = found
         self._evaluating = None
 
@@ -274,6 +282,8 @@ class RunOutputs:
 
         Rows are logged in order: those from an iteration on that is being evaluated wait for its results.
         """
+        if not self._is_root:
+            return {}
         trainer = self.trainer
         self._iteration = it + 1
         fps = trainer.frames_per_batch * len(read) / self.clock.lap() if read else 0.0
@@ -305,83 +315,25 @@ class RunOutputs:
             self._rows.popleft()
             self._evaluations.pop(past, None)
 
-    def save_policy(self, tag: str) -> None:
-        """Save the policy as it was evaluated as TAG.pt."""
-        state = self.trainer.policy_state(self.trainer.evaluation.policy)
-        with self.trainer.ranks.busy():
-            self.saver.save_async(state, self.folder.path / f"{tag}.pt", compress=False)
-
     def record_flight(self, it: int) -> None:
         """Start the recording of a flight with the present weights, if one is due."""
-        if self.recorder.is_due():
+        if self._is_root and self.recorder.is_due():
             self._filmed = it + 1, self.trainer.frames  # of the film to come
             self.recorder.start(it + 1, self.saver, self.trainer.policy_state())
 
     def save_checkpoint(self, it: int, metrics: dict[str, float]) -> None:
-        """Save the state after iteration `it`, and flush the log."""
+        """Save the state of all ranks after iteration `it`, and flush the log."""
         cfg = self.trainer.cfg
         with self.monitor.timer("checkpoint_save"), self.trainer.ranks.busy():  # a slow disk is no hang
-            self.saver.save_async(
-                self.trainer.state_dict(it + 1, self.clock.used_s()),
-                self.folder.checkpoint_path(it + 1),
-                cfg.compress_checkpoint,
-                step=it + 1,
-                metrics={name: value for name, value in metrics.items() if name in SCORES},
-            )
+            state = self.trainer.state_dict(it + 1, self.clock.used_s())
+            if not self._is_root:
+                return
+            noted = {name: value for name, value in metrics.items() if name in SCORES}
+            path = self.folder.checkpoint_path(it + 1)
+            self.saver.save_async(state, path, cfg.compress_checkpoint, step=it + 1, metrics=noted)
         self.log.flush()
         self._write_status("running")
         self.save_clock = Clock(60 * cfg.save_minutes)
-
-
-class SilentOutputs(RunOutputs):
-    """Of a rank other than 0: writes and prints nothing, but takes part in checkpoints and stops with the others."""
-
-    def __enter__(self) -> Self:
-        self._stop = StopFlag()
-        with ExitStack() as stack:
-            stack.callback(self._stop.restore)
-            stack.enter_context(self.trainer.collector)
-            self._stop.install()
-            self._stack = stack.pop_all()
-        return self
-
-    @property
-    def stop_requested(self) -> bool:
-        """True after a stop signal."""
-        return self._stop.requested
-
-    def print(self, text: str) -> None:
-        """Print nothing."""
-
-    def _write_status(self, state: str, reason: str = "") -> None:
-        """Write nothing."""
-
-    def start_clocks(self) -> Clock:
-        """Return a clock without a limit: that of rank 0 counts."""
-        self.clock = self.save_clock = Clock(0)
-        return self.clock
-
-    def rollout_writer(self, it: int) -> None:
-        """Save no batch."""
-
-    def log_metrics(self, it: int, read: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
-        """Log nothing."""
-        return {}
-
-    def save_policy(self, tag: str) -> None:
-        """Save nothing."""
-
-    def record_flight(self, it: int) -> None:
-        """Record nothing."""
-
-    def save_checkpoint(self, it: int, metrics: dict[str, float]) -> None:
-        """Send the state of this rank to rank 0."""
-        self.trainer.state_dict(it + 1, self.clock.used_s())
-
-
-def open_outputs(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunOutputs:
-    """Return the outputs of this rank."""
-    return (RunOutputs if trainer.ranks.is_root else SilentOutputs)(trainer, folder, wandb, start)
 
 
 def draw_learning(task: Task, folder: RunFolder) -> None:
@@ -400,11 +352,6 @@ def leave_terminal() -> None:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, fd)
                 os.close(nowhere)
-
-
-def totals(trainer: Trainer) -> tuple[int, int]:
-    """Return the iterations and frames of the run; 0 and 0 if time ends it."""
-    return (0, 0) if trainer.cfg.max_time_s else (trainer.iterations, trainer.iterations * trainer.frames_per_batch)
 
 
 def long_run_hint(trainer: Trainer) -> str:
