@@ -10,23 +10,21 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from slipstream.config import registry
 from slipstream.recordings import SUFFIX
 from slipstream.sim.processes import python_command, python_environment
 from slipstream.storage.files import regular_files
+from slipstream.training import side_process
 from slipstream.training.evaluate import configure
 
 FOLDER = "recordings"
 KEPT = 50  # recordings of a run; older ones are removed
 LONGEST_S = 600.0  # a process that takes longer is ended
-_ERROR_BYTES = 2000  # of the text of an error
 
 
 class FlightRecorder:
@@ -46,7 +44,6 @@ class FlightRecorder:
         self._folder, self._minutes, self._warn, self._show = run / FOLDER, minutes, warn, show
         self._started_s = time.perf_counter()  # the last flight
         self._process: subprocess.Popen[bytes] | None = None
-        self._errors: IO[bytes]
         self._has_warned = self._is_late = False
 
     def is_due(self) -> bool:
@@ -76,22 +73,16 @@ class FlightRecorder:
         self._folder.mkdir(exist_ok=True)
         weights = self._folder / f".{iteration:08d}-policy.pt"  # no number before .pt: not a checkpoint of a series
         saver.save_async(policy_state, weights, compress=False)
-        command = python_command("-m", "slipstream.training.record", str(weights), str(iteration), str(os.getpid()))
-        environment = python_environment(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+        command = python_command("-m", "slipstream.training.record", str(weights), str(iteration))
         command += ["film"] if self._show else []
-        quiet, self._errors = subprocess.DEVNULL, tempfile.TemporaryFile()  # noqa: SIM115 (closed in _check)
-        # a session of its own: Ctrl-C in a terminal is for the training, which ends the flight
-        self._process = subprocess.Popen(
-            command, stdin=quiet, stdout=quiet, stderr=self._errors, env=environment, start_new_session=True
-        )
+        env = python_environment(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+        self._process = side_process.start(command, env)
         self._started_s = time.perf_counter()
 
     def close(self) -> None:
         """End a flight that is not done."""
         self._show = None  # the logs are closed
         if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
             self._has_warned = True  # it did not fail
         self._check()
 
@@ -100,9 +91,7 @@ class FlightRecorder:
         process, self._process = self._process, None
         if process is None:
             return
-        with self._errors as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _ERROR_BYTES))
-            text = file.read().decode(errors="replace").strip()
+        text = side_process.end(process)
         if process.returncode and not self._has_warned:
             self._has_warned = True
             reason = f"it was ended after {LONGEST_S:.0f} s" if process.returncode == -signal.SIGKILL else text
@@ -132,14 +121,7 @@ def record(weights: Path, iteration: int, film: bool = False) -> Path:
     return path
 
 
-def end_with(trainer: int) -> None:
-    """End this process when the training has ended."""
-    while os.getppid() == trainer:
-        time.sleep(0.5)
-    os._exit(1)
-
-
 if __name__ == "__main__":
     os.nice(19)
-    threading.Thread(target=end_with, args=[int(sys.argv[3])], daemon=True).start()
+    side_process.end_with_input()
     record(Path(sys.argv[1]), int(sys.argv[2]), film="film" in sys.argv)

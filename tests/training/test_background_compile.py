@@ -130,7 +130,7 @@ def test_the_end_of_a_training_ends_all_processes(monkeypatch):
         kernels.poll()
         process, pids = kernels._process, b""
         while not pids.endswith(b"\n"):
-            pids = os.pread(kernels._errors.fileno(), 100, 0)
+            pids = os.pread(process.stderr.fileno(), 100, 0)
     assert process.returncode == -signal.SIGKILL
     while is_alive(int(pids)):
         pass
