@@ -93,10 +93,12 @@ class Game(Protocol):
         """Return the present state as the page reads it."""
 
     def snapshot(self) -> Any:
-        """Return a copy of what `extras` needs."""
+        """Return a copy of what `extras` needs, if anything."""
+        return None
 
     def extras(self, snapshot: Any) -> bytes | None:
-        """Compute what is shown beside, several times a second, in another thread."""
+        """Compute what is shown beside, if anything, several times a second, in another thread."""
+        return None
 
     def result(self) -> dict[str, Any] | None:
         """Return the end of the game, with its scores as (winner, loser, draw); None while it runs."""
@@ -105,7 +107,21 @@ class Game(Protocol):
         """Return the game so far; None if there is too little of it."""
 
     def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
-        """Rate everybody in games won, drawn and lost by pair."""
+        """Rate everybody in games won, drawn and lost by pair; nobody by default."""
+        return {}
+
+
+class Watched:
+    """What a game leaves to the program that steps its env (render_mode="human")."""
+
+    neutral: Sequence[float] = ()
+
+    def start(self, options: Mapping[str, Any]) -> None:
+        """Refuse: the program that runs the env starts its episodes."""
+        raise ValueError("this page watches: the program that runs the env starts its episodes")
+
+    def recording(self, title: str) -> None:
+        """Return nothing: that program records."""
 
 
 class EpisodeDrawing(Protocol):

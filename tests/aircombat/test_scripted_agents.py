@@ -103,7 +103,8 @@ def test_a_new_duel_knows_no_launch_of_the_one_before():
 
 
 def test_crank_turns_its_tail_to_a_missile_that_is_near_and_comes():
-    agent = CrankAgent(danger_s=6.0, share=0.0)
+    agent = CrankAgent()
+    agent.share = 0.0
     assert (
         command_of(agent, missile=(math.radians(10), 5.0, 800))[0] == -1.0
     )  # it is left ahead: the tail comes round by the right

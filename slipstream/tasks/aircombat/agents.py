@@ -129,11 +129,7 @@ class PursuitAgent(ShootingAgent):
     """Point at the enemy at full throttle and fire inside a share of the missile's reach, at most every `pause_s`
     seconds."""
 
-    def __init__(
-        self, num_envs: int = 1, device: torch.device | str = "cpu", share: float = 0.7, pause_s: float = 6.0
-    ) -> None:
-        super().__init__(num_envs, device)
-        self.share, self.pause_s = share, pause_s
+    share, pause_s = 0.7, 6.0  # of the reach; s
 
     @accepts_named
     def act(self, observation: Observation) -> Tensor:
@@ -149,17 +145,7 @@ class CrankAgent(ShootingAgent):
     """
 
     OFF_NOSE_RAD = math.radians(50)
-
-    def __init__(
-        self,
-        num_envs: int = 1,
-        device: torch.device | str = "cpu",
-        share: float = 0.6,
-        crank_s: float = 12.0,
-        danger_s: float = 6.0,
-    ) -> None:
-        super().__init__(num_envs, device)
-        self.share, self.crank_s, self.danger_s = share, crank_s, danger_s
+    share, crank_s, danger_s = 0.6, 12.0, 6.0  # of the reach; s; s
 
     @accepts_named
     def act(self, observation: Observation) -> Tensor:

@@ -23,6 +23,7 @@ from slipstream.tasks.aircombat.physics.duel import GOING_ON, GONE, SLOTS, Duels
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
 from slipstream.tasks.aircombat.reach.scene import forecast
 from slipstream.tasks.aircombat.recording import ROW_S, duel_recording, reach_table
+from slipstream.tasks.base import Game, Watched
 from slipstream.tasks.recording import describe_policy
 
 OFFERED = ("pursuit", "crank", "evade", "learned", "placeholder")
@@ -56,8 +57,8 @@ def _naming(agent: str) -> Iterator[None]:
         raise ConfigError(f"the agent {agent} raised {type(error).__name__}: {error}") from error
 
 
-class DuelGame:
-    """One duel with people on one or both sides (`tasks.base.Game`)."""
+class DuelGame(Game):
+    """One duel with people on one or both sides."""
 
     scene, step_s = "duel", PHYSICS_DT_S
     neutral: Sequence[float] = (0.0, 1.0, 0.0)
@@ -206,10 +207,8 @@ class DuelGame:
         return {name: round(r.elo) for name, r in ratings.items() if r.decided}
 
 
-class WatchedDuel(DuelGame):
+class WatchedDuel(Watched, DuelGame):
     """The first duel of an env that somebody else steps, as the page shows it."""
-
-    neutral = ()
 
     def __init__(self, env: AirCombatEnv) -> None:
         self.env, self.options, self.begun = env, GameOptions(seconds=env.config.episode_s), {"start": env.config.start}
@@ -219,15 +218,7 @@ class WatchedDuel(DuelGame):
     def _action(self) -> torch.Tensor:  # type: ignore[override]
         return self.env._command[:, :1].cpu()
 
-    def start(self, options: Mapping[str, Any]) -> None:
-        """Refuse: the env's owner starts episodes."""
-        raise ValueError("this page watches: the program that runs the env starts its episodes")
-
     @property
     def names(self) -> tuple[str, str]:
         """Return the names of both sides."""
         return "side 1", "side 2" if self.env.sides == 2 else short_name(self.opponent)
-
-    def recording(self, title: str) -> Recording | None:
-        """Return nothing: the env's owner records."""
-        return None

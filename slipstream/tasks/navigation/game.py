@@ -16,6 +16,7 @@ from slipstream.config.help import ConfigError
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.memory import Stepper
 from slipstream.recordings import Recording
+from slipstream.tasks.base import Game, Watched
 from slipstream.tasks.evaluation import action_of
 from slipstream.tasks.navigation.env import (
     BODY_RADIUS_M,
@@ -49,8 +50,8 @@ class RaceOptions:
 STARTS = {"easy": (120, 24), "medium": (240, 48), "navrl": (350, 80)}
 
 
-class RaceGame:
-    """One person and one policy cross the same field (`tasks.base.Game`)."""
+class RaceGame(Game):
+    """One person and one policy cross the same field."""
 
     scene = "flight"
     neutral: Sequence[float] = (0.0, 0.0, 0.0)
@@ -164,14 +165,6 @@ class RaceGame:
             parts.append(DRONE.pack(*self._last[0][k].tolist(), *self._last[1][k].tolist(), self.status[k]))
         return b"".join((*parts, movers.numpy().astype("<f4").tobytes()))
 
-    def snapshot(self) -> Any:
-        """Return nothing: this game has no extras."""
-        return None
-
-    def extras(self, snapshot: Any) -> bytes | None:
-        """Return nothing."""
-        return None
-
     def result(self) -> dict[str, Any] | None:
         """Return who was first."""
         if self._winner < 0:
@@ -191,15 +184,9 @@ class RaceGame:
         outcome = np.array(self.status)
         return flight_recording(self.rows, outcome, self._goals, title, None, self.trained)
 
-    def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
-        """Return nothing: a race is not rated."""
-        return {}
 
-
-class WatchedDrone(RaceGame):
+class WatchedDrone(Watched, RaceGame):
     """The first drone of an env that somebody else steps, as the page shows it."""
-
-    neutral = ()
 
     def __init__(self, env: NavigationEnv) -> None:
         self.env, self.begun, self.status = env, "", [FLYING]
@@ -234,15 +221,7 @@ class WatchedDrone(RaceGame):
     def _yaw(self) -> np.ndarray:  # type: ignore[override]
         return torch.atan2(self.env.heading[:1, 1], self.env.heading[:1, 0]).cpu().numpy()
 
-    def start(self, options: Mapping[str, Any]) -> None:
-        """Refuse: the env's owner starts episodes."""
-        raise ValueError("this page watches: the program that runs the env starts its episodes")
-
     @property
     def names(self) -> tuple[str, str]:
         """Return the names."""
         return "drone", ""
-
-    def recording(self, title: str) -> Recording | None:
-        """Return nothing: the env's owner records."""
-        return None

@@ -32,10 +32,9 @@ class LearnedAgent(BaseAgent):
         device: where the policy runs.
         checkpoint: a checkpoint or run folder (default: the policy shipped with the package).
         policy: used instead of a checkpoint.
-        sampled: sample actions, as in training, instead of taking the mean.
 
-    `time_scale` is the decision time of the policy's training, None if unknown; `loaded` is the file of the policy,
-    None if one was given.
+    It takes the mean action, or samples one after `train()`. `time_scale` is the decision time of the policy's
+    training, None if unknown; `loaded` is the file of the policy, None if one was given.
     """
 
     def __init__(
@@ -44,10 +43,9 @@ class LearnedAgent(BaseAgent):
         device: torch.device | str = "cpu",
         checkpoint: str | Path | None = None,
         policy: ActorCritic | None = None,
-        sampled: bool = False,
     ) -> None:
         super().__init__(num_envs, device)
-        self.sampled = sampled
+        self.sampled = False
         self.time_scale: float | None = None
         self.loaded: LoadedPolicy | None = None
         self.policy = policy or self._open(checkpoint)
