@@ -104,7 +104,7 @@ def report(args: argparse.Namespace) -> None:
 
 
 def draw(found: dict[str, list[list[tuple[float, float]]]], path: Path) -> Path:
-    from slipstream.tasks.figures import SERIES, new_figure, save_figure, style_axes, style_legend
+    from slipstream.ui.figures import SERIES, new_figure, save_figure, style_axes, style_legend
 
     figure = new_figure(8.0, 4.6)
     axes = figure.subplots()

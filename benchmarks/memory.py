@@ -24,9 +24,9 @@ from slipstream import ExplorationType, set_exploration_type
 from slipstream.sim.devices import resolve_device
 from slipstream.tasks.navigation.env import BODY_RADIUS_M, NavigationEnv
 from slipstream.tasks.navigation.evaluation import Crossing, Flights, compare, evaluation_env, fly, summarize
-from slipstream.tasks.report import format_rate
 from slipstream.training.evaluate import configure
 from slipstream.training.metrics_log import read_metrics
+from slipstream.ui.tables import format_rate
 
 WINDOW_S = 1.0  # before a collision, in which an obstacle counts as seen
 

@@ -9,10 +9,10 @@ import sys
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.config.compose import load_evaluate
 from slipstream.sim.devices import resolve_device
-from slipstream.tasks import figures
 from slipstream.tasks.navigation import evaluation as evaluate
-from slipstream.tasks.report import format_rate
 from slipstream.training.metrics_log import read_metrics
+from slipstream.ui import figures
+from slipstream.ui.tables import format_rate
 
 MAPS = list(range(201, 217))
 SERIES = {"350 standing obstacles": "eval/static_success", "350 standing + 80 moving": "eval/success"}

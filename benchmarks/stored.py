@@ -23,8 +23,8 @@ import numpy as np
 import slipstream
 from slipstream import train
 from slipstream.config.compose import load_train
-from slipstream.tasks import figures
 from slipstream.training.trainer import Trainer
+from slipstream.ui import figures
 
 PENDULUM = [
     *("task=gym", "env.id=Pendulum-v1", "algo=sac", "env.num_envs=1", "algo.rollout_steps=50", "algo.updates=50"),

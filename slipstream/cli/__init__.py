@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def console() -> Console:
     """Return a console on stdout for tables; it is wide if the output goes to a file."""
-    from slipstream.tasks.report import PipedConsole
+    from slipstream.ui.tables import PipedConsole
 
     found = PipedConsole()
     return found if found.is_terminal else PipedConsole(width=FILE_WIDTH)

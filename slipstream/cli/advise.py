@@ -31,8 +31,8 @@ from slipstream.monitor import Advisor
 from slipstream.monitor.advisor import ADVISED, KEEP, NOT_TRIED, WITHDRAWN, Report
 from slipstream.sim.devices import resolve_device
 from slipstream.storage.files import check_writable, write_file
-from slipstream.tasks.report import render
 from slipstream.training.tuning import TrainingProbe, choose_sizes, format_value, training_questions
+from slipstream.ui.tables import render
 
 OWN_KEYS = ("seconds", "only", "apply", "json")  # besides the keys of a training
 

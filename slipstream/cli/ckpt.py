@@ -17,7 +17,7 @@ from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint, sha2
 from slipstream.cli import add_force, add_subcommands, check_output
 from slipstream.storage.errors import SaveError
 from slipstream.storage.serializer import flatten, walk_leaves
-from slipstream.tasks.report import format_number, format_percent
+from slipstream.ui.tables import format_number, format_percent
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

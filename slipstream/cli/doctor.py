@@ -103,7 +103,7 @@ def _works() -> Iterator[tuple[bool, str]]:
 
 
 def _extras() -> Iterator[tuple[bool, str]]:
-    from slipstream.tasks.animation import find_ffmpeg
+    from slipstream.ui.film import find_ffmpeg
 
     for extra, names in _requirements().items():
         missing = [name for name in names if not _installed(name)]

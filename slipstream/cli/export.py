@@ -47,8 +47,8 @@ from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.memory import MEMORY, memory_size
 from slipstream.storage.files import check_writable, default_output, write_file
-from slipstream.tasks.report import progress_bar
 from slipstream.training.evaluate import configure, trusts_code
+from slipstream.ui.tables import progress_bar
 
 FORMATS = ("onnx", "pt2")
 OWN_KEYS = ("to", "out")

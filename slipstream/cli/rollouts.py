@@ -25,7 +25,7 @@ from slipstream.rollouts.storage import OnBroken, RolloutStorage, iteration_of, 
 from slipstream.storage.codec.registry import CodecError, codec_name, read_header
 from slipstream.storage.files import default_output
 from slipstream.tasks.base import EpisodeDrawing
-from slipstream.tasks.figures import draw_curves
+from slipstream.ui.figures import draw_curves
 
 MOST_CURVES = 6  # episodes drawn as curves, unless they are named
 REMEDY = ("A broken file cannot be repaired: copy it again from where it came, or delete it or move it away. Until then `show` and "
@@ -325,8 +325,8 @@ def _record(args: argparse.Namespace, console: Console) -> int:
     from slipstream.models.exploration import ExplorationType
     from slipstream.models.memory import MEMORY, memory_size
     from slipstream.sim.devices import resolve_device, set_threads
-    from slipstream.tasks.report import progress_bar
     from slipstream.training.evaluate import configure
+    from slipstream.ui.tables import progress_bar
 
     given, words = split_keys(args.words, RECORD_KEYS)
     frames, envs, steps = (_count(name, given) for name in ("frames", "envs", "steps"))

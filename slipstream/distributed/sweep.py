@@ -37,12 +37,12 @@ from slipstream.distributed.multirun import (
 )
 from slipstream.distributed.nodes import RayStart
 from slipstream.storage.files import WriterLock, make_folder, write_file
-from slipstream.tasks.figures import SERIES, finish_figure, new_figure, style_axes, style_legend
-from slipstream.tasks.report import TextTable, format_number, format_percent, format_time
 from slipstream.training.comparison import describe
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.resume import RESUME_OVERRIDABLE
 from slipstream.training.run_folder import config_yaml
+from slipstream.ui.figures import SERIES, finish_figure, new_figure, style_axes, style_legend
+from slipstream.ui.tables import TextTable, format_number, format_percent, format_time
 
 STEPS = 20  # a trial reports its evaluations at this many points of its time, so that trials can be compared there
 WARM_UP = 6  # points before a trial may be pruned

@@ -23,8 +23,8 @@ from slipstream.envs.base import TensorEnv
 from slipstream.recordings import Recording
 from slipstream.sim.random import derive_seed
 from slipstream.tasks.evaluation import MAX_STEPS, Policy, TrainingEvaluation, fly_each, fly_episodes, with_intervals
-from slipstream.tasks.figures import learning_curve, own_metrics
-from slipstream.tasks.report import TextTable, format_number, format_percent, progress_bar
+from slipstream.ui.figures import learning_curve, own_metrics
+from slipstream.ui.tables import TextTable, format_number, format_percent, progress_bar
 
 MIN_CURVE_ITERATIONS = 10  # of a run whose curves are drawn
 MOST_OWN_CURVES = 4

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from slipstream.config.compose import flat_settings
 from slipstream.config.help import ConfigError, nearest
-from slipstream.tasks.figures import SERIES, finish_figure, frames_axis, new_figure, smooth, style_axes, style_legend
-from slipstream.tasks.report import TextTable, format_number
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import RunFolder
+from slipstream.ui.figures import SERIES, finish_figure, frames_axis, new_figure, smooth, style_axes, style_legend
+from slipstream.ui.tables import TextTable, format_number
 
 SHOWN = ("eval/success", "eval/return", "episode/success", "episode/return")  # metrics that are compared by default
 NOT_COMPARED = ("seed", "name", "root", "resume", "quiet", "threads")  # settings that do not make a run another one

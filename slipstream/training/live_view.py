@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slipstream.storage.errors import printable
-from slipstream.tasks.report import ProgressLines, format_number, format_percent, format_time
+from slipstream.ui.tables import ProgressLines, format_number, format_percent, format_time
 
 Stats = Mapping[str, Mapping[str, float]]  # as PerformanceMonitor.get_stats() gives them, in ms
 

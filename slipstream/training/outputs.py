@@ -20,7 +20,6 @@ from slipstream.monitor import PerformanceMonitor
 from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
-from slipstream.tasks.report import PipedConsole
 from slipstream.training.live_view import LiveView
 from slipstream.training.metrics_log import RunLog, read_metrics
 from slipstream.training.readback import ReadBack
@@ -28,6 +27,7 @@ from slipstream.training.record import FlightRecorder
 from slipstream.training.resume import explain_save_errors
 from slipstream.training.run_folder import STOPPED, RunFolder
 from slipstream.training.trainer import StepResult, Trainer
+from slipstream.ui.tables import PipedConsole
 
 SAVE_REPORT_S = 10.0  # seconds between two lines while the last saves are waited for
 SCORES = ("episode/return", "episode/success", "eval/score", "eval/success", "eval/return")  # noted with a checkpoint

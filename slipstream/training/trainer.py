@@ -33,8 +33,8 @@ from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
 from slipstream.tasks.evaluation import TrainingEvaluation
-from slipstream.tasks.report import progress_bar
 from slipstream.training.distributed import OneProcess, check_started
+from slipstream.ui.tables import progress_bar
 
 # From here on compiled kernels pay on a GPU. Another process takes up to a minute to compile them.
 LONG_RUN_FRAMES, LONG_RUN_S = 300_000_000, 120

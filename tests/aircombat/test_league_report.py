@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipstream.tasks import figures
 from slipstream.tasks.aircombat.league import report
+from slipstream.ui import figures
 
 ROWS = [
     {

@@ -13,7 +13,6 @@ from mpl_toolkits.mplot3d.proj3d import proj_transform
 from PIL import Image
 from reach_table import envelope
 
-from slipstream.tasks import animation
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.figures.animation import animate
 from slipstream.tasks.aircombat.figures.spacetime import (
@@ -28,6 +27,7 @@ from slipstream.tasks.aircombat.figures.spacetime import (
 )
 from slipstream.tasks.aircombat.reach.scene import scene_of, scenes_of_game
 from slipstream.tasks.aircombat.reach.table import Geometry
+from slipstream.ui import film
 
 
 def game(decisions=6, fire=True):
@@ -277,12 +277,12 @@ def test_an_animation_says_which_endings_it_knows(tmp_path):
 
 
 def test_without_ffmpeg_a_film_is_refused_with_a_way_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(animation, "find_ffmpeg", lambda: None)
+    monkeypatch.setattr(film, "find_ffmpeg", lambda: None)
     with pytest.raises(ValueError, match=r"needs ffmpeg.*pip install imageio-ffmpeg, or write game\.gif"):
         animate(tmp_path / "game.mp4", [{}])
 
 
-@pytest.mark.skipif(animation.find_ffmpeg() is None, reason="needs ffmpeg or imageio-ffmpeg")
+@pytest.mark.skipif(film.find_ffmpeg() is None, reason="needs ffmpeg or imageio-ffmpeg")
 def test_with_ffmpeg_a_game_becomes_a_film(tmp_path):
     path = animate(tmp_path / "game.mp4", scenes_of_game(game(1)), fps=4, width_px=320)
     assert path.read_bytes()[4:8] == b"ftyp"

@@ -190,7 +190,7 @@ def test_a_task_name_from_a_checkpoint_controls_no_terminal(tmp_path, capsys, ru
 
 
 def test_figures_show_names_as_they_are(tmp_path):
-    from slipstream.tasks.figures import draw_curves, learning_curve
+    from slipstream.ui.figures import draw_curves, learning_curve
 
     rows = [{"frames": i, "episode/return": i, r"eval/$\frac": i} for i in range(12)]
     learning_curve(rows, tmp_path / "a.png", r"$\frac{1$ \x1b")

@@ -93,7 +93,7 @@ def test_eval_refuses_formats_that_it_cannot_write(checkpoint, tmp_path, monkeyp
 
 def test_eval_refuses_a_film_without_ffmpeg(checkpoint, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("slipstream.tasks.animation.find_ffmpeg", lambda: None)
+    monkeypatch.setattr("slipstream.ui.film.find_ffmpeg", lambda: None)
     monkeypatch.setattr("slipstream.tasks.navigation.evaluation.fly", None)
     assert main(["eval", f"checkpoint={checkpoint}", *SHORT, "out=flight.mp4"]) == 2
     assert "flight.mp4 needs ffmpeg" in capsys.readouterr().err

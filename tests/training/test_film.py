@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from slipstream.tasks import animation
 from slipstream.tasks.navigation.figures.film import FPS, at_time, end_times, film_flights, mean_speeds
+from slipstream.ui import film
 
 TIMES = np.array([0.0, 0.5, 1.0])
 NAN = [np.nan] * 3
 PATHS = np.array([[[0, 0, 1], [1, 0, 1], NAN], [[1, 0, 1], NAN, NAN], [[3, 0, 1], NAN, NAN]], dtype=float)  # [T, N, 3]
 
 
-def film(path, **settings):
+def draw(path, **settings):
     boxes, goals = np.array([[0, 0, 0.5, 0.5, 2.0]]), np.array([[3.0, 0.0], [1.0, 5.0], [0.0, 0.0]])
     movers, widths = np.zeros((3, 1, 3)) + [2.0, 2.0, 1.0], np.array([0.8])
     return film_flights(path, boxes, PATHS, np.array([1, 2, 0]), goals, TIMES, movers, widths, "two", 5.0, **settings)
@@ -31,7 +31,7 @@ def film(path, **settings):
 
 def test_a_gif_has_25_frames_per_second_and_a_last_frame_that_stays(tmp_path):
     shares = []
-    with Image.open(film(tmp_path / "flight.gif", progress=shares.append)) as image:
+    with Image.open(draw(tmp_path / "flight.gif", progress=shares.append)) as image:
         durations = []
         for k in range(image.n_frames):
             image.seek(k)
@@ -64,15 +64,15 @@ def test_ffmpeg_gets_every_frame(tmp_path, monkeypatch):
     fake = tmp_path / "ffmpeg"
     fake.write_text('#!/bin/sh\nfor last; do :; done\nwc -c > "$last"\n')
     fake.chmod(fake.stat().st_mode | stat.S_IEXEC)
-    monkeypatch.setattr(animation, "find_ffmpeg", lambda: str(fake))
+    monkeypatch.setattr(film, "find_ffmpeg", lambda: str(fake))
     frames = FPS + 1 + 2 * FPS  # a second of flight and two of hold
-    assert int(film(tmp_path / "flight.mp4").read_bytes()) == frames * 720 * 792 * 3
+    assert int(draw(tmp_path / "flight.mp4").read_bytes()) == frames * 720 * 792 * 3
 
 
-@pytest.mark.skipif(animation.find_ffmpeg() is None, reason="needs ffmpeg or imageio-ffmpeg")
+@pytest.mark.skipif(film.find_ffmpeg() is None, reason="needs ffmpeg or imageio-ffmpeg")
 def test_an_mp4_is_h264_with_25_frames_per_second(tmp_path):
-    path = film(tmp_path / "flight.mp4")
-    command = [animation.find_ffmpeg(), "-hide_banner", "-i", str(path), "-f", "null", "-"]  # decodes every frame
+    path = draw(tmp_path / "flight.mp4")
+    command = [film.find_ffmpeg(), "-hide_banner", "-i", str(path), "-f", "null", "-"]  # decodes every frame
     report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     assert re.search(r"Video: h264 .*yuv420p.*, 720x792,.* 25 fps", report), report
     assert "Duration: 00:00:03.04" in report and re.search(r"frame= *76 ", report), report
@@ -84,18 +84,18 @@ def test_the_binary_of_imageio_ffmpeg_is_the_second_choice(monkeypatch):
     package.get_ffmpeg_exe = lambda: "/opt/imageio/ffmpeg"
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", package)
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert animation.find_ffmpeg() == "/opt/imageio/ffmpeg"
+    assert film.find_ffmpeg() == "/opt/imageio/ffmpeg"
     package.get_ffmpeg_exe = Mock(side_effect=RuntimeError("no binary for this platform"))
-    assert animation.find_ffmpeg() is None
+    assert film.find_ffmpeg() is None
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert animation.find_ffmpeg() == "/usr/bin/ffmpeg"
+    assert film.find_ffmpeg() == "/usr/bin/ffmpeg"
 
 
 def test_an_error_of_ffmpeg_is_shown(tmp_path, monkeypatch):
     fake = tmp_path / "ffmpeg"
     fake.write_text('#!/bin/sh\necho "no encoder libx264" >&2\nexit 1\n')
     fake.chmod(fake.stat().st_mode | stat.S_IEXEC)
-    monkeypatch.setattr(animation, "find_ffmpeg", lambda: str(fake))
+    monkeypatch.setattr(film, "find_ffmpeg", lambda: str(fake))
     with pytest.raises(RuntimeError, match="ffmpeg failed: no encoder libx264; write a .gif instead"):
-        film(tmp_path / "flight.mp4")
+        draw(tmp_path / "flight.mp4")
     assert not (tmp_path / "flight.mp4").exists()

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.tasks.figures import explain_return, learning_curve, metric_column, own_metrics, smooth, success_bars
 from slipstream.tasks.navigation.figures.flight import (
     POINTS_PER_PATH,
     _round_step,
@@ -19,6 +18,7 @@ from slipstream.tasks.navigation.figures.flight import (
     flight_figure,
     flight_paths,
 )
+from slipstream.ui.figures import explain_return, learning_curve, metric_column, own_metrics, smooth, success_bars
 
 BOXES = np.array([[0.0, 0.0, 0.15, 0.35, 2.0], [3.0, -2.0, 0.35, 0.35, 6.0]])
 GOALS = np.array([[0.0, -6.0], [1.0, -6.0], [2.0, -6.0]])
@@ -165,7 +165,7 @@ def test_a_return_that_falls_while_success_rises_is_explained(tmp_path, monkeypa
     assert not explained(returns=(400.0, 200.0), lengths=(900.0, 300.0), count=10)
     rows = [{"frames": k, "episode/success": k / 40, "episode/return": -k, "episode/length": 50 - k} for k in range(40)]
     drawn = []
-    monkeypatch.setattr("slipstream.tasks.figures.finish_figure", lambda figure, path, title: drawn.append(figure))
+    monkeypatch.setattr("slipstream.ui.figures.finish_figure", lambda figure, path, title: drawn.append(figure))
     learning_curve(rows, tmp_path / "learning.png")
     assert drawn[0].get_supxlabel().startswith("The return falls")
 
@@ -187,7 +187,7 @@ def test_success_bars_write_a_picture(tmp_path):
 def test_importing_loads_no_matplotlib_and_drawing_changes_no_global(tmp_path):
     program = f"""
 import sys
-import slipstream.tasks.figures as runs
+import slipstream.ui.figures as runs
 assert "matplotlib" not in sys.modules, "imported too early"
 runs.success_bars({str(tmp_path / "a.png")!r}, [{{"name": "a", "success": 0.5}}])
 assert "matplotlib.pyplot" not in sys.modules

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slipstream.cli import main
-from slipstream.tasks import report
-from slipstream.tasks.report import ProgressLines, progress_bar
+from slipstream.ui import tables
+from slipstream.ui.tables import ProgressLines, progress_bar
 
 
 class Work:
@@ -78,7 +78,7 @@ def started(monkeypatch):
             self.write_if_due()
             return self
 
-    monkeypatch.setattr(report, "ProgressLines", AtOnce)
+    monkeypatch.setattr(tables, "ProgressLines", AtOnce)
     return found
 
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from slipstream.tasks.report import format_number, format_percent, format_rate, write_report
+from slipstream.ui.tables import format_number, format_percent, format_rate, write_report
 
 IMAGE = b"\x89PNG not really"
 

@@ -15,7 +15,7 @@ from slipstream.config import registry
 from slipstream.config.compose import load_train
 from slipstream.config.overrides import split_keys
 from slipstream.sim.devices import resolve_device, set_threads
-from slipstream.tasks.report import progress_bar
+from slipstream.ui.tables import progress_bar
 
 
 def run(argv: list[str]) -> int:

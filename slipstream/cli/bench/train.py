@@ -32,8 +32,8 @@ from slipstream.config.overrides import split_keys
 from slipstream.config.schema import TrainConfig
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.tasks.bench import describe_device, synchronize
-from slipstream.tasks.report import TextTable
 from slipstream.training.trainer import Trainer
+from slipstream.ui.tables import TextTable
 
 GPU_SIZES, CPU_SIZES = "256,1024,4096,16384,65536", "64,256,1024"
 FORMS = (*EXECUTION_MODES, "torchrl")
@@ -182,7 +182,7 @@ def make_table(results: list[Result], device: torch.device, cfg: TrainConfig) ->
 
 def draw(results: list[Result], path: Path, where: str) -> Path:
     """Draw frames per second against the number of environments, one line per form."""
-    from slipstream.tasks.figures import rates_over_size
+    from slipstream.ui.figures import rates_over_size
 
     forms = dict.fromkeys(result.form for result in results)
     series = {form: [(r.num_envs, r.end_to_end) for r in results if r.form == form] for form in forms}

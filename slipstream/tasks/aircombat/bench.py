@@ -15,7 +15,7 @@ import torch
 from slipstream.algorithms.execution.graphs import GraphedFunction
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.bench import REPEATS, describe_device, time_forms
-from slipstream.tasks.report import TextTable
+from slipstream.ui.tables import TextTable
 
 MAIN = 1024
 SCALES = (1.0, 4.0, 8.0)  # sub-steps per decision, at 1,024 duels

@@ -154,7 +154,7 @@ class AirCombatEnv(TensorEnv):
         """Return the spacetime diagram of one duel as side 1 sees it: an image, uint8 [height, width, 3]."""
         from slipstream.tasks.aircombat.figures.spacetime import draw_scene
         from slipstream.tasks.aircombat.reach.scene import scene_of
-        from slipstream.tasks.figures import pixels
+        from slipstream.ui.figures import pixels
 
         return pixels(draw_scene(scene_of(self.get_render_state(env_idx), 1)))
 

@@ -10,7 +10,7 @@ import torch
 
 from slipstream.tasks.bench import REPEATS, describe_device, time_forms
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
-from slipstream.tasks.report import TextTable
+from slipstream.ui.tables import TextTable
 
 MAIN = 1024
 GROWTH = (64, 256, 1024, 4096, 16384)

@@ -17,9 +17,9 @@ from slipstream.envs.specs import Observation
 from slipstream.recordings import SUFFIX, write_html
 from slipstream.sim.devices import resolve_device
 from slipstream.tasks.evaluation import Policy
-from slipstream.tasks.figures import explain_return, learning_curve, success_bars
 from slipstream.tasks.navigation.evaluation import Flights, draw, evaluation_env, fly, rate_cells, record, summarize
-from slipstream.tasks.report import TextTable, format_percent, progress_bar, write_report
+from slipstream.ui.figures import explain_return, learning_curve, success_bars
+from slipstream.ui.tables import TextTable, format_percent, progress_bar, write_report
 
 # The maps of the final table. Evaluations during training, which select the best policy, use other maps.
 FINAL_MAPS = list(range(101, 117))

@@ -271,8 +271,8 @@ class NavigationEnv(TensorEnv):
 
     def render(self, env_idx: int = 0) -> np.ndarray:
         """Return the field of one drone from above, with the drone and its goal: an image, uint8 [height, width, 3]."""
-        from slipstream.tasks.figures import pixels
         from slipstream.tasks.navigation.figures.flight import flight_figure
+        from slipstream.ui.figures import pixels
 
         world, movers = int(self.world_of[env_idx]), self.movers
         place, goal = (x[env_idx : env_idx + 1].cpu().numpy() for x in (self.drone.pos, self.goal))

@@ -27,7 +27,6 @@ from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.memory import Stepper
 from slipstream.models.policy import ActorCritic
 from slipstream.recordings import SUFFIX, Recording, write_html
-from slipstream.tasks.animation import FORMS, check_outputs
 from slipstream.tasks.evaluation import Policy, TrainingEvaluation, action_of, bootstrap_interval, wilson
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.figures.film import film_flights
@@ -35,7 +34,8 @@ from slipstream.tasks.navigation.figures.flight import flight_paths
 from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.simulator import MujocoEnv
 from slipstream.tasks.navigation.recording import FlightRows, flight_recording
-from slipstream.tasks.report import TextTable, format_percent, format_rate, progress_bar
+from slipstream.ui.film import FORMS, check_outputs
+from slipstream.ui.tables import TextTable, format_percent, format_rate, progress_bar
 
 CROSSING_STEPS = 2200  # default physics steps of a flight
 RECORDED_DRONES = 32  # of a flight that a training records

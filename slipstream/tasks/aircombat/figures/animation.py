@@ -20,7 +20,7 @@ from slipstream.tasks.aircombat.figures.spacetime import (
     view_of,
 )
 from slipstream.tasks.aircombat.reach.scene import scenes_of_game
-from slipstream.tasks.animation import FORMS, check_animation, count_frames, picture_of, write_animation
+from slipstream.ui.film import FORMS, check_animation, count_frames, picture_of, write_animation
 
 PLAY_S, HOLD_S = 6.0, 2.0  # duration of a game, and of its last frame
 SLOWEST, FASTEST = 2.0, 8.0  # limits of the default frames per second

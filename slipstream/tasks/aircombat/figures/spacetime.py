@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slipstream.tasks.figures import GRID, GROUND, INK, MUTED, PANEL, new_figure, save_figure
+from slipstream.ui.figures import GRID, GROUND, INK, MUTED, PANEL, new_figure, save_figure
 
 FIELD_KM, FUTURE_S, PLANE_S = 50.0, 20.0, 5.0
 SIDES_KM = 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 80.0, 100.0  # of a view

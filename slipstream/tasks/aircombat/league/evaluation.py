@@ -20,10 +20,10 @@ from slipstream.tasks.aircombat.figures.animation import draw_game
 from slipstream.tasks.aircombat.league.matches import Games, Match, Recorder, Score, rate
 from slipstream.tasks.aircombat.league.policies import SHIPPED, LearnedAgent
 from slipstream.tasks.aircombat.recording import duel_recording
-from slipstream.tasks.animation import check_outputs
 from slipstream.tasks.evaluation import wilson
 from slipstream.tasks.recording import describe_policy
-from slipstream.tasks.report import TextTable, format_rate, progress_bar
+from slipstream.ui.film import check_outputs
+from slipstream.ui.tables import TextTable, format_rate, progress_bar
 
 OPPONENTS = ("pursuit", "crank", "evade")
 RANGE_BANDS = 3  # results are split into bands of equal width by start range

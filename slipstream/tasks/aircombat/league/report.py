@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slipstream.tasks.figures import (
+from slipstream.ui.figures import (
     GRID,
     INK,
     MUTED,
@@ -21,7 +21,7 @@ from slipstream.tasks.figures import (
     style_axes,
     wrap_legend,
 )
-from slipstream.tasks.report import write_report
+from slipstream.ui.tables import write_report
 
 OUTCOMES = {"won": SERIES[3], "draw": MUTED, "lost": SERIES[4]}
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slipstream.tasks.animation import count_frames, picture_of, write_animation
-from slipstream.tasks.figures import GROUND, INK
 from slipstream.tasks.navigation.figures.flight import COLLISION, MOVER, OUTCOMES, SUCCESS, draw_field, to_figure
+from slipstream.ui.figures import GROUND, INK
+from slipstream.ui.film import count_frames, picture_of, write_animation
 
 FPS = 25  # 40 ms per frame: a GIF counts in 10 ms
 LONGEST_S, HOLD_S = 12.0, 2.0  # of the film; a longer flight is shown faster. The last frame stays

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slipstream.tasks.figures import GRID, GROUND, INK, MUTED, new_figure, save_figure, wrap_legend
-from slipstream.tasks.report import format_percent
+from slipstream.ui.figures import GRID, GROUND, INK, MUTED, new_figure, save_figure, wrap_legend
+from slipstream.ui.tables import format_percent
 
 TIMEOUT, SUCCESS, COLLISION, MOVING = 0, 1, 2, 3  # outcomes of drones; MOVING is for the label of moving obstacles
 OUTCOMES = ((SUCCESS, "goal reached", "#3ddbd9"), (COLLISION, "collided", "#ff5c5c"), (TIMEOUT, "timed out", "#ffc857"))

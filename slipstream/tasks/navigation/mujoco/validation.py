@@ -13,8 +13,6 @@ import torch
 
 from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.config.help import ConfigError
-from slipstream.tasks.animation import check_outputs
-from slipstream.tasks.figures import INK, SERIES, finish_figure, new_figure, style_axes, style_legend
 from slipstream.tasks.navigation import evaluation
 from slipstream.tasks.navigation.evaluation import Flights, NavigationEvaluateConfig
 from slipstream.tasks.navigation.mujoco.config import SimConfig
@@ -22,7 +20,9 @@ from slipstream.tasks.navigation.mujoco.simulator import CAUSES, MujocoDrones, M
 from slipstream.tasks.navigation.physics.lidar import Lidar
 from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS, VELOCITY_GAIN, Airframe, Variation
 from slipstream.tasks.navigation.physics.world import WorldGrid
-from slipstream.tasks.report import TextTable, format_rate, progress_bar
+from slipstream.ui.figures import INK, SERIES, finish_figure, new_figure, style_axes, style_legend
+from slipstream.ui.film import check_outputs
+from slipstream.ui.tables import TextTable, format_rate, progress_bar
 
 POSES = 1000  # at which the LiDARs are compared
 BAR_M = 0.001

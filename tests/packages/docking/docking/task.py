@@ -14,8 +14,8 @@ from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.config.schema import EvaluateConfig
 from slipstream.tasks.base import Task
 from slipstream.tasks.evaluation import fly_episodes, wilson
-from slipstream.tasks.figures import SERIES, new_figure, save_figure, style_axes
-from slipstream.tasks.report import TextTable
+from slipstream.ui.figures import SERIES, new_figure, save_figure, style_axes
+from slipstream.ui.tables import TextTable
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.storage.files import check_writable, write_file
-from slipstream.tasks.figures import show_text_as_it_is
+from slipstream.ui.figures import show_text_as_it_is
 
 FORMS = (".gif", ".mp4")
 OUTPUTS = (".png", ".html", *FORMS)  # suffixes of `out=`

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slipstream.storage.errors import printable
 from slipstream.storage.files import write_file
-from slipstream.tasks.report import format_rate
+from slipstream.ui.tables import format_rate
 
 GROUND = "#0d1117"
 PANEL = "#121821"
