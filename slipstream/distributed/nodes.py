@@ -1,21 +1,18 @@
 """Trainings on the nodes of a Ray cluster: `RayStart` starts them as `multirun.LocalStart` does on this machine.
 
 A training is the same process as on this machine. On its node a Ray actor starts it, reports its end, and ends with it.
-If the node sees the folder of the runs, the training writes there. Otherwise it writes to a temporary folder of the
-node; its metrics are copied while it runs, and its run folder when it ends.
+All nodes see the folder of the runs.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
+import socket
 import subprocess
-import tarfile
-import tempfile
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,24 +20,11 @@ from slipstream.config.cluster import connect, import_ray, last_line
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
 from slipstream.distributed.multirun import STOP_CODES, Job, start_job
-from slipstream.storage.files import make_folder, write_file
+from slipstream.storage.files import make_folder
 
 CONNECT_S = 60.0
 MAX_STARTS = 4  # of a training whose node or actor is lost
 POLL_S = 0.2
-METRICS = "metrics.jsonl"
-
-
-# -- in the processes of the cluster -----------------------------------------------------------------------------------
-
-
-@dataclass
-class Report:
-    """The state of a training on a node."""
-
-    code: int | None  # exit code; None while it runs
-    metrics: bytes | None = None  # the log of metrics, if it must be copied and has changed
-    saved: bytes = b""  # the run folder and its output, if they must be copied and the training has ended
 
 
 class NodeTraining:
@@ -48,10 +32,9 @@ class NodeTraining:
 
     Args:
         job: The training.
-        mark: A folder beside the run's, which a node with the same file system sees.
+        mark: A folder beside the run's: a node that has it sees the folder of the runs.
         work_folder: Where the command was typed; used if the node has it too.
         threads: CPU threads.
-        saved: `pack_run` of a run to continue; empty for a new one.
         start: Starts the process.
     """
 
@@ -61,54 +44,22 @@ class NodeTraining:
         mark: Path,
         work_folder: str,
         threads: int,
-        saved: bytes,
         start: Callable[[Job, int], subprocess.Popen[bytes]] = start_job,
     ) -> None:
+        if not mark.is_dir():
+            folder = job.folder.parent
+            raise FileNotFoundError(f"{socket.gethostname()} does not see {folder}: give root=FOLDER on a shared disk")
         if os.path.isdir(work_folder):
             os.chdir(work_folder)
-        self._copy = not mark.is_dir()
-        if self._copy:
-            home = Path(tempfile.mkdtemp(prefix="slipstream-"))
-            if saved:
-                unpack_run(saved, home)
-            job = replace(job, words=[*job.words, f"root={home}"], folder=home / job.name)
-        self._job, self._process = job, start(job, threads)
+        self._process = start(job, threads)
 
-    def poll(self, seen: int) -> Report:
-        """Return the state; `seen` is the number of bytes of the metrics that were copied."""
-        code = self._process.poll()
-        if not self._copy:
-            return Report(code)
-        if code is not None:
-            saved = pack_run(self._job)
-            shutil.rmtree(self._job.folder.parent, ignore_errors=True)
-            return Report(code, saved=saved)
-        path = self._job.folder / METRICS
-        data = path.read_bytes() if path.exists() else b""
-        return Report(None, data if len(data) != seen else None)
+    def poll(self) -> int | None:
+        """Return the exit code; None while the training runs."""
+        return self._process.poll()
 
     def stop(self) -> None:
         """Ask the training to save a checkpoint and to end."""
         self._process.terminate()
-
-
-def pack_run(job: Job) -> bytes:
-    """Return a run folder and the file with its output as a tar file; links are left out."""
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w") as file:
-        for path in (job.folder, job.folder.with_name(f"{job.name}.log")):
-            if path.exists():
-                file.add(path, path.name, filter=lambda entry: entry if entry.isfile() or entry.isdir() else None)
-    return data.getvalue()
-
-
-def unpack_run(data: bytes, folder: Path) -> None:
-    """Write what `pack_run` returned into a folder."""
-    with tarfile.open(fileobj=io.BytesIO(data)) as file:
-        file.extractall(folder, filter="data")
-
-
-# -- in the process of the search --------------------------------------------------------------------------------------
 
 
 class RayProcess:
@@ -128,18 +79,24 @@ class RayProcess:
 
     def _start(self) -> None:
         self._starts += 1
-        self._actor, self._runs, self._seen = self._create(self._job), False, 0
-        self._answer = self._actor.poll.remote(0)
+        self._actor, self._runs = self._create(self._job), False
+        self._answer = self._actor.poll.remote()
 
     def poll(self) -> int | None:
         """Return the exit code; None while it runs."""
         if self.returncode is None and self._ray.wait([self._answer], timeout=0)[0]:
             try:
-                report = self._ray.get(self._answer)
+                code = self._ray.get(self._answer)
             except self._ray.exceptions.RayError as error:
                 self._lose(last_line(error))
+                return self.returncode
+            self._runs = True
+            if code in STOP_CODES and not self._stopped:  # the node is being shut down
+                self._lose(f"the training was interrupted with code {code}")
+            elif code is not None:
+                self._end(code)
             else:
-                self._take(report)
+                self._answer = self._actor.poll.remote()
         return self.returncode
 
     def terminate(self) -> None:
@@ -155,30 +112,6 @@ class RayProcess:
         while (code := self.poll()) is None:
             self._ray.wait([self._answer], timeout=POLL_S)
         return code
-
-    def _take(self, report: Report) -> None:
-        self._runs = True
-        if report.saved:
-            self._replace_run(report.saved)
-        if report.metrics is not None:
-            self._job.folder.mkdir(exist_ok=True)
-            write_file(self._job.folder / METRICS, report.metrics)
-            self._seen = len(report.metrics)
-        if report.code in STOP_CODES and not self._stopped:  # the node is being shut down
-            self._lose(f"the training was interrupted with code {report.code}")
-        elif report.code is not None:
-            self._end(report.code)
-        else:
-            self._answer = self._actor.poll.remote(self._seen)
-
-    def _replace_run(self, saved: bytes) -> None:
-        """Put a run that was copied in its place. Killed in between, the trial is run again."""
-        folder = self._job.folder
-        with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as copy:
-            unpack_run(saved, Path(copy))
-            shutil.rmtree(folder, ignore_errors=True)
-            for path in Path(copy).iterdir():
-                path.replace(folder.parent / path.name)
 
     def _lose(self, reason: str) -> None:
         """Start again after a loss, or end as failed after several."""
@@ -236,9 +169,8 @@ class RayStart:
         """Return a new actor for a training."""
         words = [word for word in job.words if not word.startswith("root=")]
         there = replace(job, words=[*words, f"root={self._folder}"], folder=self._folder / job.name)
-        saved = pack_run(there) if there.was_saved() else b""
         kind = self._ray.remote(NodeTraining).options(num_cpus=self.cores, num_gpus=self.gpus, max_restarts=0)
-        return kind.remote(there, self._mark, os.getcwd(), self.cores, self._ray.put(saved), self.start)
+        return kind.remote(there, self._mark, os.getcwd(), self.cores, self.start)
 
     def describe(self) -> str:
         """Return a line on what each training has."""

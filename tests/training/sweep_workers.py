@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 
 import optuna
+import pytest
 
-from slipstream.distributed import multirun
+from slipstream.distributed import multirun, nodes
 from slipstream.distributed import sweep as module
 from slipstream.distributed.nodes import RayStart
 from slipstream.distributed.sweep import Sweep
@@ -65,7 +66,7 @@ def make(folder, trials, log=lambda text: None, **settings):
     return Sweep(WORDS, folder, trials, repeats=0, log=log, **settings)
 
 
-class CopyingStart(RayStart):
+class BlindStart(RayStart):
     """Nodes do not see the folder of this one."""
 
     def __init__(self, *args):
@@ -74,30 +75,32 @@ class CopyingStart(RayStart):
 
 
 def search_on(ray, folder, monkeypatch):
-    """Search on a cluster with two nodes: in a common folder, where the actor of a trial is killed, and with copies."""
+    """Search on a cluster with two nodes, where the actor of a trial is killed; without a common folder it ends."""
     monkeypatch.setattr(RayStart, "start", staticmethod(start_fake))
     monkeypatch.setattr(module, "POLL_S", 0.02)
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    (folder / "common").mkdir()
-    (folder / "common" / "trial_0001.waits").touch()
+    common = folder / "common"
+    common.mkdir()
+    (common / "trial_0001.waits").touch()
 
     def kill(text):
-        pid = folder / "common" / "trial_0001" / "actor"
+        pid = common / "trial_0001" / "actor"
         if text.startswith("[1/3] trial 0:"):
             while not (pid.exists() and pid.read_text().endswith("\n")):
                 time.sleep(0.02)
             os.kill(int(pid.read_text()), signal.SIGKILL)
 
-    for name, trials in (("common", 3), ("copied", 2)):
-        sweep = make(folder / name, trials, log=kill, ray="auto")
-        sweep.run()
-        assert [t.state.name for t in sweep.study.trials] == ["COMPLETE"] * trials
-        runs = [folder / name / f"trial_{k:04d}" for k in range(trials)]
-        starts = [(run / "starts").read_text().count("start") for run in runs]
-        assert starts == ([1, 2, 1] if name == "common" else [1, 1])
-        assert all((run / "checkpoints" / "ckpt_000020").exists() for run in runs)
-        monkeypatch.setattr(module, "RayStart", CopyingStart)
-    assert "start 1 of 4 on the Ray cluster is lost" in (folder / "common" / "trial_0001.log").read_text()
+    sweep = make(common, 3, log=kill, ray="auto")
+    sweep.run()
+    assert [t.state.name for t in sweep.study.trials] == ["COMPLETE"] * 3
+    runs = [common / f"trial_{k:04d}" for k in range(3)]
+    assert [(run / "starts").read_text().count("start") for run in runs] == [1, 2, 1]
+    assert all((run / "checkpoints" / "ckpt_000020").exists() for run in runs)
+    assert "start 1 of 4 on the Ray cluster is lost" in (common / "trial_0001.log").read_text()
+    monkeypatch.setattr(module, "RayStart", BlindStart)
+    monkeypatch.setattr(nodes, "MAX_STARTS", 1)
+    with pytest.raises(ChildProcessError, match=f"does not see {folder / 'blind'}: give root=FOLDER on a shared disk"):
+        make(folder / "blind", 3, ray="auto").run()
 
 
 def main() -> None:
