@@ -12,10 +12,8 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from slipstream.config.schema import WANDB_MODES
@@ -34,6 +32,7 @@ _ITERATION = re.compile(rb'\{"iteration": (\d+)')
 _BLOCK = 1 << 18
 MAX_LINE_BYTES = 16 << 20  # of a row
 _LINE_BYTES = 48  # memory of a line besides its bytes
+TENSORBOARD, WANDB = "TensorBoard", "W&B"
 _NUMBERS = frozenset((int, float, type(None)))
 
 
@@ -65,13 +64,13 @@ class RunLog:
         self._clock = clock
         self._start_s = clock() - (last["time_s"] if last else 0.0)
         self._first_new_frame = last["frames"] + 1 if last else 0
-        self._wandb = _start_wandb(run, mode, wandb) if mode != "disabled" else None
+        self._loggers: dict[str, Any] = {}  # TensorBoard and W&B; None for one that is missing or has failed
+        if mode != "disabled":
+            self._loggers[WANDB] = _start_wandb(run, mode, wandb)
         self._open()
         sync_folder(run.path)
         self._thin_at = MAX_BYTES
         self._names: set[str] = set()  # of the row before
-        self._tensorboard: Any = None
-        self._tensorboard_tried = False
 
     def write(
         self,
@@ -106,22 +105,23 @@ class RunLog:
         numbers = {name: value for name, value in (values | speed).items() if value is not None}
         special, self._names = not self._names.issuperset(values), set(values)  # such as the row of an evaluation
         if special or iteration % _stride(iteration) == 0:
-            self._write_tensorboard(frames, numbers)
-            self._write_wandb({"frames": frames, **numbers}, iteration)
+            self._start_tensorboard()
+            self._log_to(TENSORBOARD, lambda log: [log.add_scalar(name, x, frames) for name, x in numbers.items()])
+            self._log_to(WANDB, lambda log: log.log({"frames": frames, **numbers}, step=iteration))
 
     def add_film(self, film: Path, iteration: int, frames: int) -> None:
         """Add a recorded flight, a GIF, to TensorBoard and W&B; the file may be removed afterwards."""
         data = film.read_bytes()
-        self._start_tensorboard()
-        if self._tensorboard is not None:
-            with self._tensorboard_errors():
-                self._tensorboard.file_writer.add_summary(_image_summary(data), frames)
-        if self._wandb is not None:
-            with self._wandb_errors():
-                import wandb
 
-                video = wandb.Video(str(film), caption=f"iteration {iteration:,}", format="gif")
-                self._wandb.log({"frames": frames, "flight": video})  # copies the file
+        def log_video(log: Any) -> None:
+            import wandb
+
+            video = wandb.Video(str(film), caption=f"iteration {iteration:,}", format="gif")
+            log.log({"frames": frames, "flight": video})  # copies the file
+
+        self._start_tensorboard()
+        self._log_to(TENSORBOARD, lambda log: log.file_writer.add_summary(_image_summary(data), frames))
+        self._log_to(WANDB, log_video)
 
     def elapsed_s(self) -> float:
         """Return the wall time spent in the run."""
@@ -140,47 +140,26 @@ class RunLog:
         self._thin_at = max(MAX_BYTES, 2 * self._run.metrics_path.stat().st_size)
 
     def _start_tensorboard(self) -> None:
-        if not self._tensorboard_tried:
-            self._tensorboard_tried = True
-            self._tensorboard = _start_tensorboard(self._run, self._first_new_frame)
+        """Start TensorBoard with the first row: it takes a second to import."""
+        if TENSORBOARD not in self._loggers:
+            self._loggers[TENSORBOARD] = _start_tensorboard(self._run, self._first_new_frame)
 
-    def _write_tensorboard(self, frames: int, numbers: Mapping[str, float]) -> None:
-        self._start_tensorboard()
-        if self._tensorboard is not None:
-            with self._tensorboard_errors():
-                for name, value in numbers.items():
-                    self._tensorboard.add_scalar(name, value, global_step=frames)
-
-    @contextmanager
-    def _tensorboard_errors(self) -> Iterator[None]:
-        """Continue without TensorBoard if it cannot write: all metrics are in metrics.jsonl."""
+    def _log_to(self, name: str, write: Callable[[Any], object]) -> None:
+        """Write to TensorBoard or W&B; continue without one that fails: all metrics are in metrics.jsonl."""
+        logger = self._loggers.get(name)
+        if logger is None:
+            return
         try:
-            yield
-        except OSError as error:
-            print(f"TensorBoard cannot write ({error}): from here on metrics go to metrics.jsonl only", file=sys.stderr)
-            self._tensorboard = None
-
-    def _write_wandb(self, values: Mapping[str, Any], iteration: int) -> None:
-        if self._wandb is not None:
-            with self._wandb_errors():
-                self._wandb.log(values, step=iteration)
-
-    @contextmanager
-    def _wandb_errors(self) -> Iterator[None]:
-        """Continue without W&B if it cannot log."""
-        try:
-            yield
-        except Exception as error:  # its errors have no common class
-            print(f"W&B cannot log ({error}): from here on metrics go to metrics.jsonl only", file=sys.stderr)
-            self._wandb = None
+            write(logger)
+        except Exception as error:  # those of W&B have no common class
+            print(f"{name} cannot write ({error}): from here on metrics go to metrics.jsonl only", file=sys.stderr)
+            self._loggers[name] = None
 
     def flush(self) -> None:
         """Make all rows durable. Call it when a checkpoint is saved, so that the log reaches at least as far."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        if self._tensorboard is not None:
-            with self._tensorboard_errors():
-                self._tensorboard.flush()
+        self._log_to(TENSORBOARD, lambda log: log.flush())
 
     def close(self) -> None:
         """Flush and close; a second call does nothing."""
@@ -190,19 +169,13 @@ class RunLog:
             self.flush()
         finally:
             self._file.close()
-            if self._tensorboard is not None:
-                with self._tensorboard_errors():
-                    self._tensorboard.close()
-            if self._wandb is not None:
-                with self._wandb_errors():
-                    self._wandb.finish()
+            self._log_to(TENSORBOARD, lambda log: log.close())
+            self._log_to(WANDB, lambda log: log.finish())
 
     def __enter__(self) -> RunLog:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
 

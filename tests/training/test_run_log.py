@@ -289,7 +289,7 @@ def test_a_full_disk_ends_tensorboard_not_the_training(run, capsys):
     pytest.importorskip("torch.utils.tensorboard")
     with RunLog(run) as log:
         log.write(1, 32, {"kl": 0.5})
-        writer = log._tensorboard.file_writer.event_writer._async_writer
+        writer = log._loggers["TensorBoard"].file_writer.event_writer._async_writer
         writer._worker.exception = OSError(28, "No space left on device")
         log.write(2, 64, {"kl": 0.25})
         log.write(3, 96, {"kl": 0.25})
