@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
-import gc
 import os
 import shlex
 import signal
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 
 from slipstream.config.compose import help_text as keys_help
 from slipstream.config.compose import load_train
 from slipstream.config.schema import TrainConfig
+from slipstream.training.startup import start_cuda, without_garbage_collection
 
 EARLY_SIGNALS = ("SIGTERM", "SIGUSR1", "SIGHUP", "SIGQUIT")  # Ctrl-C is Python's KeyboardInterrupt
 STOPPED = 75  # training.run_folder.STOPPED, which this module must not load yet
@@ -31,41 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def help_text(words: list[str]) -> str:
     """Return the keys with their defaults for the task, algorithm and preset in `words`."""
     return keys_help("train", words)
-
-
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Import torch and the training in three quarters of the time: each collection looks at all of their objects."""
-    if "torch" in sys.modules or not gc.isenabled():  # inside a larger program
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()  # later collections leave them out, too
-        gc.enable()
-
-
-def start_cuda() -> threading.Thread:
-    """Initialize CUDA in a thread, while modules are imported: the driver and, if there is one GPU, its context.
-
-    Of several GPUs it is not known yet which one is used, and a context takes half a gigabyte. Without a driver
-    nothing is done.
-    """
-    os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")  # as torch sets it; cuInit reads it
-
-    def initialize() -> None:
-        with suppress(OSError, AttributeError):  # no driver, or another library of that name
-            driver = ctypes.CDLL("libcuda.so.1")
-            count, context = ctypes.c_int(), ctypes.c_void_p()
-            found = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-            if found and count.value == 1:
-                driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)  # the one that torch uses
-
-    thread = threading.Thread(target=initialize, daemon=True)
-    thread.start()
-    return thread
 
 
 @contextmanager

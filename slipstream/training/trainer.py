@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import wait
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib import import_module
 from typing import Any, Self
 
 import torch
@@ -27,13 +25,14 @@ from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
 from slipstream.envs.rollout import Rollout
 from slipstream.monitor import PerformanceMonitor
-from slipstream.sim.devices import resolve_device, run_beside, set_threads
+from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.sim.random import derive_seed
 from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
 from slipstream.tasks.evaluation import TrainingEvaluation
 from slipstream.training.distributed import OneProcess, check_started
+from slipstream.training.startup import importing_beside
 from slipstream.ui.tables import progress_bar
 
 # From here on compiled kernels pay on a GPU. Another process takes up to a minute to compile them.
@@ -60,72 +59,87 @@ class Trainer:
     def __init__(
         self, cfg: TrainConfig, monitor: PerformanceMonitor | None = None, ranks: OneProcess | None = None
     ) -> None:
-        self.ranks = ranks = ranks or OneProcess()
-        check_started(cfg, ranks.size)
-        device = resolve_device(ranks.device(cfg.device))
-        if cfg.threads or device.type == "cpu":
-            set_threads(cfg.threads)
-        torch.manual_seed(derive_seed(cfg.seed, "policy", ranks.rank))
-        if device.type == "cuda":
-            torch.set_float32_matmul_precision("high")
-            use_compiler_cache(device)
-        self.cfg = cfg
+        self.cfg, self.monitor, self.ranks = cfg, monitor, ranks or OneProcess()
+        check_started(cfg, self.ranks.size)
+        device = self._set_up_device()
         self.task: Task = registry.find_task(cfg.task)
         self.task.check_training(cfg)
         if cfg.record_minutes and not self.task.can_record:
             raise ConfigError(f"task={cfg.task} has no scene for the viewer: leave record_minutes out")
-        with progress_bar("building the env"):  # maps are generated, native code is compiled
-            # Loading tensordict takes longer than torch: on a GPU it is loaded while other processes generate maps.
-            loading = run_beside(device, partial(import_module, "tensordict"))
-            self.env: TensorEnv = self.task.make_env(cfg.env, device, derive_seed(cfg.seed, "env", ranks.rank))
-            wait(loading)  # if it failed, the collector says why
-        self.env.check_specs()
-        specs = self.env.observation_spec, self.env.action_spec
-        self.policy = build_network(asdict(cfg.algo), *specs, cfg.model).to(device)
-        self.init_message = ""  # which weights it begins with
-        if cfg.init:
-            loaded = load_policy(cfg.init)
-            load_weights(self.policy, loaded.build(self.env, device), cfg.init)
-            other = loaded.other_settings(self.env)
-            self.init_message = f"init: {loaded.path}{other and f', trained with {other}'}"
+        self.env = self._build_env(device)
+        self.policy, self.init_message = self._build_policy(device)
         self.controller = self.task.make_controller(cfg, self.env, self.policy)
         self.evaluation = (
             self.task.make_evaluation(cfg, self.policy, device)
             if self.controller is None
             else TrainingEvaluation(self.policy, self.controller.evaluate)
         )
-        seed = derive_seed(cfg.seed, "replay", ranks.rank)
-        self.learner: Learner = build_learner(self.policy, cfg.algo, specs[0], seed, fresh=not cfg.init)
-        if cfg.compile == "on" and not self.learner.supports_capture:
-            raise ConfigError(f"compile=on cannot compile the update of algo={cfg.algo.name}: leave it out")
-        self.learner.bind(self.env)
-        if cfg.actors.count:
-            self._check_actors()
         frames = self.env.num_envs * cfg.algo.rollout_steps * (cfg.actors.count or 1)
-        self.learner.check_batch(frames)
-        self.learner.average, self.learner.sums = ranks.average, ranks.sums
-        if cfg.init_replay:
-            from slipstream.algorithms.stored import fill_replay  # loads tensordict
-
-            with progress_bar("reading transitions"):
-                fill_replay(self.learner, cfg.init_replay, specs, frames // cfg.algo.rollout_steps)
-        self.collector: Collector = build_collector(cfg, self.env, self.policy, frames, self.learner, ranks.rank)
+        self.learner = self._build_learner(frames)
+        self.collector = build_collector(cfg, self.env, self.policy, frames, self.learner, self.ranks.rank)
+        self.ranks.copy_weights(self.learner.networks())
         self.best = -math.inf  # score of the best evaluation
         self.trained_s = 0.0  # training time before this start
         self._resumed = 0, 0  # iterations and frames of all ranks before this start
         self._frames_before = 0  # frames of all ranks that `collector.frames` does not count
-        self.monitor = monitor
-        ranks.copy_weights(self.learner.networks())
         # The two halves of a step, which `capture` replaces by faster forms.
         self.collect: Callable[[], Any] = lambda: self.collector.collect_rollout(check=False)
         self.learn: Callable[[Any, float], dict[str, Tensor]] = self.learner.update
 
-    def _check_actors(self) -> None:
+    def _set_up_device(self) -> torch.device:
+        """Return the device of this rank, with its threads and random numbers set."""
+        device = resolve_device(self.ranks.device(self.cfg.device))
+        if self.cfg.threads or device.type == "cpu":
+            set_threads(self.cfg.threads)
+        torch.manual_seed(derive_seed(self.cfg.seed, "policy", self.ranks.rank))
+        if device.type == "cuda":
+            torch.set_float32_matmul_precision("high")
+            use_compiler_cache(device)
+        return device
+
+    def _build_env(self, device: torch.device) -> TensorEnv:
+        """Return the env. On a GPU tensordict, which takes longer to load than torch, is loaded beside it."""
+        with progress_bar("building the env"), importing_beside(device, "tensordict"):
+            env = self.task.make_env(self.cfg.env, device, derive_seed(self.cfg.seed, "env", self.ranks.rank))
+        env.check_specs()
+        return env
+
+    def _build_policy(self, device: torch.device) -> tuple[Any, str]:
+        """Return the policy, and a message which weights it begins with."""
+        cfg, env = self.cfg, self.env
+        policy = build_network(asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model).to(device)
+        if not cfg.init:
+            return policy, ""
+        loaded = load_policy(cfg.init)
+        load_weights(policy, loaded.build(env, device), cfg.init)
+        other = loaded.other_settings(env)
+        return policy, f"init: {loaded.path}{other and f', trained with {other}'}"
+
+    def _build_learner(self, frames: int) -> Learner:
+        """Return the learner of batches with `frames` frames, with what its replay buffer begins with."""
+        cfg, ranks, specs = self.cfg, self.ranks, (self.env.observation_spec, self.env.action_spec)
+        seed = derive_seed(cfg.seed, "replay", ranks.rank)
+        learner: Learner = build_learner(self.policy, cfg.algo, specs[0], seed, fresh=not cfg.init)
+        if cfg.compile == "on" and not learner.supports_capture:
+            raise ConfigError(f"compile=on cannot compile the update of algo={cfg.algo.name}: leave it out")
+        learner.bind(self.env)
+        if cfg.actors.count:
+            self._check_actors(learner)
+        learner.check_batch(frames)
+        learner.average, learner.sums = ranks.average, ranks.sums
+        if cfg.init_replay:
+            from slipstream.algorithms.stored import fill_replay  # loads tensordict
+
+            with progress_bar("reading transitions"):
+                fill_replay(learner, cfg.init_replay, specs, frames // cfg.algo.rollout_steps)
+        return learner
+
+    def _check_actors(self, learner: Learner) -> None:
         if self.ranks.size > 1:
             raise ConfigError(
                 f"actors send to one learner, and there are {self.ranks.size} ranks: leave actors.count out"
             )
-        if self.learner.data is not None:
+        if learner.data is not None:
             raise ConfigError("algo.data is learned from without an env that flies: leave actors.count out")
         if self.controller is not None:
             raise ConfigError(
