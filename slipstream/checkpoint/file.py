@@ -1,13 +1,14 @@
-"""`.pt.slip` files: a checkpoint in the container of `slipstream.storage`. docs/checkpoint-format.md describes the
-bytes.
+"""`.pt.slip` files: a checkpoint as a safetensors file of ours. docs/checkpoint-format.md describes the bytes.
 
-All tensors of a state lie in a few streams of numbers of one width. A stream is cut into chunks of 1 MiB, each one a
-section of the container, compressed on its own; so single tensors can be read, and threads share the work. A difference
-stores chunks relative to those of an earlier complete file, its base.
+All tensors of a state are in a few streams of numbers of one width. A stream is cut into chunks of 1 MiB, each one a
+piece of the file, compressed on its own; so single tensors can be read, and threads share the work. A difference stores
+chunks relative to those of an earlier complete file, its base. Other readers see compressed streams as bytes, and the
+tensors themselves if nothing is compressed.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import threading
@@ -24,15 +25,24 @@ from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.codec.chunks import CHUNK_BYTES, Scratch, decode_chunk, encode_chunk
 from slipstream.storage.codec.registry import DELTA, RAW, CodecError
-from slipstream.storage.container import ALIGN, Container, ContainerWriter, read_header, section_checksum
+from slipstream.storage.container import (
+    ALIGN,
+    HASH_BYTES,
+    Container,
+    ContainerWriter,
+    Entry,
+    checksum_of,
+    entry_type,
+    read_identity,
+    unique_name,
+)
 from slipstream.storage.files import DISK, FileSystem, atomic_file
 from slipstream.storage.reader import MAX_DIMENSIONS, Reader
 from slipstream.storage.serializer import flatten, from_json, select, to_json, torch_dtype, unflatten, walk_leaves
-from slipstream.storage.staging import MOMENTS, Buffer, Layout, Storage, Stream, View, make_tensor
+from slipstream.storage.staging import MOMENTS, Buffer, Layout, Storage, Stream, View, make_tensor, plain_dtype
 
 KIND = "ckpt"
 Locator = Callable[[torch.UntypedStorage, str], torch.UntypedStorage]
-IS_DIFFERENCE = 1  # flag of the container
 _INFINITE = 0x7F800000  # the bits of an infinite float32
 _local = threading.local()
 _decoders = BackgroundWorker("checkpoint reader", threads=None, restart_after_fork=True)
@@ -44,8 +54,12 @@ class FileStream:
 
     width: int
     nbytes: int
-    codecs: list[int]  # per chunk
-    first: int  # section of the first chunk; the others follow
+    first: int  # piece of the first chunk; the others follow
+
+    @property
+    def chunks(self) -> int:
+        """The number of chunks."""
+        return -(-self.nbytes // CHUNK_BYTES)
 
 
 @dataclass
@@ -122,35 +136,78 @@ class CheckpointWriter:
             s, width, place = chunk
             scratch = free.get()
             codec, payload = encode_chunk(host[place], width, None if older is None else older[place], level, scratch)
-            return s, codec, payload, section_checksum(*payload), scratch
+            return s, codec, payload, checksum_of(*payload), scratch
 
-        chunks = (
+        chunks = [
             (s, stream.width, slice(start, min(start + CHUNK_BYTES, stream.start + stream.nbytes)))
             for s, stream in enumerate(layout.streams)
             for start in range(stream.start, stream.start + stream.nbytes, CHUNK_BYTES)
-        )
-        codecs: list[list[int]] = [[] for _ in layout.streams]
+        ]
+        head = {
+            "structure": to_json(tree),
+            "tensors": [list(view) for view in layout.views],
+            "storages": [[s.stream, s.start, s.nbytes] for s in layout.storages],
+            "streams": [[s.width, s.nbytes] for s in layout.streams],
+            "base": [base.path.name, base.identity.hex()] if base else None,
+            "metrics": to_json(flatten(metrics or {})[0]),
+            "step": step,
+        }
+        raw = _tensor_entries(tree, layout) if level == 0 else None
+        largest = [Entry(_stream_name(s), "U8", [x.nbytes], x.nbytes) for s, x in enumerate(layout.streams)]
         with atomic_file(path, self._fs) as file:
-            writer = ContainerWriter(file, KIND, IS_DIFFERENCE if base else 0)
+            writer = ContainerWriter(file, KIND)
+            writer.reserve(head, raw or largest, len(chunks))
             for s, codec, payload, checksum, scratch in self._encoders.map(encode, chunks):
-                writer.add(*payload, checksum=checksum)
-                codecs[s].append(codec)
+                writer.add(*payload, name=_stream_name(s), codec=codec, checksum=checksum)
                 free.put(scratch)
-            head = {
-                "structure": to_json(tree),
-                "tensors": [list(view) for view in layout.views],
-                "storages": [[s.stream, s.start, s.nbytes] for s in layout.storages],
-                "streams": [[s.width, s.nbytes, used] for s, used in zip(layout.streams, codecs, strict=True)],
-                "base": [base.path.name, base.identity.hex()] if base else None,
-                "metrics": to_json(flatten(metrics or {})[0]),
-                "step": step,
-            }
-            nbytes = writer.finish(head)
+            nbytes = writer.finish(head, raw)
         return writer.identity, nbytes
 
     def close(self) -> None:
         """End the threads."""
         self._encoders.close()
+
+
+def _stream_name(number: int) -> str:
+    return f"slipstream.stream.{number}"
+
+
+def _tensor_entries(tree: Any, layout: Layout) -> list[Entry]:
+    """Return what other readers see of an uncompressed snapshot: every tensor under its keys, in the order of the
+    file."""
+    first: dict[int, tuple[str, View]] = {}  # of each storage, a tensor that shows it
+    for path, i in walk_leaves(tree):
+        first.setdefault(layout.views[i].storage, (".".join(map(str, path)), layout.views[i]))
+    names: dict[str, int] = {}
+    entries: list[Entry] = []
+    position = 0
+
+    def add(name: str, dtype: str, shape: Sequence[int], nbytes: int) -> None:
+        nonlocal position
+        entries.append(Entry(unique_name(name, names), *entry_type(dtype, shape, nbytes), nbytes))
+        position += nbytes
+
+    places = [(layout.streams[s.stream].start + s.start, s.nbytes, p) for p, s in enumerate(layout.storages)]
+    for start, nbytes, p in sorted(places):
+        if start > position:
+            add("padding", "", (), start - position)
+        name, view = first.get(p, ("tensor", None))
+        add(name, *(("", ()) if view is None else _shown(view, nbytes)), nbytes)
+    if layout.nbytes > position:
+        add("padding", "", (), layout.nbytes - position)
+    return entries
+
+
+def _shown(view: View, nbytes: int) -> tuple[str, Sequence[int]]:
+    """Return NumPy's or torch's name of the dtype, and the shape that other readers see: flat if the tensor has its
+    numbers in another order; "" and () if it does not show all bytes of the storage."""
+    dtype = plain_dtype(view.dtype)
+    if isinstance(dtype, np.dtype):
+        return (dtype.name if dtype.isnative else ""), view.shape
+    if view.offset == 0 and math.prod(view.shape) * dtype.itemsize == nbytes:
+        is_ordered = view.stride == torch.empty(view.shape, device="meta").stride()
+        return view.dtype, view.shape if is_ordered else [nbytes // dtype.itemsize]
+    return "", ()
 
 
 # --- reading the index
@@ -167,15 +224,13 @@ def read_summary(container: Container) -> tuple[tuple[str, bytes] | None, dict[s
     with reader.parsing("the index"):
         if head["base"] is not None:
             name, identity = reader.text(head["base"][0], "the base", 255), bytes.fromhex(head["base"][1])
-            if name in ("", ".", "..") or any(c in name for c in "/\\\0"):
+            if len(identity) != HASH_BYTES or name in ("", ".", "..") or any(c in name for c in "/\\\0"):
                 reader.fail(f"the base {name!r} is not a plain file name")
             base = name, identity
         step = None if head["step"] is None else reader.integer(head["step"], "the step", -(1 << 63))
         metrics = unflatten(from_json(head["metrics"], 0, reader), lambda i: None)
         if type(metrics) is not dict or not all(type(k) is str and type(v) in (int, float) for k, v in metrics.items()):
             reader.fail("the metrics are malformed")
-        if bool(container.flags & IS_DIFFERENCE) != (base is not None):
-            reader.fail("header and index disagree on whether this is a difference")
     return base, metrics, step
 
 
@@ -203,17 +258,14 @@ def read_index(container: Container) -> Index:
 
 
 def _read_streams(container: Container) -> list[FileStream]:
-    reader, streams, section = container.reader, [], 0
-    for width, nbytes, codecs in container.head["streams"]:
+    reader, streams, piece = container.reader, [], 0
+    for width, nbytes in container.head["streams"]:
         if reader.integer(width, "the width of numbers") not in (1, 2, 4, 8):
             reader.fail(f"numbers of {width} bytes")
-        chunks = -(-reader.integer(nbytes, "the size of a stream") // CHUNK_BYTES)
-        if len(reader.integers(codecs, "a codec", 0, 255)) != chunks:
-            reader.fail(f"a stream of {nbytes} bytes lists {len(codecs)} chunks")
-        streams.append(FileStream(width, nbytes, codecs, section))
-        section += chunks
-    if section != len(container) or (container.sizes > CHUNK_BYTES).any():
-        reader.fail(f"the streams have {section} chunks, the file {len(container)}")
+        streams.append(FileStream(width, reader.integer(nbytes, "the size of a stream"), piece))
+        piece += streams[-1].chunks
+    if piece != len(container) or (container.sizes > CHUNK_BYTES).any():
+        reader.fail(f"the streams have {piece} chunks, the file {len(container)}")
     return streams
 
 
@@ -253,9 +305,9 @@ class CheckpointFile:
         self._base: CheckpointFile | None = None
         self._container = open_container(self.path, max_bytes)
         try:
-            if as_base and self._container.flags & IS_DIFFERENCE:
-                self._container.reader.fail("is a difference itself, and cannot be the base of another one")
             self.index = read_index(self._container)
+            if as_base and self.index.base is not None:
+                self._container.reader.fail("is a difference itself, and cannot be the base of another one")
             if self.index.base is not None:
                 self._base = self._open_base(*self.index.base)
         except BaseException:
@@ -264,7 +316,7 @@ class CheckpointFile:
 
     @property
     def identity(self) -> bytes:
-        """16 random bytes that no other file has."""
+        """The SHA-256 of its header, which has the checksums of everything else."""
         return self._container.identity
 
     def load(self, keys: Iterable[str] | None = None, map_location: Any = "cpu") -> Any:
@@ -336,7 +388,7 @@ class CheckpointFile:
             self._base.check()
 
     def _chunks(self) -> list[Chunk]:
-        return [(s, i) for s, stream in enumerate(self.index.streams) for i in range(len(stream.codecs))]
+        return [(s, i) for s, stream in enumerate(self.index.streams) for i in range(stream.chunks)]
 
     def _read_all(self, jobs: list[tuple[Chunk, list[Target]]]) -> None:
         step = max(1, len(jobs) // (4 * _decoders.threads))  # several chunks per task: handing one over takes 30 us
@@ -377,13 +429,13 @@ class CheckpointFile:
     def _decode(self, s: int, i: int, out: np.ndarray, scratch: Scratch, base_scratch: Scratch) -> None:
         """Chunk i of stream s into `out`, checked."""
         stream, reader = self.index.streams[s], self._container.reader
-        section, codec = stream.first + i, stream.codecs[i]
-        size = int(self._container.sizes[section])
-        if codec == RAW and size == out.size and size % ALIGN == 0:  # raw and without padding: read to where it belongs
-            self._container.read_into(section, out.data)
+        piece = stream.first + i
+        size, codec = int(self._container.sizes[piece]), self._container.codecs[piece]
+        if codec == RAW and size == out.size:  # read to where it belongs
+            self._container.read_into(piece, out.data)
             return
-        data = scratch.planes.data[: -(-size // ALIGN) * ALIGN]
-        self._container.read_into(section, data)
+        data = scratch.planes.data[:size]
+        self._container.read_into(piece, data)
         older = None
         if codec & DELTA:
             if self._base is None:
@@ -391,7 +443,7 @@ class CheckpointFile:
             older = scratch.other[: out.size]
             self._base._decode(s, i, older, base_scratch, base_scratch)
         try:
-            used = decode_chunk(data[:size], codec, stream.width, out, older, scratch)
+            used = decode_chunk(data, codec, stream.width, out, older, scratch)
         except CodecError as error:
             raise CorruptCheckpointError(f"{self.path}: chunk {i} of stream {s}: {error}") from error
         if used != size:
@@ -403,8 +455,7 @@ class CheckpointFile:
         folder = Path(os.path.realpath(self.path)).parent  # of a `latest` link: the base is beside the file itself
         reason = f"this difference needs {name}: "
         for path in (folder / name, folder / aside_name(identity)):
-            header = read_header(path)
-            if header is not None and header.identity == identity:
+            if read_identity(path) == identity:
                 base = CheckpointFile(path, self._container.reader.max_bytes, as_base=True)
                 if [(s.width, s.nbytes) for s in base.index.streams] == [
                     (s.width, s.nbytes) for s in self.index.streams

@@ -25,7 +25,7 @@ import torch
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
 from slipstream.checkpoint.file import CheckpointFile, locator
-from slipstream.storage.container import MAGIC
+from slipstream.storage.container import is_container
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import FileSystem, atomic_file, refuse_outside_links, regular_files
 from slipstream.storage.pickle_check import check_old_torch_file, check_pickle
@@ -76,8 +76,7 @@ def load_checkpoint(
 
 def is_slip(path: Path) -> bool:
     """Whether the file begins as `.slip` files do, or is called so."""
-    with os.fdopen(open_regular(path), "rb") as file:
-        return file.read(len(MAGIC)) == MAGIC or path.suffix == ".slip"
+    return is_container(path) or path.suffix == ".slip"
 
 
 def find_file(path: str | Path) -> Path:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.file import IS_DIFFERENCE, KIND, open_container, read_summary
+from slipstream.checkpoint.file import open_container, read_summary
 from slipstream.checkpoint.load import FORMS, number_of, series_of
-from slipstream.storage.container import read_header
+from slipstream.storage.container import is_container
 from slipstream.storage.files import FileSystem, point_link, sync_folder
 
 
@@ -101,7 +101,7 @@ def read_entry(path: Path) -> Entry:
     """Read what a file says about itself; a torch file says nothing, and a damaged one is left to `verify`."""
     entry = Entry(path, number_of(path) or 0)
     with contextlib.suppress(CheckpointError, OSError):
-        if read_header(path) is not None:
+        if is_container(path):
             with open_container(path) as container:
                 base, metrics, step = read_summary(container)
                 identity = container.identity
@@ -111,12 +111,8 @@ def read_entry(path: Path) -> Entry:
 
 def needed_bases(folder: Path) -> set[bytes]:
     """The identities of the complete files that differences in `folder` need."""
-    found = set()
-    for path in folder.glob("*.slip"):
-        header = None if path.is_symlink() else read_header(path)
-        if header is not None and header.kind == KIND and header.flags & IS_DIFFERENCE:
-            found.add(read_entry(path).base)
-    return found - {b""}  # of a damaged one
+    found = {read_entry(path).base for path in folder.glob("*.slip") if not path.is_symlink()}
+    return found - {b""}  # of a complete or damaged one
 
 
 def remove_unneeded_bases(folder: Path, fs: FileSystem) -> list[Path]:

@@ -20,7 +20,7 @@ from slipstream.checkpoint.load import number_of, write_lz4, write_pt
 from slipstream.checkpoint.retention import Entry, Retention, needed_bases
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.storage.background import SAVER_NICE
-from slipstream.storage.container import read_header
+from slipstream.storage.container import read_identity
 from slipstream.storage.errors import UnsafeFolderError
 from slipstream.storage.files import FileSystem, prepare_folder
 from slipstream.storage.saver import SnapshotSaver
@@ -212,8 +212,8 @@ class AsyncCheckpointSaver(SnapshotSaver):
         base = self._base
         if base is None or self._since_full + 1 >= self.full_every or base.buffer.layout != buffer.layout:
             return None
-        header = read_header(base.path) if base.path.parent == path.parent and base.path != path else None
-        return base if header is not None and header.identity == base.identity else None
+        is_beside = base.path.parent == path.parent and base.path != path
+        return base if is_beside and read_identity(base.path) == base.identity else None
 
     def _forget_base(self) -> None:
         if self._base is not None:
@@ -222,9 +222,9 @@ class AsyncCheckpointSaver(SnapshotSaver):
 
     def _keep_base(self, path: Path) -> None:
         """Before a complete file is overwritten, keep it under another name while differences need it."""
-        header = read_header(path) if path.suffix == ".slip" else None
-        if header is not None and header.identity in needed_bases(path.parent):
-            aside = path.with_name(aside_name(header.identity))
+        identity = read_identity(path) if path.suffix == ".slip" else b""
+        if identity and identity in needed_bases(path.parent):
+            aside = path.with_name(aside_name(identity))
             if not aside.exists():
                 self._fs.link(path, aside)
 

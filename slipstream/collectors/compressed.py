@@ -116,7 +116,7 @@ class CompressedFrames:
         file = MemoryFile()
         writer = ContainerWriter(file, KIND)
         for _, block in self._column.blocks():
-            writer.add(block)
+            writer.add(block, name="blocks")
         dtype = str(self._spec.torch_dtype).removeprefix("torch.")
         writer.finish({"shape": list(self._spec.shape), "dtype": dtype, "level": self.level, "group": self.group})
         return file.join().tobytes()
@@ -233,7 +233,10 @@ class CompressedBatch:
         """Return everything as bytes for a file, another process or another machine; nothing is compressed again."""
         file = MemoryFile()
         writer = ContainerWriter(file, BATCH_KIND)
-        blocks = [writer.add(x.to_bytes()) if isinstance(x, CompressedFrames) else None for x in self.frames.values()]
+        blocks = [
+            writer.add(x.to_bytes(), name=".".join(key)) if isinstance(x, CompressedFrames) else None
+            for key, x in self.frames.items()
+        ]
         raw = [x if isinstance(x, Tensor) else None for x in self.frames.values()]
         state = store_state(writer, {"plain": self.plain, "raw": raw})
         keys = [list(key) for key in self.frames]

@@ -1,6 +1,6 @@
 """The file of a recording, and the form in which the page of the viewer gets it.
 
-A file is a container of kind "recd" (docs/recordings.md): one section per array. An array with a precision is stored as
+A file is a container of kind "recd" (docs/recordings.md): one entry per array. An array with a precision is stored as
 integers; integers are stored as differences in time. Both forms have the same planes of bytes; the file compresses each
 array with zstd, the page gets all of them in one gzip stream, which a browser opens by itself.
 """
@@ -68,7 +68,7 @@ class Recording:
             specs = {}
             for name, array in self._named_arrays():
                 spec, planes = _pack(array, self.precision.get(name))
-                specs[name] = spec | {"section": writer.add(zstd_compressor(LEVEL).compress(planes))}
+                specs[name] = spec | {"piece": writer.add(zstd_compressor(LEVEL).compress(planes), name=name)}
             writer.finish(self._head(specs))
         return path
 
@@ -196,14 +196,14 @@ def _quantize(array: np.ndarray, step: float) -> tuple[np.ndarray, float]:
 
 
 def _unpack(container: Container, spec: Any, name: str) -> np.ndarray:
-    """Read the array of a section; its memory is claimed before it is decompressed."""
+    """Read the array of a piece; its memory is claimed before it is decompressed."""
     reader = container.reader
     shape, dtype = reader.shape(spec["shape"], name), reader.dtype(spec["dtype"], name)
     if dtype.str not in DTYPES:
         reader.fail(f"{name} has numbers of {dtype}")
     nbytes = reader.claim(reader.product([*shape, dtype.itemsize], name), name)
     try:
-        planes = zstd_decompress(container.section(reader.integer(spec["section"], name)).tobytes(), nbytes)
+        planes = zstd_decompress(container.section(reader.integer(spec["piece"], name)).tobytes(), nbytes)
     except CodecError as error:
         reader.fail(f"{name}: {error}")
     array = np.ascontiguousarray(planes.reshape(dtype.itemsize, -1).T).view(dtype).reshape(shape)

@@ -26,7 +26,7 @@ from slipstream.replay.rows import StreamState
 from slipstream.replay.samplers import Sampler
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec.registry import HEADER_BYTES, header_of, read_header
-from slipstream.storage.container import Container, ContainerWriter, MemoryFile
+from slipstream.storage.container import Container, ContainerWriter, Deferred, MemoryFile
 from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.files import atomic_file, prepare_folder
 from slipstream.storage.reader import Reader
@@ -51,7 +51,7 @@ class Folder:
     files: list[list[Any]] = field(default_factory=list)  # [name, one past its last piece]
 
 
-# --- contents as sections of a container and back
+# --- contents as pieces of a file and back
 
 
 def write_rows(memory: Memory, writer: ContainerWriter, first: int) -> tuple[Any, list[FullBlock]]:
@@ -61,14 +61,14 @@ def write_rows(memory: Memory, writer: ContainerWriter, first: int) -> tuple[Any
     full: list[FullBlock] = []
     columns: list[dict[str, Any]] = []
     for key in memory.schema.specs:
-        column = memory.columns[key]
+        column, name = memory.columns[key], ".".join(map(str, key))
         if not isinstance(column, BlockColumn):
-            columns.append({"rows": writer.add(*column.views(first_row))})
+            columns.append({"rows": writer.add(*column.views(first_row), name=name)})
             continue
         column.flush()
         blocks = []
-        for header, data in column.blocks(first_row):
-            blocks.append(writer.add(data))
+        for header, read in column.block_readers(first_row):
+            blocks.append(writer.add(Deferred(header.nbytes, read), name=name))
             if header.rows == header.block_rows:  # the next file has an unfinished block again, with more rows
                 full.append((key, header.first_row, blocks[-1]))
         columns.append({"blocks": blocks})
@@ -76,8 +76,8 @@ def write_rows(memory: Memory, writer: ContainerWriter, first: int) -> tuple[Any
     head = {
         "first_piece": first,
         "schema": memory.schema.describe(),
-        "pieces": writer.add_array(pieces),
-        "ends": writer.add(*memory.ends.views(first_row)),
+        "pieces": writer.add_array(pieces, "slipstream.pieces"),
+        "ends": writer.add(*memory.ends.views(first_row), name="slipstream.ends"),
         "columns": columns,
         "streams": store_state(writer, {"writers": streams, "pending": list(memory.pending.items())}),
     }

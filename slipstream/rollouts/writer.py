@@ -1,4 +1,4 @@
-"""Writing one batch as one file: a container with one section per block.
+"""Writing one batch as one file: the blocks of a column are one entry, and each block is a piece of it.
 
 An observation's successor is the observation one step later, except where an episode or the batch ends. So ("next",
 key) is stored for those steps only, whether it came as a view of the same memory or as a copy; one bit per step says
@@ -20,7 +20,7 @@ from tensordict import is_tensor_collection
 
 from slipstream.rollouts.columns import ColumnCoder, Geometry, frames_of
 from slipstream.storage.background import BackgroundWorker
-from slipstream.storage.container import ContainerWriter, section_checksum
+from slipstream.storage.container import ContainerWriter, checksum_of
 from slipstream.storage.files import FileSystem, atomic_file
 from slipstream.storage.serializer import Leaves, Node, flatten, pairs_of, walk_leaves
 from slipstream.storage.staging import Buffer, View, make_tensor, plain_dtype
@@ -134,10 +134,10 @@ class RolloutWriter:
         with atomic_file(path, self._fs) as file:
             writer = ContainerWriter(file, KIND)
             for i, number, block, checksum in self._encode(columns, frames):
-                section = writer.add(block, checksum=checksum)
+                section = writer.add(block, name=_entry_name(columns[i].key), checksum=checksum)
                 columns[i].first = section if number == 0 else columns[i].first
             for i, mask in masks.items():
-                columns[i].stored = writer.add_array(np.packbits(mask))
+                columns[i].stored = writer.add_array(np.packbits(mask), f"{_entry_name(columns[i].key)}.stored")
             described = [column.to_json() for column in columns]
             return writer.finish({**head, "saved": time.time(), "lead": list(lead), "columns": described})
 
@@ -184,7 +184,7 @@ class RolloutWriter:
         def encode(task: tuple[int, int]) -> tuple[int, int, np.ndarray, int]:
             i, number = task
             block = self._coder(columns[i]).encode(number, frames[i])
-            return i, number, block, section_checksum(block)
+            return i, number, block, checksum_of(block)
 
         return self._worker.map(encode, ((i, n) for i, c in enumerate(columns) for n in range(c.geometry.blocks)))
 
@@ -195,6 +195,10 @@ class RolloutWriter:
                 self._coders.pop(next(iter(self._coders)), None)
             self._coders[name] = ColumnCoder(column.geometry, self._level)
         return self._coders[name]
+
+
+def _entry_name(key: Key) -> str:
+    return ".".join(map(str, key)) or "batch"
 
 
 def show(key: Key) -> str:

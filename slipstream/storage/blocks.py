@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,10 @@ class BlockColumn:
     def blocks(self, first_row: int = 0) -> Iterator[tuple[BlockHeader, np.ndarray]]:
         """(header, a copy of the bytes) of every coded block with rows from `first_row` on. Call `flush()` before, to
         have all rows."""
+        return ((header, read()) for header, read in self.block_readers(first_row))
+
+    def block_readers(self, first_row: int = 0) -> Iterator[tuple[BlockHeader, Callable[[], np.ndarray]]]:
+        """(header, a function that returns a copy of the bytes) of the same blocks; call it before a row is removed."""
         number = max(first_row, self.head) // self.block_rows
         while True:
             with self._table.readers.reading():
@@ -184,9 +189,12 @@ class BlockColumn:
                 if start[AT_CODEC] == OPEN:
                     return
                 header = header_of(start)
-                data = copy_block(address)
-            yield header, data
+            yield header, functools.partial(self._copy, address)
             number += 1
+
+    def _copy(self, address: int) -> np.ndarray:
+        with self._table.readers.reading():
+            return copy_block(address)
 
     def add_block(self, block: np.ndarray | bytes) -> BlockHeader:
         """Append a block's bytes as they are. An empty column takes over its row numbers; otherwise it must follow the

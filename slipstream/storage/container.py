@@ -1,38 +1,69 @@
-"""The one binary file format: a header, sections, an index. docs/checkpoint-format.md describes it for other readers.
+"""The one binary file format, a valid safetensors file. docs/checkpoint-format.md describes it for other readers.
 
-    header    64 bytes: magic, version, flags, kind, identity, where the index is, checksums
-    sections  one after the other, each padded with zeros to a multiple of 64 bytes
-    index     JSON: the client's head, and the size and the checksum of every section
+    8 bytes   length of the header
+    header    JSON, filled up with blanks: {"__metadata__": {"slipstream": a description}, name: an entry, ...}
+    data      the entries without gaps; the last one, of 32 bytes, is the SHA-256 of everything before the data
 
-Every byte of the file is under a checksum: that of the header, of the index, or of a section (padding included).
+The description, JSON in one string, has the kind of file, the client's head and a table of pieces. Pieces cut the data,
+and each has a checksum and is read alone. Entries say what other readers of safetensors see: a raw tensor is one entry
+and one piece, compressed pieces of one column or stream are one entry of bytes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import math
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from slipstream.storage.errors import DamagedFileError
+from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.reader import Reader, open_regular, read_at
 
-MAGIC = b"\x89SLIP2\r\n"
-VERSION = 2
-# magic, version, flags, kind, identity, index offset, index length, index checksum, 8 zeros, header checksum
-HEADER = struct.Struct("<8sHH4s16sQQI8xI")
-ALIGN = 64
-_PIECE_BYTES = 1 << 20
+VERSION = 3
+START = b'{"__metadata__":{"slipstream":'  # the header of every file of ours begins so
+HASH = "slipstream.header_sha256"
+HASH_BYTES = 32
+ALIGN = 64  # where the data begin
+_ALIGN_ENTRY = 8  # where entries of numbers begin: aligned for every dtype that safetensors names
+_MAX_HEADER = 100_000_000  # of the safetensors library
+_PIECE = struct.Struct(">BHIL")  # codec, length in 6 bytes, CRC-32
+_DIGITS = 2 * _PIECE.size  # of a piece in the table, so that room for it can be kept
+_SCAN_BYTES = 1 << 20
+_TYPES = {  # NumPy's or torch's name: safetensors' name, bytes
+    "float64": ("F64", 8), "float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2),
+    "float8_e4m3fn": ("F8_E4M3", 1), "float8_e5m2": ("F8_E5M2", 1), "int64": ("I64", 8), "int32": ("I32", 4),
+    "int16": ("I16", 2), "int8": ("I8", 1), "uint64": ("U64", 8), "uint32": ("U32", 4), "uint16": ("U16", 2),
+    "uint8": ("U8", 1), "bool": ("BOOL", 1),
+}  # fmt: skip
+_BYTES_OF = dict(_TYPES.values())
+
+
+class Entry(NamedTuple):
+    """What another reader of safetensors sees under one name."""
+
+    name: str
+    dtype: str
+    shape: Sequence[int]
+    nbytes: int
+
+
+class Deferred(NamedTuple):
+    """A part of a piece that is read when it is written, so that not all of them are in memory."""
+
+    nbytes: int
+    read: Callable[[], Any]
 
 
 class MemoryFile:
-    """A container in memory: for a state dict, or to send."""
+    """A file in memory: for a state dict, or to send."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
@@ -61,58 +92,129 @@ class MemoryFile:
 
 
 class ContainerWriter:
-    """Writes a container section by section.
+    """Writes a file. What is added is kept until `finish`, or written at once after `reserve`.
 
     Args:
         file: an `AtomicFile` or a `MemoryFile` that nothing was written to.
         kind: four letters that say what the file holds, such as "ckpt".
-        flags: 16 bits with a meaning for that kind.
     """
 
-    def __init__(self, file: Any, kind: str, flags: int = 0) -> None:
-        # files refer to each other by identity; in memory it is 0, so that equal contents are equal bytes
-        self.identity = bytes(16) if isinstance(file, MemoryFile) else os.urandom(16)
-        self._file, self._kind, self._flags = file, kind.encode(), flags
-        self._sizes: list[int] = []
-        self._checksums: list[int] = []
-        self.position = HEADER.size
-        file.write(bytes(HEADER.size))
+    def __init__(self, file: Any, kind: str) -> None:
+        self.identity = b""  # the SHA-256 of the header, once the file is finished: files refer to each other by it
+        self._file, self._kind = file, kind
+        self._names: dict[str, int] = {}  # of the entries, and the last number that was added to each
+        self._open: str | None = None  # the name of the entry that the next piece may continue
+        self._entries: list[Entry] = []
+        self._pieces: list[list[int]] = []  # codec, bytes, checksum
+        self._waiting: list[tuple[Any, ...]] = []  # the parts of each piece
+        self._room = self._end = 0  # bytes kept for the header, and of the data
 
-    def add(self, *parts: Any, checksum: int | None = None) -> int:
-        """Write one section made of one or more buffers; return its number.
+    def add(self, *parts: Any, name: str = "bytes", codec: int = 0, checksum: int | None = None) -> int:
+        """Add one piece made of one or more buffers, which must not change before `finish`; return its number.
 
-        `checksum` is `section_checksum(*parts)` where it was computed before, in another thread.
+        Pieces that are added one after the other with the same name are one entry.
+
+        Args:
+            checksum: `checksum_of(*parts)` where it was computed before, in another thread.
         """
-        size = sum(memoryview(part).nbytes for part in parts)
-        self._checksums.append(section_checksum(*parts) if checksum is None else checksum)
-        self._sizes.append(size)
-        for part in parts:
-            self._file.write(part)
-        if size % ALIGN:
-            self._file.write(bytes(-size % ALIGN))
-        self.position += _padded(size)
-        return len(self._sizes) - 1
+        if self._open != name:
+            self._begin(name, "U8", [0])
+            self._open = name
+        last = self._entries[-1]
+        nbytes = self._put(parts, codec, checksum)
+        self._entries[-1] = last._replace(shape=[last.nbytes + nbytes], nbytes=last.nbytes + nbytes)
+        return len(self._pieces) - 1
 
-    def add_array(self, array: np.ndarray) -> list[Any]:
-        """Write an array as a section; return what `Container.array` needs to read it, for the head."""
+    def add_array(self, array: np.ndarray, name: str = "array") -> list[Any]:
+        """Add an array as an entry; return what `Container.array` needs to read it, for the head."""
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        return [self.add(flat), array.dtype.str, list(array.shape)]
+        dtype = array.dtype.name if array.dtype.isnative else ""
+        return [self.add_numbers(flat, dtype, array.shape, name), array.dtype.str, list(array.shape)]
 
-    def finish(self, head: Any) -> int:
-        """Write the index, with the client's `head`, and the header; return the size of the file."""
-        index = {"head": head, "sizes": self._sizes, "crc32": self._checksums}
-        body = json.dumps(index, separators=(",", ":"), allow_nan=False).encode()
-        self._file.write(body)
-        fields = (MAGIC, VERSION, self._flags, self._kind, self.identity, self.position, len(body), zlib.crc32(body))
-        start = HEADER.pack(*fields, 0)[:-4]
-        self._file.write_at(0, start + struct.pack("<I", zlib.crc32(start)))
-        return self.position + len(body)
+    def add_numbers(self, flat: np.ndarray, dtype: str, shape: Sequence[int], name: str) -> int:
+        """Add the bytes of a tensor, uint8 [n], as an entry; return the number of its piece.
+
+        Args:
+            dtype: the name that torch and NumPy have for it.
+        """
+        self._begin(name, *entry_type(dtype, shape, flat.size))
+        self._put((flat,), 0, None)
+        self._entries[-1] = self._entries[-1]._replace(nbytes=flat.size)
+        return len(self._pieces) - 1
+
+    def reserve(self, head: Any, entries: Iterable[Entry], pieces: int) -> None:
+        """Keep room for a header with these entries, none of which may become larger, and write what is added from now
+        on at once."""
+        self._room = len(self._header(head, entries, [[0, 0, 0]] * pieces))
+        self._file.write(bytes(self._room))
+
+    def finish(self, head: Any, entries: Sequence[Entry] | None = None) -> int:
+        """Write everything that waits, and the header with the client's `head`; return the size of the file.
+
+        Args:
+            entries: by default those that were added.
+        """
+        entries = self._entries if entries is None else entries
+        if not self._room:
+            self._room = len(self._header(head, entries, [[codec, nbytes, 0] for codec, nbytes, _ in self._pieces]))
+            self._file.write(bytes(self._room))
+            for piece, parts in zip(self._pieces, self._waiting, strict=True):
+                self._write(piece, parts)
+        header = self._header(head, entries, self._pieces)
+        self.identity = hashlib.sha256(header).digest()
+        self._file.write(self.identity)
+        self._file.write_at(0, header)
+        return self._room + self._end + HASH_BYTES
+
+    def _begin(self, name: str, dtype: str, shape: Sequence[int]) -> None:
+        missing = 0 if dtype == "U8" else -self._end % _ALIGN_ENTRY
+        if missing:
+            self._entries.append(Entry(unique_name("padding", self._names), "U8", [missing], missing))
+            self._put((bytes(missing),), 0, None)
+        self._entries.append(Entry(unique_name(name, self._names), dtype, list(shape), 0))
+        self._open = None
+
+    def _put(self, parts: tuple[Any, ...], codec: int, checksum: int | None) -> int:
+        nbytes = sum(part.nbytes if isinstance(part, Deferred) else memoryview(part).nbytes for part in parts)
+        self._end += nbytes
+        self._pieces.append([codec, nbytes, -1 if checksum is None else checksum])
+        if self._room:
+            self._write(self._pieces[-1], parts)
+        else:
+            self._waiting.append(parts)
+        return nbytes
+
+    def _write(self, piece: list[int], parts: tuple[Any, ...]) -> None:
+        data = [part.read() if isinstance(part, Deferred) else part for part in parts]
+        piece[2] = checksum_of(*data) if piece[2] < 0 else piece[2]
+        written = sum(self._file.write(part) for part in data)
+        assert written == piece[1]
+
+    def _header(self, head: Any, entries: Iterable[Entry], pieces: Iterable[list[int]]) -> bytes:
+        """Return length and header, a multiple of ALIGN bytes, and not less than the room kept for them."""
+        table = b"".join(
+            _PIECE.pack(codec, nbytes >> 32, nbytes & 0xFFFFFFFF, checksum) for codec, nbytes, checksum in pieces
+        )
+        description = {"version": VERSION, "kind": self._kind, "head": head, "pieces": table.hex()}
+        known: dict[str, Any] = {"__metadata__": {"slipstream": _to_json(description)}}
+        at = 0
+        for name, dtype, shape, nbytes in [*entries, Entry(HASH, "U8", [HASH_BYTES], HASH_BYTES)]:
+            known[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + nbytes]}
+            at += nbytes
+        body = _to_json(known).encode()
+        room = max(self._room, -(-(8 + len(body)) // ALIGN) * ALIGN)
+        if room > _MAX_HEADER:
+            raise SaveError(
+                f"its names and shapes take {len(body):,} bytes, the limit of safetensors files is {_MAX_HEADER:,}: "
+                "save fewer and larger tensors, or several files"
+            )
+        return struct.pack("<Q", room - 8) + body.ljust(room - 8)
 
 
 class Container:
-    """An open container. Header and index are checked on opening; a section's checksum is tested when it is read.
+    """An open file. The header is checked on opening; the checksum of a piece is tested when it is read.
 
-    A file is read, never mapped: one that changes or shrinks meanwhile gives an error. A section must fit the reader's
+    A file is read, never mapped: one that changes or shrinks meanwhile gives an error. A piece must fit the reader's
     budget; who keeps it claims its memory.
     """
 
@@ -120,9 +222,7 @@ class Container:
         self.kind, self.reader = kind, reader
         self._fd, self._data = fd, data
         self._size = len(data) if data is not None else os.fstat(fd).st_size
-        if self._size < HEADER.size:
-            reader.fail(f"{self._size} bytes are too few: it is cut short")
-        self._read_index()
+        self._read_header()
 
     @classmethod
     def open(cls, path: str | Path, kind: str, *, reader: Reader | None = None) -> Container:
@@ -135,7 +235,7 @@ class Container:
 
     @classmethod
     def from_bytes(cls, data: Any, kind: str, name: str, *, reader: Reader | None = None) -> Container:
-        """Read a container that is in memory: bytes, or an array uint8 [n]."""
+        """Read a file that is in memory: bytes, or an array uint8 [n]."""
         reader = reader or Reader(name)
         array = np.frombuffer(data, np.uint8) if not isinstance(data, np.ndarray) else data
         if array.dtype != np.uint8 or array.ndim != 1:
@@ -151,7 +251,7 @@ class Container:
         return self._fd >= 0
 
     def close(self) -> None:
-        """Close the file. Sections that were read stay valid."""
+        """Close the file. Pieces that were read stay valid."""
         fd, self._fd, self._data = self._fd, -1, None
         if fd >= 0:
             os.close(fd)
@@ -166,25 +266,23 @@ class Container:
         self.close()
 
     def view(self, number: int, most: int | None = None) -> np.ndarray:
-        """Return a section, or its first `most` bytes, without testing its checksum: for payloads that have their
-        own."""
+        """Return a piece, or its first `most` bytes, without testing its checksum: for payloads that have their own."""
         start, size = self._place(number)
         return self._read(start, size if most is None else min(size, most))
 
     def section(self, number: int) -> np.ndarray:
-        """Return a section, uint8 [n], after its checksum was tested."""
-        start, size = self._place(number)
-        data = self._read(start, _padded(size))
-        self.check(number, data.data)
-        return data[:size]
+        """Return a piece, uint8 [n], after its checksum was tested."""
+        data = self._read(*self._place(number))
+        self._check(number, zlib.crc32(data.data))
+        return data
 
     def owned(self, data: np.ndarray) -> np.ndarray:
-        """Return a section, or an array of one, as memory that nobody shares; its memory is claimed."""
+        """Return a piece, or an array of one, as memory that nobody shares; its memory is claimed."""
         self.reader.claim(data.nbytes)
         return data if self._data is None else data.copy()
 
     def place(self, number: int) -> tuple[int, int, int]:
-        """Return where a section of a file is: (descriptor, offset, bytes). Keep the container while you use it."""
+        """Return where a piece of a file is: (descriptor, offset, bytes). Keep the container while you use it."""
         return self._fd, *self._place(number)
 
     def array(self, reference: Any, what: str = "an array") -> np.ndarray:
@@ -201,45 +299,41 @@ class Container:
         return self.section(number).view(dtype).reshape(shape) if 0 not in shape else np.empty(shape, dtype)
 
     def read_into(self, number: int, out: memoryview) -> None:
-        """Read a section with its padding into `out`, and test its checksum."""
+        """Read a piece into `out`, which has its size, and test its checksum."""
         start, size = self._place(number)
-        assert len(out) == _padded(size)
+        assert len(out) == size
         self._read_into(start, out)
-        self.check(number, out)
-
-    def check(self, number: int, data: Any) -> None:
-        """Test the checksum of a section; `data` is the section with its padding."""
-        self._compare(number, zlib.crc32(data))
-
-    def _compare(self, number: int, checksum: int) -> None:
-        if checksum != self.checksums[number]:
-            self.reader.fail(f"section {number} (from byte {self.offsets[number]}) has a wrong checksum")
+        self._check(number, zlib.crc32(out))
 
     def damage(self) -> Iterator[tuple[int, str]]:
-        """Test every section; yield the number and the error message of those that are damaged."""
-        piece = np.empty(_PIECE_BYTES, np.uint8)
+        """Test every piece; yield the number and the error message of those that are damaged."""
+        memory = np.empty(_SCAN_BYTES, np.uint8)
         for number in range(len(self)):
             try:
                 start, size = self._place(number)
-                left, checksum = _padded(size), 0
-                while left:
-                    part = piece[: min(left, _PIECE_BYTES)].data
-                    self._read_into(start + _padded(size) - left, part)
-                    checksum, left = zlib.crc32(part, checksum), left - len(part)
-                self._compare(number, checksum)
+                checksum = 0
+                for at in range(start, start + size, _SCAN_BYTES):
+                    part = memory[: min(start + size - at, _SCAN_BYTES)].data
+                    self._read_into(at, part)
+                    checksum = zlib.crc32(part, checksum)
+                self._check(number, checksum)
             except DamagedFileError as error:
                 yield number, str(error)
 
+    def _check(self, number: int, checksum: int) -> None:
+        if checksum != self.checksums[number]:
+            self.reader.fail(f"piece {number} (from byte {self.offsets[number]}) has a wrong checksum")
+
     def _place(self, number: int) -> tuple[int, int]:
         if type(number) is not int or not 0 <= number < len(self.sizes):
-            self.reader.integer(number, "the number of a section", 0, len(self.sizes) - 1)
+            self.reader.integer(number, "the number of a piece", 0, len(self.sizes) - 1)
         return int(self.offsets[number]), int(self.sizes[number])
 
     def _read(self, start: int, size: int) -> np.ndarray:
-        """Return bytes of the file, uint8 [size]; of a container in memory a view."""
+        """Return bytes of the file, uint8 [size]; of a file in memory a view."""
         if self._data is not None:
             return self._data[start : start + size]
-        self.reader.claim(-self.reader.claim(size, "a section"))
+        self.reader.claim(-self.reader.claim(size, "a piece"))
         out = np.empty(size, np.uint8)
         self._read_into(start, out.data)
         return out
@@ -250,80 +344,105 @@ class Container:
         elif not read_at(self._fd, out, start):
             self.reader.fail("the file was cut short while it was read")
 
-    def _read_index(self) -> None:
+    def _read_header(self) -> None:
         reader, size = self.reader, self._size
-        head = self._read(0, HEADER.size).tobytes()
-        if head[: len(MAGIC)] != MAGIC:
-            reader.fail("this is not a Slipstream file (wrong first bytes)")
-        _, version, self.flags, kind, self.identity, start, length, checksum, head_checksum = HEADER.unpack(head)
-        if zlib.crc32(head[:-4]) != head_checksum or any(head[-12:-4]):
-            reader.fail("the header's checksum is wrong")
-        if version != VERSION:
-            reader.fail(f"format version {version}; this Slipstream reads version {VERSION}: update it")
-        if kind != self.kind.encode():
-            reader.fail(
-                f"this file holds {_KINDS.get(kind, 'something unknown')}, not {_KINDS.get(self.kind.encode(), self.kind)}"
-            )
-        if start < HEADER.size or start % ALIGN or start + length != size:
-            reader.fail(
-                f"the index should end at byte {start + length}, the file at {size}: it is cut short or something was added"
-            )
-        reader.claim(length, "the index")
-        body = self._read(start, length)
-        if zlib.crc32(body.data) != checksum:
-            reader.fail("the index's checksum is wrong")
-        with reader.parsing("the index"):
-            index = reader.json(body)
-            self.head: Any = index["head"]
-            self.sizes = np.array(reader.integers(index["sizes"], "the size of a section", 0, size), np.int64)
-            self.checksums = reader.integers(index["crc32"], "a checksum", 0, (1 << 32) - 1)
-        if len(self.checksums) != len(self.sizes) or self.sizes.sum(dtype=np.float64) > size:
-            reader.fail("the index lists other sections than the file holds")
-        ends = np.cumsum((self.sizes + ALIGN - 1) // ALIGN * ALIGN) + HEADER.size
-        if (int(ends[-1]) if len(ends) else HEADER.size) != start:
-            reader.fail("the sections do not fill the file between header and index")
-        self.offsets = np.concatenate([[HEADER.size], ends[:-1]]) if len(ends) else ends
+        begin = self._read(0, min(size, 8 + len(START))).tobytes()
+        if begin[8:] != START:
+            reader.fail(f"this is not a Slipstream file (wrong first bytes), or it is cut short to {size} bytes")
+        (length,) = struct.unpack("<Q", begin[:8])
+        if (8 + length) % ALIGN or not len(START) < length <= min(_MAX_HEADER, size - 8 - HASH_BYTES):
+            reader.fail(f"its header has {length} bytes, the file {size}: it is cut short or damaged")
+        reader.claim(8 + length, "the header")
+        text = self._read(0, 8 + length)
+        self.identity = hashlib.sha256(text.data).digest()
+        if self._read(size - HASH_BYTES, HASH_BYTES).tobytes() != self.identity:
+            reader.fail("the header's checksum at the end of the file is wrong: it is cut short or damaged")
+        with reader.parsing("the header"):
+            entries = reader.json(text[8:], "the header")
+            description = reader.json(entries.pop("__metadata__")["slipstream"].encode(), "the header")
+            version, kind = description["version"], reader.text(description["kind"], "the kind", 16)
+            if reader.integer(version, "the version") != VERSION:
+                reader.fail(f"format version {version}; this Slipstream reads version {VERSION}: update it")
+            if kind != self.kind:
+                reader.fail(
+                    f"this file holds {_KINDS.get(kind, 'something unknown')}, not {_KINDS.get(self.kind, self.kind)}"
+                )
+            self.head: Any = description["head"]
+            self._read_table(bytes.fromhex(description["pieces"]), 8 + length)
+            _check_entries(entries, size - 8 - length, reader)
+
+    def _read_table(self, table: bytes, start: int) -> None:
+        if len(table) % _PIECE.size:
+            self.reader.fail("the table of its pieces is malformed")
+        rows = np.frombuffer(table, [("codec", "u1"), ("high", ">u2"), ("low", ">u4"), ("checksum", ">u4")])
+        self.codecs: list[int] = rows["codec"].tolist()
+        self.checksums: list[int] = rows["checksum"].tolist()
+        self.sizes = (rows["high"].astype(np.int64) << 32) + rows["low"]
+        end = self._size - HASH_BYTES
+        if self.sizes.sum(dtype=np.float64) > end or start + int(self.sizes.sum()) != end:
+            self.reader.fail("its pieces do not fill the file")
+        self.offsets = start + np.cumsum(self.sizes) - self.sizes
+
+
+def _check_entries(entries: dict[str, Any], nbytes: int, reader: Reader) -> None:
+    """Check that the entries are as safetensors wants them: one after the other, of the right size, up to the end."""
+    at = 0
+    for begin, end, dtype, shape in sorted([*e["data_offsets"], e["dtype"], e["shape"]] for e in entries.values()):
+        if begin != at or math.prod(reader.shape(shape, "a shape")) * _BYTES_OF[dtype] != end - begin:
+            reader.fail("its entries have wrong sizes, or do not follow one another")
+        at = end
+    if at != nbytes or entries[HASH]["data_offsets"] != [nbytes - HASH_BYTES, nbytes]:
+        reader.fail("its entries do not fill the file")
 
 
 _KINDS = {
-    b"ckpt": "a checkpoint",
-    b"roll": "a rollout",
-    b"rply": "a replay buffer",
-    b"fram": "compressed frames",
-    b"recd": "a recording",
+    "ckpt": "a checkpoint",
+    "roll": "a rollout",
+    "rply": "a replay buffer",
+    "fram": "compressed frames",
+    "recd": "a recording",
 }
 
 
-def section_checksum(*parts: Any) -> int:
-    """The CRC-32 of a section with its padding."""
-    checksum = size = 0
+def entry_type(dtype: str, shape: Sequence[int], nbytes: int) -> tuple[str, list[int]]:
+    """Return dtype and shape of an entry: bytes, if safetensors has no name for the dtype."""
+    return (_TYPES[dtype][0], list(shape)) if dtype in _TYPES else ("U8", [nbytes])
+
+
+def unique_name(name: str, taken: dict[str, int]) -> str:
+    """Return the name of an entry: `name`, or if it is taken or none that JSON can hold, one like it; mark it taken."""
+    base = name.encode("utf-8", "replace").decode()[:200] or "tensor"
+    name = base
+    while name in taken or name in ("padding", "__metadata__", HASH):
+        taken[base] = taken.get(base, -1) + 1  # the next number to try
+        name = f"{base}.{taken[base]}"
+    taken.setdefault(name, -1)
+    return name
+
+
+def checksum_of(*parts: Any) -> int:
+    """The CRC-32 of a piece."""
+    checksum = 0
     for part in parts:
-        view = memoryview(part)
-        checksum, size = zlib.crc32(view, checksum), size + view.nbytes
-    return zlib.crc32(bytes(-size % ALIGN), checksum)
+        checksum = zlib.crc32(part, checksum)
+    return checksum
 
 
-class FileHeader(NamedTuple):
-    """The first 64 bytes of a container say this."""
-
-    kind: str
-    flags: int
-    identity: bytes
+def is_container(path: Path) -> bool:
+    """Return whether a file begins as those of ours do."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        return file.read(8 + len(START))[8:] == START
 
 
-def read_header(path: Path) -> FileHeader | None:
-    """Return the header of a file; None if it is not a container."""
-    with contextlib.suppress(OSError), os.fdopen(open_regular(path), "rb") as file:
-        head = file.read(HEADER.size)
-        if (
-            len(head) == HEADER.size
-            and head.startswith(MAGIC)
-            and zlib.crc32(head[:-4]) == struct.unpack("<I", head[-4:])[0]
-        ):
-            _, _, flags, kind, identity, *_ = HEADER.unpack(head)
-            return FileHeader(kind.decode("ascii", "replace"), flags, identity)
-    return None
+def read_identity(path: Path) -> bytes:
+    """Return the SHA-256 of a file's header, as the file itself says; empty if it is not one of ours."""
+    with contextlib.suppress(OSError):
+        if is_container(path):
+            with os.fdopen(open_regular(path), "rb") as file:
+                file.seek(-HASH_BYTES, os.SEEK_END)
+                return file.read()
+    return b""
 
 
-def _padded(size: int) -> int:
-    return (size + ALIGN - 1) // ALIGN * ALIGN
+def _to_json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)

@@ -108,7 +108,9 @@ class AtomicFile:
     def write_at(self, offset: int, data: bytes) -> None:
         """Overwrite bytes that were written before, such as a header."""
         os.lseek(self._fd, offset, os.SEEK_SET)
-        self._fs.write(self._fd, data)
+        done = 0
+        while done < len(data):
+            done += self._fs.write(self._fd, data[done:])
 
     def flush(self) -> None:
         """Do nothing: `torch.save` calls it, and no bytes are buffered."""

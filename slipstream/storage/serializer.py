@@ -543,20 +543,23 @@ def select(tree: Any, keys: list[str]) -> Any:
 
 
 def store_state(writer: ContainerWriter, state: Any) -> Any:
-    """Write every tensor and array of `state` as a section; return JSON for the head, from which `load_state` reads
+    """Write every tensor and array of `state` as an entry; return JSON for the head, from which `load_state` reads
     it."""
     tree, leaves = flatten(state)
+    names = {number: ".".join(map(str, path)) for path, number in walk_leaves(tree)}
     arrays = []
-    for data in leaves.data:
+    for number, data in enumerate(leaves.data):
+        name = names.get(number, "tensor")
         if isinstance(data, np.ndarray):
             if data.dtype.hasobject or data.dtype.names:
                 raise TypeError(f"an array of dtype {data.dtype} is not plain numbers: save its columns as arrays")
-            arrays.append(writer.add_array(data))
+            arrays.append(writer.add_array(data, name))
         else:
             flat = np.empty(0, np.uint8)  # an empty tensor may have a stride of 0, which `view` refuses
             if data.numel():
                 flat = data.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-            arrays.append([writer.add(flat), f"torch.{str(data.dtype).removeprefix('torch.')}", list(data.shape)])
+            dtype = str(data.dtype).removeprefix("torch.")
+            arrays.append([writer.add_numbers(flat, dtype, data.shape, name), f"torch.{dtype}", list(data.shape)])
     return {"tree": to_json(tree), "arrays": arrays}
 
 

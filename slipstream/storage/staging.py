@@ -18,7 +18,8 @@ from torch import Tensor
 
 from slipstream.storage.serializer import Leaves
 
-ALIGN = 16  # bytes; enough for every dtype, and a thousand 4-byte step counters stay small
+ALIGN = 16  # bytes; enough for every dtype, and for GPU kernels that copy four numbers at once
+_STREAM_ALIGN = 64
 MOMENTS = frozenset(
     ("exp_avg", "momentum_buffer", "mu", "exp_avg_diff", "exp_avg_sq", "max_exp_avg_sq", "square_avg", "exp_inf", "nu")
 )
@@ -51,7 +52,7 @@ class View(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Numbers of one width, one after the other."""
+    """Numbers of one width, one after the other; a multiple of 64 bytes."""
 
     width: int
     start: int  # bytes into the host buffer
@@ -145,6 +146,20 @@ class _Part(NamedTuple):
     leaves: list[int]
     nbytes: int
     low: int  # first byte of the storage to copy, or _COMPLETE
+    align: int
+
+
+def _order(part: _Part) -> tuple[Any, ...]:
+    """Return the place of a part among those of its device."""
+    return part.device, -part.width, part.nbytes % ALIGN != 0, part.role
+
+
+def _end_stream(streams: list[Stream], position: int) -> int:
+    """Fill up the last stream, which ends at `position`; return its end."""
+    end = -(-position // _STREAM_ALIGN) * _STREAM_ALIGN
+    if streams:
+        streams[-1] = streams[-1]._replace(nbytes=end - streams[-1].start)
+    return end
 
 
 def plan(leaves: Leaves, key: tuple[Any, ...]) -> Layout:
@@ -160,20 +175,21 @@ def plan(leaves: Leaves, key: tuple[Any, ...]) -> Layout:
     storages: dict[int, Storage] = {}
     views: dict[int, View] = {}
     position, previous = 0, None
-    for p in sorted(range(len(parts)), key=lambda p: (parts[p].device != "cpu", *parts[p][:3], p)):
+    # wide numbers first, then those that fill ALIGN bytes: without compression other readers find them aligned
+    for p in sorted(range(len(parts)), key=lambda p: (parts[p].device != "cpu", *_order(parts[p]), p)):
         part = parts[p]
         if part[:2] != previous:
-            position = -(-position // 64) * 64
+            position = _end_stream(streams, position)
             if previous is None or part.device != previous[0]:
                 regions.append((part.device, position, position))
             streams.append(Stream(part.width, position, 0))
             previous = part[:2]
-        start = -(-position // ALIGN) * ALIGN
+        start = -(-position // part.align) * part.align
         position = start + part.nbytes
         storages[p] = Storage(len(streams) - 1, start - streams[-1].start, part.nbytes, part.role)
-        streams[-1] = streams[-1]._replace(nbytes=position - streams[-1].start)
         regions[-1] = (part.device, regions[-1][1], position)
         views.update((i, _make_view(leaves.data[i], p, part.low)) for i in part.leaves)
+    position = _end_stream(streams, position)
     return Layout(
         key=key,
         streams=tuple(streams),
@@ -189,18 +205,17 @@ def _make_part(leaves: Leaves, group: list[int]) -> _Part:
     first = leaves.data[group[0]]
     if isinstance(first, np.ndarray):
         numbers = first.dtype.kind in "biufc" and first.dtype.itemsize in (1, 2, 4, 8)
-        return _Part("cpu", first.dtype.itemsize if numbers else 1, "", group, first.nbytes, _COMPLETE)
+        return _Part("cpu", first.dtype.itemsize if numbers else 1, "", group, first.nbytes, _COMPLETE, ALIGN)
     size = first.dtype.itemsize // 2 if first.dtype.is_complex else first.dtype.itemsize
-    nbytes, low = first.numel() * first.dtype.itemsize, _COMPLETE
+    nbytes, low, align = first.numel() * first.dtype.itemsize, _COMPLETE, first.dtype.itemsize
     tensors = [leaves.data[i] for i in group]
     if len({(t.dtype, t.shape, t.stride(), t.storage_offset()) for t in tensors}) > 1:
         # different views of one storage: copy all bytes from the first one shown to the last
         ranges = [_shown_bytes(t) for t in tensors]
         low = min(start for start, _ in ranges) // 16 * 16  # the offset is a multiple of every itemsize
-        nbytes = max(end for _, end in ranges) - low
-    return _Part(
-        str(first.device), size if size in (1, 2, 4, 8) else 1, _ROLE(leaves.names[group[0]]) or "", group, nbytes, low
-    )
+        nbytes, align = max(end for _, end in ranges) - low, ALIGN
+    width, role = size if size in (1, 2, 4, 8) else 1, _ROLE(leaves.names[group[0]]) or ""
+    return _Part(str(first.device), width, role, group, nbytes, low, align)
 
 
 def _shown_bytes(tensor: Tensor) -> tuple[int, int]:

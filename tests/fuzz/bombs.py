@@ -27,6 +27,8 @@ import torch
 
 from slipstream import ReplayBuffer, RolloutStorage, load_checkpoint
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 SECONDS = 20  # of processor time: a busy machine does not count
 WAITING = 120
 GIANT = 2_000_000_000
@@ -194,15 +196,15 @@ def storage_of_the_old_form(folder: Path) -> None:
 
 @case
 def rollout_frame(folder: Path) -> None:
-    from mutate import Parts, read_container, write_container
+    from helpers.forged import put_together, take_apart
 
     with RolloutStorage(folder, threads=1) as saved:
         saved.save({"x": torch.zeros(1, 1, 1000)}, 0)
     path = folder / "rollout_000000.slip"
-    parts: Parts = read_container(path.read_bytes())
-    column = parts.index["head"]["columns"][0]
+    parts = take_apart(path.read_bytes())
+    column = parts.head["columns"][0]
     column["shape"], column["layout"] = [1, 1, 120_000_000], [1, 1, 1]
-    path.write_bytes(write_container(parts))
+    path.write_bytes(put_together(parts))
     RolloutStorage(folder).slices(1).sample(1000)
 
 
@@ -218,15 +220,15 @@ def rollout_frame_verified(folder: Path) -> None:
 
 @case
 def tree_of_priorities(folder: Path) -> None:
-    from mutate import read_container, write_container
+    from helpers.forged import put_together, take_apart
 
     buffer = ReplayBuffer(100, sampler="prioritized")
     buffer.add({"x": np.zeros((8, 3), np.float32), "reward": np.zeros(8, np.float32)})
-    parts = read_container(buffer.state_dict()["replay"].numpy().tobytes())
-    changed = json.dumps(parts.index["head"]["state"]).replace('["size", 1024]', '["size", 16777216]')
+    parts = take_apart(buffer.state_dict()["replay"].numpy().tobytes())
+    changed = json.dumps(parts.head["state"]).replace('["size", 1024]', '["size", 16777216]')
     assert "16777216" in changed
-    parts.index["head"]["state"] = json.loads(changed)
-    data = torch.from_numpy(np.frombuffer(write_container(parts), np.uint8).copy())
+    parts.head["state"] = json.loads(changed)
+    data = torch.from_numpy(np.frombuffer(put_together(parts), np.uint8).copy())
     ReplayBuffer(100, sampler="prioritized").load_state_dict({"replay": data})
 
 

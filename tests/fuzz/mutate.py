@@ -12,16 +12,15 @@ import pickletools
 import random
 import struct
 import zipfile
-import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import lz4.frame
 import numpy as np
+from helpers.forged import put_together, take_apart, with_hash, with_header
 
 from slipstream.storage.codec import registry
-from slipstream.storage.container import ALIGN, HEADER, section_checksum
+from slipstream.storage.container import HASH_BYTES
 
 Mutation = Callable[[bytes, random.Random], bytes]
 
@@ -111,74 +110,57 @@ def change_bytes(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
-# --- the container
-
-
-@dataclass
-class Parts:
-    """A container taken apart."""
-
-    fields: list[Any]  # of the header
-    index: Any
-    sections: list[bytes]
-
-
-def read_container(data: bytes) -> Parts:
-    """Take a good container apart."""
-    fields = list(HEADER.unpack(data[: HEADER.size]))
-    index = json.loads(data[fields[5] : fields[5] + fields[6]])
-    sections, at = [], HEADER.size
-    for size in index["sizes"]:
-        sections.append(data[at : at + size])
-        at += -(-size // ALIGN) * ALIGN
-    return Parts(fields, index, sections)
-
-
-def write_container(parts: Parts, sizes: bool = True) -> bytes:
-    """Put a container together: checksums, offsets and (unless `sizes` is False) the list of sections are right."""
-    if sizes and isinstance(parts.index, dict):
-        parts.index["sizes"] = [len(s) for s in parts.sections]
-        parts.index["crc32"] = [section_checksum(s) for s in parts.sections]
-    body = json.dumps(parts.index).encode()
-    data = b"".join(s + bytes(-len(s) % ALIGN) for s in parts.sections)
-    fields = list(parts.fields)
-    fields[5], fields[6], fields[7] = HEADER.size + len(data), len(body), zlib.crc32(body)
-    return header(fields) + data + body
-
-
-def header(fields: list[Any]) -> bytes:
-    raw = HEADER.pack(*fields[:8], 0)[:-4]
-    return raw + struct.pack("<I", zlib.crc32(raw))
+# --- files of ours
 
 
 def container(data: bytes, rng: random.Random) -> bytes:
-    """Mutate a container somewhere, most often behind checksums that fit."""
+    """Mutate a file of ours somewhere, most often behind checksums that fit."""
     dice = rng.random()
-    if dice < 0.12:
+    if dice < 0.1:
         return change_bytes(data, rng)
-    parts = read_container(data)
-    if dice < 0.52:
-        change_json(parts.index["head"], rng)
-    elif dice < 0.57:
-        change_json(parts.index, rng)
-        return write_container(parts, sizes=False)
-    elif dice < 0.62:
-        made = bytearray(write_container(parts))
-        fields = list(HEADER.unpack(made[: HEADER.size]))
-        which = rng.choice((1, 2, 5, 6, 7))
-        limit = {1: 16, 2: 16, 5: 64, 6: 64, 7: 32}[which]
-        fields[which] = (rng.choice((fields[which] + rng.choice((-64, -1, 1, 64)), rng.choice(INTEGERS)))) & (
-            (1 << limit) - 1
-        )
-        if rng.random() < 0.2:
-            fields[3] = rng.choice((b"ckpt", b"roll", b"rply", b"fram", b"\0\0\0\0"))
-        return header(fields) + bytes(made[HEADER.size :])
-    elif parts.sections:
+    if dice < 0.2:
+        return _header(data, rng)
+    parts = take_apart(data)
+    if dice < 0.55:
+        change_json(parts.description["head"], rng)
+    elif dice < 0.6:
+        change_json(parts.description, rng)
+    elif parts.pieces:
+        sections = [piece for _, piece in parts.pieces]
         for _ in range(rng.choice((1, 1, 3))):
-            change_section(parts.sections, rng)
+            change_section(sections, rng)
+        codecs = [codec for codec, _ in parts.pieces]
+        if rng.random() < 0.2:
+            codecs[rng.randrange(len(codecs))] = rng.randrange(256) if rng.random() < 0.5 else rng.randrange(16)
+        parts.pieces = list(zip(codecs, sections, strict=True))
         if dice > 0.97:
-            change_json(parts.index["head"], rng)
-    return write_container(parts)
+            change_json(parts.description["head"], rng)
+    return put_together(parts)
+
+
+def _header(data: bytes, rng: random.Random) -> bytes:
+    """Mutate the length, the entries, the description or the table, with a hash that fits."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    text, rest = data[8:start], data[start:-HASH_BYTES]
+    dice = rng.random()
+    if dice < 0.2:
+        return with_hash(change_bytes(text, rng), rest)
+    if dice < 0.3:
+        length = rng.choice((*INTEGERS, start - 9, start - 7, start + 56)) & ((1 << 64) - 1)
+        return length.to_bytes(8, "little") + text + data[start:]
+    header = json.loads(text)
+    if dice < 0.6:
+        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        change_json(entries, rng)
+        return with_header(header["__metadata__"]["slipstream"], entries, rest)
+    description = json.loads(header["__metadata__"]["slipstream"])
+    if dice < 0.9:
+        table = bytes.fromhex(description["pieces"])
+        description["pieces"] = rng.choice((change_numbers, change_bytes))(table, rng).hex()
+    else:
+        change_json(description, rng)
+    entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    return with_header(json.dumps(description), entries, rest)
 
 
 def change_section(sections: list[bytes], rng: random.Random) -> None:

@@ -3,14 +3,24 @@ sentence."""
 
 import json
 import os
-import struct
-import zlib
 
 import numpy as np
 import pytest
+import safetensors
 import torch
+from helpers.forged import entry, forge
+from safetensors.torch import load, load_file
 
-from slipstream.storage.container import HEADER, Container, ContainerWriter, MemoryFile, read_header
+from slipstream.storage.container import (
+    HASH,
+    Container,
+    ContainerWriter,
+    Deferred,
+    Entry,
+    MemoryFile,
+    checksum_of,
+    read_identity,
+)
 from slipstream.storage.errors import DamagedFileError, SaveError, TooLargeError
 from slipstream.storage.files import atomic_file
 from slipstream.storage.reader import Reader
@@ -26,13 +36,14 @@ STATE = {
 }
 
 
-def write(path, flags=0):
+def write(path):
     with atomic_file(path) as file:
-        writer = ContainerWriter(file, "test", flags)
+        writer = ContainerWriter(file, "test")
         first = writer.add(b"hello")
-        second = writer.add(b"ab", np.arange(40, dtype=np.uint8))
+        second = writer.add(b"ab", np.arange(40, dtype=np.uint8), checksum=checksum_of(b"ab", bytes(range(40))))
         empty = writer.add()
-        size = writer.finish({"sections": [first, second, empty], "state": store_state(writer, STATE)})
+        later = writer.add(Deferred(3, lambda: b"abc"), name="later")
+        size = writer.finish({"pieces": [first, second, empty, later], "state": store_state(writer, STATE)})
     assert size == path.stat().st_size
     return path
 
@@ -45,22 +56,71 @@ def same_state(loaded):
         assert np.array_equal(loaded[name], STATE[name])
 
 
-def test_sections_and_state_come_back(tmp_path):
-    path = write(tmp_path / "c.slip", flags=5)
+def test_pieces_and_state_come_back(tmp_path):
+    path = write(tmp_path / "c.slip")
     with Container.open(path, "test") as container:
-        assert container.section(0).tobytes() == b"hello" and container.flags == 5
+        assert container.section(0).tobytes() == b"hello"
         assert container.view(1).tobytes() == b"ab" + bytes(range(40)) and container.section(2).size == 0
-        assert not (container.offsets % 64).any() and container.head["sections"] == [0, 1, 2]
+        assert container.view(1, 3).tobytes() == b"ab\0"
+        assert container.section(container.head["pieces"][3]).tobytes() == b"abc"
         assert not list(container.damage())
         same_state(load_state(container, container.head["state"]))
-        assert read_header(path) == ("test", 5, container.identity)
+        assert read_identity(path) == container.identity != read_identity(write(tmp_path / "d.slip"))[::-1]
 
 
-def test_a_section_is_read_into_memory(tmp_path):
+def test_the_safetensors_package_opens_the_file(tmp_path):
+    path = write(tmp_path / "c.slip")
+    found = load_file(path)
+    assert found["bytes"].numpy().tobytes() == b"helloab" + bytes(range(40))  # pieces of one name are one entry
+    assert found["later"].numpy().tobytes() == b"abc" and found["numbers"].tolist() == STATE["numbers"].tolist()
+    assert torch.equal(found["tensor"], STATE["tensor"]) and found["tensor"].dtype == torch.bfloat16
+    assert found["empty"].shape == (0, 3) and found["scalar"].shape == () and found["scalar"] == 3.5
+    with safetensors.safe_open(path, "np") as opened:
+        assert "numbers" in opened.keys() and opened.metadata()  # noqa: SIM118
+
+
+def test_entries_are_aligned_and_names_unique(tmp_path):
+    file = MemoryFile()
+    writer = ContainerWriter(file, "test")
+    names = ["a", "a", "a.1", "\ud800", "", "__metadata__", HASH, "padding", "x" * 5000]
+    for number, name in enumerate(names):
+        writer.add_array(np.full(1 + number, number, np.int8), name)
+        writer.add_array(np.full(1, number, np.float64), name)
+    writer.add_array(np.arange(3, dtype=">i4"), "big-endian")
+    writer.finish(None)
+    data = file.join().tobytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    wide = {name: x for name, x in json.loads(data[8:start]).items() if x.get("dtype") == "F64"}
+    assert len(wide) == len(names) and not start % 64 and not any(x["data_offsets"][0] % 8 for x in wide.values())
+    found = load(data)
+    assert sorted(float(found[name]) for name in wide) == list(range(9)) and found["big-endian"].numel() == 12
+    assert found["a"].tolist() == [0] and found["a.1"].tolist() == [1, 1]
+
+
+def test_a_streamed_file_keeps_room_for_its_header(tmp_path):
+    path = tmp_path / "c.slip"
+    with atomic_file(path) as file:
+        writer = ContainerWriter(file, "test")
+        writer.reserve({"x": 1}, [Entry("stream", "U8", [10**9], 10**9)], 300)
+        for number in range(300):
+            writer.add(bytes([number % 251]) * number, name="stream", codec=number % 256)
+        assert writer.finish({"x": 1}) == os.path.getsize(file._temporary)
+    with Container.open(path, "test") as container:
+        assert container.codecs == [number % 256 for number in range(300)] and container.head == {"x": 1}
+        assert [container.section(n).size for n in range(300)] == list(range(300))
+    assert load_file(path)["stream"].numel() == sum(range(300))
+
+
+def test_names_that_do_not_fit_a_header_are_refused():
+    with pytest.raises(SaveError, match="limit of safetensors"):
+        ContainerWriter(MemoryFile(), "test").finish("x" * 100_000_000)
+
+
+def test_a_piece_is_read_into_memory(tmp_path):
     with Container.open(write(tmp_path / "c.slip"), "test") as container:
-        out = memoryview(bytearray(64))
+        out = memoryview(bytearray(5))
         container.read_into(0, out)
-        assert bytes(out[:5]) == b"hello" and not any(out[5:])
+        assert bytes(out) == b"hello"
 
 
 def test_a_container_in_memory(tmp_path):
@@ -97,42 +157,39 @@ def test_every_flipped_byte_and_every_cut_is_found(tmp_path):
             Container.open(path, "test")
 
 
-def forge(path, change):
-    """Rewrite the index as `change` says, with checksums that fit."""
-    data = path.read_bytes()
-    head = list(HEADER.unpack(data[: HEADER.size]))
-    index = json.loads(data[head[5] :])
-    changed = change(index)
-    body = changed if isinstance(changed, bytes) else json.dumps(index).encode()
-    head[6], head[7] = len(body), zlib.crc32(body)
-    raw = HEADER.pack(*head)[:-4]
-    path.write_bytes(raw + struct.pack("<I", zlib.crc32(raw)) + data[HEADER.size : head[5]] + body)
-
-
 HOSTILE = {
-    "no index": lambda x: b"[]",
+    "no description": lambda x: b"[]",
     "no json": lambda x: b"\xff\xfe",
     "deep": lambda x: b'{"head":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-    "negative size": lambda x: x["sizes"].__setitem__(0, -1),
-    "huge size": lambda x: x["sizes"].__setitem__(0, 1 << 63),
-    "float size": lambda x: x["sizes"].__setitem__(0, 5.0),
-    "sizes that overflow": lambda x: x.__setitem__("sizes", [1 << 40] * (1 << 17)),
-    "too many sections": lambda x: x["sizes"].extend([0] * 50),
-    "a checksum too few": lambda x: x["crc32"].pop(),
-    "sections that do not fill the file": lambda x: (x["sizes"].pop(), x["crc32"].pop()),
-    "an array of objects": lambda x: x["head"]["state"]["arrays"][0].__setitem__(1, "O"),
-    "an array with fields": lambda x: x["head"]["state"]["arrays"][0].__setitem__(1, "f4,f4"),
-    "an array of nothing known": lambda x: x["head"]["state"]["arrays"][0].__setitem__(1, "(("),
-    "a shape that does not fit": lambda x: x["head"]["state"]["arrays"][0].__setitem__(2, [2, 4]),
-    "a shape that overflows": lambda x: x["head"]["state"]["arrays"][0].__setitem__(2, [1 << 40, 1 << 40, 0]),
-    "a shape of 1,000 dimensions": lambda x: x["head"]["state"]["arrays"][0].__setitem__(2, [1] * 1000),
-    "a section that is not there": lambda x: x["head"]["state"]["arrays"][0].__setitem__(0, 99),
-    "a section called true": lambda x: x["head"]["state"]["arrays"][0].__setitem__(0, True),
-    "arrays missing": lambda x: x["head"]["state"].pop("arrays"),
-    "arrays that are a number": lambda x: x["head"]["state"].__setitem__("arrays", 7),
-    "a torch dtype that is a function": lambda x: x["head"]["state"]["arrays"][1].__setitem__(1, "torch.load"),
-    "a tree of another kind": lambda x: x["head"]["state"].__setitem__("tree", ["exec", "1"]),
-    "a device with a huge number": lambda x: x["head"]["state"].__setitem__("tree", ["device", "x" * 40]),
+    "a version to come": lambda x: x.description.__setitem__("version", 99),
+    "a kind that is a number": lambda x: x.description.__setitem__("kind", 7),
+    "a table that is no text": lambda x: x.description.__setitem__("pieces", 7),
+    "a table in no hexadecimal": lambda x: x.description.__setitem__("pieces", "xy" * 11),
+    "half a row of the table": lambda x: x.description.__setitem__("pieces", "00" * 16),
+    "pieces that overflow": lambda x: x.description.__setitem__("pieces", "00ffffffffffff00000000" * (1 << 16)),
+    "pieces that do not fill the file": lambda x: x.description.__setitem__("pieces", "00" * 11),
+    "no entries": lambda x: setattr(x, "entries", {}),
+    "an entry too long": lambda x: setattr(
+        x, "entries", {"a": entry(0, 1 << 40), HASH: entry(1 << 40, (1 << 40) + 32)}
+    ),
+    "a gap between entries": lambda x: setattr(x, "entries", {"a": entry(0, 8), HASH: entry(16, 48)}),
+    "an entry of a dtype unheard of": lambda x: setattr(x, "entries", {"a": {**entry(0, 8), "dtype": "F1"}}),
+    "an entry of a shape that does not fit": lambda x: setattr(x, "entries", {"a": {**entry(0, 8), "shape": [7]}}),
+    "an entry of many dimensions": lambda x: setattr(x, "entries", {"a": {**entry(0, 8), "shape": [9] * 10**6}}),
+    "an entry that is a list": lambda x: setattr(x, "entries", {"a": [0]}),
+    "an array of objects": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "O"),
+    "an array with fields": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "f4,f4"),
+    "an array of nothing known": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "(("),
+    "a shape that does not fit": lambda x: x.head["state"]["arrays"][0].__setitem__(2, [2, 4]),
+    "a shape that overflows": lambda x: x.head["state"]["arrays"][0].__setitem__(2, [1 << 40, 1 << 40, 0]),
+    "a shape of 1,000 dimensions": lambda x: x.head["state"]["arrays"][0].__setitem__(2, [1] * 1000),
+    "a piece that is not there": lambda x: x.head["state"]["arrays"][0].__setitem__(0, 99),
+    "a piece called true": lambda x: x.head["state"]["arrays"][0].__setitem__(0, True),
+    "arrays missing": lambda x: x.head["state"].pop("arrays"),
+    "arrays that are a number": lambda x: x.head["state"].__setitem__("arrays", 7),
+    "a torch dtype that is a function": lambda x: x.head["state"]["arrays"][1].__setitem__(1, "torch.load"),
+    "a tree of another kind": lambda x: x.head["state"].__setitem__("tree", ["exec", "1"]),
+    "a device with a huge number": lambda x: x.head["state"].__setitem__("tree", ["device", "x" * 40]),
 }
 
 
@@ -149,7 +206,7 @@ def test_a_forged_index_is_refused_in_one_sentence(what, tmp_path):
 def test_a_dict_with_many_chosen_integer_keys_is_refused(step, tmp_path):
     path = write(tmp_path / "c.slip")
     pairs = [[["int", hex((i + 1 << 25) * step)], i] for i in range(60_000)]
-    forge(path, lambda x: x["head"]["state"].__setitem__("tree", ["dict", pairs]))
+    forge(path, lambda x: x.head["state"].__setitem__("tree", ["dict", pairs]))
     with pytest.raises(DamagedFileError, match="keys"), Container.open(path, "test") as container:
         load_state(container, container.head["state"])
 
