@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -237,12 +237,9 @@ class Library:
 def _in_turns(files: list[tuple[Path, os.stat_result]]) -> list[Path]:
     """Return files so that each folder's newest comes first, then each one's second newest, and so on."""
     files = sorted(files, key=lambda file: -file[1].st_mtime_ns)
-    turns: Counter[Path] = Counter()
-    order = []
-    for path, _ in files:
-        order.append((turns[path.parent], path))
-        turns[path.parent] += 1
-    return [path for _, path in sorted(order, key=lambda entry: entry[0])]
+    folders: defaultdict[Path, Iterator[int]] = defaultdict(count)
+    turns = {path: next(folders[path.parent]) for path, _ in files}
+    return sorted(turns, key=turns.__getitem__)
 
 
 def _title(path: Path, name: str) -> dict[str, Any]:
@@ -311,8 +308,6 @@ def _is_finite(value: Any) -> bool:
 def _last_row(log: Path) -> dict[str, Any]:
     """Return the last complete row of a log."""
     try:
-        if log.is_symlink():
-            return {}
         with os.fdopen(open_regular(log), "rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - (1 << 16)))

@@ -19,6 +19,7 @@ import secrets
 import socket
 import tempfile
 import threading
+import time
 import webbrowser
 from collections import Counter
 from collections.abc import Callable, MutableMapping
@@ -139,7 +140,8 @@ class Guard:
         given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
         why = self._refusal(dict(pairs), repeated, given)
         if why:
-            await self._refuse(scope, receive, send, why)
+            headers = HEADERS if scope["type"] == "websocket" else {"Connection": "close"}  # others have HEADERS anyway
+            await PlainTextResponse(f"refused: {why}\n", 403, headers)(scope, receive, send)
             return
 
         async def marked(message: Any) -> None:
@@ -168,10 +170,6 @@ class Guard:
             return "open the address that the command printed: it has the token"
         return ""
 
-    async def _refuse(self, scope: Scope, receive: Any, send: Any, why: str) -> None:
-        headers = HEADERS if scope["type"] == "websocket" else {"Connection": "close"}  # others have HEADERS anyway
-        await PlainTextResponse(f"refused: {why}\n", 403, headers)(scope, receive, send)
-
 
 class Site:
     """The routes over one library."""
@@ -184,7 +182,7 @@ class Site:
 
     def routes(self) -> list[Any]:
         """Return the routes."""
-        page = [Route("/", self.page), *(Route(f"/{name}", self.static) for name in ("viewer.js", "viewer.css"))]
+        page = [Route(path, self.page) for path in ("/", "/viewer.js", "/viewer.css")]
         api = [
             Route("/api/index", self.index),
             Route("/api/recording", self.recording),
@@ -195,12 +193,8 @@ class Site:
         return page + api + ([] if self.games is None else self.games.routes())
 
     async def page(self, request: Request) -> Response:
-        """Return the page."""
-        return FileResponse(STATIC / "index.html")
-
-    async def static(self, request: Request) -> Response:
-        """Return the script or the style."""
-        return FileResponse(STATIC / request.url.path.lstrip("/"))
+        """Return the page, its script or its style."""
+        return FileResponse(STATIC / (request.url.path.lstrip("/") or "index.html"))
 
     async def index(self, request: Request) -> Response:
         """Return the list of runs and recordings."""
@@ -367,8 +361,6 @@ class Server:
 
     def start(self) -> None:
         """Serve in a thread of its own."""
-        import time
-
         self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()
