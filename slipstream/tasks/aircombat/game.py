@@ -15,10 +15,10 @@ import torch
 from slipstream.config.help import ConfigError
 from slipstream.recordings import Recording
 from slipstream.storage.errors import SaveError
-from slipstream.tasks.aircombat.agents import AGENTS, COMMANDS, BaseAgent, action_of, agent_class, create_agent
+from slipstream.tasks.aircombat.agents import COMMANDS, BaseAgent, action_of, agent_class, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.evaluation import short_name
-from slipstream.tasks.aircombat.league.matches import Score, rate
+from slipstream.tasks.aircombat.league.matches import Score, anchor_of, rate
 from slipstream.tasks.aircombat.physics.duel import GOING_ON, GONE, SLOTS, Duels
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
 from slipstream.tasks.aircombat.reach.scene import forecast
@@ -28,7 +28,6 @@ from slipstream.tasks.recording import describe_policy
 
 OFFERED = ("pursuit", "crank", "evade", "learned", "placeholder")
 STARTS = ("head_on", "random")
-ANCHOR = "pursuit"  # rated 1000
 SPEEDS_MPS = torch.tensor([100.0, 560.0])  # of the table of reachable sets
 LEAST_S = 3.0  # a shorter game is not recorded
 # time, winner, then for both sides x, y, vx, vy, rudder, throttle, alive, missiles
@@ -162,7 +161,7 @@ class DuelGame(Game):
 
     def snapshot(self) -> Duels:
         """Return a copy of the duel."""
-        return Duels(**{name: x.clone() for name, x in self.env.engine.duels.tensors().items()})
+        return self.env.engine.duels.map(torch.clone)
 
     def extras(self, snapshot: Duels) -> bytes | None:
         """Return the spacetime diagram: its arrays as float32, in the order path, escape, missile, range, contour."""
@@ -199,11 +198,7 @@ class DuelGame(Game):
     def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
         """Return the Elo ratings of all with decided games; pursuit, or else the first opponent, is 1000."""
         results = {pair: Score(*counts) for pair, counts in scores.items()}
-        players = [name for pair in results for name in pair]
-        anchor = (
-            ANCHOR if ANCHOR in players else next((n for n in players if n in AGENTS), players[-1] if players else "")
-        )
-        ratings = rate(results, anchor) if results else {}
+        ratings = rate(results, anchor_of(results)) if results else {}
         return {name: round(r.elo) for name, r in ratings.items() if r.decided}
 
 

@@ -54,9 +54,8 @@ def duel_recording(states: Sequence[Duels], names: tuple[str, str], title: str, 
     for k in range(1, len(times)):
         if times[k] - times[shown[-1]] >= DIAGRAM_S - 1e-6 or k == len(times) - 1:
             shown.append(k)
-    moments = Duels(**{name: x[shown] for name, x in rows.tensors().items()})
     recording.clocks["diagram"] = times[shown]
-    recording.columns |= {f"diagram/{name}": x for name, x in forecast(moments).items()}
+    recording.columns |= {f"diagram/{name}": x for name, x in forecast(rows.map(lambda x: x[shown])).items()}
     recording.arrays = reach_table(speed_of(rows.vel))
     recording.precision = dict(STEPS)
     labels = {

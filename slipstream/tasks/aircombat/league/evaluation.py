@@ -17,7 +17,7 @@ from slipstream.storage.errors import printable
 from slipstream.tasks.aircombat.agents import AGENTS, BaseAgent, create_agent, is_checkpoint
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.figures.animation import draw_game
-from slipstream.tasks.aircombat.league.matches import Games, Match, Recorder, Score, rate
+from slipstream.tasks.aircombat.league.matches import Games, Match, Recorder, Score, anchor_of, rate
 from slipstream.tasks.aircombat.league.policies import SHIPPED, LearnedAgent
 from slipstream.tasks.aircombat.recording import duel_recording
 from slipstream.tasks.evaluation import wilson
@@ -67,9 +67,11 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
     for text in _repeated(pairs):
         log(text)
     if len(reds) * len(blues) > 1:
-        result["ratings"] = _ratings(pairs)
-        if result["ratings"]:
-            log(_ratings_table(result["ratings"], _anchor(pairs)).render())
+        results = _results(pairs)
+        anchor = anchor_of(results)
+        result["ratings"] = _ratings(results, anchor)
+        if results:
+            log(_ratings_table(result["ratings"], anchor).render())
     if film:
         recorder, index, red, blue = film
         title, seen_from = f"{red} against {blue}", 2 - index % 2  # blue's side: its own is drawn blue, red red
@@ -189,16 +191,20 @@ def _policy_files(agents: Iterable[BaseAgent]) -> list[LoadedPolicy]:
     return [agent.loaded for agent in agents if isinstance(agent, LearnedAgent) and agent.loaded]
 
 
-def _ratings(pairs: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
-    """Rate all players; without decided games a player has no rating (None)."""
+def _results(pairs: list[dict[str, Any]]) -> dict[tuple[str, str], Score]:
+    """Return the games that count for ratings: not against oneself, and a pair and its mirror once if they repeat."""
     results: dict[tuple[str, str], Score] = {}
     for p in pairs:
         mirrored = p["games"] < p["played"] and (p["blue"], p["red"]) in results  # the same games once more
         if p["red"] != p["blue"] and not mirrored:
             results[p["red"], p["blue"]] = Score(p["won"], p["draw"], p["lost"])
-    anchor = _anchor(pairs)
-    ratings = rate(results, anchor) if results else {}
+    return results
+
+
+def _ratings(results: dict[tuple[str, str], Score], anchor: str) -> dict[str, dict[str, float | None]]:
+    """Rate all players; without decided games a player has no rating (None)."""
     none = dict.fromkeys(("elo", "low", "high"))
+    ratings = rate(results, anchor) if results else {}
     return {name: vars(r) | ({} if r.decided or name == anchor else none) for name, r in ratings.items()}
 
 
@@ -212,12 +218,6 @@ def _repeated(pairs: list[dict[str, Any]]) -> Iterator[str]:
             f"{names}: {distinct:,} distinct {games} of {played:,}. Equal starts and agents without noise repeat a game; "
             "repeats are counted once"
         )
-
-
-def _anchor(pairs: list[dict[str, Any]]) -> str:
-    """Return the agent rated 1000: pursuit, or the first blue if pursuit does not play."""
-    names = [name for p in pairs if p["red"] != p["blue"] for name in (p["blue"], p["red"])]
-    return "pursuit" if "pursuit" in names else next(iter(names), "")
 
 
 def _ratings_table(ratings: dict[str, dict[str, Any]], anchor: str) -> TextTable:

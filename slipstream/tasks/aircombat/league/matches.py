@@ -179,19 +179,17 @@ class Recorder:
     def __init__(self, env: AirCombatEnv, count: int = 16) -> None:
         self.env = env
         self.count = min(count, env.num_envs)
-        self._seen: list[dict[str, Tensor]] = []
+        self._seen: list[Duels] = []
 
     def __call__(self) -> None:
         """Store the present state."""
-        self._seen.append(
-            {name: x[: self.count].to("cpu", copy=True) for name, x in self.env.engine.duels.tensors().items()}
-        )
+        self._seen.append(self.env.engine.duels.map(lambda x: x[: self.count].to("cpu", copy=True)))
 
     def game(self, index: int) -> list[Duels]:
         """Return the states of one game, from its start to its end."""
         states = []
         for seen in self._seen:
-            states.append(Duels(**{name: x[index : index + 1] for name, x in seen.items()}))
+            states.append(seen.map(lambda x: x[index : index + 1]))
             if int(states[-1].winner[0]) != GOING_ON:
                 break
         return states
@@ -246,6 +244,12 @@ def rate(results: Mapping[tuple[str, str], Score], anchor: str) -> dict[str, Rat
     low, high = shown - half, elo + half
     counts, numbers = np.stack((won, draw, lost), 1).astype(int).tolist(), np.stack((shown, low, high), 1).tolist()
     return {name: Rating(*counts[i], *numbers[i]) for name, i in place.items()}
+
+
+def anchor_of(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return the player to be rated 1000: pursuit, or the first opponent if pursuit does not play."""
+    names = [name for one, other in pairs for name in (other, one)]
+    return "pursuit" if "pursuit" in names else next(iter(names), "")
 
 
 def total(scores: Iterable[Score]) -> Score:

@@ -7,6 +7,7 @@ times are integer numbers of sub-steps ("ticks"), so that nothing depends on how
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -96,6 +97,10 @@ class Duels:
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Duels:
+        """Return duels with `function` applied to every tensor."""
+        return Duels(**{name: function(x) for name, x in self.tensors().items()})
 
     def copy_(self, other: Duels, where: Tensor | None = None) -> None:
         """Copy `other`'s state into this one; with `where` [N] only in those duels."""
@@ -278,7 +283,7 @@ def describe_duel(duels: Duels, rules: Rules, index: int) -> dict[str, Any]:
 
     Synchronizes with the device.
     """
-    one = Duels(**{name: x[index : index + 1].cpu() for name, x in duels.tensors().items()})
+    one = duels.map(lambda x: x[index : index + 1].cpu())
     winner = int(one.winner[0])
     aircraft = [
         _body(FIGHTER, one.pos[0, side], one.vel[0, side], one.rudder[0, side])
