@@ -20,6 +20,7 @@ from slipstream.ui.figures import show_text_as_it_is
 FORMS = (".gif", ".mp4")
 OUTPUTS = (".png", ".html", *FORMS)  # suffixes of `out=`
 COLORS = 128  # of a GIF
+HOLD_S = 2.0  # the last frame stays
 
 
 def check_outputs(path: str | Path, beside: Sequence[str] = ()) -> Path:
@@ -58,30 +59,38 @@ def find_ffmpeg() -> str | None:
     return found
 
 
-def write_animation(
-    path: str | Path, frames: Iterable[Any], fps: float, samples: Sequence[Any], colors: Sequence[str]
+def write_film(
+    path: str | Path,
+    frames: Iterable[Any],
+    count: int,
+    fps: float,
+    samples: Sequence[Any],
+    colors: Sequence[str],
+    progress: Callable[[float], None] | None = None,
 ) -> Path:
-    """Write an animation, complete or not at all.
+    """Write a film, complete or not at all. Its last frame stays for two seconds.
 
     Args:
         path: ends in .gif or .mp4.
-        frames: Pillow images of one size, taken one by one.
+        frames: `count` Pillow images of one size, taken one by one.
+        count: of the frames.
         fps: frames per second.
         samples: some of the frames, for the colors of a GIF.
         colors: `#rrggbb` of thin lines, which a GIF must keep; the first is the ground.
+        progress: takes the share of the frames drawn so far.
     """
     path = check_animation(path)
+
+    def shown() -> Iterator[Any]:
+        for number, frame in enumerate(frames, 1):
+            yield frame
+            if progress:
+                progress(number / count)
+        yield from [frame] * round(HOLD_S * fps)
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, _gif(frames, fps, _palette(samples, colors)) if path.suffix == ".gif" else _mp4(frames, fps))
+    write_file(path, _gif(shown(), fps, _palette(samples, colors)) if path.suffix == ".gif" else _mp4(shown(), fps))
     return path
-
-
-def count_frames(frames: Iterable[Any], progress: Callable[[int], None] | None) -> Iterator[Any]:
-    """Yield the frames; call `progress` with the number of those taken so far."""
-    for count, frame in enumerate(frames, 1):
-        yield frame
-        if progress:
-            progress(count)
 
 
 def picture_of(figure: Any, width_px: int) -> Any:

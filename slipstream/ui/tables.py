@@ -201,49 +201,7 @@ class TextTable:
 
 # -- the report as HTML ----------------------------------------------------------------------------------------------
 
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-{body}
-</body>
-</html>
-"""
-
-STYLE = """
-:root { color-scheme: dark; }
-body { margin: 0 auto; padding: 2.5rem 1.25rem 4rem; max-width: 60rem; background: #0d1117; color: #e8edf4;
-       font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 1.5rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .5rem .9rem; border-bottom: 1px solid #222c39; text-align: left; white-space: nowrap; }
-th { color: #8b98a9; font-weight: 600; }
-td.number, th.number { text-align: right; }
-tbody tr:hover { background: #121821; }
-figure { margin: 2.25rem 0; }
-figure img { display: block; width: 100%; height: auto; border-radius: 8px; }
-figcaption { margin-top: .6rem; color: #8b98a9; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.5rem; margin: 2rem 0 0; }
-dt { color: #8b98a9; }
-dd { margin: 0; overflow-wrap: anywhere; font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .9em; }
-@media (max-width: 600px) {
-  body { padding: 1.25rem .75rem 2rem; }
-  h1 { font-size: 1.35rem; overflow-wrap: anywhere; }
-  table { font-size: .85rem; }
-  th, td { padding: .4rem .5rem; }
-  th { white-space: normal; vertical-align: bottom; }
-  td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
-  figure .scroll img { width: 42rem; max-width: none; }
-  dl { grid-template-columns: 1fr; gap: 0; }
-  dd { margin-bottom: .6rem; }
-}
-"""
+TEMPLATE = Path(__file__).with_name("report.html")
 
 
 def write_report(
@@ -261,7 +219,8 @@ def write_report(
     body += [_figure(caption, Path(image)) for caption, image in figures.items()]
     body.append(_facts(facts))
     path = folder / "report.html"
-    write_file(path, PAGE.format(title=escape(title), style=STYLE, body="\n".join(filter(None, body))).encode())
+    head, tail = TEMPLATE.read_text(encoding="utf-8").split("{body}")
+    write_file(path, (head.replace("{title}", escape(title)) + "\n".join(filter(None, body)) + tail).encode())
     return path
 
 

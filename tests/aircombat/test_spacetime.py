@@ -179,7 +179,7 @@ def test_a_game_becomes_an_animation(tmp_path):
     assert scenes[2]["trails"]["own"].shape == (3, 2)
     seen = []
     path = animate(tmp_path / "game.gif", scenes, fps=4, width_px=320, progress=seen.append)
-    assert seen == [1, 2, 3]
+    assert seen == [1 / 3, 2 / 3, 1]
     with Image.open(path) as image:
         assert image.size[0] == pytest.approx(320, rel=0.1) and image.n_frames >= 3
 
@@ -187,14 +187,14 @@ def test_a_game_becomes_an_animation(tmp_path):
 @pytest.mark.parametrize(("count", "play_s"), [(24, 6.0), (4, 2.0)])
 def test_a_game_passes_slowly_enough_to_be_followed(tmp_path, monkeypatch, count, play_s):
     """24 scenes, half a minute of a game, passed in 3 s. Few scenes are not held longer than half a second each."""
-    pictures = iter(
+    pictures = [
         Image.fromarray(np.where(np.arange(64) == k, 255, 0).astype(np.uint8).reshape(8, 8)).convert("RGB")
         for k in range(count)
-    )
-    monkeypatch.setattr("slipstream.tasks.aircombat.figures.animation.draw_scene", lambda scene, title, view: None)
+    ]
+    monkeypatch.setattr("slipstream.tasks.aircombat.figures.animation.draw_scene", lambda scene, title, view: scene)
     monkeypatch.setattr("slipstream.tasks.aircombat.figures.animation.view_of", lambda scenes: None)
-    monkeypatch.setattr("slipstream.tasks.aircombat.figures.animation.picture_of", lambda figure, width: next(pictures))
-    with Image.open(animate(tmp_path / "game.gif", [{}] * count)) as image:
+    monkeypatch.setattr("slipstream.tasks.aircombat.figures.animation.picture_of", lambda k, width: pictures[k])
+    with Image.open(animate(tmp_path / "game.gif", range(count))) as image:
         shown = []
         for k in range(image.n_frames):
             image.seek(k)

@@ -85,3 +85,8 @@ def test_a_figure_that_is_missing_or_no_image_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="data.csv"):
         write_report(tmp_path, "demo", [], {"a": tmp_path / "data.csv"}, {})
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_title_with_the_marks_of_the_template_is_text(tmp_path):
+    page = write_report(tmp_path, "{body} {title}", [], {}, {}).read_text(encoding="utf-8")
+    assert page.count("{body} {title}") == 2  # in the head and as the heading

@@ -20,9 +20,9 @@ from slipstream.tasks.aircombat.figures.spacetime import (
     view_of,
 )
 from slipstream.tasks.aircombat.reach.scene import scenes_of_game
-from slipstream.ui.film import FORMS, check_animation, count_frames, picture_of, write_animation
+from slipstream.ui.film import FORMS, check_animation, picture_of, write_film
 
-PLAY_S, HOLD_S = 6.0, 2.0  # duration of a game, and of its last frame
+PLAY_S = 6.0  # duration of a game
 SLOWEST, FASTEST = 2.0, 8.0  # limits of the default frames per second
 FRAME_S = 1.5  # game time between two frames
 
@@ -33,7 +33,7 @@ def animate(
     title: str = "",
     fps: float | None = None,
     width_px: int = 960,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Path:
     """Write scenes as an animation.
 
@@ -44,7 +44,7 @@ def animate(
         fps: frames per second (default: a game takes six seconds, at 2 to 8 frames per second). The last frame stays
             for two seconds.
         width_px: of a frame.
-        progress: called with the number of frames drawn so far.
+        progress: takes the share of the frames drawn so far.
 
     Returns:
         `path`.
@@ -55,12 +55,13 @@ def animate(
     if fps is None:
         fps = min(max(len(scenes) / PLAY_S, SLOWEST), FASTEST)
     view = view_of(scenes)  # one for all frames
-    frames = []
-    for scene in count_frames(scenes, progress):
-        frames.append(picture_of(draw_scene(scene, title, view=view), width_px))
-    samples = [frames[index] for index in (0, len(frames) // 2, len(frames) - 1)]
-    frames += [frames[-1]] * round(HOLD_S * fps)
-    return write_animation(path, frames, fps, samples, (GROUND, OWN, THREAT, MISSILE, ESCAPE, SAFE, INK))
+
+    def frame_of(scene: Scene) -> Any:
+        return picture_of(draw_scene(scene, title, view=view), width_px)
+
+    samples = [frame_of(scenes[index]) for index in (0, len(scenes) // 2, -1)]
+    colors = (GROUND, OWN, THREAT, MISSILE, ESCAPE, SAFE, INK)
+    return write_film(path, map(frame_of, scenes), len(scenes), fps, samples, colors, progress)
 
 
 def draw_game(
@@ -86,5 +87,5 @@ def draw_game(
         return {"picture": str(spacetime(path.with_suffix(".png"), {"names": names, **scene}, title))}
     scenes = [{"names": names, **scene} for scene in scenes_of_game(shown, side)]
     picture = spacetime(path.with_suffix(".png"), scenes[busiest], title)
-    film = animate(path, scenes, title, progress=lambda count: progress(count / len(scenes)))
+    film = animate(path, scenes, title, progress=progress)
     return {"picture": str(picture), "animation": str(film)}

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slipstream.tasks.navigation.figures.flight import COLLISION, MOVER, OUTCOMES, SUCCESS, draw_field, to_figure
+from slipstream.tasks.navigation.figures.flight import COLLISION, MOVER, OUTCOMES, SUCCESS, VIEW, draw_field, to_figure
 from slipstream.ui.figures import GROUND, INK
-from slipstream.ui.film import count_frames, picture_of, write_animation
+from slipstream.ui.film import picture_of, write_film
 
 FPS = 25  # 40 ms per frame: a GIF counts in 10 ms
-LONGEST_S, HOLD_S = 12.0, 2.0  # of the film; a longer flight is shown faster. The last frame stays
+LONGEST_S = 12.0  # of the film; a longer flight is shown faster
 WIDTH_PX = 720
 LARGER = 2  # a frame is drawn this much larger and scaled down, for smooth edges
 COLORS = {kind: color for kind, _, color in OUTCOMES}
@@ -47,46 +47,41 @@ def film_flights(
     ground = picture_of(figure, LARGER * WIDTH_PX)
     ended_s, places = end_times(paths, times_s)
     last_s = float(np.max(ended_s, initial=0.0))
-    play_s = min(last_s, LONGEST_S)
-    shown_s = np.linspace(0.0, last_s, int(np.ceil(play_s * FPS)) + 1)
-    faster = last_s / play_s if play_s else 1.0
+    shown_s = np.linspace(0.0, last_s, int(np.ceil(min(last_s, LONGEST_S) * FPS)) + 1)
+    speedup = f"    ×{last_s / LONGEST_S:.1f}" if last_s > 1.05 * LONGEST_S else ""
     speeds = mean_speeds(paths, times_s)
 
-    def pixels(at: NDArray[Any]) -> NDArray[Any]:
+    def pixels(points: NDArray[Any]) -> NDArray[Any]:  # [frames, bodies, 2]
+        at = np.stack([at_time(points, times_s, now_s) for now_s in shown_s])
         return to_figure(at[..., :2], half_m) * (ground.width, ground.height)
+
+    drones = pixels(places)
+    obstacles = pixels(np.zeros((len(times_s), 0, 3)) if movers is None else np.asarray(movers))
+    radii = np.asarray([] if widths is None else widths, np.float64) / 2 * VIEW[2] * ground.width / (2 * half_m)
 
     def frames() -> Iterator[Any]:
         from PIL import ImageDraw
 
         trails = ground.copy()
-        pen = ImageDraw.Draw(trails)
-        before, frame = pixels(at_time(places, times_s, 0.0)), ground
-        for now_s in shown_s:
-            here = pixels(at_time(places, times_s, now_s))
+        trail_pen = ImageDraw.Draw(trails)
+        for k, now_s in enumerate(shown_s):
             flying = ended_s >= now_s
-            for k in np.flatnonzero(flying):
-                pen.line([*before[k], *here[k]], fill=COLORS[int(outcome[k])], width=LARGER)
-            before = here
+            for i in np.flatnonzero(flying):
+                segment = [*drones[max(k - 1, 0), i], *drones[k, i]]
+                trail_pen.line(segment, fill=COLORS[int(outcome[i])], width=LARGER)
             frame = trails.copy()
-            over = ImageDraw.Draw(frame)
-            if movers is not None and widths is not None:
-                per_m = pixels(np.array([[1.0, 0.0]]))[0, 0] - pixels(np.zeros((1, 2)))[0, 0]
-                for place, width in zip(pixels(at_time(np.asarray(movers), times_s, now_s)), widths, strict=True):
-                    _disc(over, place, per_m * float(width) / 2, MOVER)
-            for place, kind, flies in zip(here, outcome, flying, strict=True):
-                _draw_drone(over, place, int(kind), bool(flies))
+            pen = ImageDraw.Draw(frame)
+            for place, radius in zip(obstacles[k], radii, strict=True):
+                _disc(pen, place, radius, MOVER)
+            for place, kind, flies in zip(drones[k], outcome, flying, strict=True):
+                _draw_drone(pen, place, int(kind), bool(flies))
             row = min(int(np.searchsorted(times_s, now_s, "right")), len(speeds)) - 1
-            words = f"t = {now_s:.1f} s    {int(flying.sum())} flying    mean {speeds[row]:.1f} m/s"
-            words += f"    ×{faster:.1f}" if faster > 1.05 else ""  # as fast as real time
-            _write(over, (0.44 * ground.width, 0.967 * ground.height), words)
-            yield frame.reduce(LARGER)
-        for _ in range(round(HOLD_S * FPS)):
+            words = f"t = {now_s:.1f} s    {int(flying.sum())} flying    mean {speeds[row]:.1f} m/s{speedup}"
+            _write(pen, (0.44 * ground.width, 0.967 * ground.height), words)
             yield frame.reduce(LARGER)
 
-    count = len(shown_s) + round(HOLD_S * FPS)
-    report = (lambda k: progress(k / count)) if progress else None
     colors = (GROUND, *COLORS.values(), MOVER, INK)
-    return write_animation(path, count_frames(frames(), report), FPS, [ground.reduce(LARGER)], colors)
+    return write_film(path, frames(), len(shown_s), FPS, [ground.reduce(LARGER)], colors, progress)
 
 
 def end_times(paths: NDArray[Any], times_s: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
