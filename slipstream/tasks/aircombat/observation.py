@@ -5,7 +5,6 @@ Bearings are relative to the own nose, positive to the left; an aspect is the ow
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.duel import FIELD_M
-from slipstream.tasks.aircombat.reach.table import CHANNELS, ReachTable, pseudo_angle, time_between
+from slipstream.tasks.aircombat.reach.table import CHANNELS, ReachTable, pseudo_angle, shipped_table, time_between
 
 RANGE_SCALE_M = FIELD_M
 POSITION_SCALE_M = FIELD_M / 2  # from the center of the field
@@ -71,15 +70,10 @@ class SideView(dict[str, Tensor]):
     def __missing__(self, name: str) -> Tensor:
         if name == "reach":
             own, enemy = self["own"], self["enemy"]
-            self["reach"] = reach_features(own, enemy, self.table or _shipped_table(own.device))
+            self["reach"] = reach_features(own, enemy, self.table or shipped_table(own.device))
             return self["reach"]
         group, place = _PLACES[name]
         return self[group][place]
-
-
-@functools.cache
-def _shipped_table(device: torch.device) -> ReachTable:
-    return ReachTable.load(device=device)
 
 
 def to_named(view: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from slipstream.tasks.aircombat.physics.duel import CARRIED, GONE, SLOTS, Duels
 from slipstream.tasks.aircombat.physics.flight import BURN_S, FIGHTER, GRAVITY_MPS2, PHYSICS_DT_S, SOUND_MPS, speed_of
 from slipstream.tasks.aircombat.reach.flights_native import NEVER, Steering, chases, paths
 from slipstream.tasks.aircombat.reach.reachable import TIMES_S, reachable
-from slipstream.tasks.aircombat.reach.table import CHANNELS, Geometry, ReachTable, pseudo_angle
+from slipstream.tasks.aircombat.reach.table import CHANNELS, Geometry, pseudo_angle, shipped_table
 
 FUTURE_S = 20.0
 FUTURE_TICKS = round(FUTURE_S / PHYSICS_DT_S)
@@ -180,13 +179,8 @@ def _reach(shooter: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-@cache
-def _table() -> ReachTable:
-    return ReachTable.load()
-
-
 def look_up(geometry: Geometry) -> dict[str, Tensor]:
     """Return the ranges [P] of the table."""
     bearing, aspect = (pseudo_angle(torch.cos(x), torch.sin(x)) for x in (geometry.bearing, geometry.aspect))
-    found = _table().lookup_all(geometry.own_speed, geometry.target_speed, bearing, aspect)
+    found = shipped_table(bearing.device).lookup_all(geometry.own_speed, geometry.target_speed, bearing, aspect)
     return {name: found[:, CHANNELS.index(name)] for name in RANGES}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -123,6 +124,12 @@ class ReachTable:
             index = places[0][i] + places[1][j] + places[2][k] + places[3][m]
             found.append((index, weights[0][i] * weights[1][j] * weights[2][k] * weights[3][m]))
         return found
+
+
+@cache
+def shipped_table(device: torch.device) -> ReachTable:
+    """Return the shipped table, read once per device."""
+    return ReachTable.load(device=device)
 
 
 def time_between(channels: Tensor, distance: Tensor) -> Tensor:
