@@ -41,7 +41,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "storage": 3800,
     "replay": 3050,
     "training": 2380,
-    "algorithms": 2160,
+    "algorithms": 2090,
     "collectors": 1975,
     "cli": 1780,
     "rollouts": 1370,

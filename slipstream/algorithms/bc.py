@@ -7,7 +7,6 @@ policy's where both have one. The critic does not learn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -55,14 +54,6 @@ class BCConfig:
     kl_limit: ClassVar[float] = 0.0
     target_kl: ClassVar[float] = 0.01
     actor_weight: ClassVar[float] = 1.0
-
-    other_names: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("n_epochs", "num_epochs", "num_learning_epochs"), "epochs"),
-        **dict.fromkeys(("ent_weight", "ent_coef"), "entropy"),
-        **dict.fromkeys(("demonstrations", "dataset"), "data"),
-        "grad_norm": "max_grad_norm",
-        "batch_size": "set the number of minibatches: algo.minibatches = env.num_envs x algo.rollout_steps / batch size",
-    }
 
     def __post_init__(self) -> None:
         check_name(self)

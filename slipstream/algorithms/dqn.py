@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -32,13 +30,6 @@ class DQNConfig(OffPolicyConfig):
     random_end: float = 0.05  # ... and after
     random_fraction: float = 0.1  # ... this share of the run
     max_grad_norm: float = 10.0
-
-    other_names: ClassVar[Mapping[str, str]] = {
-        **OffPolicyConfig.other_names,
-        "exploration_fraction": "random_fraction",
-        "exploration_initial_eps": "random_start",
-        "exploration_final_eps": "random_end",
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

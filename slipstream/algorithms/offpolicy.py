@@ -57,13 +57,6 @@ class OffPolicyConfig:
     max_grad_norm: float = 0.0  # of each network; 0 is off
     save_replay: str = "auto"  # in checkpoints: on, off, auto (up to 256 MB); without it a resumed run fills a new one
 
-    other_names: ClassVar[Mapping[str, str]] = {  # in SB3, TorchRL, CleanRL: the field, or what to set
-        "n_steps": "n_step",
-        **dict.fromkeys(("replay_size", "memory_size"), "buffer_size"),
-        "grad_norm": "max_grad_norm",
-        "max_iterations": "give the length in frames: total_frames = iterations x env.num_envs x algo.rollout_steps",
-    }
-
     def __post_init__(self) -> None:
         check_name(self)
         counts = ("rollout_steps", "updates", "batch_size", "buffer_size", "n_step")

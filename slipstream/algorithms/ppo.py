@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -75,30 +75,6 @@ class PPOConfig:
     kl_limit: float = 0.0  # the rest of an update is skipped once the KL passes this; 0 is off
     target_kl: float = 0.01  # of the adaptive schedule
     bf16: bool = False  # autocast of the encoder, acting and learning
-
-    other_names: ClassVar[
-        Mapping[str, str]
-    ] = {  # in SB3, rsl_rl, rl_games, TorchRL, CleanRL: the field, or what to set
-        **dict.fromkeys(("n_steps", "num_steps", "num_steps_per_env", "horizon_length", "horizon"), "rollout_steps"),
-        **dict.fromkeys(("n_epochs", "num_epochs", "num_learning_epochs", "mini_epochs", "update_epochs"), "epochs"),
-        **dict.fromkeys(("gae_lambda", "lambda", "lmbda", "tau"), "lam"),
-        **dict.fromkeys(("clip_range", "clip_param", "clip_coef", "clip_epsilon", "e_clip"), "clip"),
-        **dict.fromkeys(("ent_coef", "entropy_coef", "entropy_coeff"), "entropy"),
-        **dict.fromkeys(("vf_coef", "value_loss_coef", "critic_coef", "critic_coeff"), "value_weight"),
-        **dict.fromkeys(("desired_kl", "kl_threshold"), "target_kl"),
-        "lr_schedule": "schedule",
-        "grad_norm": "max_grad_norm",
-        **dict.fromkeys(
-            ("batch_size", "minibatch_size", "mini_batch_size"),
-            "set the number of minibatches: algo.minibatches = env.num_envs x algo.rollout_steps / minibatch size",
-        ),
-        "clip_range_vf": "algo.value_clip clips normalized values (0 is off): SB3's clips the values themselves",
-        **dict.fromkeys(
-            ("max_iterations", "max_epochs"),
-            "give the length in frames: total_frames = iterations x env.num_envs x algo.rollout_steps",
-        ),
-        **dict.fromkeys(("buffer_size", "warmup"), "ppo has no replay buffer; algo=dqn, sac and td3 have one"),
-    }
 
     def __post_init__(self) -> None:
         check_name(self)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -27,14 +26,6 @@ class SACConfig(OffPolicyConfig):
     entropy: float = 1.0  # the temperature (reward of one nat of entropy) at the start
     learn_entropy: bool = True  # adapt the temperature so that the entropy stays at its target
     target_entropy: float | None = None  # minus the number of action dimensions by default; in units of the box [-1, 1]
-
-    other_names: ClassVar[Mapping[str, str]] = {
-        **OffPolicyConfig.other_names,
-        **dict.fromkeys(
-            ("ent_coef", "alpha", "init_temperature"),
-            "algo.entropy=VALUE is where the search begins; with algo.learn_entropy=false it stays there",
-        ),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -29,13 +29,6 @@ class TD3Config(OffPolicyConfig):
     target_noise: float = 0.2  # on the next action that a target is computed with ...
     target_noise_limit: float = 0.5  # ... cut here
     policy_delay: int = 2  # gradient steps of the critics for one of the policy and of the target networks
-
-    other_names: ClassVar[Mapping[str, str]] = {
-        **OffPolicyConfig.other_names,
-        "policy_freq": "policy_delay",
-        "target_policy_noise": "target_noise",
-        "target_noise_clip": "target_noise_limit",
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

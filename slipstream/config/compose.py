@@ -14,7 +14,8 @@ from typing import Any
 
 from slipstream.config import registry
 from slipstream.config.help import ConfigError, UnknownKeyError, describe_keys, nearest, show
-from slipstream.config.overrides import ALIASES, NEEDS_VALUE, Word, plain_overrides, value_of, yaml_words
+from slipstream.config.names import other_names
+from slipstream.config.overrides import NEEDS_VALUE, Word, plain_overrides, value_of, yaml_words
 from slipstream.config.schema import CHOSEN_BY_MEASURING, EvaluateConfig, TrainConfig, config_sections
 from slipstream.config.values import UnfitError, convert, read, settable, type_hints
 
@@ -87,7 +88,7 @@ def help_text(command: str, overrides: Iterable[str] = ()) -> str:
     keys = settable(config)
     same = [
         f"  {f'{alias}.*' if is_dataclass(keys[key][0]) else f'{alias}={show(keys[key][0])}':44} {key}"
-        for alias, key in _other_names(config).items()
+        for alias, key in other_names(config).items()
         if key in keys
     ]
     return shown + "\n\n  other names of keys:\n" + "\n".join(same)
@@ -177,16 +178,16 @@ def _preset_files_of(
 
 def _read_words(words: Iterable[Word], default: Any, command: str, task: str) -> dict[str, Any]:
     """Return the typed value of each word by its key; of several values the last one counts."""
-    keys, other_names = settable(default), _other_names(default)
+    keys, others = settable(default), other_names(default)
     values: dict[str, Any] = {}
     for word in words:
-        key, text = word.key if word.key in keys else other_names.get(word.key, word.key), word.value
+        key, text = word.key if word.key in keys else others.get(word.key, word.key), word.value
         at = f"{word.source}: " if word.source else ""
         if not text and key in NEEDS_VALUE:
             raise ConfigError(f"{at}{key} has no value: give one, or null")
         if key in keys and (chosen_by := getattr(keys[key][0], "chosen_by", None)):
             key = f"{key}.{chosen_by}"  # as sim=NAME, with keys sim.*
-        if key not in keys and " " in (sentence := other_names.get(f"algo.{key}", key)):
+        if key not in keys and " " in (sentence := others.get(f"algo.{key}", key)):
             raise ConfigError(f"{at}{sentence}" if at else f"unknown key '{word.key}': {sentence}")
         owner, _, entry = key.rpartition(".")
         if key in keys and is_dataclass(keys[key][0]):
@@ -198,22 +199,13 @@ def _read_words(words: Iterable[Word], default: Any, command: str, task: str) ->
         elif owner in keys and isinstance(keys[owner][0], dict):  # an entry of a mapping
             values[owner] = {**values.get(owner, keys[owner][0]), entry: read(text, Any)}
         else:
-            others = [other for other in _tasks_with(key, command) if other != task]
-            if others:
-                raise ConfigError(f"{at}{key}= needs task={others[0]}: task={task} has no key '{key}'")
+            tasks = [name for name in _tasks_with(key, command) if name != task]
+            if tasks:
+                raise ConfigError(f"{at}{key}= needs task={tasks[0]}: task={task} has no key '{key}'")
             choices = ["preset", "config"] if command == "train" else []
-            aliases = {name: own for name, own in other_names.items() if own in keys}
+            aliases = {name: own for name, own in others.items() if own in keys}
             raise UnknownKeyError(key, [*keys, *choices], command, word.source, aliases)
     return values
-
-
-def _other_names(default: Any) -> dict[str, str]:
-    """Return what the names of other libraries mean, by the dotted name: a key, or a sentence on what to set."""
-    found = ALIASES | dict(getattr(default, "other_names", {}))
-    for section in ("algo", "env"):
-        names = getattr(getattr(default, section, None), "other_names", {})
-        found |= {f"{section}.{name}": own if " " in own else f"{section}.{own}" for name, own in names.items()}
-    return found
 
 
 def _read(word: Word, key: str, default: Any, hint: Any) -> Any:

@@ -11,37 +11,8 @@ from typing import Any
 import yaml
 
 from slipstream.config.help import ConfigError
+from slipstream.config.names import KEYS
 
-# Names that people who come from elsewhere type; those of one algorithm are the `other_names` of its config. Flags are
-# names too: `--num-envs 256` is `num_envs=256`.
-ALIASES = {
-    "agent": "algo",
-    "opponent": "env.opponent",
-    "reward": "env.reward",
-    "num_envs": "env.num_envs",
-    "n_envs": "env.num_envs",
-    "time_scale": "env.time_scale",
-    "env_dyn.vel_range": "env.dyn.speed_mps",
-    "env_dyn": "env.dyn",
-    "sensor.lidar_range": "env.lidar.range_m",
-    "algo.lr": "algo.learning_rate",
-    "algo.actor.learning_rate": "algo.learning_rate",
-    "algo.num_minibatches": "algo.minibatches",
-    "algo.num_mini_batches": "algo.minibatches",
-    "algo.training_epoch_num": "algo.epochs",
-    "algo.entropy_loss_coefficient": "algo.entropy",
-    "algo.learning_starts": "algo.warmup",
-    "algo.gradient_steps": "algo.updates",
-    "algo.training_frame_num": "algo.rollout_steps",
-    "algo.train_freq": "algo.rollout_steps",
-    "algo.target_update_interval": "algo.target_interval",
-    "max_frame_num": "total_frames",
-    "total_timesteps": "total_frames",
-    "n_eval_episodes": "eval.num_drones",
-    "eval.num_episodes": "eval.num_drones",
-    "eval.episodes": "eval.num_drones",
-    "checkpoint_dir": "root",
-}
 MAX_YAML_BYTES = 1 << 17  # of a configuration file: the reader is slow, and ours have 10 kB
 MAX_YAML_VALUES = 10_000  # with every alias counted as often as it is used
 MAX_YAML_DEPTH = 40
@@ -149,7 +120,7 @@ def _as_words(words: Iterable[str]) -> Iterator[Word]:
 
 
 def _renamed(key: str) -> str:
-    for alias, name in ALIASES.items():
+    for alias, name in KEYS.items():
         if key == alias or key.startswith(alias + "."):
             key = name + key[len(alias) :]
     return key

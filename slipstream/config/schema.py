@@ -8,9 +8,8 @@ the registry, so that this module imports none of them. A task may add sections 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from slipstream.config import registry
 from slipstream.config.validation import check_range
@@ -122,36 +121,6 @@ class TrainConfig:
     quiet: bool = False  # print nothing while training
     summary_interval: int = 100  # iterations between two printed summaries of times and checkpoints; 0 is never
 
-    other_names: ClassVar[Mapping[str, str]] = {  # of other libraries: the key, or a sentence on what to set
-        "total_timesteps": "total_frames",
-        "max_iterations": "give the length in frames: total_frames = iterations x env.num_envs x algo.rollout_steps",
-        "timesteps": "total_frames",
-        "n_timesteps": "total_frames",
-        "num_timesteps": "total_frames",
-        "max_steps": "total_frames ends a training; the length of an episode is a key of env.*, or of your env",
-        "render": "there is no window: watch with slipstream view, and record flights with record_minutes=1",
-        "video": "record flights with record_minutes=1, or make a film with slipstream eval out=flight.mp4",
-        "capture_video": "record flights with record_minutes=1, or make a film with slipstream eval out=flight.mp4",
-        "log_interval": "every iteration is logged; summary_interval=100 prints a summary every 100 iterations",
-        "log_freq": "every iteration is logged; summary_interval=100 prints a summary every 100 iterations",
-        "eval_freq": "set eval_interval, in iterations",
-        "save_freq": "set save_interval, in iterations, or save_minutes",
-        "verbose": "set quiet=true, or leave it out",
-        "experiment_name": "name",
-        "run_name": "name",
-        "exp_name": "name",
-        "log_dir": "root",
-        "logdir": "root",
-        "output_dir": "root",
-        "load_run": "resume",
-        "checkpoint": "set resume=RUN to continue a run, or init=PATH to start from its weights",
-        "track": "set wandb.mode=online",
-        "cuda": "set device=cuda, or device=cpu",
-        "sensor.lidar_hres": "set env.lidar.azimuths, the number of beams around: 360 / lidar_hres",
-        "sensor.lidar_vfov": "set env.lidar.elevations_deg, the list of angles, as in [-10,0,10,20]",
-        "sensor.lidar_vbeams": "set env.lidar.elevations_deg, the list of angles, as in [-10,0,10,20]",
-    }
-
     def __post_init__(self) -> None:
         for name in ("model", "collect", "actors"):
             if getattr(self, name) is None:
@@ -205,16 +174,6 @@ class TrainConfig:
 @dataclass
 class EvaluateConfig:
     """The config of `slipstream eval`."""
-
-    other_names: ClassVar[Mapping[str, str]] = {  # of other libraries: the key, or a sentence on what to set
-        "max_steps": "eval.max_steps",
-        "n_episodes": "eval.num_drones",
-        "episodes": "eval.num_drones",
-        "render": "open the page that it writes, or make a film with out=flight.mp4",
-        "video": "make a film with out=flight.mp4",
-        "deterministic": "an evaluation always takes the mean action: leave it out",
-        "log_interval": "an evaluation prints its table once: leave it out",
-    }
 
     checkpoint: str | None = None  # ours or NavRL's; the policy that ships with the package by default
     compare: str | None = None  # another one, flown over the same maps

@@ -1,0 +1,48 @@
+"""Every name of another library in the table means a key that exists, or gives its sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from slipstream.config import registry
+from slipstream.config.compose import load_evaluate, load_train
+from slipstream.config.help import ConfigError, show
+from slipstream.config.names import KEYS, OF_CLASS, other_names
+from slipstream.config.values import settable
+
+SPECIAL = ("agent", "reward", "opponent", "env_dyn")  # a choice, keys of some tasks, a group
+
+
+@pytest.mark.parametrize("command", [*registry.names("algorithm"), "eval"])
+def test_every_other_name_is_understood(command):
+    def compose(word):
+        return load_evaluate([word]) if command == "eval" else load_train([f"algo={command}", word])
+
+    default = compose("seed=0")
+    keys = settable(default)
+    for name, meaning in other_names(default).items():
+        if " " in meaning:
+            with pytest.raises(ConfigError) as caught:
+                compose(f"{name}=1")
+            assert meaning in str(caught.value)
+        elif meaning in keys and name not in (*SPECIAL, *keys) and (command, meaning) != ("eval", "env.num_envs"):
+            value = show(keys[meaning][0])
+            assert compose(f"{name}={value}") == compose(f"{meaning}={value}")
+        else:
+            assert name in KEYS  # for another task, algorithm or command
+
+
+def test_no_name_has_two_meanings_in_one_class():
+    for meanings in OF_CLASS.values():
+        names = " ".join(meanings.values()).split()
+        assert len(names) == len(set(names)) and not set(names) & set(KEYS)
+
+
+def test_a_subclass_of_a_config_has_its_names():
+    class MyConfig(type(load_train().algo)):
+        pass
+
+    class Mine:
+        algo = MyConfig()
+
+    assert other_names(Mine())["algo.gae_lambda"] == "algo.lam"
