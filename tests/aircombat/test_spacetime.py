@@ -25,7 +25,8 @@ from slipstream.tasks.aircombat.figures.spacetime import (
     spacetime,
     view_of,
 )
-from slipstream.tasks.aircombat.reach.scene import scene_of, scenes_of_game
+from slipstream.tasks.aircombat.physics.duel import begin
+from slipstream.tasks.aircombat.reach.scene import forecast, scene_of, scenes_of_game
 from slipstream.tasks.aircombat.reach.table import Geometry
 from slipstream.ui import film
 
@@ -84,6 +85,16 @@ def test_a_missile_that_is_slower_than_sound_is_not_drawn_on():
     speeds = np.hypot(*np.diff(flown, axis=0).T) / 0.25
     assert 0 < len(flown) < 20 and speeds.min() >= 340  # 10 m/s above it, and it loses 7 m/s a second
     assert np.isnan(path[len(flown) :]).all()
+
+
+def test_a_missile_without_a_target_flies_straight_on():
+    """In the picture and in a recording: both are this forecast."""
+    duels = begin(torch.tensor([[[0.0, 0.0], [9000.0, 5000.0]]]), torch.full((1, 2, 2), 300.0), torch.ones(1, 2))
+    duels.missile_vel[0, 0], duels.missile_age[0, 0] = torch.tensor([900.0, 0.0]), 60
+    aside = forecast(duels)["missile"][0, 0, :10, 1]
+    duels.alive[0, 1] = False
+    straight = forecast(duels)["missile"][0, 0, :10]
+    assert aside.max() > 500 and np.abs(straight[:, 1]).max() < 1 and straight[9, 0] > 8000
 
 
 def fired_all(state, side):
