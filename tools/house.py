@@ -49,7 +49,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "checkpoint": 1190,
     "config": 1100,
     "envs": 1018,
-    "distributed": 880,
+    "distributed": 845,
     "monitor": 560,
     "viewer": 880,
     "recordings": 330,

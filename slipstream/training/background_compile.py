@@ -25,6 +25,7 @@ from slipstream.config.compose import from_dict, to_dict
 from slipstream.sim.processes import python_command, python_environment
 from slipstream.sim.search_path import current_folder
 from slipstream.training import side_process
+from slipstream.training.distributed import code_version
 from slipstream.training.trainer import Trainer
 
 COMMAND = python_command("-m", "slipstream.training.background_compile")
@@ -143,11 +144,8 @@ def _marker(trainer: Trainer) -> Path:
     settings = {k: v for k, v in config.items() if k == "task" or (isinstance(v, dict) and k not in NOT_COMPILED)}
     device = trainer.env.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    made_of = [settings, torch.__version__, name]
-    digest = hashlib.blake2b(json.dumps(made_of, sort_keys=True, default=str).encode(), digest_size=16)
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(path.read_bytes())
-    return Path(cache_dir()) / "slipstream" / digest.hexdigest()
+    made_of = json.dumps([settings, torch.__version__, name, code_version()], sort_keys=True, default=str)
+    return Path(cache_dir()) / "slipstream" / hashlib.blake2b(made_of.encode(), digest_size=16).hexdigest()
 
 
 # -- the other process -------------------------------------------------------------------------------------------------

@@ -63,7 +63,8 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder, ranks: int = 1) -> di
     trusted = [name for names in registry.unregistered_names(given).values() for name in names]
     registry.refuse_unregistered(state["config"], trusted, str(folder.path))
     with reading_state(path):
-        changed = _changed_keys(given, to_dict(from_dict(state["config"])))
+        changed = changed_keys(given, to_dict(from_dict(state["config"])))
+    changed = [key for key in changed if key not in RESUME_OVERRIDABLE and not key.startswith(FREE_SECTION)]
     if state.get("controller") is not None and state["config"].get("eval_interval") != cfg.eval_interval:
         changed.append("eval_interval")  # a league or the like learns by its evaluations
     if cfg.resume_envs == "fresh":
@@ -128,16 +129,10 @@ def restore(trainer: Trainer, state: dict[str, Any], folder: RunFolder, fresh_en
         return trainer.load_state_dict(state, fresh_envs)
 
 
-def _changed_keys(given: dict[str, Any], held: dict[str, Any], prefix: str = "") -> list[str]:
-    """Return the dotted keys that differ between two configs, but for those that a resumed run may change."""
-    changed: list[str] = []
-    for name in [*given, *(name for name in held if name not in given)]:
-        mine, theirs = given.get(name), held.get(name)
-        if isinstance(mine, dict) and isinstance(theirs, dict):
-            changed += _changed_keys(mine, theirs, f"{prefix}{name}.")
-        elif mine != theirs and prefix + name not in RESUME_OVERRIDABLE and prefix != FREE_SECTION:
-            changed.append(prefix + name)
-    return changed
+def changed_keys(given: dict[str, Any], saved: dict[str, Any]) -> list[str]:
+    """Return the dotted keys that differ between two configs."""
+    mine, theirs = flat_settings(given), flat_settings(saved)
+    return [key for key in mine | theirs if mine.get(key) != theirs.get(key)]
 
 
 def resume_command(cfg: TrainConfig, folder: RunFolder) -> str:

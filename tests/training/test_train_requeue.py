@@ -252,14 +252,14 @@ def test_auto_needs_a_name(capsys):
 def test_the_same_words_are_the_same_config(preset, tmp_path):
     """What a checkpoint holds of them is equal to what they mean the next time."""
     from slipstream.config.compose import from_dict, preset_files
-    from slipstream.training.resume import _changed_keys, continued_config
+    from slipstream.training.resume import changed_keys, continued_config
 
     if preset not in preset_files() and "=" not in preset:
         preset = "aircombat"
     words = [*(preset if "=" in preset else f"preset={preset}").split(), "name=run", "resume=auto", f"root={tmp_path}"]
     cfg = load_train(words)
     saved = json.loads(json.dumps(to_dict(cfg)))
-    assert _changed_keys(to_dict(continued_config(cfg, saved)), to_dict(from_dict(saved))) == []
+    assert changed_keys(to_dict(continued_config(cfg, saved)), to_dict(from_dict(saved))) == []
 
 
 def test_a_taken_name_is_said_before_anything_is_built(tmp_path, monkeypatch, capsys):
