@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -46,18 +46,14 @@ class GymConfig:
     id: str = "CartPole-v1"  # the registered id; module:Name-v0 imports the module first
     vectorization: str = "sync"  # async: one process per env; native: the env's own vector form, if it has one
     max_episode_steps: int = 0  # 0: the registered limit
-    info: list[str] = field(
-        default_factory=list
-    )  # numbers in the env's info to log; by default those of the first step
+    info: list[str] = field(default_factory=list)  # numbers in the env's info to log; default: those of the first step
     kwargs: dict[str, Any] = field(default_factory=dict)  # arguments of the env: 'env.kwargs={g: 9.8}'
 
     def __post_init__(self) -> None:
         check_range(self, "num_envs", minimum=1, section="env.")
         check_range(self, "max_episode_steps", minimum=0, section="env.")
         if self.vectorization not in VECTORIZATIONS:
-            raise ValueError(
-                f"env.vectorization must be one of {', '.join(VECTORIZATIONS)}, not '{self.vectorization}'"
-            )
+            raise ValueError(f"env.vectorization must be {', '.join(VECTORIZATIONS)}, not '{self.vectorization}'")
 
 
 class GymEnv(TensorEnv):
@@ -77,15 +73,14 @@ class GymEnv(TensorEnv):
         self.config = config = config or GymConfig()
         super().__init__(config.num_envs if num_envs is None else num_envs, device, seed)
         self.vector: Any = _make_vector(config, self.num_envs, seed)
-        self._spaces = _named(self.vector.single_observation_space, config.id)
+        self._spaces = _by_name(self.vector.single_observation_space)
         self.observation_spec = {name: _observation_spec(space, name) for name, space in self._spaces.items()}
         self.action_spec, self._to_gym = _actions(self.vector.single_action_space)
         self._native_seed = derive_seed(seed, "native vector env") % 2**31
         self._info: dict[str, np.ndarray] | None = None  # each [N]; the names are known after the first step
         self.reset()
 
-    # -- one step
-    # --------------------------------------------------------------------------------------------------------
+    # -- one step ------------------------------------------------------------------------------------------------------
 
     def _transition(self, action: Tensor, resetting: Tensor) -> None:
         self._clear_info(resetting)
@@ -109,22 +104,17 @@ class GymEnv(TensorEnv):
         """Take the numbers from the info of a step. Where a name is missing, its last value in the episode stays."""
         if self._info is None:
             names = self.config.info or [name for name in info if name not in _OWN_STATISTICS]
-            found = {name: _numbers(info, name) for name in names}
-            self._info = {
-                name: np.zeros(self.num_envs, np.float32)
-                for name in names
-                if found[name] is not None or name in self.config.info
-            }
+            logged = [name for name in names if self.config.info or _numbers(info, name) is not None]
+            self._info = {name: np.zeros(self.num_envs, np.float32) for name in logged}
         for name, values in self._info.items():
             numbers = _numbers(info, name)
             if numbers is not None:
                 values[numbers[0]] = numbers[1]
 
     def _clear_info(self, mask: Tensor) -> None:
-        if self._info:
-            begins = mask.cpu().numpy()
-            for values in self._info.values():
-                values[begins] = 0
+        begins = mask.cpu().numpy()
+        for values in (self._info or {}).values():
+            values[begins] = 0
 
     def _reset(self, mask: Tensor) -> None:
         chosen = mask.cpu().numpy()
@@ -142,7 +132,7 @@ class GymEnv(TensorEnv):
         self._reward, self._terminated, self._truncated = nothing, nothing > 0, nothing > 0
 
     def _observe(self) -> Observation:
-        rows = self._observation if isinstance(self._observation, dict) else {"observation": self._observation}
+        rows = _by_name(self._observation)
         return {name: self._tensor(rows[name], spec.dtype) for name, spec in self.observation_spec.items()}
 
     def _outcome(self) -> Outcome:
@@ -165,8 +155,7 @@ class GymEnv(TensorEnv):
                 return action
         return super()._safe_action(action)
 
-    # -- state
-    # -----------------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     @property
     def supports_state_restore(self) -> bool:
@@ -187,9 +176,8 @@ class GymEnv(TensorEnv):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state`, bit for bit if the env is deterministic; a native vector env starts new episodes."""
         super().load_state_dict(state)
-        self._info = (
-            {name: values.numpy().copy() for name, values in state["info"].items()} if "info" in state else None
-        )
+        saved = state.get("info")
+        self._info = None if saved is None else {name: values.numpy().copy() for name, values in saved.items()}
         if self.config.vectorization == "native":
             self._native_seed = state["native_seed"]
             self._reset(torch.ones_like(self._pending))
@@ -197,7 +185,7 @@ class GymEnv(TensorEnv):
         self.vector.reset()  # clears its own pending resets; ours are restored
         actions = [taken.numpy() for taken in state["actions"]]
         seen = self.vector.call("replay", state["episode"].tolist(), actions, self._pending.cpu().tolist())
-        named = [one if isinstance(one, dict) else {"observation": one} for one in seen]
+        named = [_by_name(one) for one in seen]
         self._observation = {name: np.stack([one[name] for one in named]) for name in self._spaces}
         if not all(torch.equal(now.cpu(), state["observation"][name]) for name, now in self._observe().items()):
             warnings.warn(
@@ -248,8 +236,7 @@ class SeededEpisodes(gymnasium.Wrapper):
         return seen
 
 
-# -- Gymnasium's envs and spaces as ours
-# ----------------------------------------------------------------------------------
+# -- Gymnasium's envs and spaces as ours -------------------------------------------------------------------------------
 
 
 def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
@@ -306,8 +293,9 @@ def _numbers(info: dict[str, Any], name: str) -> tuple[np.ndarray, np.ndarray] |
         return None
 
 
-def _named(space: gymnasium.Space, id: str) -> dict[str, gymnasium.Space]:
-    return dict(space.spaces) if isinstance(space, gymnasium.spaces.Dict) else {"observation": space}
+def _by_name(observation: Any) -> dict[str, Any]:
+    """Return an observation, or its space, by name."""
+    return dict(observation) if isinstance(observation, Mapping) else {"observation": observation}
 
 
 def _observation_spec(space: gymnasium.Space, name: str) -> Spec:
