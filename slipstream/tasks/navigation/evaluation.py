@@ -131,12 +131,8 @@ class _RepeatedCrossing:
     def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
         self.crossing = crossing = Crossing(env, policy, drones)
         memory = crossing.policy.memory
-        self._tensors = [
-            *crossing.observation.values(),
-            *crossing.results(),
-            *(crossing.ended, crossing.clock_s),
-            *([] if memory is None else [memory]),
-        ]
+        self._tensors = [*crossing.observation.values(), *crossing.results(), crossing.ended, crossing.clock_s]
+        self._tensors += [] if memory is None else [memory]
         self._start, self._env_start = [x.clone() for x in self._tensors], env.state_dict()
         self.step = _graphed(crossing)
         self.can_run_beside = isinstance(self.step, GraphedFunction) and self._capture(self.step)
@@ -297,6 +293,13 @@ def compare(a: Flights, b: Flights, resamples: int = 10_000) -> dict[str, Any]:
     return {"difference": float(difference.mean()), "difference_low": low, "difference_high": high, "maps": per_map}
 
 
+def format_difference(found: Mapping[str, Any]) -> str:
+    """Return the difference of `compare`, with its 95 % interval if there are several maps."""
+    low, high = found["difference_low"], found["difference_high"]
+    interval = "" if low is None else f" ({low:+.3f} … {high:+.3f})"
+    return f"{found['difference']:+.3f}{interval}"
+
+
 def _time(flights: Flights, k: int | slice) -> dict[str, float | None]:
     times = flights.time_to_goal_s[k][flights.success[k]]
     return {"time_to_goal_s": float(times.mean()) if times.size else None}
@@ -335,7 +338,8 @@ def evaluate(
     other = load_policy(cfg.compare) if cfg.compare else None  # first: a wrong path is an error before any flight
     if other and other.task != trained.task:
         raise ConfigError(
-            f"{trained.path} was trained for task={trained.task}, compare={other.path} for task={other.task}: compare policies of one task"
+            f"{trained.path} was trained for task={trained.task}, compare={other.path} for task={other.task}: compare "
+            "policies of one task"
         )
     if other:
         log(other.message())
@@ -361,14 +365,11 @@ def evaluate(
             their_flights = fly(envs[1], policies[1], cfg.eval.num_drones, progress, False)
         found = {"checkpoint": str(other.path), **compare(flights, their_flights, cfg.eval.bootstrap)}
         result["compare"] = found | {"other": summarize(their_flights, cfg.eval.bootstrap)}
+        title = f"{other.name}, in the same world: {_flown(flown[1][1], cfg.sim)}"
+        log(percent_table(result["compare"]["other"], title))
         log(
-            percent_table(
-                result["compare"]["other"], f"{other.name}, in the same world: {_flown(flown[1][1], cfg.sim)}"
-            )
+            f"success of {trained.name} less {other.name}, paired by map, with its 95 % interval: {format_difference(found)}"
         )
-        low, high = found["difference_low"], found["difference_high"]
-        interval = "" if low is None else f" (95 % interval {low:+.3f} … {high:+.3f})"
-        log(f"success of {trained.name} less {other.name}, paired by map: {found['difference']:+.3f}{interval}")
     if len(cfg.eval.map_seeds) < 16:
         first = cfg.eval.map_seeds[0]
         log(f"(maps: {len(cfg.eval.map_seeds)}; take at least 16 for a claim: eval.map_seeds={first}-{first + 15})")

@@ -106,10 +106,8 @@ def equal_gains(sim: SimConfig, dt_s: float) -> SimConfig:
     tilt, yaw = (frame.attitude_gain[k] / frame.rate_gain[k] for k in (0, 2))
     tilt_rate, yaw_rate = (frame.rate_gain[k] / frame.inertia[k] for k in (0, 2))
     lag_s = -dt_s / math.log(1 - frame.throttle_closing)
-    return replace(
-        sim, velocity_gain=VELOCITY_GAIN, attitude_gain=(tilt, yaw), rate_gain=(tilt_rate, yaw_rate), motor_lag_s=lag_s,
-        max_tilt_deg=frame.max_tilt_deg,
-    )  # fmt: skip
+    sim = replace(sim, velocity_gain=VELOCITY_GAIN, motor_lag_s=lag_s, max_tilt_deg=frame.max_tilt_deg)
+    return replace(sim, attitude_gain=(tilt, yaw), rate_gain=(tilt_rate, yaw_rate))
 
 
 def step_responses(sim: SimConfig, dynamics: str, dt_s: float) -> list[dict[str, Any]]:
@@ -121,17 +119,12 @@ def step_responses(sim: SimConfig, dynamics: str, dt_s: float) -> list[dict[str,
         for k, (name, command) in enumerate(STEPS.items()):
             size, half = max(command), len(ours) // 2
             curves = np.stack((ours[:, k], theirs[:, k]), -1)  # [T, 2] m/s along the command
-            for phase, part, begin, end in (
-                ("from hover", curves[:half], 0.0, size),
-                ("reversed", curves[half:], size, -size),
-            ):
-                rise = [_rise_s((part[:, c] - begin) / (end - begin), dt_s) for c in (0, 1)]
-                rows.append({
-                    "gains": label, "ours": kind, "step": f"{name}, {phase}", "ours_s": rise[0], "mujoco_s": rise[1],
-                    "relative": rise[1] / rise[0] - 1,
-                    "largest": float(np.abs(part[:, 0] - part[:, 1]).max() / abs(end - begin)),
-                    "curves": curves,
-                })  # fmt: skip
+            phases = ("from hover", curves[:half], 0.0, size), ("reversed", curves[half:], size, -size)
+            for phase, part, begin, end in phases:
+                ours_s, mujoco_s = (_rise_s((part[:, c] - begin) / (end - begin), dt_s) for c in (0, 1))
+                row: dict[str, Any] = {"gains": label, "ours": kind, "step": f"{name}, {phase}", "curves": curves}
+                row |= {"ours_s": ours_s, "mujoco_s": mujoco_s, "relative": mujoco_s / ours_s - 1}
+                rows.append(row | {"largest": float(np.abs(part[:, 0] - part[:, 1]).max() / abs(end - begin))})
     return rows
 
 
@@ -168,50 +161,34 @@ def differing(ours: Flights, theirs: Flights, cause: np.ndarray) -> list[dict[st
     for k, seed in enumerate(ours.map_seeds):
         a, b = ours.outcome(k), theirs.outcome(k)
         for drone in np.flatnonzero(a != b):
-            row = {
-                "map_seed": seed,
-                "drone": int(drone),
-                "slipstream": OUTCOMES[a[drone]],
-                "mujoco": OUTCOMES[b[drone]],
-            }
-            hit = CAUSES[cause[k, drone]] if b[drone] == 2 else None
-            found.append(row | {"cause": hit})
+            row: dict[str, Any] = {"map_seed": seed, "drone": int(drone)}
+            row |= {"slipstream": OUTCOMES[a[drone]], "mujoco": OUTCOMES[b[drone]]}
+            found.append(row | {"cause": CAUSES[cause[k, drone]] if b[drone] == 2 else None})
     return found
 
 
 def _difference_table(result: Mapping[str, Any], theirs: Flights, cause: np.ndarray) -> TextTable:
     cause, rows = cause.reshape(theirs.success.shape), []
+    sums = np.zeros(2 + len(CAUSES) - 1, np.int64)
     for k, (a, b) in enumerate(zip(result["slipstream"]["maps"], result["mujoco"]["maps"], strict=True)):
         here = [row for row in result["differ"] if row["map_seed"] == a["map_seed"]]
-        only = [sum(row[name] == "success" for row in here) for name in ("slipstream", "mujoco")]
-        hits = [int(((cause[k] == c) & theirs.collision[k]).sum()) for c in range(1, len(CAUSES))]
-        shown = [
-            str(a["map_seed"]),
-            format_rate(a["success"]),
-            format_rate(b["success"]),
-            f"{b['success'] - a['success']:+.3f}",
-        ]
-        rows.append([*shown, *map(str, only), *map(str, hits)])
-    found = result["compare"]
-    interval = (
-        ""
-        if found["difference_low"] is None
-        else f" ({found['difference_low']:+.3f} … {found['difference_high']:+.3f})"
-    )
-    sums = [str(sum(int(row[c]) for row in rows)) for c in range(4, 4 + 2 + len(CAUSES) - 1)]
-    mean = [format_rate(result[name]["success"]) for name in ("slipstream", "mujoco")]
-    rows.append(["all", *mean, f"{found['difference']:+.3f}{interval}", *sums])
+        counts = [sum(row[name] == "success" for row in here) for name in ("slipstream", "mujoco")]
+        counts += [int(((cause[k] == c) & theirs.collision[k]).sum()) for c in range(1, len(CAUSES))]
+        sums += counts
+        rates = [format_rate(a["success"]), format_rate(b["success"]), f"{b['success'] - a['success']:+.3f}"]
+        rows.append([str(a["map_seed"]), *rates, *map(str, counts)])
+    rates = [format_rate(result[name]["success"]) for name in ("slipstream", "mujoco")]
+    rows.append(["all", *rates, evaluation.format_difference(result["compare"]), *map(str, sums)])
     header = ["map", "Slipstream", "MuJoCo", "difference", "only Slipstream", "only MuJoCo"]
     header += [f"hit {name}" for name in CAUSES[1:]]
     return TextTable("success in both, and what was hit in MuJoCo", header, rows, total=True)
 
 
 def _step_table(steps: Sequence[Mapping[str, Any]]) -> TextTable:
-    rows = [
-        [row["gains"], row["ours"], row["step"], f"{row['ours_s']:.3f} s", f"{row['mujoco_s']:.3f} s",
-         f"{row['relative']:+.1%}", f"{row['largest']:.1%}"]
-        for row in steps
-    ]  # fmt: skip
+    rows = []
+    for row in steps:
+        times = f"{row['ours_s']:.3f} s", f"{row['mujoco_s']:.3f} s", f"{row['relative']:+.1%}"
+        rows.append([row["gains"], row["ours"], row["step"], *times, f"{row['largest']:.1%}"])
     header = ["gains", "ours", "step", "ours, to 63 %", "MuJoCo", "difference", "largest gap, of the step"]
     return TextTable("velocity step responses", header, rows, left=3)
 
