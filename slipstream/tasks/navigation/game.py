@@ -18,15 +18,9 @@ from slipstream.models.memory import Stepper
 from slipstream.recordings import Recording
 from slipstream.tasks.base import Game, Watched
 from slipstream.tasks.evaluation import action_of
-from slipstream.tasks.navigation.env import (
-    BODY_RADIUS_M,
-    GOAL_RADIUS_M,
-    NavigationConfig,
-    NavigationEnv,
-    evaluation_starts,
-)
+from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.evaluation import policy_settings
-from slipstream.tasks.navigation.recording import FlightRows, flight_recording
+from slipstream.tasks.navigation.recording import FlightRows, field_facts, flight_recording
 
 FLYING, REACHED, CRASHED = 0, 1, 2
 EVERY = 4  # steps between two rows of the recording
@@ -79,13 +73,10 @@ class RaceGame(Game):
     def setup(self) -> Recording:
         """Return the field."""
         env = self.env
-        sizes = torch.stack((env.movers.width, env.movers.height), -1).cpu().numpy()
-        arrays = {"box": env.grid.boxes_of_world(0), "drone.goal": self._goals,
-                  "drone.yaw": self._yaw, "mover.size": sizes}  # fmt: skip
-        config = env.config
-        facts = {"map_half_m": config.map_half_m, "lidar": dataclasses.asdict(config.lidar),
-                 "body_radius_m": BODY_RADIUS_M, "goal_radius_m": GOAL_RADIUS_M, "max_speed_mps": config.max_speed_mps}  # fmt: skip
-        return Recording("flight", "play", {"": np.zeros(0)}, {}, arrays, meta=self.describe() | facts)
+        arrays = {"box": env.grid.boxes_of_world(0), "drone.goal": self._goals, "drone.yaw": self._yaw}
+        arrays["mover.size"] = torch.stack((env.movers.width, env.movers.height), -1).cpu().numpy()
+        facts = self.describe() | field_facts(env.config)
+        return Recording("flight", "play", {"": np.zeros(0)}, {}, arrays, meta=facts)
 
     @torch.no_grad()
     def start(self, options: Mapping[str, Any]) -> None:
@@ -95,19 +86,12 @@ class RaceGame(Game):
             raise ValueError(f"the race {start!r} is unknown: use {', '.join(STARTS)}")
         self.begun = start
         standing, moving = STARTS[start]
-        world = self.options.seed + 1000  # one field per density, so that the page keeps it
+        seed = self.options.seed + 1000  # one field per density, so that the page keeps it
         dyn = dataclasses.replace(NavigationConfig().dyn, num_obstacles=moving)
         sensors = policy_settings(self.trained)
         self._interval = sensors.pop("decision_interval")  # a person decides at every physics step
-        config = NavigationConfig(
-            **sensors,
-            num_envs=2,
-            num_obstacles=standing,
-            world_seeds=[world],
-            random_clock=False,
-            dyn=dyn,
-            max_episode_steps=10**6,
-        )
+        world: dict[str, Any] = {"num_obstacles": standing, "dyn": dyn, "world_seeds": [seed], "random_clock": False}
+        config = NavigationConfig(num_envs=2, max_episode_steps=10**6, **world, **sensors)
         self.env = env = NavigationEnv(2, "cpu", self.options.seed, config)
         at, to = evaluation_starts(1, config.map_half_m)
         at, to = at.repeat(2, 1), to.repeat(2, 1)

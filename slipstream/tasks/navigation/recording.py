@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from slipstream.recordings import Recording
-from slipstream.tasks.navigation.env import BODY_RADIUS_M, GOAL_RADIUS_M, NavigationEnv
+from slipstream.tasks.navigation.env import BODY_RADIUS_M, GOAL_RADIUS_M, NavigationConfig, NavigationEnv
 from slipstream.tasks.recording import describe_policy
 
 POSITION_STEP_M, ACTION_STEP, VALUE_STEP = 0.001, 0.01, 0.01
@@ -94,15 +94,22 @@ def flight_recording(
     recording.meta = {
         "summary": ", ".join(f"{rates[name]} {name}" for name in ("goal reached", "collided", "timed out")),
         "outcomes": rates,
-        "map_half_m": config.map_half_m,
         "map_seed": int(env.world_seeds[0]),
+        **field_facts(config),
+        **describe_policy(trained, config),
+    }
+    return recording
+
+
+def field_facts(config: NavigationConfig) -> dict[str, Any]:
+    """Return what the page must know of a field besides its obstacles."""
+    return {
+        "map_half_m": config.map_half_m,
         "lidar": dataclasses.asdict(config.lidar) | {"sees_moving": config.lidar_sees_moving},
         "body_radius_m": BODY_RADIUS_M,
         "goal_radius_m": GOAL_RADIUS_M,
         "max_speed_mps": config.max_speed_mps,
-        **describe_policy(trained, config),
     }
-    return recording
 
 
 def _group(name: str, kind: str, color: str, count: int) -> dict[str, Any]:
