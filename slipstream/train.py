@@ -43,6 +43,7 @@ def run(cfg: TrainConfig) -> RunFolder:
                 folder = RunFolder.at(cfg.root, str(cfg.name)) if auto else RunFolder.open(str(cfg.resume))
                 stack.enter_context(sole_writer(folder))  # first: another training would make what is read out of date
                 if auto and not folder.has_checkpoints():
+                    folder.check_unfinished()
                     if not folder.is_complete():
                         stack.enter_context(folder.kept_if_used())
                     return str(folder.path), None

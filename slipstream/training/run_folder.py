@@ -97,6 +97,14 @@ class RunFolder:
         """Return whether a checkpoint was saved, good or broken."""
         return any(self.checkpoints.glob("ckpt_*"))
 
+    def check_unfinished(self) -> None:
+        """Raise ConfigError if the run was trained to its end: without checkpoints it cannot continue, and a new start
+        would remove its results."""
+        if self.status().get("state") == "finished":
+            raise ConfigError(
+                f"{self.path} is finished, and its checkpoints are gone: give another name=, or remove the folder to train again"
+            )
+
     def restart(self, config: Mapping[str, Any]) -> None:
         """Begin again in a folder without checkpoints; the caller holds its lock. What an earlier start wrote is
         removed."""

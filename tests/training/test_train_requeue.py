@@ -180,6 +180,15 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again(tmp_path, monkeyp
     assert (folder.path / "notes.txt").read_text() == "mine"
 
 
+def test_a_finished_run_without_checkpoints_is_left_alone(tmp_path, auto, capsys):
+    assert main(["train", *auto]) == 0
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    before = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    assert main(["train", *auto]) == 2
+    assert "is finished, and its checkpoints are gone" in capsys.readouterr().err
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
+
+
 @pytest.mark.parametrize("made", [[], ["checkpoints"], ["checkpoints", "git.json"]])
 def test_a_run_killed_while_its_folder_was_made_starts_again(tmp_path, auto, made):
     (tmp_path / "run").mkdir()
