@@ -251,7 +251,13 @@ def yaml_words(path: Path) -> list[Word]:
         text = f"'{text}'" if _is_quoted(text) else text
         yield Word(f"{'algo' if key == 'algo.name' else _renamed(key)}={text}", source)
 
-    words = walk(root, "") if root is not None else ()
+    words = list(walk(root, "")) if root is not None else []
+    first: dict[str, Word] = {}
+    for word in words:
+        if first.setdefault(word.key, word) is not word:
+            raise ConfigError(
+                f"{word.source}: this key is set twice, first in {first[word.key].source}: keep one of them"
+            )
     return [word for word in words if not (of_run and word.key in OF_ONE_RUN)]
 
 

@@ -171,3 +171,9 @@ def test_a_value_that_is_not_plain_is_one_sentence(tmp_path, capsys, value, form
     assert main(["config", f"config={path}" if ":" in form else f"@{path}"]) == 2
     error = capsys.readouterr().err
     assert "file" in error and "Error" not in error and len(error) < 300
+
+
+@pytest.mark.parametrize("text", ["seed: 1\nseed: 2\n", "env: {num_envs: 4}\nnum_envs: 8\n", "{seed: 1, seed: 2}"])
+def test_a_key_that_a_file_sets_twice_is_refused(tmp_path, text):
+    with pytest.raises(ConfigError, match=r"my\.yaml, line \d: this key is set twice, first in .*line 1: keep one"):
+        load_train([write(tmp_path / "my.yaml", text)])
