@@ -94,10 +94,10 @@ class Transitions:
         return cls(
             observation={key: observation[key] for key in keys},
             action=batch["action"],
-            reward=batch["reward"],
-            bootstrap=torch.where(batch["terminated"], 0.0, batch["discount"]),
+            reward=_one_per_step(batch, "reward"),
+            bootstrap=torch.where(_one_per_step(batch, "terminated") != 0, 0.0, _one_per_step(batch, "discount")),
             next_observation={key: after[key] for key in keys},
-            weight=batch.get("weight", None),
+            weight=None if batch.get("weight", None) is None else _one_per_step(batch, "weight"),
         )
 
     def split(self, parts: int) -> list[Transitions]:
@@ -337,6 +337,14 @@ class ReplayLearner(Learner):
         else:
             self.buffer.load_state_dict(state["replay"])
             self._warm, self._collected = state["warm"], state["collected"]
+
+
+def _one_per_step(batch: TensorDictBase | Mapping[Any, Any], key: str) -> Tensor:
+    """Return a key as [B]: TorchRL's rewards and flags are [B, 1], whose product with [B] would be [B, B]."""
+    value: Tensor = batch[key]
+    if value.ndim != 1 and value.shape[1:] != (1,):
+        raise ValueError(f"{key!r} has the shape {list(value.shape)}: give one value per step, [B] or [B, 1]")
+    return value.reshape(-1)
 
 
 def make_buffer(config: OffPolicyConfig, device: torch.device, seed: int) -> ReplayBuffer:

@@ -70,10 +70,15 @@ _new_tensordict: Any = getattr(TensorDict, "_new_unsafe", TensorDict)
 
 
 def make_batch(tensors: Mapping[Key, Tensor], batch_size: tuple[int, ...], device: torch.device) -> TensorDict:
-    """Return a TensorDict of tensors by tuple keys."""
+    """Return a TensorDict of tensors by tuple keys. "discount" and "weight" get the axis of one that "reward" may have:
+    a product of [B, 1] and [B] would be [B, B]."""
     size = torch.Size(batch_size)
+    reward = tensors.get(("reward",))
+    last_axis = reward is not None and reward.shape == (*size, 1)
     tree: dict[str, Any] = {}
     for key, tensor in tensors.items():
+        if last_axis and key in (("discount",), ("weight",)):
+            tensor = tensor.unsqueeze(-1)
         node = tree
         for name in key[:-1]:
             node = node.setdefault(name, {})

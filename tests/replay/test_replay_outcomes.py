@@ -7,6 +7,7 @@ import torch
 from tensordict import TensorDict
 
 from slipstream import DictReplayBuffer, ReplayBuffer
+from slipstream.algorithms.offpolicy import Transitions
 
 GAMMA = 0.5
 # env 0 is terminated at its second step, env 1 truncated at its third; the frames after are the episodes' next ones
@@ -170,3 +171,22 @@ def test_a_dict_buffer_reads_torchrls_layout():
     buffer.add(episode)
     assert set(buffer.sample(20)["reward"].tolist()) == {1.0, 2.0}
     buffer.close()
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_the_target_of_a_batch_has_one_value_per_step(storage):
+    buffer = ReplayBuffer(100, storage=storage, sampler="prioritized")
+    flags = {"terminated": TERMINATED, "truncated": TRUNCATED}
+    buffer.extend(make_batch({"action": REWARD}, {"reward": REWARD, **flags}, last=True))
+    batch = buffer.sample(6)
+    assert batch["reward"].shape == batch["discount"].shape == batch["weight"].shape == (6, 1)
+    given = Transitions.of({**batch.to_dict(), "next": {"observation": {}}}, ())
+    assert given.reward.shape == given.bootstrap.shape == given.weight.shape == (6,)
+    assert (given.bootstrap == 0).equal(batch["terminated"].flatten())
+
+
+def test_a_reward_of_several_values_is_no_transition():
+    buffer = ReplayBuffer(100)
+    buffer.extend(make_batch({"reward": torch.ones(2, 4, 2), "terminated": TERMINATED, "action": REWARD}))
+    with pytest.raises(ValueError, match=r"'reward' has the shape \[6, 2\]: give one value per step"):
+        Transitions.of({**buffer.sample(6).to_dict(), "next": {"observation": {}}}, ())
