@@ -24,6 +24,7 @@ class Entry:
     identity: bytes = b""
     base: bytes = b""  # identity of the complete file it needs
     metrics: dict[str, float] = field(default_factory=dict)
+    written: bool = False  # by this saver, and not found in the folder
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Retention:
             link_to(saved, "best", fs)
         if self.keep_last is None:
             return []
-        by_step = sorted(entries, key=lambda e: e.step)
+        by_step = sorted(entries, key=lambda e: (e.written, e.step))  # another run's leave first, at any step
         keep = {e.path for e in by_step[-self.keep_last :]} | {saved}
         keep |= {e.path for e in entries if self.keep_every and e.step % self.keep_every == 0}
         keep |= {best.path} if best is not None else set()

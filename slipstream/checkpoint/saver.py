@@ -201,7 +201,7 @@ class AsyncCheckpointSaver(SnapshotSaver):
             )
         self._count(path, layout.nbytes, written, packed=form != "pt")
         step = step if step is not None else number_of(path) or 0
-        self._known[path] = Entry(path, step, identity, base.identity if base else b"", metrics)
+        self._known[path] = Entry(path, step, identity, base.identity if base else b"", metrics, True)
         removed = self.retention.apply(path, self._known, self._fs)
         if self._base is not None and self._base.path in removed:
             self._forget_base()

@@ -97,3 +97,11 @@ def test_files_of_an_earlier_run_with_higher_numbers_are_not_the_latest(tmp_path
             saver.save_async({"i": i}, tmp_path / f"c_{i}.pt")
             saver.wait()
     assert load_checkpoint(tmp_path) == {"i": 4}
+
+
+def test_another_runs_files_leave_before_ours_at_any_step(tmp_path):
+    for first, count in ((100, 3), (0, 3)):  # the second run begins again, in the folder of the first
+        with AsyncCheckpointSaver(keep_last=2) as saver:
+            for i in range(first, first + count):
+                saver.save_async({"i": i}, tmp_path / f"c_{i}.pt")
+    assert steps(tmp_path) == [1, 2]
