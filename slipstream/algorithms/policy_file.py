@@ -176,9 +176,8 @@ def _open(path: Path) -> tuple[Path, tuple[Any, str]]:
             if not is_damage(error):
                 raise
             why = str(error).removeprefix(f"{best}: ")
-            remedy = f"`slipstream ckpt repair {run}` puts it aside"
             print(
-                f"best.pt is broken ({why}): taking the newest good checkpoint of {run} instead; {remedy}",
+                f"best.pt is broken ({why}): taking the newest good checkpoint of {run} instead; delete or rename it",
                 file=sys.stderr,
             )
     return newest_good(run / "checkpoints", load_hashed, log=lambda text: print(text, file=sys.stderr))

@@ -26,7 +26,6 @@ from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.codec.chunks import CHUNK_BYTES, Scratch, decode_chunk, encode_chunk
 from slipstream.storage.codec.registry import DELTA, RAW, CodecError
 from slipstream.storage.container import (
-    ALIGN,
     HASH_BYTES,
     Container,
     ContainerWriter,
@@ -39,7 +38,7 @@ from slipstream.storage.container import (
 from slipstream.storage.files import DISK, FileSystem, atomic_file
 from slipstream.storage.reader import MAX_DIMENSIONS, Reader
 from slipstream.storage.serializer import flatten, from_json, select, to_json, torch_dtype, unflatten, walk_leaves
-from slipstream.storage.staging import MOMENTS, Buffer, Layout, Storage, Stream, View, make_tensor, plain_dtype
+from slipstream.storage.staging import MOMENTS, Buffer, Layout, Storage, View, make_tensor, plain_dtype
 
 KIND = "ckpt"
 Locator = Callable[[torch.UntypedStorage, str], torch.UntypedStorage]
@@ -360,26 +359,6 @@ class CheckpointFile:
                 position += target.size
         self._read_all(sorted(targets.items(), key=lambda job: job[0]))
         return found
-
-    def snapshot(self) -> tuple[Layout, np.ndarray]:
-        """Return all numbers in one buffer, uint8 [n], and their layout, for a `CheckpointWriter`."""
-        streams, end = [], 0
-        for stream in self.index.streams:
-            streams.append(Stream(stream.width, end, stream.nbytes))
-            end += -(-stream.nbytes // ALIGN) * ALIGN
-        host = np.empty(self._container.reader.claim(end, "the state"), np.uint8)
-        whole = [host[s.start : s.start + s.nbytes] for s in streams]
-        self._read_all([((s, i), [(0, whole[s][i * CHUNK_BYTES :][:CHUNK_BYTES])]) for s, i in self._chunks()])
-        layout = Layout(
-            key=(),
-            streams=tuple(streams),
-            storages=tuple(self.index.storages),
-            views=tuple(self.index.views),
-            sources=(),
-            regions=(),
-            nbytes=end,
-        )
-        return layout, host
 
     def check(self) -> None:
         """Read and decode every chunk; raise CorruptCheckpointError at the first one that is damaged."""

@@ -184,9 +184,7 @@ def checkpoints_of(folder: Path) -> list[Path]:
     written."""
     found = regular_files(folder, lambda name: name.startswith("ckpt_") and _NAME.match(name) is not None)
     if not found:
-        aside = len(list(folder.glob("ckpt_*.broken")))
-        why = f"{aside} were moved aside as broken" if aside else "the run has not reached its first save_interval"
-        raise FileNotFoundError(f"no checkpoint in {folder}: {why}")
+        raise FileNotFoundError(f"no checkpoint in {folder}: the run has not reached its first save_interval")
     return sorted(found, key=lambda path: (number_of(path) or 0, path.stat().st_mtime_ns), reverse=True)
 
 
@@ -244,7 +242,7 @@ def newest_good(
             continue
         if broken:
             used = f"continuing from iteration {number_of(path)}, {path.name}"
-            log(f"{', '.join(broken)}: {used}; `slipstream ckpt repair {folder.parent}` moves broken files aside")
+            log(f"{', '.join(broken)}: {used}; delete broken files, or rename them to keep them")
         return path, content
     why = ", ".join(broken[:3]) + (" ..." if len(broken) > 3 else "")
     raise CorruptCheckpointError(

@@ -116,17 +116,16 @@ def needed_bases(folder: Path) -> set[bytes]:
     return found - {b""}  # of a complete or damaged one
 
 
-def remove_unneeded_bases(folder: Path, fs: FileSystem) -> list[Path]:
-    """Remove the complete files kept aside that no difference needs any more; return them."""
+def remove_unneeded_bases(folder: Path, fs: FileSystem) -> None:
+    """Remove the complete files kept aside that no difference needs any more."""
     aside = list(folder.glob(".base-*.pt.slip"))
     needed = {identity.hex() for identity in needed_bases(folder)} if aside else set()
-    removed = [p for p in aside if p.name.removeprefix(".base-").removesuffix(".pt.slip") not in needed]
-    for path in removed:
-        fs.unlink(path)
-    return removed
+    for path in aside:
+        if path.name.removeprefix(".base-").removesuffix(".pt.slip") not in needed:
+            fs.unlink(path)
 
 
-def link_to(saved: Path, name: str, fs: FileSystem) -> Path:
+def link_to(saved: Path, name: str, fs: FileSystem) -> None:
     """Make `latest` or `best` a link to a checkpoint, with the suffix of its form; links of other forms are removed."""
     form = saved.suffix if saved.suffix in FORMS else ""
     link = saved.with_name(f"{name}.pt{form}")
@@ -134,4 +133,3 @@ def link_to(saved: Path, name: str, fs: FileSystem) -> Path:
     for stale in (saved.with_name(f"{name}.pt{other}") for other in FORMS if other != form):
         if stale.is_symlink():
             fs.unlink(stale)
-    return link

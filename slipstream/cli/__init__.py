@@ -46,7 +46,7 @@ COMMANDS = {
     "view": "watch runs and flights:    slipstream view [RUN | FOLDER | RECORDING]",
     "doctor": "check the installation:    slipstream doctor",
     "completion": "complete words in a shell:  slipstream completion bash | zsh | fish",
-    "ckpt": "work with checkpoints:     slipstream ckpt info | verify | diff | squash | export | repair",
+    "ckpt": "work with checkpoints:     slipstream ckpt info | verify | export",
     "rollouts": "work with saved batches:   slipstream rollouts record | ls | show | verify | export",
     "recording": "work with recordings:      slipstream recording export flight.rec --to html | acmi | csv",
 }

@@ -1,9 +1,8 @@
-"""Show, check, compare, convert and repair checkpoints. The exit code is 1 if a file is broken or two files differ."""
+"""Show, check and convert checkpoints. The exit code is 1 if a file is broken."""
 
 from __future__ import annotations
 
 import argparse
-import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint, sha2
 from slipstream.cli import add_force, add_subcommands, check_output
 from slipstream.storage.errors import SaveError
 from slipstream.storage.serializer import flatten, walk_leaves
-from slipstream.ui.tables import format_number, format_percent
+from slipstream.ui.tables import format_number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,26 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verify = add("verify", _verify, "check every byte of files or folders; names each broken file and why")
     verify.add_argument("path", type=Path, nargs="+")
     verify.add_argument("--jobs", type=int, default=1, help="files to check at the same time (default 1)")
-    diff = add("diff", _diff, "which entries differ between two checkpoints, and by how much")
-    diff.add_argument("a", type=Path)
-    diff.add_argument("b", type=Path)
-    diff.add_argument("--limit", type=int, default=40, help="rows to show (default 40)")
-    squash = add("squash", _squash, "make a difference a complete file that needs no other")
-    squash.add_argument("path", type=Path)
-    squash.add_argument("--out", type=Path, help="write here instead of in place")
-    export = add("export", _export, "write a plain torch or safetensors file")
+    export = add("export", _export, "write a plain torch or safetensors file, or a complete .slip from a difference")
     export.add_argument("path", type=Path)
-    export.add_argument("--to", choices=("pt", "safetensors"), default="pt")
+    export.add_argument("--to", choices=("pt", "safetensors", "slip"), default="pt")
     export.add_argument("--out", type=Path)
-    repair = add(
-        "repair",
-        _repair,
-        "a folder: remove half-written files, move broken ones aside, repair links; a file: save the tensors that can be read",
-    )
-    repair.add_argument("path", type=Path)
-    repair.add_argument("--out", type=Path, help="where to write what is saved of a broken file")
-    for command in (squash, export, repair):
-        add_force(command)
+    add_force(export)
 
 
 def _info(args: argparse.Namespace, console: Console) -> int:
@@ -121,27 +105,6 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
     return 1 if broken else 0
 
 
-def _diff(args: argparse.Namespace, console: Console) -> int:
-    changes, equal = maintenance.compare(args.a, args.b)
-    changes.sort(key=lambda c: -(c.largest if c.largest is not None and not math.isnan(c.largest) else math.inf))
-    table = Table("key", "what", "largest difference", "elements that differ")
-    for change in changes[: args.limit]:
-        largest = "" if change.largest is None else f"{change.largest:.3g}"
-        table.add_row(change.path, change.what, largest, "" if change.share is None else format_percent(change.share))
-    console.print(table)
-    left = f" ({len(changes) - args.limit} not shown: --limit)" if len(changes) > args.limit else ""
-    console.print(f"{len(changes)} entries differ{left}, {equal} are equal")
-    return 1 if changes else 0
-
-
-def _squash(args: argparse.Namespace, console: Console) -> int:
-    path = find_file(args.path)
-    before = path.stat().st_size
-    out = maintenance.squash(path, check_output(args.out, args.force))
-    console.print(f"{out} is complete: {before / 1e6:.2f} MB as it was, {out.stat().st_size / 1e6:.2f} MB now")
-    return 0
-
-
 def _export(args: argparse.Namespace, console: Console) -> int:
     out, left = maintenance.export(find_file(args.path), args.to, check_output(args.out, args.force))
     console.print(f"wrote {out} ({out.stat().st_size / 1e6:.2f} MB)")
@@ -149,23 +112,4 @@ def _export(args: argparse.Namespace, console: Console) -> int:
         console.print(
             f"left out, since safetensors holds tensors alone: {', '.join(left[:12])}{' ...' if len(left) > 12 else ''}"
         )
-    return 0
-
-
-def _repair(args: argparse.Namespace, console: Console) -> int:
-    if not args.path.is_dir():
-        out, lost = maintenance.salvage(args.path, check_output(args.out, args.force))
-        console.print(f"wrote {out}; {len(lost)} tensors are lost{': ' + ', '.join(lost[:12]) if lost else ''}")
-        return 1 if lost else 0
-    done = maintenance.repair_folder(args.path)
-    table = Table("what", "file", "why")
-    for path in done.removed:
-        table.add_row("removed", path.name, "left by a process that is gone, or needed by nothing")
-    for path, reason in done.quarantined:
-        table.add_row("moved aside", f"{path.name}.broken", reason)
-    for path, reason in done.left:
-        table.add_row("left as it is", path.name, reason)
-    for link, target in done.linked:
-        table.add_row("link", link.name, f"now {target.name}")
-    console.print(table if table.row_count else "nothing to repair")
     return 0

@@ -218,14 +218,14 @@ def point_link(link: Path, target: Path, fs: FileSystem = DISK) -> None:
             os.unlink(temporary)
 
 
-def stale_files(folder: Path, every_host: bool = False) -> list[Path]:
-    """Temporary files in `folder` whose process no longer runs; with `every_host` also those of other machines."""
+def stale_files(folder: Path) -> list[Path]:
+    """Temporary files in `folder` of a process of this machine that no longer runs."""
     found = []
     for path in folder.glob(".*.tmp"):
         owner = path.name.removesuffix(".tmp").rpartition(".")[2].split("-")
         if len(owner) != 3 or not owner[1].isdigit():
             continue
-        if owner[0] == _HOST and not is_alive(int(owner[1])) or owner[0] != _HOST and every_host:
+        if owner[0] == _HOST and not is_alive(int(owner[1])):
             found.append(path)
     return found
 

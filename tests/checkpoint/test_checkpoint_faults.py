@@ -408,8 +408,6 @@ def test_a_folder_with_a_link_that_leads_out_is_not_written(tmp_path):
     (run / "latest.pt.slip").symlink_to(precious)
     with AsyncCheckpointSaver(links=True) as saver, pytest.raises(UnsafeFolderError, match="latest.pt.slip"):
         saver.save_async({}, run / "c_1.pt")
-    with pytest.raises(UnsafeFolderError, match="latest.pt.slip"):
-        maintenance.repair_folder(run)
     assert precious.read_text() == "precious" and [p.name for p in run.iterdir()] == ["latest.pt.slip"]
 
 

@@ -214,8 +214,7 @@ def use_checkpoint(path: Path, rng: random.Random) -> None:
     if rng.randrange(CLI_SHARE) == 0:
         for words in rng.sample([("info", path, "--tensors"), ("verify", path), ("export", path, "--force", "--out", path.with_name("o.pt")),
                                  ("export", path, "--to", "safetensors", "--force", "--out", path.with_name("o.safetensors")),
-                                 ("squash", path, "--force", "--out", path.with_name("s.pt.slip")), ("diff", path, path),
-                                 ("repair", path, "--force", "--out", path.with_name("r.pt.slip"))], 2):  # fmt: skip
+                                 ("export", path, "--to", "slip", "--force", "--out", path.with_name("s.pt.slip"))], 2):  # fmt: skip
             run_cli("ckpt", *words)
     read_entry(path)
     touch(load_checkpoint(path))
@@ -609,11 +608,7 @@ def use_run_folder(data: bytes, folder: Path, rng: random.Random) -> None:
 
     run = write_bundle(data, folder / "run")
     if rng.randrange(CLI_SHARE) == 0:
-        run_cli(
-            *rng.choice(
-                [("ckpt", "info", run), ("ckpt", "verify", run), ("config", f"config={run}"), ("ckpt", "repair", run)]
-            )
-        )
+        run_cli(*rng.choice([("ckpt", "info", run), ("ckpt", "verify", run), ("config", f"config={run}")]))
     uses = (
         lambda: RunFolder.open(run).config(),
         lambda: read_metrics(run),

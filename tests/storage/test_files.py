@@ -77,7 +77,7 @@ def test_files_of_killed_processes_are_removed(tmp_path):
     other = tmp_path / ".c.pt.elsewhere-1-0.tmp"
     for path in (mine, dead, other, tmp_path / ".mine.tmp"):
         path.touch()
-    assert stale_files(tmp_path) == [dead] and set(stale_files(tmp_path, every_host=True)) == {dead, other}
+    assert stale_files(tmp_path) == [dead] and other.exists()
     prepare_folder(tmp_path)
     assert not dead.exists() and mine.exists() and other.exists() and (tmp_path / ".mine.tmp").exists()
 
