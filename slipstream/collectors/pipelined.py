@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from slipstream.collectors.compressed import Compressor
 from slipstream.collectors.episodes import DeliveredEpisodes
-from slipstream.collectors.lanes import UNLIMITED, StreamLane, ThreadLane
-from slipstream.collectors.producer import Item, Producer, WeightVersions, moved, version_of
+from slipstream.collectors.producer import UNLIMITED, Item, Lane, Producer, WeightVersions, moved, version_of
 from slipstream.collectors.sync import SyncDataCollector
 from slipstream.config.collect import CollectConfig
 from slipstream.config.validation import check_range
@@ -91,6 +90,7 @@ class PipelinedDataCollector:
         self.on_policy = on_policy
         self.device = None if device is None else torch.empty(0, device=device).device
         self._sync = base_collector if isinstance(base_collector, SyncDataCollector) else None
+        self._env_device = None if self._sync is None else torch.device(self._sync.env.device)
         self._weights = weights = _choose_weights(base_collector, policy, on_policy)
         # Updates between the weights that collect and those that learn; a base of unknown weights is only read ahead.
         known = self._sync is not None or weights is not None
@@ -106,8 +106,21 @@ class PipelinedDataCollector:
             raise ValueError("fixed_memory=True is for envs on a GPU (lane='stream')")
         self._fixed_memory = fixed_memory
         self._fixed: Rollout | None = None  # the copy that is written again
-        self._producer = self._make_producer(seed, postproc)
-        self._lane = self._make_lane(ahead, threads)
+        in_thread, env_device, generator = self.lane == "thread", self._env_device, None
+        if self._sync is not None and in_thread:
+            seed = int(torch.randint(2**62, ())) if seed is None else seed
+            generator = torch.Generator(env_device).manual_seed(seed)
+        moves_to = self.device if in_thread else None
+        stream = torch.cuda.Stream(moves_to) if moves_to is not None and moves_to.type == "cuda" else None
+        self._producer = Producer(
+            base_collector, weights, self.staleness, generator, in_thread, postproc, moves_to, stream
+        )
+        if in_thread:
+            set_threads = functools.partial(devices.set_threads, threads) if threads else devices.threads_here()
+            set_up = functools.partial(_set_up_thread, set_threads, env_device or self.device)
+            self._lane = Lane(self._producer.produce, ahead, set_up)
+        else:
+            self._lane = Lane(self._producer.produce, UNLIMITED, device=env_device)
         # The thread holds the lane and the producer, neither of which holds the collector: its deletion ends them.
         self._finalizer: Callable[[], Any] = weakref.finalize(self, self._lane.stop)
         self.episodes = None if self._sync is None else DeliveredEpisodes(self._sync.episodes)
@@ -198,7 +211,7 @@ class PipelinedDataCollector:
         """Whether the last batch has invalid actions: bool [], on the device."""
         if self._bad is not None:
             return self._bad
-        return torch.zeros((), dtype=torch.bool, device=None if self._sync is None else self._sync.env.device)
+        return torch.zeros((), dtype=torch.bool, device=self._env_device)
 
     @property
     def frames(self) -> int:
@@ -361,24 +374,6 @@ class PipelinedDataCollector:
             self.episodes.add(item.sums)
         return batch
 
-    def _make_producer(self, seed: int | None, postproc: Any) -> Producer:
-        generator, device, stream, in_thread = None, self.device, None, self.lane == "thread"
-        if self._sync is not None and in_thread:
-            seed = int(torch.randint(2**62, ())) if seed is None else seed
-            generator = torch.Generator(self._sync.env.device).manual_seed(seed)
-        if device is not None and device.type == "cuda" and in_thread:
-            stream = torch.cuda.Stream(device)
-        moves_to = device if in_thread else None
-        return Producer(self.base, self._weights, self.staleness, generator, in_thread, postproc, moves_to, stream)
-
-    def _make_lane(self, depth: int, threads: int) -> ThreadLane | StreamLane:
-        if self.lane == "stream":
-            return StreamLane(self._producer.produce, self._require_sync().env.device)
-        device = self.device if self._sync is None else torch.device(self._sync.env.device)
-        set_threads = functools.partial(devices.set_threads, threads) if threads else devices.threads_here()
-        set_up = functools.partial(_set_up_thread, set_threads, device)
-        return ThreadLane(self._producer.produce, depth, set_up)
-
     def _require_sync(self, action: str = "captured") -> SyncDataCollector:
         if self._sync is None:
             raise TypeError(f"a pipeline around {type(self.base).__name__} cannot be {action}: use a SyncDataCollector")
@@ -399,8 +394,7 @@ def _public(batch: Any) -> Any:
     return batch.to_tensordict() if isinstance(batch, Rollout) else batch
 
 
-# -- checks of the arguments
-# -----------------------------------------------------------------------------------------------
+# -- checks of the arguments ---------------------------------------------------------------------------------------
 
 
 def _choose_weights(base: Any, policy: nn.Module | None, on_policy: bool) -> WeightVersions | None:

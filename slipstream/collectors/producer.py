@@ -1,11 +1,14 @@
-"""What a pipeline runs beside the learner: take over weights, collect one batch, stamp it and move it to the learner's
-device."""
+"""What a pipeline runs beside the learner: a lane calls a producer, which takes over weights, collects one batch and
+moves it to the device of the learner."""
 
 from __future__ import annotations
 
 import copy
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +17,167 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
-from slipstream.collectors.lanes import EndOfItems
 from slipstream.collectors.sync import SyncDataCollector
 from slipstream.envs.rollout import Rollout
 from slipstream.models.exploration import sample_from
 from slipstream.sim.random import restore_generator
+from slipstream.storage.background import BackgroundWorker
+
+UNLIMITED = 1 << 62
+_EXIT_TIMEOUT_S = 10.0  # that the interpreter's exit grants a thread to finish its item
+_CHECK_INTERVAL_S = 1.0  # how often a caller that waits checks that the thread still exists
+
+
+class EndOfItems(Exception):
+    """Raised by `produce` when there are no more items."""
+
+
+@dataclass
+class Result:
+    """The outcome of one `produce(number)`: an item, or the error in its place."""
+
+    number: int
+    item: Any = None
+    error: BaseException | None = None
+    queued: torch.cuda.Event | None = None  # behind its work, in a lane with a stream
+
+    @property
+    def is_end(self) -> bool:
+        """Whether there are no more items."""
+        return isinstance(self.error, EndOfItems)
+
+
+class Lane:
+    """Call `produce(1)`, `produce(2)`, ..., each once `allow(number)` was called; at most `depth` results wait.
+
+    They are called in one thread. With `device`, a GPU, the caller's thread calls them and their work is queued on a
+    CUDA stream: behind everything that the caller has queued so far, and beside what it queues later. A thread would
+    only interfere there.
+
+    After an error nothing is produced until it was taken, because later items would build on it; then the same number
+    is produced again. All methods belong to one caller thread, except `stop`.
+
+    Args:
+        set_up: called first, in the thread.
+    """
+
+    def __init__(
+        self,
+        produce: Callable[[int], Any],
+        depth: int,
+        set_up: Callable[[], None] | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        self._produce, self._depth, self._set_up = produce, depth, set_up
+        self._worker = BackgroundWorker("collector thread", error=RuntimeError, on_exit=self._leave)
+        # High priority: a rollout is a chain of small kernels, which fit beside the learner's large ones.
+        self._stream = None if device is None else torch.cuda.Stream(device, priority=-1)
+        self._results: deque[Future[Result]] = deque()
+        self._next = 1  # the number to be produced
+        self._allowed = 0
+        self._failed = False
+        self.stopped = False
+        self.waited_s = 0.0  # time that the caller spent here; for the device's see the learner's timers
+
+    def allow(self, number: int = 0) -> None:
+        """Allow items up to `number`."""
+        self._allowed = max(self._allowed, number)
+        while self._next <= self._allowed and len(self._results) < self._depth and not (self._failed or self.stopped):
+            submit = self._worker.submit if self._stream is None else self._queue
+            self._results.append(submit(self._run, self._next))
+            self._next += 1
+
+    def take(self) -> Result:
+        """Wait for the next result; on a GPU the caller's stream waits, not the host. The end is returned again and
+        again."""
+        self.allow()  # again, if the last result was an error
+        if not self._results:
+            raise RuntimeError("no item was allowed")
+        start = time.perf_counter()
+        result = self._wait(self._results[0])
+        self.waited_s += time.perf_counter() - start
+        if self._stream is not None and result.queued is not None:
+            torch.cuda.current_stream(self._stream.device).wait_event(result.queued)
+        if not result.is_end:
+            self._results.popleft()
+            if result.error is not None:
+                self._discard(result.number)
+            else:
+                self.allow()  # there is room for one more
+        return result
+
+    def settle(self) -> None:
+        """Wait until nothing is produced and nothing more can be before the next `allow` or `take`."""
+        for result in list(self._results):
+            self._wait(result)
+        if self._stream is not None:
+            torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
+
+    def restart(self, number: int) -> None:
+        """Discard all items; the next one is `number`, once it is allowed."""
+        self._allowed = 0
+        self._discard(number)
+        self.settle()
+
+    @property
+    def ready(self) -> int:
+        """Items that wait to be taken."""
+        return sum(result.done() for result in self._results)
+
+    def stop(self) -> None:
+        """End the thread after its current item. Waits for nothing: safe in a finalizer, in any thread, any number of
+        times."""
+        self.stopped = True
+        self._worker.stop()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for the end of the thread."""
+        self._worker.close(timeout)
+
+    def _run(self, number: int) -> Result:
+        if self._failed or self.stopped:
+            return Result(number)  # it is discarded
+        try:
+            if self._set_up is not None:
+                self._set_up()
+                self._set_up = None
+            return Result(number, self._produce(number))
+        except BaseException as error:  # also SystemExit: the caller must receive it
+            self._failed = True
+            return Result(number, error=error)
+
+    def _queue(self, run: Callable[[int], Result], number: int) -> Future[Result]:
+        """Do in the caller's thread what the worker's `submit` does in its own."""
+        assert self._stream is not None
+        self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
+        start, future = time.perf_counter(), Future[Result]()
+        with torch.cuda.stream(self._stream):
+            result = run(number)
+        self.waited_s += time.perf_counter() - start
+        result.queued = self._stream.record_event()
+        future.set_result(result)
+        return future
+
+    def _wait(self, future: Future[Result]) -> Result:
+        while True:
+            try:
+                return future.result(_CHECK_INTERVAL_S)
+            except TimeoutError:
+                self._worker.check()  # raises after stop, and in a forked child
+            except CancelledError:
+                raise RuntimeError("the collector was stopped while a batch was awaited") from None
+
+    def _discard(self, number: int) -> None:
+        for result in self._results:
+            if not result.cancel():
+                self._wait(result)
+        self._results.clear()
+        self._next, self._failed = number, False
+
+    def _leave(self) -> None:
+        """Stop at the interpreter's exit: a thread inside of torch would crash it."""
+        self.stop()
+        self.join(_EXIT_TIMEOUT_S)
 
 
 def version_of(number: int, staleness: int) -> int:

@@ -18,7 +18,7 @@ from helpers import warm_python
 from torch import nn
 
 from slipstream.collectors import PipelinedDataCollector, SyncDataCollector
-from slipstream.collectors.lanes import EndOfItems, ThreadLane
+from slipstream.collectors.producer import EndOfItems, Lane
 from slipstream.envs.base import BadActionError
 
 NAME = "slipstream collector thread"
@@ -277,7 +277,7 @@ def test_a_save_does_not_wait_for_the_batch_in_flight(counter_env):
 
 def test_a_lane_produces_what_is_allowed_and_fits():
     made = []
-    lane = ThreadLane(lambda number: made.append(number) or number, depth=2)
+    lane = Lane(lambda number: made.append(number) or number, depth=2)
     lane.allow(1)
     lane.settle()
     assert made == [1]
@@ -293,7 +293,7 @@ def test_a_lane_s_end_stays_the_end():
     def produce(number):
         raise EndOfItems
 
-    lane = ThreadLane(produce, depth=2)
+    lane = Lane(produce, depth=2)
     lane.allow(9)
     assert lane.take().is_end and lane.take().is_end
     lane.stop()
@@ -309,7 +309,7 @@ def test_nothing_is_produced_behind_an_error_until_it_was_taken():
             raise ZeroDivisionError
         return number
 
-    lane = ThreadLane(produce, depth=4)
+    lane = Lane(produce, depth=4)
     lane.allow(4)
     lane.settle()
     assert made == [1, 2] and lane.take().item == 1
@@ -321,7 +321,7 @@ def test_nothing_is_produced_behind_an_error_until_it_was_taken():
 
 def test_whoever_waits_for_a_lane_that_is_stopped_hears_of_it():
     go_on = threading.Event()
-    lane = ThreadLane(lambda number: number if number == 1 else go_on.wait(30), depth=3)
+    lane = Lane(lambda number: number if number == 1 else go_on.wait(30), depth=3)
     lane.allow(3)
     lane.take()
     threading.Timer(0.05, lambda: (lane.stop(), go_on.set())).start()
@@ -332,7 +332,7 @@ def test_whoever_waits_for_a_lane_that_is_stopped_hears_of_it():
 
 
 def test_a_lane_that_is_restarted_forgets_its_items():
-    lane = ThreadLane(lambda number: number * 10, depth=3)
+    lane = Lane(lambda number: number * 10, depth=3)
     lane.allow(3)
     lane.settle()
     lane.restart(7)
