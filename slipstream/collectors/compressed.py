@@ -4,16 +4,17 @@ its frames."""
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from itertools import chain, islice
+from operator import attrgetter
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from tensordict.tensorclass import NonTensorData
 from torch import Tensor, nn
 
-from slipstream.collectors.sync import SyncDataCollector
+from slipstream.collectors.sync import CollectorAround, SyncDataCollector
 from slipstream.config.collect import CollectConfig
 from slipstream.config.help import ConfigError
 from slipstream.envs.base import TensorEnv
@@ -439,7 +440,7 @@ def compress_rollout(data: Any, compression_level: int = 1) -> CompressedBatch:
     Returns:
         A batch that learners and `minibatch(indices)` read without decoding all of it.
     """
-    batch = data if isinstance(data, TensorDictBase) else _as_tensordict(data)
+    batch = data if isinstance(data, TensorDictBase) else TensorDict(data).auto_batch_size_(2)
     return Compressor(compression_level)(batch)
 
 
@@ -449,7 +450,7 @@ def decompress_rollout(compressed: CompressedBatch | bytes, device: torch.device
     return (batch if device is None else batch.to(device)).decode()
 
 
-class CompressedDataCollector:
+class CompressedDataCollector(CollectorAround):
     """A collector that returns the batches of another one as `CompressedBatch`.
 
     Args:
@@ -483,8 +484,6 @@ class CompressedDataCollector:
 
     def rollout(self, check: bool = True) -> CompressedBatch:
         """Collect the next batch; for a base collector of ours."""
-        if self.pieces == 1:
-            return self._compressor(self.base.rollout(check))
         return self._compressor.join(self.base.rollout(check) for _ in range(self.pieces))
 
     collect = collect_rollout = rollout
@@ -493,29 +492,24 @@ class CompressedDataCollector:
         """Yield batches until the base has no more; a joined one at the end may be shorter."""
         source = iter(self.base)
         for first in source:  # one at a time: a batch of the base may be overwritten by the next
-            if self.pieces == 1:
-                yield self._compressor(first)
-                continue
-            yield self._compressor.join(itertools.chain((first,), itertools.islice(source, self.pieces - 1)))
-
-    def __getattr__(self, name: str) -> Any:
-        """Everything else is the base's: `episodes`, `frames`, `fps`, `state_dict`, ..."""
-        if name.startswith("__") or name == "base":
-            raise AttributeError(name)
-        return getattr(self.base, name)
+            yield self._compressor.join(chain((first,), islice(source, self.pieces - 1)))
 
     @property
     def frames_per_batch(self) -> int:
         """Frames of one batch."""
         return self.pieces * self.base.frames_per_batch
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        shutdown = getattr(self.base, "shutdown", None)
-        if callable(shutdown):
-            shutdown()
+    # the base's own, see `Collector`
+    frames: Any = property(attrgetter("base.frames"))
+    episodes: Any = property(attrgetter("base.episodes"))
+    bad_actions: Any = property(attrgetter("base.bad_actions"))
+    acting: Any = property(attrgetter("base.acting"))
+    runs_ahead: Any = property(attrgetter("base.runs_ahead"))
+    check: Any = property(attrgetter("base.check"))
+    publish: Any = property(attrgetter("base.publish"))
+    settle: Any = property(attrgetter("base.settle"))
+    state_dict: Any = property(attrgetter("base.state_dict"))
+    load_state_dict: Any = property(attrgetter("base.load_state_dict"))
 
 
 def shared_memory(batch: TensorDictBase) -> Tensor | None:
@@ -550,12 +544,6 @@ def _shifted(seen: Tensor, following: Tensor) -> bool:
 def _same(a: Tensor, b: Tensor) -> bool:
     """Return whether two tensors of one dtype have the same bits; NaN is itself."""
     return a.shape == b.shape and torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
-
-
-def _as_tensordict(data: Mapping[str, Any]) -> TensorDict:
-    """Return a nested dict of tensors or arrays [N, T, ...] as a TensorDict."""
-    batch = TensorDict(data)
-    return batch.auto_batch_size_(2)
 
 
 # --- one observation of any TensorDict

@@ -7,7 +7,7 @@ import functools
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +15,12 @@ from torch import Tensor, nn
 from slipstream.collectors.compressed import Compressor
 from slipstream.collectors.episodes import DeliveredEpisodes
 from slipstream.collectors.producer import UNLIMITED, Item, Lane, Producer, WeightVersions, moved, version_of
-from slipstream.collectors.sync import SyncDataCollector
+from slipstream.collectors.sync import CollectorAround, SyncDataCollector
 from slipstream.config.collect import CollectConfig
 from slipstream.config.validation import check_range
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
 from slipstream.envs.rollout import Rollout
-from slipstream.envs.specs import Step
 from slipstream.sim import devices
 
 LANES = ("auto", "thread", "stream")
@@ -29,7 +28,7 @@ LANES = ("auto", "thread", "stream")
 SHUTDOWN_TIMEOUT_S = 300.0  # a rollout may take minutes
 
 
-class PipelinedDataCollector:
+class PipelinedDataCollector(CollectorAround):
     """Collect the batches of `base_collector` beside the learner. Which weights collect which batch does not depend on
     timing.
 
@@ -188,18 +187,11 @@ class PipelinedDataCollector:
         if self._taken and self.staleness != UNLIMITED:
             self._lane.allow(self._taken + 1 + self.staleness if self.lane == "thread" else self._taken + 1)
 
-    def update_policy_weights_(self) -> None:
-        """Do nothing: asking for the next batch publishes the weights. For loops written for TorchRL."""
-
     def check(self) -> None:
         """Raise if the last batch has invalid actions. The collecting thread checks by itself, and has raised
         already."""
         if self._bad is not None and bool(self._bad):
-            self._require_sync().check()
-
-    def metrics(self) -> dict[str, float]:
-        """Return figures to log, by name: none."""
-        return {}
+            self._ours().check()
 
     def settle(self) -> None:
         """Wait until nothing is collected beside the caller: before the env is used, or native code that is not
@@ -217,18 +209,6 @@ class PipelinedDataCollector:
     def frames(self) -> int:
         """Frames delivered so far."""
         return self._frames
-
-    @property
-    def frames_per_batch(self) -> int:
-        """The base's."""
-        return self._require_sync("asked for its frames_per_batch").frames_per_batch
-
-    @property
-    def fps(self) -> float:
-        """Frames per second of the base's last rollout; 0 if it has none."""
-        return getattr(self.base, "fps", 0.0)
-
-    _fps = fps  # NavRL's train.py reads this name
 
     @property
     def version(self) -> int:
@@ -257,35 +237,14 @@ class PipelinedDataCollector:
             )
             self._base_closed = True
             return
-        shutdown = getattr(self.base, "shutdown", None)
-        if callable(shutdown) and not self._base_closed:
+        if not self._base_closed:
             self._base_closed = True
-            shutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.shutdown()
-
-    # -- for algorithms.execution --------------------------------------------------------------------------------------
+            super().shutdown()
 
     @property
     def acting(self) -> Any:
         """The copy of the policy that acts."""
         return self.policy if self._weights is None else self._weights.acting
-
-    def act_with(self, policy: Any) -> None:
-        """Act with another form of `acting`, one that takes over its weights by itself."""
-        self._require_sync().policy = policy
-
-    def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
-        """Wrap the device work of the base's rollouts."""
-        self._require_sync().capture_with(capture)
-
-    def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
-        """Wrap the device work of the base's steps."""
-        self._require_sync().compile_with(compile)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -293,7 +252,7 @@ class PipelinedDataCollector:
         """Return everything that the next batches depend on. Batches in flight are collected again after a load; one
         that is being collected is not waited for."""
         self._raise_if_closed()
-        self._require_sync("saved")
+        self._ours("saved")
         return {
             "taken": self._taken,
             "version": self._version,
@@ -306,7 +265,7 @@ class PipelinedDataCollector:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state`: on a CPU the next batches are the same bit for bit, if the learner's weights are."""
         self._raise_if_closed()
-        self._require_sync("loaded")
+        self._ours("loaded")
         self._lane.restart(state["taken"] + 1)
         self._producer.load_state_dict(state)
         if self._weights is not None:
@@ -358,7 +317,7 @@ class PipelinedDataCollector:
                 tensor.record_stream(stream)
         if self.lane == "stream":
             # The slot is collected into again as soon as the learner has taken its batch, so the learner's side copies.
-            batch = moved(batch, self.device or self._require_sync().device, self._fixed)
+            batch = moved(batch, self.device or self._ours().device, self._fixed)
             self._fixed = batch if self._fixed_memory and isinstance(batch, Rollout) else None
         if item.drew_globally:
             warnings.warn(
@@ -373,11 +332,6 @@ class PipelinedDataCollector:
                 item.sums.record_stream(torch.cuda.current_stream(item.sums.device))
             self.episodes.add(item.sums)
         return batch
-
-    def _require_sync(self, action: str = "captured") -> SyncDataCollector:
-        if self._sync is None:
-            raise TypeError(f"a pipeline around {type(self.base).__name__} cannot be {action}: use a SyncDataCollector")
-        return self._sync
 
     def _raise_if_closed(self) -> None:
         if self._lane.stopped:
