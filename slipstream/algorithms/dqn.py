@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from slipstream.algorithms.base import check_policy
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.config.validation import check_range
 from slipstream.models.off_policy import QPolicy
@@ -43,12 +42,12 @@ class DQN(OffPolicy):
     Config = DQNConfig
     Policy = QPolicy
     policy_settings = ("dueling",)
+    policy_needs = ("values",)
     metric_names = ("loss/q", "q", "random_share")
     config: DQNConfig
     policy: QPolicy
 
     def __init__(self, policy: QPolicy, config: DQNConfig | None = None) -> None:
-        check_policy(policy, "DQN", QPolicy, "keys", "config", "random_share", "values")
         super().__init__(policy, config or DQNConfig())
         self.target = deepcopy(policy)
         self.networks["target"] = self.target

@@ -18,12 +18,12 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from slipstream.algorithms.base import Average, Learner, apply_gradients, check_name, load_adam, make_adam
+from slipstream.algorithms.base import Average, Learner, apply_gradients, check_name, check_policy, load_adam, make_adam
 from slipstream.config.validation import check_range
 from slipstream.envs.rollout import Rollout
 from slipstream.envs.specs import Observation, Spec
 from slipstream.models.encoders import Specs
-from slipstream.models.off_policy import ExploringPolicy
+from slipstream.models.off_policy import Critics, ExploringPolicy
 
 if TYPE_CHECKING:
     from slipstream.replay import ReplayBuffer
@@ -123,9 +123,12 @@ class OffPolicy(ABC):
     Config: ClassVar[type[OffPolicyConfig]]
     Policy: ClassVar[type[ExploringPolicy]]
     policy_settings: ClassVar[tuple[str, ...]] = ()  # of `Config`: further arguments of `Policy`
+    policy_needs: ClassVar[tuple[str, ...]] = ()  # further attributes that it uses of a policy
+    has_critics: ClassVar[bool] = False  # takes `Critics` after the policy
     metric_names: ClassVar[tuple[str, ...]]  # of what a gradient step returns
 
     def __init__(self, policy: ExploringPolicy, config: OffPolicyConfig) -> None:
+        self.check_policy(policy)
         self.policy = policy
         self.config = config
         self.device = next(policy.parameters()).device
@@ -148,9 +151,18 @@ class OffPolicy(ABC):
         return make(observation_spec, action_spec, model, *(settings[name] for name in cls.policy_settings))
 
     @classmethod
+    def check_policy(cls, policy: Any) -> None:
+        """Raise TypeError if the policy lacks what the algorithm uses."""
+        check_policy(policy, cls.__name__, cls.Policy, "keys", "config", "random_share", *cls.policy_needs)
+
+    @classmethod
     def create(cls, policy: Any, config: Any, observation_spec: Specs) -> Self:
-        """Return the algorithm with the networks that it needs besides the policy."""
-        return cls(policy, config)
+        """Return the algorithm with critics of its own, if it needs some besides the policy."""
+        cls.check_policy(policy)
+        make: Any = cls
+        if cls.has_critics:
+            return make(policy, Critics(observation_spec, policy.dims, policy.config), config)
+        return make(policy, config)
 
     @classmethod
     def build(cls, policy: Any, config: Any, observation_spec: Specs, seed: int, fresh: bool) -> ReplayLearner:

@@ -5,17 +5,12 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from slipstream.algorithms.base import check_policy
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
-from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import Critics, SquashedGaussianPolicy
-
-_POLICY_NEEDS = ("keys", "config", "random_share", "sample", "to_unit", "dims")
 
 
 @dataclass
@@ -38,12 +33,13 @@ class SAC(OffPolicy):
 
     Config = SACConfig
     Policy = SquashedGaussianPolicy
+    policy_needs = ("sample", "to_unit", "dims")
+    has_critics = True
     metric_names = ("loss/critic", "loss/actor", "q", "entropy", "entropy_price")
     config: SACConfig
     policy: SquashedGaussianPolicy
 
     def __init__(self, policy: SquashedGaussianPolicy, critics: Critics, config: SACConfig | None = None) -> None:
-        check_policy(policy, "SAC", SquashedGaussianPolicy, *_POLICY_NEEDS)
         super().__init__(policy, config or SACConfig())
         config = self.config
         self.critics = critics.to(self.device)
@@ -57,12 +53,6 @@ class SAC(OffPolicy):
         temperature = self.temperature.parameters() if config.learn_entropy else ()
         self._actor_optimizer = self.adam("policy", [*policy.parameters(), *temperature])
         self.target_entropy = -float(policy.dims) if config.target_entropy is None else config.target_entropy
-
-    @classmethod
-    def create(cls, policy: SquashedGaussianPolicy, config: SACConfig, observation_spec: Specs) -> Self:
-        """Return the algorithm with critics of its own."""
-        check_policy(policy, "SAC", SquashedGaussianPolicy, *_POLICY_NEEDS)
-        return cls(policy, Critics(observation_spec, policy.dims, policy.config), config)
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """Take one gradient step of the critics, and one of the policy and the temperature."""

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from slipstream.algorithms.base import check_policy
 from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
 from slipstream.config.validation import check_range
-from slipstream.models.encoders import Specs
 from slipstream.models.off_policy import Critics, DeterministicPolicy
-
-_POLICY_NEEDS = ("keys", "config", "random_share", "unit", "to_unit", "dims")
 
 
 @dataclass
@@ -42,12 +38,13 @@ class TD3(OffPolicy):
     Config = TD3Config
     Policy = DeterministicPolicy
     policy_settings = ("noise",)
+    policy_needs = ("unit", "to_unit", "dims")
+    has_critics = True
     metric_names = ("loss/critic", "loss/actor", "q")
     config: TD3Config
     policy: DeterministicPolicy
 
     def __init__(self, policy: DeterministicPolicy, critics: Critics, config: TD3Config | None = None) -> None:
-        check_policy(policy, "TD3", DeterministicPolicy, *_POLICY_NEEDS)
         super().__init__(policy, config or TD3Config())
         policy.noise = self.config.noise
         self.critics = critics.to(self.device)
@@ -58,12 +55,6 @@ class TD3(OffPolicy):
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
         self._actor_optimizer = self.adam("policy", list(policy.parameters()))
         self._actor_loss: Tensor | None = None  # the last one, reported in steps without one
-
-    @classmethod
-    def create(cls, policy: DeterministicPolicy, config: TD3Config, observation_spec: Specs) -> Self:
-        """Return the algorithm with critics of its own."""
-        check_policy(policy, "TD3", DeterministicPolicy, *_POLICY_NEEDS)
-        return cls(policy, Critics(observation_spec, policy.dims, policy.config), config)
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
         """Take one gradient step of the critics, and every `policy_delay` steps one of the policy and the targets."""
