@@ -270,22 +270,25 @@ class TensorEnv(ABC):
             )
         for name, spec in self.observation_spec.items():
             given = observation.get(name)
-            if not isinstance(given, Tensor):
-                found = "none of this name" if given is None else f"a {type(given).__name__}"
-                raise ValueError(
-                    f"observation {name!r}: the spec says a tensor {list(spec.shape)}, _observe gave {found}"
-                )
-            batch, one = given.shape[: len(self.batch_shape)], given.shape[len(self.batch_shape) :]
-            if batch != self.batch_shape:
-                raise ValueError(
-                    f"observation {name!r} must have shape {[*self.batch_shape, *spec.shape]}, not {list(given.shape)}"
-                )
-            if one != spec.shape:
-                raise ValueError(f"observation {name!r}: the spec says {list(spec.shape)}, _observe gave {list(one)}")
-            if given.dtype != spec.dtype:
-                raise ValueError(f"observation {name!r}: the spec says {spec.dtype}, _observe gave {given.dtype}")
-            if given.device.type != self.device.type:
-                raise ValueError(f"observation {name!r} must be on {self.device}, _observe gave it on {given.device}")
+            if isinstance(given, Tensor) and given.shape != self._expected[name][0]:
+                batch, one = given.shape[: len(self.batch_shape)], given.shape[len(self.batch_shape) :]
+                if batch == self.batch_shape:
+                    raise ValueError(
+                        f"observation {name!r}: the spec says {list(spec.shape)}, _observe gave {list(one)}"
+                    )
+            self._check_part(f"observation {name!r}", given, *self._expected[name], "_observe")
+
+    def _check_part(self, what: str, x: Any, shape: tuple[int, ...], dtype: torch.dtype, source: str) -> None:
+        """Raise ValueError if a part of a step is not the tensor that it must be."""
+        if not isinstance(x, Tensor):
+            given = "nothing" if x is None else f"a {type(x).__name__}"
+            raise ValueError(f"{what} must be a tensor {list(shape)}, {source} gave {given}")
+        if x.shape != shape:
+            raise ValueError(f"{what} must have shape {list(shape)}, {source} gave {list(x.shape)}")
+        if x.dtype != dtype:
+            raise ValueError(f"{what} must be {dtype}, {source} gave {x.dtype}")
+        if x.device.type != self.device.type:
+            raise ValueError(f"{what} must be on {self.device}, {source} gave it on {x.device}")
 
     def _matches_spec(self, observation: Observation) -> bool:
         """Compare what costs nothing to read; called at every step."""
@@ -303,20 +306,11 @@ class TensorEnv(ABC):
 
         Rewards may be integers or booleans: they are converted to float32.
         """
-        device, n = self.device.type, (self.num_envs,)
-        for name, x, shape, dtype in (
-            ("reward", outcome.reward, self.batch_shape, torch.float32),
-            ("terminated", outcome.terminated, n, torch.bool),
-            ("truncated", outcome.truncated, n, torch.bool),
-        ):
-            if not isinstance(x, Tensor):
-                raise ValueError(f"{name} must be a tensor {list(shape)}, _outcome gave a {type(x).__name__}")
-            if x.shape != shape:
-                raise ValueError(f"{name} must have shape {list(shape)}, _outcome gave {list(x.shape)}")
-            if x.dtype != dtype and (x.dtype.is_floating_point or dtype is torch.bool):
-                raise ValueError(f"{name} must be {dtype}, _outcome gave {x.dtype}")
-            if x.device.type != device:
-                raise ValueError(f"{name} must be on {self.device}, _outcome gave it on {x.device}")
+        reward, n = outcome.reward, (self.num_envs,)
+        converts = isinstance(reward, Tensor) and not reward.is_floating_point()
+        self._check_part("reward", reward, self.batch_shape, reward.dtype if converts else torch.float32, "_outcome")
+        self._check_part("terminated", outcome.terminated, n, torch.bool, "_outcome")
+        self._check_part("truncated", outcome.truncated, n, torch.bool, "_outcome")
 
     @cached_property
     def _expected(self) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
