@@ -227,8 +227,10 @@ class Task:
         result |= {"episodes": cfg.eval.num_drones, "checkpoint": str(trained.path)}
         if "unfinished" in result:
             steps = cfg.eval.max_steps or MAX_STEPS
-            log(f"{format_percent(result['unfinished'], 0)} of the episodes had not ended after {steps:,} steps and count as they are: "
-                "raise eval.max_steps")  # fmt: skip
+            share = format_percent(result["unfinished"], 0)
+            log(
+                f"{share} of the episodes had not ended after {steps:,} steps and count as they are: raise eval.max_steps"
+            )
         return result
 
     def validate(
@@ -293,9 +295,8 @@ def _figures_table(title: str, result: Mapping[str, Any], names: Sequence[str]) 
     rows = []
     for name in names:
         low, high = result[f"{name}_low"], result[f"{name}_high"]
-        rows.append(
-            [name, format_number(result[name]), "–" if low is None else f"{format_number(low)} … {format_number(high)}"]
-        )
+        interval = "–" if low is None else f"{format_number(low)} … {format_number(high)}"
+        rows.append([name, format_number(result[name]), interval])
     return TextTable(title, ["figure", "mean", "95 % interval"], rows, left=1)
 
 
