@@ -37,7 +37,7 @@ GOALS = {
     "tests": 24000,
 }
 LIMITS = GOALS | {  # folders that are not yet at their goal
-    "tasks": 7480,
+    "tasks": 7465,
     "storage": 3800,
     "replay": 3050,
     "training": 2380,

@@ -503,8 +503,7 @@ def draw(flights: Flights, env: NavigationEnv, path: Path, progress: Callable[[f
     """Draw the paths over the first map as a PNG, or as an animation if the name is that of one."""
     boxes, outcome = env.grid.boxes_of_world(0), flights.outcome()
     goals = evaluation_starts(flights.success.shape[1], env.config.map_half_m)[1][:, :2].numpy()
-    movers = flights.mover_paths if env.movers.count else None
-    widths = env.movers.width.cpu().numpy() if env.movers.count else None
+    movers, widths = flights.mover_paths, env.movers.width.cpu().numpy()
     rate = flights.success[0].mean()
     title = f"map {flights.map_seeds[0]}: {format_percent(rate, 0)} of {len(outcome)} drones reach the goal"
     half_m = env.config.map_half_m

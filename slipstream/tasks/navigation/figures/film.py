@@ -27,8 +27,8 @@ def film_flights(
     outcome: NDArray[Any],
     goals: NDArray[Any],
     times_s: NDArray[Any],
-    movers: NDArray[Any] | None = None,
-    widths: NDArray[Any] | None = None,
+    movers: NDArray[Any],
+    widths: NDArray[Any],
     title: str = "",
     map_half_m: float = 20.0,
     progress: Callable[[float], None] | None = None,
@@ -43,7 +43,7 @@ def film_flights(
     The others are those of `flight_paths`.
     """
     paths, times_s = np.asarray(paths, np.float64), np.asarray(times_s, np.float64)
-    figure, _, half_m = draw_field(boxes, paths, outcome, goals, movers is not None, title, map_half_m, {})
+    figure, _, half_m = draw_field(boxes, paths, outcome, goals, bool(np.size(movers)), title, map_half_m, {})
     ground = picture_of(figure, LARGER * WIDTH_PX)
     ended_s, places = end_times(paths, times_s)
     last_s = float(np.max(ended_s, initial=0.0))
@@ -56,8 +56,8 @@ def film_flights(
         return to_figure(at[..., :2], half_m) * (ground.width, ground.height)
 
     drones = pixels(places)
-    obstacles = pixels(np.zeros((len(times_s), 0, 3)) if movers is None else np.asarray(movers))
-    radii = np.asarray([] if widths is None else widths, np.float64) / 2 * VIEW[2] * ground.width / (2 * half_m)
+    obstacles = pixels(np.asarray(movers))
+    radii = np.asarray(widths, np.float64) / 2 * VIEW[2] * ground.width / (2 * half_m)
 
     def frames() -> Iterator[Any]:
         from PIL import ImageDraw

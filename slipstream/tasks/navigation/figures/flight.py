@@ -1,4 +1,4 @@
-"""The figure of an evaluation: all flights over the obstacle field, from above, with the sun in the north-west."""
+"""The figure of an evaluation: all flights over the obstacle field, from above."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ OUTCOMES = ((SUCCESS, "goal reached", "#3ddbd9"), (COLLISION, "collided", "#ff5c
 MOVER = "#b794f6"
 FIELD = "#131b27"
 TRAIL_SHARE = 0.08  # of the flight time: shows a heading without covering the map
-SHADOW_PER_M = 0.16  # length of a shadow to the east and south per meter of height
 SIZE_IN = 8.0, 8.8  # of the figure
 VIEW = 0.03, 0.055, 0.94, 0.94 * 8.0 / 8.8  # of the field in it: left, lower edge, width, height
 POINTS_PER_PATH = 500  # more are not visible at 1,600 pixels
@@ -159,20 +158,18 @@ def _view_half_m(paths: NDArray[Any], goals: NDArray[Any], map_half_m: float) ->
 
 
 def _draw_field(axes: Any, map_half_m: float) -> None:
-    from matplotlib.patches import FancyBboxPatch
+    from matplotlib.patches import Rectangle
 
     side, corner = 2 * map_half_m, (-map_half_m, -map_half_m)
-    style: dict[str, Any] = {"facecolor": FIELD, "edgecolor": GRID, "linewidth": 1.2, "zorder": 0}
-    style["boxstyle"] = f"round,pad=0,rounding_size={0.02 * side}"
-    axes.add_patch(FancyBboxPatch(corner, side, side, **style))
+    axes.add_patch(Rectangle(corner, side, side, facecolor=FIELD, edgecolor=GRID, linewidth=1.2, zorder=0))
     step_m = _round_step(side / 8)
-    for at in np.arange(-map_half_m + step_m, map_half_m - 1e-6, step_m):
-        axes.plot([at, at], [-map_half_m, map_half_m], color=GRID, linewidth=0.5, alpha=0.55, zorder=0.5)
-        axes.plot([-map_half_m, map_half_m], [at, at], color=GRID, linewidth=0.5, alpha=0.55, zorder=0.5)
+    at = np.arange(-map_half_m + step_m, map_half_m - 1e-6, step_m)
+    for lines in (axes.vlines, axes.hlines):
+        lines(at, -map_half_m, map_half_m, colors=GRID, linewidth=0.5, alpha=0.55, zorder=0.5)
 
 
 def _draw_boxes(axes: Any, boxes: NDArray[Any]) -> Any:
-    """Draw boxes colored by height, with shadows. Returns the mappable of the color bar."""
+    """Draw boxes colored by height. Returns the mappable of the color bar."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import LinearSegmentedColormap, Normalize
@@ -182,22 +179,11 @@ def _draw_boxes(axes: Any, boxes: NDArray[Any]) -> Any:
     low, high = (float(heights.min()), float(heights.max())) if len(boxes) else (0.0, 1.0)
     mappable = ScalarMappable(Normalize(low, max(high, low + 1e-3)), colors)
     boxes = boxes[np.argsort(heights, kind="stable")]  # tall boxes are in front of low ones
-    x, y, half_x, half_y, height = boxes.T
-    west, east, south, north = x - half_x, x + half_x, y - half_y, y + half_y
-    shift = SHADOW_PER_M * height
-    roof = [(west, south), (east, south), (east, north), (west, north)]
-    far_west, far_east, far_south, far_north = west + shift, east + shift, south - shift, north - shift
-    near, far = [(west, north), (east, north)], [(far_east, far_north), (far_east, far_south), (far_west, far_south)]
-    shadow = [*near, *far, (west, south)]
-    axes.add_collection(PolyCollection(_polygons(shadow), facecolors="#05080d", edgecolors="none", alpha=0.6, zorder=1))
-    style: dict[str, Any] = {"facecolors": mappable.to_rgba(height), "edgecolors": "#0a0f16", "linewidths": 0.35}
-    axes.add_collection(PolyCollection(_polygons(roof), zorder=2, **style))
+    corners = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
+    roofs = boxes[:, None, :2] + corners * boxes[:, None, 2:4]  # [M, 4, 2]
+    style: dict[str, Any] = {"facecolors": mappable.to_rgba(boxes[:, 4]), "edgecolors": "#0a0f16", "linewidths": 0.35}
+    axes.add_collection(PolyCollection(list(roofs), zorder=2, **style))
     return mappable
-
-
-def _polygons(corners: list[tuple[NDArray[Any], NDArray[Any]]]) -> list[NDArray[Any]]:
-    """Return M polygons [corners, 2] from one pair of [M] arrays per corner."""
-    return list(np.stack([np.stack(corner, axis=-1) for corner in corners], axis=1))
 
 
 def _draw_movers(axes: Any, movers: NDArray[Any], widths: NDArray[Any]) -> None:
