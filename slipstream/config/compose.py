@@ -38,8 +38,12 @@ def load_train(overrides: Iterable[str] = ()) -> TrainConfig:
                 f"resume={resume}: give the run's folder; it continues from its last checkpoint. "
                 f"A new run from this one: init={resume}"
             )
-        saved = registry.load("slipstream.training.resume:saved_config", f"resume={resume}")
-        base = saved(resume) | {"init": None, "init_replay": None}  # its weights and transitions are its own by now
+        from slipstream.training.resume import saved_config
+
+        base = saved_config(resume) | {
+            "init": None,
+            "init_replay": None,
+        }  # its weights and transitions are its own by now
         registry.refuse_unregistered(base, words, resume)
     return _compose("train", words, base, resume)
 

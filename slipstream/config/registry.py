@@ -1,4 +1,4 @@
-"""Find tasks, algorithms, collectors and config sections by name.
+"""Find tasks, algorithms and collectors by name.
 
 A name is built in (its module is imported when it is first asked for), added by an installed package (entry points), or
 `package.module:Class`. The last form runs the user's code, so it is for what the user types: names that come out of a
@@ -49,11 +49,6 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "compressed": "slipstream.collectors.compressed:CompressedDataCollector",
         "ray": "slipstream.collectors.ray:RayDataCollector",
     },
-    "section": {  # config classes that do not depend on a choice
-        "model": "slipstream.models.policy:ModelConfig",
-        "collect": "slipstream.config.collect:CollectConfig",
-        "actors": "slipstream.config.collect:ActorsConfig",
-    },
     "viewer": {"show": "slipstream.viewer.show:Show"},  # for render_mode="human"
     "gymnasium": {  # ids of `gymnasium.make`
         "slipstream/Navigation-v0": "slipstream.tasks.navigation.env:NavigationEnv",
@@ -102,7 +97,9 @@ def find(kind: str, name: str) -> Any:
 
 def find_task(name: str) -> Any:
     """Return the `Task` of a name; a TensorEnv class of the user's gets a task with the default behavior."""
-    return load("slipstream.tasks.base:as_task", "tasks")(find("task", name), name)
+    from slipstream.tasks.base import as_task
+
+    return as_task(find("task", name), name)
 
 
 def task_folders() -> Iterator[tuple[str, Path]]:

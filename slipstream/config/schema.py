@@ -1,7 +1,7 @@
 """The configs of `slipstream train` and `slipstream eval`.
 
-A component's config class is beside the component. The sections `env`, `model`, `algo` and `collect` are found through
-the registry, so that this module imports none of them. A task may add sections by a subclass of these classes (see
+A component's config class is beside the component. `env` and `algo` are those of the task and the algorithm chosen,
+through the registry. A task may add sections by a subclass of these classes (see
 `tasks.base.Task`).
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from slipstream.config import registry
+from slipstream.config.collect import ActorsConfig, CollectConfig
 from slipstream.config.validation import check_range
 
 CHOSEN_BY_MEASURING = ("env.num_envs", "algo.minibatches")  # training/tuning.py
@@ -23,8 +24,13 @@ def config_sections(task: str, algo: str | None) -> dict[str, type[Any]]:
     env = {"env": registry.find_task(task).env.Config}
     if algo is None:
         return env
-    fixed = {name: registry.find("section", name) for name in registry.names("section")}
-    return env | fixed | {"algo": registry.find("algorithm", algo).Config}
+    return env | {"model": _model_config(), "algo": registry.find("algorithm", algo).Config}
+
+
+def _model_config() -> type[Any]:
+    from slipstream.models.policy import ModelConfig
+
+    return ModelConfig
 
 
 @dataclass
@@ -82,8 +88,8 @@ class TrainConfig:
     env: Any = None  # the task's own Config
     model: Any = None  # ModelConfig
     algo: Any = None  # of the algorithm that algo=NAME chooses
-    collect: Any = None  # CollectConfig
-    actors: Any = None  # ActorsConfig
+    collect: CollectConfig = field(default_factory=CollectConfig)
+    actors: ActorsConfig = field(default_factory=ActorsConfig)
     eval: EvalConfig = field(default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303]))  # not those of `eval`
     wandb: WandbConfig = field(default_factory=WandbConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
@@ -122,9 +128,8 @@ class TrainConfig:
     summary_interval: int = 100  # iterations between two printed summaries of times and checkpoints; 0 is never
 
     def __post_init__(self) -> None:
-        for name in ("model", "collect", "actors"):
-            if getattr(self, name) is None:
-                setattr(self, name, registry.find("section", name)())
+        if self.model is None:
+            self.model = _model_config()()
         if self.algo is None:
             self.algo = registry.find("algorithm", registry.DEFAULT_ALGORITHM).Config()
         if self.compile not in ("auto", "on", "off"):
