@@ -43,7 +43,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "training": 2380,
     "algorithms": 2079,
     "collectors": 1941,
-    "cli": 1780,
+    "cli": 1776,
     "rollouts": 1370,
     "models": 1272,
     "checkpoint": 1190,

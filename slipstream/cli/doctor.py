@@ -63,12 +63,8 @@ def _devices() -> Iterator[tuple[bool, str]]:
     free = shutil.disk_usage(".").free / 1e9
     yield free >= FREE_GB, f"{free:,.0f} GB free on the disk of this folder"
     if not torch.cuda.is_available():
-        why = (
-            f"torch is built for CUDA {torch.version.cuda}: check the driver"
-            if torch.version.cuda
-            else "torch is a CPU build"
-        )
-        yield False, f"no GPU ({why})"
+        built = f"torch is built for CUDA {torch.version.cuda}: check the driver"
+        yield False, f"no GPU ({built if torch.version.cuda else 'torch is a CPU build'})"
         return
     for number in range(torch.cuda.device_count()):
         facts = torch.cuda.get_device_properties(number)

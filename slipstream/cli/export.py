@@ -154,9 +154,8 @@ def describe(trained: LoadedPolicy, task: str, env_config: Any, env: TensorEnv, 
         "action": json.dumps(spec_facts(env.action_spec)),
     }
     if policy.memory_size:
-        about[MEMORY] = json.dumps(
-            {"shape": [policy.memory_size], "dtype": "float32", "start": 0, "output": MEMORY_OUT}
-        )
+        facts = {"shape": [policy.memory_size], "dtype": "float32", "start": 0, "output": MEMORY_OUT}
+        about[MEMORY] = json.dumps(facts)
     known = _gymnasium_name(type(env))
     return about | ({"gymnasium": known} if known else {})
 

@@ -143,21 +143,12 @@ def _ls(args: argparse.Namespace, console: Console) -> int:
 
 
 def _row(path: Path, file: RolloutFile) -> list[str]:
-    number, size = str(iteration_of(path)), path.stat().st_size
+    size, raw = path.stat().st_size, file.tensor_bytes
     lead = f"{file.envs:,} x {file.steps:,}" if file.lead else "-"
-    raw = file.tensor_bytes
+    sizes = f"{size / 1e6:.2f}", f"{raw / 1e6:.2f}", f"{raw / size:.1f}"
     saved = datetime.fromtimestamp(file.saved).strftime("%m-%d %H:%M:%S")
     note = ", ".join(f"{k} {v}" for k, v in file.note.items())
-    return [
-        number,
-        lead,
-        str(len(file.columns)),
-        f"{size / 1e6:.2f}",
-        f"{raw / 1e6:.2f}",
-        f"{raw / size:.1f}",
-        saved,
-        note,
-    ]
+    return [str(iteration_of(path)), lead, str(len(file.columns)), *sizes, saved, note]
 
 
 def _show(args: argparse.Namespace, console: Console) -> int:
@@ -191,9 +182,8 @@ def _print_keys(file: RolloutFile, iteration: int, console: Console) -> None:
         if column.follows is not None:
             what = f"{column.key[-1]} one step later, except {column.geometry.frames:,}"
         sizes = f"{column.nbytes / 1e6:.3f}", f"{sum(map(len, file.blocks(i))) / 1e6:.3f}"
-        table.add_row(
-            _name(column.key), column.dtype, " x ".join(map(str, shape)) or "1", *sizes, _codecs(file, i), what
-        )
+        per_step = " x ".join(map(str, shape)) or "1"
+        table.add_row(_name(column.key), column.dtype, per_step, *sizes, _codecs(file, i), what)
     console.print(table)
 
 
@@ -298,9 +288,8 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
             problems = [str(error)]
         broken += bool(problems)
         more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
-        table.add_row(
-            path.name, Text("broken", "red") if problems else Text("good", "green"), "; ".join(problems[:3]) + more
-        )
+        state = Text("broken", "red") if problems else Text("good", "green")
+        table.add_row(path.name, state, "; ".join(problems[:3]) + more)
     console.print(table)
     console.print(f"{len(iterations) - broken} good, {broken} broken")
     if broken:

@@ -47,9 +47,7 @@ class TorchRLTraining:
         from slipstream.envs.adapters.torchrl_env import TorchRLEnv
 
         if cfg.model.memory != "none" or cfg.model.mirror:
-            raise ConfigError(
-                "TorchRL has no memory and no mirror to compare with: leave model.memory and model.mirror out"
-            )
+            raise ConfigError("TorchRL has no memory and no mirror: leave model.memory and model.mirror out")
         self.algo, self.device = cfg.algo, device
         algo, env = cfg.algo, registry.find_task(cfg.task).make_env(cfg.env, device, derive_seed(cfg.seed, "env"))
         policy = build_policy(env.observation_spec, env.action_spec, cfg.model).to(device)
