@@ -26,9 +26,10 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate, and print the tables."""
     from slipstream.training.evaluate import evaluate
 
-    out = value_of("out", plain_overrides(args.words))
+    words = plain_overrides(args.words)
+    out = value_of("out", words)
     if out and Path(out).suffix:
         for path in [Path(out), *(Path(out).with_suffix(suffix) for suffix in BESIDE)]:
             check_output(path, args.force)
-    evaluate(*args.words)
+    evaluate(*words)
     return 0

@@ -7,12 +7,13 @@ import os
 import shlex
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
 from slipstream.config.compose import help_text as keys_help
 from slipstream.config.compose import load_train
+from slipstream.config.overrides import plain_overrides
 from slipstream.config.schema import TrainConfig
 from slipstream.training.startup import start_cuda, without_garbage_collection
 
@@ -52,7 +53,7 @@ def stopped_by_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _load_as_rank(words: list[str]) -> TrainConfig:
+def _load_as_rank(words: Sequence[str]) -> TrainConfig:
     """Return the config of a rank; the others end if it has an error."""
     from slipstream.training.distributed import failing_together
 
@@ -73,14 +74,15 @@ def train(args: argparse.Namespace) -> int:
     from slipstream.distributed import multirun
 
     multirun.end_with_parent()
-    jobs = multirun.expand(args.words, args.multirun)
+    words = plain_overrides(args.words)
+    jobs = multirun.expand(words, args.multirun)
     if jobs:
         cfg = load_train(jobs[0].words)  # an error in the words is reported before anything starts
         group = multirun.run_jobs(jobs, args.jobs, multirun.LocalStart(args.jobs, cfg))
         compare.show([str(group)], console(), [], None)
         return 0
     with without_garbage_collection():
-        cfg = _load_as_rank(args.words) if "RANK" in os.environ else load_train(args.words)
+        cfg = _load_as_rank(words) if "RANK" in os.environ else load_train(words)
         if cfg.device != "cpu":
             start_cuda()
         # loaded after an error in the words would have been reported: 1.5 s

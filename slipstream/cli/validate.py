@@ -23,6 +23,7 @@ def run(args: argparse.Namespace) -> int:
     """Validate, and print the tables."""
     from slipstream.training.evaluate import validate
 
-    check_output(value_of("out", plain_overrides(args.words)), args.force)
-    validate(*args.words)
+    words = plain_overrides(args.words)
+    check_output(value_of("out", words), args.force)
+    validate(*words)
     return 0

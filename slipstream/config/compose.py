@@ -201,7 +201,7 @@ def _read_words(words: Iterable[Word], default: Any, command: str, task: str) ->
         elif key in keys:
             values[key] = _read(word, key, *keys[key])
         elif owner in keys and isinstance(keys[owner][0], dict):  # an entry of a mapping
-            values[owner] = {**values.get(owner, keys[owner][0]), entry: read(text, Any)}
+            values[owner] = {**values.get(owner, keys[owner][0]), entry: word.data or read(text, Any)}
         else:
             tasks = [name for name in _tasks_with(key, command) if name != task]
             if tasks:
@@ -220,7 +220,7 @@ def _read(word: Word, key: str, default: Any, hint: Any) -> Any:
         flag = f"--{key.rpartition('.')[2].replace('_', '-')}"
         raise ConfigError(f"{key} needs a value: {key}={default}, or {flag} {default}")
     try:
-        return read(text, hint, ranges=key.endswith("_seeds"))
+        return read(text if word.data is None else word.data, hint, ranges=key.endswith("_seeds"))
     except UnfitError as error:
         if word.source:
             raise ConfigError(f"{word.source}: {key} must be {error.expected}") from None

@@ -26,14 +26,16 @@ NEEDS_VALUE = frozenset((
 
 
 class Word(str):
-    """A `key=value` word. `source` names the file and line it was read from; it is empty if the word was typed."""
+    """A `key=value` word. `source` names the file and line it was read from; it is empty if the word was typed. `data`
+    is the list or mapping that a YAML file holds there."""
 
     source: str
+    data: Any
 
-    def __new__(cls, text: str, source: str = "") -> Word:
+    def __new__(cls, text: str, source: str = "", data: Any = None) -> Word:
         """Return the word."""
         word = super().__new__(cls, text)
-        word.source = source
+        word.source, word.data = source, data
         return word
 
     @property
@@ -48,14 +50,8 @@ class Word(str):
         return value[1:-1] if _is_quoted(value) else value
 
 
-OF_ONE_RUN = (
-    "root",
-    "name",
-    "resume",
-    "resume_envs",
-    "wandb.name",
-    "wandb.run_id",
-)  # settings that config=RUN does not take over
+# Settings that config=RUN does not take over.
+OF_ONE_RUN = ("root", "name", "resume", "resume_envs", "wandb.name", "wandb.run_id")
 
 
 def plain_overrides(words: Iterable[str]) -> list[Word]:
@@ -63,9 +59,12 @@ def plain_overrides(words: Iterable[str]) -> list[Word]:
 
     `--num-envs 256` and `num_envs=256` become `env.num_envs=256`. `@FILE` stands for the words in a file, one per line,
     as `slipstream advise --apply FILE` writes it. `config=FILE` stands for the settings in a YAML file; they come
-    before typed words.
+    before typed words. Words that this function gave are returned as they are: no file is read twice.
     """
-    typed = list(_as_words(words))
+    given = list(words)
+    if all(isinstance(word, Word) for word in given):
+        return [word for word in given if isinstance(word, Word)]
+    typed = list(_as_words(given))
     files = [line for word in typed if word.key == "config" for line in yaml_words(Path(word.value))]
     return [*files, *(word for word in typed if word.key != "config")]
 
@@ -245,11 +244,16 @@ def yaml_words(path: Path) -> list[Word]:
             return
         try:
             value = construct(node, deep=True)
-            text = "null" if value is None else node.value if isinstance(node, yaml.ScalarNode) else json.dumps(value)
         except _NOT_PLAIN:
             raise ConfigError(f"{source}: this is not a plain value") from None
-        text = f"'{text}'" if _is_quoted(text) else text
-        yield Word(f"{'algo' if key == 'algo.name' else _renamed(key)}={text}", source)
+        if key == "config":
+            raise ConfigError(f"{source}: a file cannot name another: type config= for each, the stronger one last")
+        name = "algo" if key == "algo.name" else _renamed(key)
+        if isinstance(node, yaml.ScalarNode):  # its text, since the key decides its type: `name: 007` is a name
+            text = "null" if value is None else f"'{node.value}'" if _is_quoted(node.value) else node.value
+            yield Word(f"{name}={text}", source)
+        else:
+            yield Word(f"{name}={json.dumps(value)}", source, value)
 
     words = list(walk(root, "")) if root is not None else []
     first: dict[str, Word] = {}

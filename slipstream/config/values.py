@@ -50,8 +50,9 @@ def settable(config: Any) -> dict[str, tuple[Any, Any]]:
     return keys
 
 
-def read(text: str, hint: Any, ranges: bool = False) -> Any:
-    """Return the value that a word's text means for a key of type `hint`. Text for a text key is taken as it is.
+def read(given: Any, hint: Any, ranges: bool = False) -> Any:
+    """Return what a word's text, or data out of a file, means for a key of type `hint`. Text for a text key is taken as
+    it is.
 
     Args:
         ranges: `301-332` stands for the numbers from 301 to 332.
@@ -61,9 +62,10 @@ def read(text: str, hint: Any, ranges: bool = False) -> Any:
         ValueError: The text has an open bracket or the like.
     """
     options = {option for option in get_args(hint) or (hint,)}
-    if str in options and options <= {str, type(None)} and get_origin(hint) in (None, Union, types.UnionType):
-        return None if text == "null" and type(None) in options else text
-    value = parse_value(text)
+    is_text = str in options and options <= {str, type(None)} and get_origin(hint) in (None, Union, types.UnionType)
+    if is_text and isinstance(given, str):
+        return None if given == "null" and type(None) in options else given
+    value = parse_value(given) if isinstance(given, str) else given
     return convert(_expand_ranges(value) if ranges else value, hint)
 
 

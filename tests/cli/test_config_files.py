@@ -8,6 +8,7 @@ import yaml
 from slipstream.cli import main
 from slipstream.config.compose import load_evaluate, load_train
 from slipstream.config.help import ConfigError
+from slipstream.config.overrides import plain_overrides
 
 TINY = ["env.num_envs=4", "env.num_obstacles=0", "env_dyn.num_obstacles=0", "algo.minibatches=2", "model.encoder=dict",
         "model.keys=[state]", "model.trunk=[8]", "device=cpu", "quiet=true", "eval_interval=0", "wandb.mode=disabled"]  # fmt: skip
@@ -52,6 +53,19 @@ def test_a_file_takes_every_form_of_a_key(tmp_path):
     assert cfg.model.trunk == [32, 16] and cfg.league.enabled
 
 
+def test_a_list_in_a_file_is_no_text(tmp_path):
+    with pytest.raises(ConfigError, match="my.yaml, line 1: name must be text"):
+        load_train([write(tmp_path / "my.yaml", "name: [1, 2]\n")])
+
+
+def test_words_that_were_parsed_are_not_read_again(tmp_path):
+    file = tmp_path / "my.yaml"
+    words = plain_overrides([write(file, "eval: {map_seeds: [7, 8]}\nname: \"'x'\"\n"), "--num-envs", "4"])
+    file.unlink()
+    cfg = load_train(plain_overrides(words))
+    assert (cfg.eval.map_seeds, cfg.name, cfg.env.num_envs) == ([7, 8], "'x'", 4)
+
+
 def test_a_file_chooses_the_algorithm(tmp_path):
     assert load_train([write(tmp_path / "a.yaml", "algo: sac\n")]).algo.name == "sac"
     assert load_train([write(tmp_path / "b.yaml", "algo:\n  name: sac\n  tau: 0.25\n")]).algo.tau == 0.25
@@ -86,6 +100,7 @@ def test_a_list_of_seeds_takes_ranges(tmp_path):
         ("eval:\n  map_seeds: SECRET\n", "my.yaml, line 2: eval.map_seeds must be a list"),
         ("env: SECRET\n", "my.yaml, line 1: env is a group of keys"),
         ("? [SECRET]\n: 1\n", "a key must be a name"),
+        ("config: SECRET\n", "my.yaml, line 1: a file cannot name another"),
         ("a: [SECRET\n", "my.yaml, line 2: this is not YAML"),
         ("SECRET\n", "my.yaml has no settings"),
         ("- SECRET\n", "my.yaml has no settings"),
