@@ -28,7 +28,7 @@ from slipstream.checkpoint.file import CheckpointFile, locator
 from slipstream.storage.container import is_container
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import FileSystem, atomic_file, refuse_outside_links, regular_files
-from slipstream.storage.pickle_check import check_old_torch_file, check_pickle
+from slipstream.storage.pickle_check import check_pickle
 from slipstream.storage.reader import Reader, open_regular
 from slipstream.storage.serializer import MAX_DEPTH, flatten, select, unflatten
 
@@ -271,7 +271,7 @@ def write_lz4(path: Path, state: Any, level: int, fs: FileSystem) -> int:
 
 
 def read_torch(path: Path, map_location: Any = "cpu", max_bytes: int | None = None) -> Any:
-    """Read a `.pt` or `.pt.lz4`, old or new, within the budget and without running anything that is in it."""
+    """Read a `.pt` or `.pt.lz4` within the budget and without running anything that is in it."""
     reader = Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError)
     with os.fdopen(open_regular(path), "rb") as file:
         magic = file.read(4)
@@ -281,8 +281,11 @@ def read_torch(path: Path, map_location: Any = "cpu", max_bytes: int | None = No
         magic = bytes(source.getbuffer()[:4])
     if magic[:2] == b"PK":
         held = _claim_archive(source, reader)
-    elif not magic or magic[0] == 0x80:  # 0x80 begins the torch files of old
-        held = _claim_old_form(source, reader)
+    elif magic[:1] == b"\x80":
+        reader.fail(
+            "is a torch file as torch wrote it before version 1.6, whose sizes cannot be checked before it is read: if you "
+            "trust it, open it with torch.load and save it again with torch.save"
+        )
     else:
         reader.fail("is not a checkpoint, neither ours nor torch's")
     place: Any = locator(map_location)
@@ -366,13 +369,6 @@ def _directory_offset(file: IO[bytes]) -> int:
     if int.from_bytes(before[8:16], "little") != size - record - locator - end or first[:4] != b"PK\6\6":
         return -1
     return int.from_bytes(first[48:56], "little")
-
-
-def _claim_old_form(source: Path | io.BytesIO, reader: Reader) -> int:
-    """Count what a torch file of the old form takes; return the bytes that it can hold."""
-    with open(source, "rb") if isinstance(source, Path) else contextlib.nullcontext(source) as file:
-        check_old_torch_file(file, reader)
-        return reader.used + file.seek(0, io.SEEK_END)
 
 
 def _check_loaded(state: Any, held: int, reader: Reader) -> None:

@@ -15,12 +15,10 @@ from slipstream.storage.reader import Reader
 
 _MAX_CHOSEN = 16_384  # values whose hash a writer can choose: as keys of one dict, more of them take hours
 _LARGE = 1 << 31
-_MAX_PICKLES = 5  # a torch file of the old form has so many, one after the other
 _INTEGERS = ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4")
 _WORDS = (b"bytearray", b"_codecs", b"numpy")  # functions that can take very much memory or time, or harm memory
 _ENCODINGS = ("latin1", "latin-1", "utf-8", "ascii")
 _CHOSEN, _OTHER, _MARK = object(), object(), object()
-_WIDTH = 16  # bytes of the widest number
 
 
 def check_pickle(data: bytes, reader: Reader) -> None:
@@ -31,18 +29,10 @@ def check_pickle(data: bytes, reader: Reader) -> None:
         _follow(io.BytesIO(data), reader)
 
 
-def check_old_torch_file(file: Any, reader: Reader) -> None:
-    """Check the pickles of a torch file of the old form; they name the sizes of the tensors, which are claimed."""
-    for _ in range(_MAX_PICKLES):
-        _follow(file, reader)
-    file.seek(0)
-
-
 def _follow(file: Any, reader: Reader) -> None:
     """Follow one pickle to its end."""
     stack: list[Any] = []
     memo: dict[int, Any] = {}
-    seen: set[Any] = set()
     with reader.parsing("the pickle"):
         opcodes: Any = pickletools.genops(file)
         for opcode, argument, _ in opcodes:
@@ -73,9 +63,6 @@ def _follow(file: Any, reader: Reader) -> None:
                 state = stack.pop()
                 if isinstance(stack[-1], _Dtype):
                     _check_dtype_state(stack[-1], state, reader)
-            elif name == "BINPERSID":
-                _claim_storage(stack.pop(), seen, reader)
-                stack.append(_OTHER)
             else:
                 _follow_other(opcode, stack)
 
@@ -125,18 +112,3 @@ def _check_dtype_state(dtype: _Dtype, state: Any, reader: Reader) -> None:
     own = np.dtype(dtype.code).__reduce__()[2]
     if not isinstance(state, tuple) or len(state) != len(own) or (state[0], *state[2:8]) != (own[0], *own[2:8]):
         reader.fail("a dtype with a state that is not its own")
-
-
-def _claim_storage(identity: Any, seen: set[Any], reader: Reader) -> None:
-    """Claim the memory of a storage: ("storage", type, key, location, number of elements, view)."""
-    if isinstance(identity, tuple) and len(identity) > 4 and identity[2] not in seen:
-        seen.add(identity[2])
-        kind = identity[1] if isinstance(identity[1], str) else ""
-        width = next((w for part, w in _WIDTHS.items() if part in kind), _WIDTH)
-        reader.claim(width * reader.integer(identity[4], "the size of a storage"), "a storage")
-
-
-_WIDTHS = {
-    **{"ComplexDouble": 16, "ComplexFloat": 8, "Double": 8, "BFloat16": 2, "Half": 2, "Float": 4, "Long": 8},
-    **{"Int": 4, "Short": 2, "Char": 1, "Byte": 1, "Bool": 1},
-}

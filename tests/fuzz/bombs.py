@@ -162,33 +162,9 @@ def colliding_keys(folder: Path) -> None:
 
 
 @case
-def colliding_keys_of_the_old_form(folder: Path) -> None:
-    pairs = b"".join(number(n) + b"N" for n in colliding(60_000))
-    old_form(folder / "a.pt", state_of(b"}(" + pairs + b"u"))
-    load_checkpoint(folder / "a.pt")
-
-
-@case
 def many_tuples_of_floats_as_keys(folder: Path) -> None:
     pairs = b"".join(b"G" + struct.pack(">d", i * 2.0**-400) + b"\x85N" for i in range(60_000))
     load_checkpoint(torch_file(folder / "a.pt", state_of(b"}(" + pairs + b"u")))
-
-
-def old_form(path: Path, pickled: bytes, keys: list[str] | None = None) -> None:
-    """A torch file as torch wrote it before version 1.6."""
-    head = [0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": True}]
-    parts = [*(pickle.dumps(value, 2) for value in head), pickled, pickle.dumps(keys or [], 2)]
-    path.write_bytes(b"".join(parts))
-
-
-@case
-def storage_of_the_old_form(folder: Path) -> None:
-    view = b"N"
-    made = (
-        b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + number(5 * 10**9) + view + b"tQ"
-    )
-    old_form(folder / "a.pt", state_of(made), ["0"])
-    load_checkpoint(folder / "a.pt")
 
 
 # --- rollouts and replay

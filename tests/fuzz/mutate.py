@@ -288,10 +288,10 @@ def pickled(data: bytes, rng: random.Random) -> bytes:
 
 
 def torch_file(data: bytes, rng: random.Random) -> bytes:
-    """Mutate a torch file of either form."""
+    """Mutate a torch file."""
     dice = rng.random()
     if not data.startswith(b"PK"):
-        return _old_torch_file(data, rng) if dice < 0.7 else change_bytes(data, rng)
+        return change_bytes(data, rng)
     if dice < 0.2:
         return change_bytes(data, rng)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -314,17 +314,6 @@ def torch_file(data: bytes, rng: random.Random) -> bytes:
         for name in dict(entries):
             archive.writestr(name, dict(entries)[name])
     return out.getvalue()
-
-
-def _old_torch_file(data: bytes, rng: random.Random) -> bytes:
-    """Mutate one of the pickles of a torch file of the old form, most often that of the state."""
-    file, ends = io.BytesIO(data), [0]
-    for _ in range(5):
-        for _ in pickletools.genops(file):
-            pass
-        ends.append(file.tell())
-    which = rng.choice((0, 1, 2, 3, 3, 3, 3, 3, 4, 4))
-    return data[: ends[which]] + pickled(data[ends[which] : ends[which + 1]], rng) + data[ends[which + 1] :]
 
 
 def lz4_file(data: bytes, rng: random.Random) -> bytes:
