@@ -61,8 +61,9 @@ class ReplayBuffer:
     ) -> None:
         if (capacity is None) == (capacity_bytes is None):
             raise ValueError("give capacity (steps) or capacity_bytes, one of them")
-        if (capacity if capacity is not None else capacity_bytes or 0) < 1:
-            raise ValueError(f"capacity={capacity if capacity is not None else capacity_bytes} must be at least 1")
+        name, limit = ("capacity", capacity) if capacity is not None else ("capacity_bytes", capacity_bytes or 0)
+        if not (1 <= limit < 2**63 and limit == int(limit)):  # NaN would evict nothing
+            raise ValueError(f"{name}={limit} must be at least 1, and a whole number")
         for name in codec.values() if isinstance(codec, Mapping) else (codec,):
             if name != "auto":
                 parse_codec(name)  # raises for an unknown name now, not when the first large frame comes
@@ -143,7 +144,7 @@ class ReplayBuffer:
         `truncated` are those n steps later, fewer if the episode ends. "discount" is gamma to the number of steps, 0
         after a termination: the target is reward + discount * value(next).
         """
-        self._check_batch(batch_size, n_step)
+        self._check_batch(batch_size, n_step, gamma)
         return self._storage.sample(batch_size, n_step, gamma)
 
     def sample_slices(self, batch_size: int, length: int, burn_in: int = 0) -> TensorDict:
@@ -166,7 +167,7 @@ class ReplayBuffer:
 
     def get(self, index: Tensor | np.ndarray, n_step: int = 1, gamma: float = 0.99) -> TensorDict:
         """Return the batch that `sample` would return for these step numbers; IndexError if one has left."""
-        self._check_batch(1, n_step)
+        self._check_batch(1, n_step, gamma)
         return self._storage.get(index, n_step, gamma)
 
     def update_priority(self, index: Tensor | np.ndarray, priority: Tensor | np.ndarray) -> None:
@@ -276,9 +277,11 @@ class ReplayBuffer:
         if self._closed:
             raise RuntimeError("the replay buffer is closed")
 
-    def _check_batch(self, number: int, n_step: int = 1) -> None:
+    def _check_batch(self, number: int, n_step: int = 1, gamma: float = 1.0) -> None:
         self._check_open()
         if number < 1:
             raise ValueError(f"batch_size={number} must be at least 1")
         if n_step < 1:
             raise ValueError(f"n_step={n_step} must be at least 1")
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"gamma={gamma} must be in [0, 1]")

@@ -378,7 +378,10 @@ class DeviceStorage:
             schema = self._schema if self.ring is not None else Schema()
             flat, kept, nexts = split_batch(batch, schema, self._keys)
             shape = next(iter(kept.values())).shape[:2]
-            valid = flat["valid",] if ("valid",) in flat else torch.ones(shape, dtype=torch.bool, device=self.device)
+            valid = torch.ones(shape, dtype=torch.bool, device=self.device)
+            if ("valid",) in flat:
+                check_ends(("valid",), flat["valid",].shape, shape)
+                valid = flat["valid",].reshape(shape) != 0
             for key, after in nexts.items():
                 _check_view(key, kept[key], after, valid)
             flags = torch.zeros(3, *shape, dtype=torch.bool, device=self.device)

@@ -125,6 +125,8 @@ def end_flags(flat: Mapping[Key, Any], shape: tuple[int, ...], valid: Any = True
     for key in (key for key in END_KEYS if key in flat):
         array = as_array(key, flat[key])[0]
         check_ends(key, array.shape, shape)
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise ValueError(f"{show(key)} holds NaN: give True or False for each step")
         flags[key] = (array.reshape(shape) != 0) & valid
     found = find_ends(flags)
     if found is None:
@@ -358,7 +360,10 @@ class StreamBatch:
         flat, kept, nexts = split_batch(batch, schema, keys)
         self.arrays = {key: as_array(key, value)[0] for key, value in kept.items()}
         shape = next(iter(self.arrays.values())).shape[:2]
-        self.valid: np.ndarray = flat["valid",].cpu().numpy() if ("valid",) in flat else np.ones(shape, bool)
+        self.valid: np.ndarray = np.ones(shape, bool)
+        if ("valid",) in flat:
+            check_ends(("valid",), flat["valid",].shape, shape)
+            self.valid = (flat["valid",].cpu() != 0).numpy().reshape(shape)
         self.ends = end_flags(flat, self.valid.shape, self.valid)
         self.cut = self._find_cuts(kept, nexts)
         self.last, self.finals = {}, {}

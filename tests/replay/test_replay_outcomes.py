@@ -190,3 +190,34 @@ def test_a_reward_of_several_values_is_no_transition():
     buffer.extend(make_batch({"reward": torch.ones(2, 4, 2), "terminated": TERMINATED, "action": REWARD}))
     with pytest.raises(ValueError, match=r"'reward' has the shape \[6, 2\]: give one value per step"):
         Transitions.of({**buffer.sample(6).to_dict(), "next": {"observation": {}}}, ())
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("as_given", [torch.Tensor.byte, torch.Tensor.float, lambda x: x.unsqueeze(-1)])
+def test_valid_is_taken_in_other_dtypes_and_forms(storage, as_given):
+    valid = torch.tensor([[1, 1, 0, 1], [1, 1, 1, 1]], dtype=torch.bool)
+    found = []
+    for given in (valid, as_given(valid)):
+        buffer = ReplayBuffer(100, storage=storage)
+        buffer.extend(make_batch({"reward": REWARD, "terminated": TERMINATED, "valid": given}))
+        found.append(steps_of(buffer))
+    assert found[0] == found[1] and 3.0 not in found[1]
+
+
+def test_a_flag_of_nan_is_refused():
+    with pytest.raises(ValueError, match="'terminated' holds NaN"):
+        ReplayBuffer(9).add({"reward": torch.ones(2), "terminated": torch.tensor([0, float("nan")])})
+
+
+@pytest.mark.parametrize("limit", [{"capacity": 2.5}, {"capacity": float("nan")}, {"capacity_bytes": float("inf")}])
+def test_a_capacity_is_a_whole_number(limit):
+    with pytest.raises(ValueError, match="must be at least 1, and a whole number"):
+        ReplayBuffer(**limit)
+
+
+@pytest.mark.parametrize("gamma", [-1.0, 1.5, float("nan")])
+def test_gamma_is_a_discount(gamma):
+    buffer = ReplayBuffer(9)
+    buffer.add({"reward": torch.ones(2)})
+    with pytest.raises(ValueError, match="must be in"):
+        buffer.sample(1, gamma=gamma)
