@@ -19,6 +19,7 @@ from slipstream.training.startup import start_cuda, without_garbage_collection
 
 EARLY_SIGNALS = ("SIGTERM", "SIGUSR1", "SIGHUP", "SIGQUIT")  # Ctrl-C is Python's KeyboardInterrupt
 STOPPED = 75  # training.run_folder.STOPPED, which this module must not load yet
+_is_loading = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +39,8 @@ def stopped_by_signals() -> Iterator[None]:
     a training that was stopped. During the iterations the training itself answers them."""
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if _is_loading:  # an exception inside the import of a C++ library can crash it, and nothing is open yet
+            os._exit(STOPPED)
         raise SystemExit(STOPPED)
 
     known = [getattr(signal, name) for name in EARLY_SIGNALS if hasattr(signal, name)]
@@ -51,6 +54,17 @@ def stopped_by_signals() -> Iterator[None]:
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Let a stop signal inside the block end the process at once."""
+    global _is_loading
+    _is_loading = True
+    try:
+        yield
+    finally:
+        _is_loading = False
 
 
 def _load_as_rank(words: Sequence[str]) -> TrainConfig:
@@ -81,7 +95,7 @@ def train(args: argparse.Namespace) -> int:
         group = multirun.run_jobs(jobs, args.jobs, multirun.LocalStart(args.jobs, cfg))
         compare.show([str(group)], console(), [], None)
         return 0
-    with without_garbage_collection():
+    with without_garbage_collection(), loading():
         cfg = _load_as_rank(words) if "RANK" in os.environ else load_train(words)
         if cfg.device != "cpu":
             start_cuda()

@@ -8,11 +8,13 @@ import shlex
 import shutil
 import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 from helpers import warm_python
 from tiny_runs import differences, rows_of, state_of
 
+import slipstream.cli.train
 import slipstream.train
 from slipstream import Trainer
 from slipstream.cli import main
@@ -116,6 +118,15 @@ def test_a_signal_before_the_training_begins(monkeypatch, number):
     before = signal.getsignal(number)
     assert main(["train", *TINY]) == 75
     assert signal.getsignal(number) == before
+
+
+def test_a_signal_while_modules_load_raises_nothing(monkeypatch):
+    ended = []
+    monkeypatch.setattr(os, "_exit", ended.append)  # an exception inside an import of C++ code can crash
+    monkeypatch.setattr(slipstream.cli.train, "load_train", lambda words: os.kill(os.getpid(), signal.SIGUSR1) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        slipstream.cli.train.run(SimpleNamespace(words=TINY, multirun=False, jobs=1))
+    assert ended == [75]
 
 
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path, monkeypatch, auto):
