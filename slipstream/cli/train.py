@@ -41,7 +41,8 @@ def stopped_by_signals() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         if _is_loading:  # an exception inside the import of a C++ library can crash it, and nothing is open yet
             os._exit(STOPPED)
-        raise SystemExit(STOPPED)
+        else:
+            raise SystemExit(STOPPED)
 
     known = [getattr(signal, name) for name in EARLY_SIGNALS if hasattr(signal, name)]
     taken = [number for number in known if signal.getsignal(number) == signal.SIG_DFL]
