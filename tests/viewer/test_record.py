@@ -17,8 +17,8 @@ from slipstream import train
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.recordings import load_recording
+from slipstream.sim import side_process
 from slipstream.tasks.navigation.evaluation import RECORDED_DRONES
-from slipstream.training import side_process
 from slipstream.training.metrics_log import RunLog, read_metrics
 from slipstream.training.record import FlightRecorder, record
 
