@@ -27,9 +27,9 @@ class RolloutMemory:
     def __init__(self, steps: int, observation: Observation, memory: Tensor | None = None) -> None:
         self.steps = steps
         self.tensors: Frame = {}  # each [T or T + 1, N, ...]
-        self.rows: list[Rows] = [[] for _ in range(steps)]  # of each step; empty before `allocate`
         for name, row in observation.items():
             self._add(("observation", name), row, steps + 1)
+        self.rows: list[Rows] = [[] for _ in range(steps)]  # of each step; empty before `allocate`
         rows = [self.tensors[key].unbind(0) for key in self.tensors]
         self.observations = [dict(zip(observation, row, strict=True)) for row in zip(*rows, strict=True)]  # by step
         if memory is not None:
