@@ -167,12 +167,15 @@ class RunOutputs:
             reason = ""
         elif state == "interrupted" and not reason:
             reason = "another rank was stopped"
-        with suppress(OSError):
-            self._write_status(state, reason)
+        self._write_status(state, reason)
 
     def _write_status(self, state: str, reason: str = "") -> None:
+        """Write status.json. If that fails the training continues: a disk that is full is named by the next save."""
         if self._is_root:
-            self.folder.write_status(state, self._iteration, self.trainer.frames, reason)
+            try:
+                self.folder.write_status(state, self._iteration, self.trainer.frames, reason)
+            except OSError as error:
+                self.print(f"status.json cannot be written: {error}")
 
     @property
     def stop_requested(self) -> bool:
