@@ -6,9 +6,9 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 import torch
-from checkpoint_states import DTYPES, random_tensor, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from saved_states import DTYPES, random_tensor, same
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoint_states import same, training_state
 from helpers import warm_python
 from helpers.forged import forge
 from helpers.workers import wait_for_error
+from saved_states import same, training_state
 
 from slipstream.checkpoint import (
     AsyncCheckpointSaver,

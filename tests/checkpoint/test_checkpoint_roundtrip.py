@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from checkpoint_states import random_tensor, same, training_state
 from checkpoint_strategies import states
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from saved_states import random_tensor, same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, CorruptCheckpointError, load_checkpoint
 from slipstream.checkpoint.file import round_moments

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 import torch
-from checkpoint_states import same, training_state
+from saved_states import same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, load_checkpoint
 from slipstream.storage.files import FileSystem

@@ -36,9 +36,9 @@ def test_long_work_writes_after_3_s_and_then_every_10_s():
 def test_a_line_has_the_share_done_and_the_time_left():
     work = Work()
     work.progress.update(0.25)
-    assert work.until(3.0) == ["flying 64 drones: 0:03 elapsed, 25% done, about 0:09 left"]
+    assert work.until(3.0) == ["flying 64 drones: 0:03 elapsed, 25 % done, about 0:09 left"]
     work.progress.update(1.0)
-    assert work.until(13.0)[1] == "flying 64 drones: 0:13 elapsed, 100% done, about 0:00 left"
+    assert work.until(13.0)[1] == "flying 64 drones: 0:13 elapsed, 100 % done, about 0:00 left"
 
 
 def test_another_piece_of_work_has_its_own_time():
