@@ -55,7 +55,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "training": 2626,
     "ui": 512,
     "viewer": 880,
-    "tests": 33416,
+    "tests": 33422,
 }
 ROOT_FILES = 4  # Python files directly in the package
 FOLDER_FILES = 17  # one per command in cli/

@@ -175,7 +175,7 @@ HOSTILE = {
     "a gap between entries": lambda x: setattr(x, "entries", {"a": entry(0, 8), HASH: entry(16, 48)}),
     "an entry of a dtype unheard of": lambda x: setattr(x, "entries", {"a": {**entry(0, 8), "dtype": "F1"}}),
     "an entry of a shape that does not fit": lambda x: setattr(x, "entries", {"a": {**entry(0, 8), "shape": [7]}}),
-    "an entry of many dimensions": lambda x: setattr(x, "entries", {"a": {**entry(0, 8), "shape": [9] * 10**6}}),
+    "an entry of many dimensions": lambda x: setattr(x, "entries", {"a": {**entry(0, 8), "shape": [9] * 10**5}}),
     "an entry that is a list": lambda x: setattr(x, "entries", {"a": [0]}),
     "an array of objects": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "O"),
     "an array with fields": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "f4,f4"),

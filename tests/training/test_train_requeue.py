@@ -34,6 +34,15 @@ TINY = shlex.split("""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 
 
+@pytest.fixture(autouse=True)
+def signals_are_not_ignored():
+    """A shell ignores SIGQUIT for what it starts in the background."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in STOP_SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def auto(tmp_path):
     """The words of one command that a scheduler repeats."""
