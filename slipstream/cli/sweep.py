@@ -15,8 +15,7 @@ and importances.png.
   repeats=3               seeds with which the three best settings and the given ones are trained again
   prune=true              stop trials that are worse than the median of the others at the same time
   storage=URL             an Optuna storage, such as sqlite:///sweep.db (default: a journal file in the folder)
-  --jobs N                trials at a time (1; with --ray one per GPU, or per node of a cluster without GPUs)
-  --ray [ADDRESS]         run the trials on a Ray cluster: auto, HOST:6379 or ray://HOST:10001 (auto)
+  --jobs N                trials at a time (1)
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ OWN_KEYS = ("trials", "objective", "direction", "budget_s", "repeats", "prune", 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Everything else is a key."""
-    parser.add_argument("--jobs", type=int, metavar="N", help="trials at a time (1; with --ray one per GPU or node)")
-    parser.add_argument("--ray", nargs="?", const="auto", metavar="ADDRESS", help="run trials on a Ray cluster (auto)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="trials at a time (1)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,16 +43,13 @@ def run(args: argparse.Namespace) -> int:
     from slipstream.cli import console
     from slipstream.distributed.sweep import Sweep, import_optuna
 
-    if args.ray and "=" in args.ray:  # --ray key=value: an address has no equals sign
-        args.words, args.ray = [*args.words, args.ray], ""
-    ray = None if args.ray is None else args.ray or "auto"
     own, words = split_keys(args.words, OWN_KEYS)
     if value_of("resume", words):
         raise ConfigError("resume= continues one run: repeat the command of a sweep with its name= instead")
     direction = own.get("direction", "max")
     if direction not in ("max", "min"):
         raise ConfigError(f"direction must be max or min, not '{direction}'")
-    if args.jobs is not None and args.jobs < 1:
+    if args.jobs < 1:
         raise ConfigError(f"--jobs must be at least 1, not {args.jobs}")
     import_optuna()
     sweep = Sweep(
@@ -68,7 +63,6 @@ def run(args: argparse.Namespace) -> int:
         repeats=_count(own, "repeats", 3, 0),
         storage=own.get("storage"),
         parallel=args.jobs,
-        ray=ray,
     )
     print(f"sweep folder: {sweep.folder}", flush=True)
     if sweep.run():

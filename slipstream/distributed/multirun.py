@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from slipstream.config.help import ConfigError, show
 from slipstream.config.overrides import plain_overrides, value_of
@@ -78,23 +78,7 @@ class Job:
         return any((self.folder / "checkpoints").glob("ckpt_*"))
 
 
-class Process(Protocol):
-    """A training that was started; `subprocess.Popen` is one."""
-
-    @property
-    def returncode(self) -> int | None:
-        """The exit code; None before `poll` or `wait` has found the end."""
-
-    def poll(self) -> int | None:
-        """Return the exit code; None while it runs."""
-
-    def terminate(self) -> None:
-        """Ask it to save a checkpoint and to end."""
-
-    def wait(self) -> int:
-        """Return the exit code when it has ended."""
-
-
+Process = subprocess.Popen[bytes]
 Start = Callable[[Job], Process]
 
 

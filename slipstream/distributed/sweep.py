@@ -25,17 +25,7 @@ import yaml
 
 from slipstream.config.compose import flat_settings, load_train, to_dict
 from slipstream.config.help import ConfigError, nearest, show
-from slipstream.distributed.multirun import (
-    STOP_CODES,
-    Job,
-    LocalStart,
-    Process,
-    Start,
-    run_jobs,
-    split_values,
-    wait_for_lock,
-)
-from slipstream.distributed.nodes import RayStart
+from slipstream.distributed.multirun import STOP_CODES, Job, LocalStart, Process, run_jobs, split_values, wait_for_lock
 from slipstream.storage.files import WriterLock, make_folder, write_file
 from slipstream.training.comparison import describe
 from slipstream.training.metrics_log import read_metrics
@@ -123,8 +113,7 @@ class Sweep:
         prune: Stop trials that are worse than the median of the others at the same time.
         repeats: Seeds with which the best settings, and those that were given, are trained again.
         storage: URL of an Optuna storage (default: a journal file in `folder`).
-        parallel: Trials at a time; None for one, or with `ray` as many as the cluster has GPUs or nodes.
-        ray: Address of a Ray cluster on which the trials run.
+        parallel: Trials at a time.
     """
 
     words: Sequence[str]
@@ -136,8 +125,7 @@ class Sweep:
     prune: bool = True
     repeats: int = 3
     storage: str | None = None
-    parallel: int | None = None
-    ray: str | None = None
+    parallel: int = 1
     log: Callable[[str], None] = print
     ranges: list[Range] = field(init=False)
     common: list[str] = field(init=False)
@@ -163,7 +151,7 @@ class Sweep:
                 except ConfigError as error:
                     raise ConfigError(f"{error}: use int({low:g},{high:g}), or choice(...)") from None
         self.given = load_train(self.common)
-        if self.ray is None and self.given.gpus is not None:
+        if self.given.gpus is not None:
             from slipstream.distributed.launch import ranks_to_start
 
             ranks_to_start(self.given)
@@ -178,23 +166,14 @@ class Sweep:
             KeyboardInterrupt: It was interrupted; the same call continues.
         """
         with ExitStack() as stack:
-            if self.ray is None:
-                parallel = self.parallel or 1
-                self._start: Start = LocalStart(parallel, self.given, to_file=True)
-                self._repeat_start: Start = LocalStart(parallel, self.given)
-            else:
-                start = stack.enter_context(RayStart(self.ray, self.folder, self.parallel, self.given))
-                self._start = self._repeat_start = start
-                parallel = start.parallel
-                self.log(f"trials run {start.describe()}")
             if threading.current_thread() is threading.main_thread():  # as Ctrl-C: trainings save first
                 stack.callback(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
                 signal.signal(signal.SIGTERM, signal.default_int_handler)
             make_folder(self.folder)
             with self._worker() as worker:
                 self.study = self._open_study()
-                self._search(worker, parallel)
-            return self._finish(parallel)
+                self._search(worker)
+            return self._finish()
 
     # -- the study ---------------------------------------------------------------------------------------------------
 
@@ -269,8 +248,9 @@ class Sweep:
 
     # -- trials ------------------------------------------------------------------------------------------------------
 
-    def _search(self, worker: str, parallel: int) -> None:
+    def _search(self, worker: str) -> None:
         """Run trials until there are enough, `parallel` at a time."""
+        start = LocalStart(self.parallel, self.given, to_file=True)
         running: dict[Process, tuple[Any, Job]] = {}
         self._started = time.monotonic()
         turn = _made(self.folder / ".workers" / "turn")  # a trial that is asked for has no worker for a moment
@@ -281,13 +261,13 @@ class Sweep:
                 self.log(f"continuing {len(left)} interrupted trials")
             try:
                 while True:
-                    while len(running) < parallel:
+                    while len(running) < self.parallel:
                         with wait_for_lock(turn):
                             trial = left.pop(0) if left else self._ask(worker)
                         if trial is None:
                             break
                         job = self._job(trial)
-                        running[self._start(job)] = (trial, job)
+                        running[start(job)] = (trial, job)
                     if not running:
                         return
                     for process in list(running):
@@ -386,7 +366,7 @@ class Sweep:
 
     # -- results -----------------------------------------------------------------------------------------------------
 
-    def _finish(self, parallel: int) -> dict[str, Any]:
+    def _finish(self) -> dict[str, Any]:
         """Repeat the best settings, and write tables, figures and best.yaml."""
         done = sorted(self._of_state("COMPLETE"), key=lambda trial: trial.value, reverse=not self.minimize)
         if not done:
@@ -398,7 +378,7 @@ class Sweep:
         finalists += [t for t in done if t.user_attrs.get("given") and t not in finalists]
         try:
             with WriterLock(_made(self.folder / ".workers" / "results")):
-                scores = self._repeat(finalists, parallel)
+                scores = self._repeat(finalists)
         except BlockingIOError:
             self.log("another worker repeats the best settings and writes the results")
             return {}
@@ -423,7 +403,7 @@ class Sweep:
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f": {last[:300]} (see {path})" if last else f" (see {path})"
 
-    def _repeat(self, finalists: Sequence[Any], parallel: int) -> dict[int, list[float]]:
+    def _repeat(self, finalists: Sequence[Any]) -> dict[int, list[float]]:
         """Train the settings of some trials with other seeds; return their objectives by trial."""
         seeds = [self.given.seed + k for k in range(1, self.repeats + 1)]
         jobs = {}
@@ -437,7 +417,7 @@ class Sweep:
         missing = [job for job in jobs.values() if job.name not in known]
         if missing:
             self.log(f"training the {len(finalists)} best settings again with {self.repeats} other seeds")
-            run_jobs(missing, parallel, self._repeat_start)
+            run_jobs(missing, self.parallel, LocalStart(self.parallel, self.given))
         for job in missing:
             points, _ = self._points(job.folder)
             self.study.set_user_attr(job.name, points[-1][1])

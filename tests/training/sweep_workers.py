@@ -14,11 +14,9 @@ import time
 from pathlib import Path
 
 import optuna
-import pytest
 
-from slipstream.distributed import multirun, nodes
+from slipstream.distributed import multirun
 from slipstream.distributed import sweep as module
-from slipstream.distributed.nodes import RayStart
 from slipstream.distributed.sweep import Sweep
 
 TRAINING = """
@@ -27,12 +25,6 @@ folder, rate, width = pathlib.Path(sys.argv[1]), float(sys.argv[2]), float(sys.a
 (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
 with open(folder / "starts", "a") as file:
     file.write("start\\n")
-if sys.argv[4:] and (folder / "starts").read_text() == "start\\n":  # wait until the starter is killed
-    parent = os.getppid()
-    (folder / "actor").write_text(f"{parent}\\n")
-    while os.getppid() == parent:
-        time.sleep(0.02)
-    sys.exit(1)
 score = 1 - abs(rate + 3) / 3 - width / 1000
 rows = [{"iteration": k, "frames": 50 * k, "time_s": k, "eval/success": score * k / 20} for k in range(1, 21)]
 with open(folder / "metrics.jsonl", "w") as file:
@@ -49,8 +41,7 @@ def start_fake(job, threads, env=None):
 
     words = dict(word.split("=", 1) for word in job.words)
     rate, width = math.log10(float(words["algo.learning_rate"])), words["model.part"]
-    waits = ["waits"] if job.folder.with_name(f"{job.name}.waits").exists() else []
-    return subprocess.Popen([sys.executable, "-S", "-c", TRAINING, str(job.folder), str(rate), width, *waits])
+    return subprocess.Popen([sys.executable, "-S", "-c", TRAINING, str(job.folder), str(rate), width])
 
 
 WORDS = [
@@ -64,43 +55,6 @@ WORDS = [
 
 def make(folder, trials, log=lambda text: None, **settings):
     return Sweep(WORDS, folder, trials, repeats=0, log=log, **settings)
-
-
-class BlindStart(RayStart):
-    """Nodes do not see the folder of this one."""
-
-    def __init__(self, *args):
-        super().__init__(*args)
-        self._mark.rmdir()
-
-
-def search_on(ray, folder, monkeypatch):
-    """Search on a cluster with two nodes, where the actor of a trial is killed; without a common folder it ends."""
-    monkeypatch.setattr(RayStart, "start", staticmethod(start_fake))
-    monkeypatch.setattr(module, "POLL_S", 0.02)
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    common = folder / "common"
-    common.mkdir()
-    (common / "trial_0001.waits").touch()
-
-    def kill(text):
-        pid = common / "trial_0001" / "actor"
-        if text.startswith("[1/3] trial 0:"):
-            while not (pid.exists() and pid.read_text().endswith("\n")):
-                time.sleep(0.02)
-            os.kill(int(pid.read_text()), signal.SIGKILL)
-
-    sweep = make(common, 3, log=kill, ray="auto")
-    sweep.run()
-    assert [t.state.name for t in sweep.study.trials] == ["COMPLETE"] * 3
-    runs = [common / f"trial_{k:04d}" for k in range(3)]
-    assert [(run / "starts").read_text().count("start") for run in runs] == [1, 2, 1]
-    assert all((run / "checkpoints" / "ckpt_000020").exists() for run in runs)
-    assert "start 1 of 4 on the Ray cluster is lost" in (common / "trial_0001.log").read_text()
-    monkeypatch.setattr(module, "RayStart", BlindStart)
-    monkeypatch.setattr(nodes, "MAX_STARTS", 1)
-    with pytest.raises(ChildProcessError, match=f"does not see {folder / 'blind'}: give root=FOLDER on a shared disk"):
-        make(folder / "blind", 3, ray="auto").run()
 
 
 def main() -> None:

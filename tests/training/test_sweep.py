@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.distributed import multirun
 from slipstream.distributed import sweep as module
-from slipstream.distributed.multirun import Job
-from slipstream.distributed.nodes import RayProcess, divide
 from slipstream.distributed.sweep import Range, Sweep
 from slipstream.training.comparison import describe
 
@@ -197,88 +194,6 @@ def test_the_command_searches_with_real_trainings(tmp_path, capsys, monkeypatch)
     assert main(["sweep", *words]) == 0
     out = capsys.readouterr().out
     assert "[2/2]" in out and "best settings by eval/return" in out and "config=" in out
-
-
-NODES = [{"CPU": 8.0, "GPU": 1.0}, {"CPU": 4.0, "GPU": 2.0}, {"CPU": 6.0}]
-
-
-@pytest.mark.parametrize(
-    ("parallel", "device", "expected"),
-    [
-        (None, "auto", (3, 2, 1)),  # one per GPU
-        (1, "cuda", (1, 8, 1)),
-        (9, "cuda", (3, 2, 1)),
-        (None, "cpu", (3, 4, 0)),  # one per node
-        (4, "cpu", (4, 4, 0)),
-        (5, "cpu", (5, 3, 0)),
-        (99, "cpu", (18, 1, 0)),
-    ],
-)
-def test_the_cores_and_gpus_of_a_cluster_are_divided(parallel, device, expected):
-    assert divide(NODES, parallel, device) == expected
-
-
-def test_devices_that_a_cluster_does_not_have_are_refused():
-    with pytest.raises(ConfigError, match="the Ray cluster has no GPU; use device=auto or device=cpu"):
-        divide([{"CPU": 2.0}], None, "cuda")
-    with pytest.raises(ConfigError, match="device=cuda:1: Ray chooses the GPU of each trial; give device=cuda"):
-        divide(NODES, None, "cuda:1")
-    with pytest.raises(ConfigError, match="no node with a core: give `ray start` a larger --num-cpus"):
-        divide([{"CPU": 0.0}], None, "cpu")
-
-
-RAY_REFUSED = {
-    ("--ray", "gpus=2"): "--ray does not work with gpus=2: a trial is one process",
-    ("actors.count=2", "--ray", "auto"): "--ray does not work with actors.count=2",
-    ("--ray", "localhost:1"): "--ray localhost:1: no Ray cluster answers",
-    (
-        "--ray",
-        "ray://host",
-    ): "--ray ray://host is not an address of a Ray cluster: give auto, HOST:6379 or ray://HOST:10001",
-}
-
-
-@pytest.mark.parametrize(("words", "hint"), RAY_REFUSED.items())
-def test_what_does_not_work_on_a_cluster_is_refused(tmp_path, capsys, words, hint):
-    pytest.importorskip("ray", reason="needs Ray: pip install 'slipstream-rl[ray]'")
-    assert main(["sweep", "preset=demo", "algo.epochs=int(1,4)", f"root={tmp_path}", *words]) == 2
-    error = capsys.readouterr().err
-    assert hint in error and error.count("\n") == 1 and list(tmp_path.iterdir()) == []
-
-
-class LostRay:
-    """A cluster on which every actor is lost as soon as it is asked."""
-
-    class exceptions:
-        RayError = type("RayError", (Exception,), {})
-
-    def wait(self, answers, timeout):
-        return answers, []
-
-    def get(self, answer):
-        raise self.exceptions.RayError("The actor died.\nout of memory")
-
-    def kill(self, actor):
-        pass
-
-
-def test_a_training_that_is_lost_four_times_has_failed_with_the_reason(tmp_path):
-    def actor(job):
-        return types.SimpleNamespace(poll=types.SimpleNamespace(remote=lambda: 0))
-
-    process = RayProcess(LostRay(), Job("a", [], tmp_path / "a"), actor)
-    assert process.wait() == 1
-    lines = (tmp_path / "a.log").read_text().splitlines()
-    assert lines == [f"start {k} of 4 on the Ray cluster is lost: out of memory" for k in (1, 2, 3, 4)]
-    waits = RayProcess(LostRay(), Job("a", [], tmp_path / "a"), actor)
-    waits.terminate()  # no node was free for it
-    assert waits.wait() == -15
-
-
-def test_without_ray_the_extra_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    assert main(["sweep", "preset=demo", "algo.epochs=int(1,4)", f"root={tmp_path}", "--ray"]) == 2
-    assert "--ray needs Ray: pip install 'slipstream-rl[ray]'" in capsys.readouterr().err
 
 
 def test_without_optuna_the_extra_is_named(monkeypatch, capsys):

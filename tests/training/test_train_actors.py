@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import itertools
 import json
 import os
@@ -74,12 +73,7 @@ def staleness(batch, version):
     return int((version - batch["policy_version"]).max())
 
 
-def test_actors_train_are_replaced_and_never_joined_and_a_search_loses_no_trial(
-    cluster, monkeypatch, tmp_path
-):  # one test: the cluster is slow to start
-    if importlib.util.find_spec("optuna"):
-        monkeypatch.syspath_prepend(Path(__file__).parent)
-        importlib.import_module("sweep_workers").search_on(cluster, tmp_path, monkeypatch)
+def test_actors_train_are_replaced_and_never_joined(cluster, monkeypatch, tmp_path):
     check_nodes(cluster, 60)
     with monkeypatch.context() as patch:
         patch.setattr("importlib.metadata.version", lambda name: "1.0")  # here, not on the nodes
