@@ -24,7 +24,6 @@ from slipstream.rollouts.reader import BROKEN, RolloutFile, find_keys
 from slipstream.rollouts.storage import OnBroken, RolloutStorage, iteration_of, rollout_files
 from slipstream.storage.codec.registry import CodecError, codec_name, read_header
 from slipstream.storage.files import default_output
-from slipstream.tasks.base import EpisodeDrawing
 from slipstream.ui.figures import draw_curves
 
 MOST_CURVES = 6  # episodes drawn as curves, unless they are named
@@ -57,11 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("ls", _ls, "list the batches of a folder")
     show = add("show", _show, "show the keys, sizes, codecs and episodes of a batch; with --picture, draw its episodes")
     show.add_argument("iteration", type=int, nargs="?", help="which batch (default: the last readable one)")
-    show.add_argument("--picture", type=Path, metavar="PNG", help="draw episodes: as their task does, or as curves")
-    show.add_argument("--episodes", help="which ones: 0,3,10-20 (default: 96, or 6 as curves, evenly spread)")
+    show.add_argument("--picture", type=Path, metavar="PNG", help="draw episodes as curves")
+    show.add_argument("--episodes", help="which ones: 0,3,10-20 (default: 6, evenly spread)")
     show.add_argument("--all", action="store_true", help="use the episodes of all batches, joined across batches")
     show.add_argument("--keys", help="keys to draw as curves, by commas: reward,observation.state")
-    show.add_argument("--curves", action="store_true", help="curves, even if the task can draw the episodes")
     add("verify", _verify, "check every byte of a file or folder; print each broken file, the key and the place")
     out = add("export", _export, "export batches: HDF5 by batch, Parquet by step, Minari by episode")
     out.add_argument("--to", choices=tuple(FORMATS), required=True)
@@ -161,13 +159,12 @@ def _show(args: argparse.Namespace, console: Console) -> int:
     file = storage.file(iteration)
     find_keys(file.keys, args.keys.split(",") if args.keys else None)  # raises before anything is printed
     episodes = find_episodes(storage, iterations if args.all else [iteration]) if file.lead else []
-    drawing = _drawing(args, file)
-    numbers = _episode_numbers(args, drawing, len(episodes))
+    numbers = _episode_numbers(args, len(episodes))
     _print_keys(file, iteration, console)
     if episodes:
         console.print(_episode_line(episodes))
     if args.picture is not None:
-        console.print(f"drew {_picture(args, storage, episodes, numbers, file, drawing, skipped)}")
+        console.print(f"drew {_picture(args, storage, episodes, numbers, file, skipped)}")
     return skipped.exit_code
 
 
@@ -207,28 +204,13 @@ def _episode_line(episodes: list[EpisodeRef]) -> str:
     return text + f"{np.mean([len(e) for e in episodes]):.1f} steps on average"
 
 
-def _drawing(args: argparse.Namespace, file: RolloutFile) -> EpisodeDrawing | None:
-    """Return the picture of the task that these episodes are of; None if they are drawn as curves."""
-    if args.curves or args.keys is not None or args.picture is None:
-        return None
-    shapes = {column.key: column.shape[len(file.lead) :] for column in file.columns}
-    for name in registry.names("task"):
-        try:
-            found = registry.find_task(name).episode_drawing(shapes)
-        except ImportError:  # an extra that is not installed
-            continue
-        if found:
-            return found
-    return None
-
-
-def _episode_numbers(args: argparse.Namespace, drawing: EpisodeDrawing | None, count: int) -> list[int]:
+def _episode_numbers(args: argparse.Namespace, count: int) -> list[int]:
     """Return which of `count` episodes are drawn."""
     if args.picture is not None and not count:
         raise ValueError("there are no episodes to draw: the batch has no [envs, steps], or their ends are broken")
     if args.episodes is not None:
         return _numbers(args.episodes, list(range(count)), "episodes")
-    return evenly_spread(count, drawing.most if drawing else MOST_CURVES)
+    return evenly_spread(count, MOST_CURVES)
 
 
 def evenly_spread(count: int, most: int) -> list[int]:
@@ -242,14 +224,11 @@ def _picture(
     episodes: list[EpisodeRef],
     numbers: list[int],
     file: RolloutFile,
-    drawing: EpisodeDrawing | None,
     skipped: _Skipped,
 ) -> Path:
     reward = outcome_key(file.keys, "reward")
-    if drawing:
-        keys: list[Any] = [key for key in drawing.keys if key in file.keys]
-    elif args.keys:
-        keys = args.keys.split(",")
+    if args.keys:
+        keys: list[Any] = args.keys.split(",")
     else:
         keys = [key for key in file.keys if key == reward or key[0] == "observation"]
     read: dict[int, dict[Any, Any]] = {}
@@ -263,8 +242,6 @@ def _picture(
     spread = ", evenly spread" if args.episodes is None and len(numbers) < len(episodes) else ""
     folder = storage.save_dir
     title = f"{folder.parent.name}/{folder.name}, episodes: {len(read):,} of {len(episodes):,}{spread}"
-    if drawing:
-        return drawing.draw(args.picture, [(episodes[n].terminated, data) for n, data in read.items()], title)
     curves = [_drawn(data, reward) for data in read.values()]
     return draw_curves(args.picture, curves, [f"episode {n}" for n in read], title)
 

@@ -124,16 +124,6 @@ class Watched:
         """Return nothing: that program records."""
 
 
-class EpisodeDrawing(Protocol):
-    """A picture of episodes in rollout files."""
-
-    keys: Sequence[Any]  # that must be read, of each episode
-    most: int  # episodes in one picture
-
-    def draw(self, path: Path, episodes: Sequence[tuple[bool, Mapping[Any, Any]]], title: str) -> Path:
-        """Draw episodes, each with whether it terminated and the tensors [L, ...] of `keys` that it has."""
-
-
 class Task:
     """A problem to train a policy for. This class itself serves any TensorEnv: `task=my_module:MyEnv`.
 
@@ -266,10 +256,6 @@ class Task:
     def make_game(self, words: Sequence[str]) -> Game:
         """Return the game of `slipstream play` for its key=value words."""
         raise ConfigError(f"task={self.name} cannot be played")
-
-    def episode_drawing(self, shapes: Mapping[Any, Sequence[int]]) -> EpisodeDrawing | None:
-        """Return the picture for episodes with keys of these shapes; None if they are not this task's."""
-        return None
 
 
 Options = TypeVar("Options")

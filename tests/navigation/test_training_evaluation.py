@@ -9,7 +9,7 @@ import torch
 from slipstream import train
 from slipstream.config.compose import load_train
 from slipstream.models.policy import ActorCritic
-from slipstream.tasks.navigation.evaluation import RepeatedEvaluation, _metrics, _RepeatedCrossing, evaluation_env, fly
+from slipstream.tasks.navigation.evaluation import Crossing, RepeatedEvaluation, evaluation_env, fly, metrics_of
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.trainer import Trainer
 
@@ -41,13 +41,13 @@ def test_a_repeated_flight_equals_one_in_a_fresh_env(form):
         def fresh_env():
             return evaluation_env(job.cfg.env, job.cfg.eval, "cpu")
 
-        kept = _RepeatedCrossing(fresh_env(), policy, drones)
+        kept = Crossing(fresh_env(), policy, drones)
         for weights in range(2):
             env = fresh_env()
             expected = fly(env, policy, drones, record_paths=False)
-            flown = [_metrics(kept.fly(), "") for _ in range(2)]
-            assert flown == [_metrics(expected, "")] * 2, weights
-            states = kept.crossing.env.state_dict()
+            flown = [metrics_of(kept.fly(), "") for _ in range(2)]
+            assert flown == [metrics_of(expected, "")] * 2, weights
+            states = kept.env.state_dict()
             assert all(torch.equal(x, states[name]) for name, x in env.state_tensors().items())
             with torch.no_grad():
                 for p in policy.parameters():
@@ -57,12 +57,12 @@ def test_a_repeated_flight_equals_one_in_a_fresh_env(form):
 def test_a_training_evaluates_both_worlds_alike_each_time():
     with Trainer(load_train([*SMALL, "eval.static_too=true"])) as job:
         first = job.evaluate()
-        envs = [kept.crossing.env for kept in job.evaluation._crossings.values()]
+        envs = [kept.env for kept in job.evaluation._crossings.values()]
         assert [env.movers.count for env in envs] == [8, 0]
         assert job.evaluate() == first and {"eval/success", "eval/static_success"} <= first.keys()
         job.step()
         after = job.evaluate()
-        assert [kept.crossing.env for kept in job.evaluation._crossings.values()] == envs
+        assert [kept.env for kept in job.evaluation._crossings.values()] == envs
     with Trainer(load_train([*SMALL, "eval.static_too=true"])) as twin:
         twin.step()
         assert twin.evaluate() == after  # as its first evaluation
@@ -93,7 +93,7 @@ def flown_again(job):
     again.close()  # before anything else uses its envs
     found = {}
     for prefix, crossing in again._crossings.items():
-        found |= _metrics(crossing.fly(), f"eval/{prefix}")
+        found |= metrics_of(crossing.fly(), f"eval/{prefix}")
     return found
 
 

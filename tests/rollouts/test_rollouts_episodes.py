@@ -207,28 +207,6 @@ def test_pictures_of_paths_and_curves(folder, tmp_path, capsys):
     assert "there is none; there are 0 to 23" in capsys.readouterr().err
 
 
-def test_the_flown_path_is_found_from_what_the_drone_saw(tmp_path):
-    from slipstream.collectors import SyncDataCollector
-    from slipstream.tasks.navigation.env import NavigationEnv
-    from slipstream.tasks.navigation.figures.flight import paths_to_goal
-
-    env = NavigationEnv(8, "cpu", 3)
-    positions = []
-
-    def policy(observation):
-        positions.append((env.drone.pos - env.goal).clone())
-        return torch.rand(8, 3, generator=torch.Generator().manual_seed(len(positions)))
-
-    batch = SyncDataCollector(env, policy, 8 * 12).rollout()
-    state, direction = batch["observation", "state"][5].numpy(), batch["observation", "direction"][5].numpy()
-    flown = torch.stack(positions[:12])[:, 5].numpy()
-    assert np.abs(paths_to_goal(state, direction) - flown).max() < 1e-3
-    with RolloutStorage(tmp_path, threads=1) as storage:
-        storage.save(batch, 0)
-    assert main(["show", str(tmp_path), "--picture", str(tmp_path / "paths.png")]) == 0
-    assert (tmp_path / "paths.png").stat().st_size > 10_000
-
-
 def test_a_folder_without_rollouts_and_help(tmp_path, capsys):
     assert main(["ls", str(tmp_path)]) == 2
     assert "has no rollouts" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from slipstream.tasks.navigation.figures.film import FPS, at_time, end_times, film_flights, mean_speeds
+from slipstream.tasks.navigation.figures import FPS, FlightPicture, at_time, end_times, mean_speeds
 from slipstream.ui import film
 
 TIMES = np.array([0.0, 0.5, 1.0])
@@ -26,7 +26,8 @@ PATHS = np.array([[[0, 0, 1], [1, 0, 1], NAN], [[1, 0, 1], NAN, NAN], [[3, 0, 1]
 def draw(path, **settings):
     boxes, goals = np.array([[0, 0, 0.5, 0.5, 2.0]]), np.array([[3.0, 0.0], [1.0, 5.0], [0.0, 0.0]])
     movers, widths = np.zeros((3, 1, 3)) + [2.0, 2.0, 1.0], np.array([0.8])
-    return film_flights(path, boxes, PATHS, np.array([1, 2, 0]), goals, TIMES, movers, widths, "two", 5.0, **settings)
+    picture = FlightPicture(boxes, PATHS, np.array([1, 2, 0]), goals, movers, widths, "two", 5.0)
+    return picture.film(path, TIMES, **settings)
 
 
 def test_a_gif_has_25_frames_per_second_and_a_last_frame_that_stays(tmp_path):

@@ -10,14 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.tasks.navigation.figures.flight import (
-    POINTS_PER_PATH,
-    _round_step,
-    _thinned,
-    _view_half_m,
-    flight_figure,
-    flight_paths,
-)
+from slipstream.tasks.navigation.figures import FlightPicture, round_step, view_half_m
 from slipstream.ui.figures import explain_return, learning_curve, metric_column, own_metrics, smooth, success_bars
 
 BOXES = np.array([[0.0, 0.0, 0.15, 0.35, 2.0], [3.0, -2.0, 0.35, 0.35, 6.0]])
@@ -42,76 +35,39 @@ def size_of_png(path: Path) -> tuple[int, int]:
     return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
 
 
-def test_flight_paths_draws_static_and_moving_worlds(tmp_path):
-    still = flight_paths(
-        tmp_path / "still.png", BOXES, three_flights(), OUTCOME, GOALS, title="three drones", map_half_m=5.0
-    )
+NO_BOXES, NO_MOVERS = np.empty((0, 5)), (np.empty((20, 0, 3)), np.empty(0))
+
+
+def test_a_png_shows_standing_and_moving_worlds(tmp_path):
+    still = FlightPicture(BOXES, three_flights(), OUTCOME, GOALS, *NO_MOVERS, "three drones", 5.0)
+    still = still.png(tmp_path / "still.png")
     assert size_of_png(still) == (1600, 1760)
-    movers = np.cumsum(np.full((20, 2, 3), 0.05), axis=0)
-    moving = flight_paths(
-        tmp_path / "m.png", BOXES, three_flights(), OUTCOME, GOALS, movers, np.array([0.25, 1.0]), map_half_m=5.0
-    )
+    movers = np.cumsum(np.full((20, 2, 3), 0.05), axis=0), np.array([0.25, 1.0])
+    moving = FlightPicture(BOXES, three_flights(), OUTCOME, GOALS, *movers, map_half_m=5.0).png(tmp_path / "m.png")
     assert moving.read_bytes() != still.read_bytes()
 
 
-@pytest.mark.parametrize("drones", [1, 64, 256, 16384])
-def test_the_legend_of_flights_stays_inside_the_figure(drones):
-    outcome = np.arange(drones) % 3
-    movers, widths = np.zeros((2, 1, 3)), np.ones(1)
-    figure = flight_figure(np.empty((0, 5)), np.zeros((2, drones, 3)), outcome, np.zeros((drones, 2)), movers, widths)
-    box = figure.legends[0].get_window_extent(figure.canvas.get_renderer())
-    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and len(figure.legends[0].get_texts()) == 4
-
-
-def test_flight_paths_draws_an_empty_field_and_a_drone_that_never_flew(tmp_path):
-    paths = np.full((4, 1, 3), np.nan)
-    flight_paths(
-        tmp_path / "a.png", np.empty((0, 5)), paths, np.array([2]), np.zeros((1, 2)), np.empty((4, 0, 3)), np.empty(0)
-    )
+def test_an_empty_field_and_a_drone_that_never_flew(tmp_path):
+    paths, goals = np.full((20, 1, 3), np.nan), np.zeros((1, 2))
+    FlightPicture(NO_BOXES, paths, np.array([2]), goals, *NO_MOVERS).png(tmp_path / "a.png")
     assert size_of_png(tmp_path / "a.png") == (1600, 1760)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"boxes": BOXES[:, :4]}, r"boxes must be \[M, 5\]"),
-        ({"paths": np.zeros((4, 3, 2))}, r"paths must be \[T, N, 3\]"),
-        ({"goals": GOALS[:2]}, r"3 paths need outcome \[3\] and goals \[3, 2\]"),
-        ({"movers": np.zeros((4, 2, 3)), "widths": np.ones(3)}, "same K"),
-        ({"movers": np.zeros((4, 2, 3))}, "give both movers"),
-    ],
-)
-def test_flight_paths_says_which_shape_is_wrong(tmp_path, change, message):
-    arguments = {"boxes": BOXES, "paths": three_flights(), "outcome": OUTCOME, "goals": GOALS} | change
-    with pytest.raises(ValueError, match=message):
-        flight_paths(tmp_path / "a.png", **arguments)
-    assert not (tmp_path / "a.png").exists()
-
-
-def test_a_path_ends_at_its_first_nan_and_keeps_its_ends_when_thinned():
-    line = np.stack([np.arange(3000.0), np.zeros(3000)], axis=1)
-    line[2500:] = np.nan
-    thin = _thinned(line)
-    assert len(thin) == POINTS_PER_PATH
-    assert (thin[0, 0], thin[-1, 0]) == (0.0, 2499.0)
-    assert len(_thinned(line[:10])) == 10
 
 
 def test_the_view_holds_map_and_flights_but_not_a_drone_that_flew_off():
     goals = np.zeros((1, 2))
-    assert _view_half_m(np.full((2, 1, 3), 24.0), goals, 20.0) == pytest.approx(25.0)
-    assert _view_half_m(np.full((2, 1, 3), 5.0), goals, 20.0) == pytest.approx(21.0)
+    assert view_half_m(np.full((2, 1, 3), 24.0), goals, 20.0) == pytest.approx(25.0)
+    assert view_half_m(np.full((2, 1, 3), 5.0), goals, 20.0) == pytest.approx(21.0)
     flown_off = np.array([[[5.0, 5.0, 2.0]], [[900.0, 5.0, 2.0]]])
-    assert _view_half_m(flown_off, goals, 20.0) == pytest.approx(27.0)
+    assert view_half_m(flown_off, goals, 20.0) == pytest.approx(27.0)
 
 
 def test_the_view_of_a_small_map_holds_starts_and_goals_far_outside_it():
-    assert _view_half_m(np.zeros((2, 1, 3)), np.array([[0.0, -12.0]]), 8.0) == pytest.approx(12.4)
-    assert _view_half_m(np.array([[[0.0, 12.0, 2.0]], [[0.0, 0.0, 2.0]]]), np.zeros((1, 2)), 8.0) == pytest.approx(12.4)
+    assert view_half_m(np.zeros((2, 1, 3)), np.array([[0.0, -12.0]]), 8.0) == pytest.approx(12.4)
+    assert view_half_m(np.array([[[0.0, 12.0, 2.0]], [[0.0, 0.0, 2.0]]]), np.zeros((1, 2)), 8.0) == pytest.approx(12.4)
 
 
 def test_a_scale_is_a_round_number():
-    assert [_round_step(x) for x in (0.9, 1.0, 4.9, 7.0, 30.0)] == pytest.approx([0.5, 1.0, 2.0, 5.0, 20.0])
+    assert [round_step(x) for x in (0.9, 1.0, 4.9, 7.0, 30.0)] == pytest.approx([0.5, 1.0, 2.0, 5.0, 20.0])
 
 
 def test_learning_curve_draws_with_gaps_without_time_and_with_one_row(tmp_path):

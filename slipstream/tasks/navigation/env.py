@@ -271,17 +271,15 @@ class NavigationEnv(TensorEnv):
 
     def render(self, env_idx: int = 0) -> np.ndarray:
         """Return the field of one drone from above, with the drone and its goal: an image, uint8 [height, width, 3]."""
-        from slipstream.tasks.navigation.figures.flight import flight_figure
-        from slipstream.ui.figures import pixels
+        from slipstream.tasks.navigation.figures import FlightPicture
 
-        world, movers = int(self.world_of[env_idx]), self.movers
-        place, goal = (x[env_idx : env_idx + 1].cpu().numpy() for x in (self.drone.pos, self.goal))
-        at = movers.pos[world][None].cpu().numpy() if movers.count else None
-        widths = movers.width.cpu().numpy() if movers.count else None
-        title = f"{int(self.clock[env_idx]) * self.config.dt_s:.1f} s, {np.linalg.norm(goal - place):.1f} m to the goal"
-        outcome = np.array([1 if bool(self.reached[env_idx]) else 0])
-        boxes, half_m, labels = self.grid.boxes_of_world(world), self.config.map_half_m, {0: "flying"}
-        return pixels(flight_figure(boxes, place[None], outcome, goal[:, :2], at, widths, title, half_m, labels))
+        world, movers, k = int(self.world_of[env_idx]), self.movers, env_idx
+        place, goal = (x[k : k + 1].cpu().numpy() for x in (self.drone.pos, self.goal))
+        title = f"{int(self.clock[k]) * self.config.dt_s:.1f} s, {np.linalg.norm(goal - place):.1f} m to the goal"
+        outcome, boxes = self.reached[k : k + 1].cpu().numpy().astype(int), self.grid.boxes_of_world(world)
+        at, widths = movers.pos[world][None].cpu().numpy(), movers.width.cpu().numpy()
+        half_m = self.config.map_half_m
+        return FlightPicture(boxes, place[None], outcome, goal[:, :2], at, widths, title, half_m).moment()
 
     def watched(self) -> Any:
         """Return the first drone as the viewer's page shows it, for render_mode="human"."""

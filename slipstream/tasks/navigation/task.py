@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from slipstream.tasks.base import EpisodeDrawing, Game, Task, read_options
+from slipstream.tasks.base import Game, Task, read_options
 from slipstream.tasks.evaluation import Policy, TrainingEvaluation
 from slipstream.tasks.navigation import bench, evaluation
 from slipstream.tasks.navigation.demo import NavigationDemo
 from slipstream.tasks.navigation.env import NavigationEnv
-from slipstream.tasks.navigation.figures.flight import FlightDrawing
 from slipstream.tasks.navigation.mujoco import validation
 
 
@@ -57,8 +56,3 @@ class NavigationTask(Task):
         from slipstream.tasks.navigation.game import RaceGame, RaceOptions
 
         return RaceGame(read_options(RaceOptions, words), self.weights)
-
-    def episode_drawing(self, shapes: Mapping[Any, Sequence[int]]) -> EpisodeDrawing | None:
-        """Return flown paths around their goals."""
-        is_ours = tuple(shapes.get(("observation", "state"), ())) == (8,)
-        return FlightDrawing() if is_ours and tuple(shapes.get(("observation", "direction"), ()))[-1:] == (3,) else None
