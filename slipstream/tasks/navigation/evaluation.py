@@ -29,8 +29,7 @@ from slipstream.models.policy import ActorCritic
 from slipstream.recordings import SUFFIX, Recording, write_html
 from slipstream.tasks.evaluation import Policy, TrainingEvaluation, action_of, bootstrap_interval, wilson
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
-from slipstream.tasks.navigation.figures.film import film_flights
-from slipstream.tasks.navigation.figures.flight import flight_paths
+from slipstream.tasks.navigation.figures import FlightPicture
 from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.simulator import MujocoEnv
 from slipstream.tasks.navigation.recording import FlightRows, flight_recording
@@ -42,6 +41,7 @@ RECORDED_DRONES = 32  # of a flight that a training records
 PATH_EVERY = 8  # physics steps between the points of a drawn path
 POLICY_SETTINGS = ("observe_moving", "lidar_sees_moving", "lidar", "decision_interval")  # of env.*, not of the world
 RATES = ("success", "collision", "timeout", "success_strict")
+IN_TRAINING = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")  # metrics
 
 
 @dataclass
@@ -79,31 +79,45 @@ class Flights:
 
 
 class Crossing:
-    """The drones of all maps, flown together; results stay on the device."""
+    """The drones of all maps, flown together, again and again: results stay on the device.
+
+    On a GPU a decision becomes a CUDA graph, if the policy is ours: others may wait for the device.
+    """
 
     def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
         config, maps = env.config, env.config.num_worlds
         start, goal = evaluation_starts(drones, config.map_half_m)
         self.drones, self.decisions = drones, -(-config.max_episode_steps // config.decision_interval)
+        self.decision_s = config.dt_s * config.decision_interval
         self.env, self.policy = env, Stepper(policy, env.num_envs, env.device)
         self.observation = {k: v.clone() for k, v in env.place(start.repeat(maps, 1), goal.repeat(maps, 1)).items()}
         none = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
         self.success, self.collision, self.ended, self.strict = none.clone(), none.clone(), none.clone(), none.clone()
         self.time_s = torch.full((env.num_envs,), torch.nan, device=env.device)
         self.clock_s = torch.zeros((), device=env.device)
-        self.decision: tuple[torch.Tensor, torch.Tensor | None] | None = None  # the last action and value
+        self.results = [self.success, self.collision, self.time_s, self.strict]  # what `flights` needs
+        self.decision: tuple[Tensor, Tensor | None] | None = None  # the last action and value
+        self._state = [*self.observation.values(), *self.results, self.ended, self.clock_s]
+        self._state += [] if self.policy.memory is None else [self.policy.memory]
+        self._start, self._env_start = [x.clone() for x in self._state], env.state_dict()
+        capturable = env.device.type == "cuda" and isinstance(policy, ActorCritic)
+        self.step: Callable[[], None] = GraphedFunction(self._step, "evaluation") if capturable else self._step
 
-    def step(self) -> None:
+    def restart(self) -> None:
+        """Return to the state before the first decision, without waiting for the device."""
+        self.env.load_state_dict(self._env_start)
+        torch._foreach_copy_(self._state, self._start)
+
+    def _step(self) -> None:
         """Take one decision of every drone; writes persistent tensors only."""
         output = self.policy(self.observation)
         action = action_of(output)
-        value = None if isinstance(output, torch.Tensor) else output.get("value")
-        self.decision = action, value
+        self.decision = action, None if isinstance(output, Tensor) else output.get("value")
         record = self.env.step(action)
         self.policy.keep(record.valid)
-        for name, value in record.observation.items():
-            self.observation[name].copy_(value)
-        self.clock_s.add_(self.env.config.dt_s * self.env.config.decision_interval)
+        for name, seen in record.observation.items():
+            self.observation[name].copy_(seen)
+        self.clock_s.add_(self.decision_s)
         flying = ~self.ended
         at_goal = (record.info["at_goal"] > 0) & ~record.terminated & flying
         self.time_s.copy_(torch.where(at_goal & ~self.success, self.clock_s, self.time_s))
@@ -113,9 +127,27 @@ class Crossing:
         self.strict.logical_or_(done & (record.info["at_goal"] > 0))
         self.ended.logical_or_(done)
 
-    def results(self) -> list[Tensor]:
-        """Return what `flights` needs, on the device."""
-        return [self.success, self.collision, self.time_s, self.strict]
+    @torch.no_grad()
+    def fly(self, progress: Callable[[float], None] | None = None, record_paths: bool = False) -> Flights:
+        """Fly all maps from the start; `progress` is called with the share done."""
+        self.restart()
+        every = max(1, PATH_EVERY // self.env.config.decision_interval)
+        rows = FlightRows(self.env, self.drones)
+        with set_exploration_type(ExplorationType.MEAN):
+            for i in range(self.decisions):
+                recorded = record_paths and i % every == 0
+                if recorded:
+                    rows.add_state(i * self.decision_s, self.ended | self.success)
+                self.step()
+                if recorded and self.decision is not None:
+                    rows.add_decision(*self.decision)
+                if i % 100 == 99:
+                    if progress:
+                        progress((i + 1) / self.decisions)
+                    if bool(self.ended.all()):
+                        break
+        self.env.check()
+        return self.flights(self.results, rows)
 
     def flights(self, results: Sequence[Tensor], rows: FlightRows) -> Flights:
         """Return the flights of `results`."""
@@ -124,56 +156,40 @@ class Crossing:
         seeds = list(self.env.world_seeds)
         return Flights(seeds, success, collision, time_s, strict, *rows.paths(), rows, self.policy.policy)
 
+    # -- beside a training -------------------------------------------------------------------------------------------
 
-class _RepeatedCrossing:
-    """A crossing that is flown again and again: maps, env and captured step are those of the first time."""
-
-    def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
-        self.crossing = crossing = Crossing(env, policy, drones)
-        memory = crossing.policy.memory
-        self._tensors = [*crossing.observation.values(), *crossing.results(), crossing.ended, crossing.clock_s]
-        self._tensors += [] if memory is None else [memory]
-        self._start, self._env_start = [x.clone() for x in self._tensors], env.state_dict()
-        self.step = _graphed(crossing)
-        self.can_run_beside = isinstance(self.step, GraphedFunction) and self._capture(self.step)
-        if self.can_run_beside:
-            self._sent = [*crossing.results(), env.bad_actions]
-            self._host = [torch.empty(x.shape, dtype=x.dtype, pin_memory=True) for x in self._sent]
-
-    def _capture(self, step: GraphedFunction) -> bool:
+    def capture(self) -> bool:
         """Capture the step; return whether replays may run beside a training.
 
         A replay may write the memory of the device's generator, which in the capture is another than the training's.
         """
+        step = self.step
+        if not isinstance(step, GraphedFunction):
+            return False
         default = torch.cuda.default_generators[torch.cuda.current_device()]
         trainings = default.graphsafe_get_state()
-        default.graphsafe_set_state(torch.Generator(self.crossing.env.device))
+        default.graphsafe_set_state(torch.Generator(self.env.device))
         before = default.get_state()
         try:
-            with contextlib.suppress(CaptureFailed), set_exploration_type(ExplorationType.MEAN):  # it has said why
+            with (
+                contextlib.suppress(CaptureFailed),  # it has said why
+                set_exploration_type(ExplorationType.MEAN),
+                torch.no_grad(),
+            ):
                 for _ in range(WARM_UP + 2):
                     step()
             draws = not torch.equal(default.get_state(), before)
         finally:
             default.graphsafe_set_state(trainings)
         if draws:  # from the generator that is seeded for each evaluation
-            self.step = self.crossing.step
+            self.step = self._step
+        self._sent = [*self.results, self.env.bad_actions]
+        self._host = [torch.empty(x.shape, dtype=x.dtype, pin_memory=True) for x in self._sent]
         return not step.eager and not draws
 
-    def restart(self) -> None:
-        """Return to the state before the first decision, without waiting for the device."""
-        self.crossing.env.load_state_dict(self._env_start)
-        torch._foreach_copy_(self._tensors, self._start)
-
-    @torch.no_grad()
-    def fly(self) -> Flights:
-        """Fly all maps from the start."""
-        self.restart()
-        return _fly(self.crossing, self.step, None, False)
-
     def calls(self) -> list[Callable[[], Any]]:
-        """Return `fly` as calls that never wait for the device."""
-        return [self.restart, *[self.step] * self.crossing.decisions, self._send]
+        """Return `fly` of a captured step as calls that never wait for the device."""
+        return [self.restart, *[self.step] * self.decisions, self._send]
 
     def _send(self) -> None:
         for host, x in zip(self._host, self._sent, strict=True):
@@ -183,11 +199,10 @@ class _RepeatedCrossing:
         """Return the flights when all `calls` have run."""
         *results, bad = self._host
         if bool(bad.any()):
-            self.crossing.env.check()
-        return self.crossing.flights(results, FlightRows(self.crossing.env, self.crossing.drones))
+            self.env.check()
+        return self.flights(results, FlightRows(self.env, self.drones))
 
 
-@torch.no_grad()
 def fly(
     env: NavigationEnv,
     policy: Policy,
@@ -195,40 +210,9 @@ def fly(
     progress: Callable[[float], None] | None = None,
     record_paths: bool = True,
 ) -> Flights:
-    """Fly the protocol over the env's maps, `drones` on each; `progress` is called with the share done."""
-    crossing = Crossing(env, policy, drones)
-    return _fly(crossing, _graphed(crossing), progress, record_paths)
-
-
-def _graphed(crossing: Crossing) -> Callable[[], None]:
-    """Return the step of a crossing, which becomes a CUDA graph if that is possible."""
-    # other policies may synchronize with the host
-    capturable = crossing.env.device.type == "cuda" and isinstance(crossing.policy.policy, ActorCritic)
-    return GraphedFunction(crossing.step, "evaluation") if capturable else crossing.step
-
-
-def _fly(
-    crossing: Crossing, step: Callable[[], None], progress: Callable[[float], None] | None, record_paths: bool
-) -> Flights:
-    env, config = crossing.env, crossing.env.config
-    every = max(1, PATH_EVERY // config.decision_interval)
-    rows = FlightRows(env, crossing.drones)
-    decision_s = config.dt_s * config.decision_interval
-    with set_exploration_type(ExplorationType.MEAN):
-        for i in range(crossing.decisions):
-            recorded = record_paths and i % every == 0
-            if recorded:
-                rows.add_state(i * decision_s, crossing.ended | crossing.success)
-            step()
-            if recorded and crossing.decision is not None:
-                rows.add_decision(*crossing.decision)
-            if i % 100 == 99:
-                if progress:
-                    progress((i + 1) / crossing.decisions)
-                if bool(crossing.ended.all()):
-                    break
-    env.check()
-    return crossing.flights(crossing.results(), rows)
+    """Fly the protocol once over the env's maps, `drones` on each; `progress` is called with the share done."""
+    with torch.no_grad():
+        return Crossing(env, policy, drones).fly(progress, record_paths)
 
 
 def evaluation_env(
@@ -404,9 +388,9 @@ class RepeatedEvaluation(TrainingEvaluation):
     def __init__(
         self, worlds: Mapping[str, NavigationConfig], settings: EvalConfig, policy: Any, device: torch.device
     ) -> None:
-        super().__init__(policy, self._fly)
+        super().__init__(policy, lambda: self._metrics(Crossing.fly))
         self._worlds, self._settings, self._device, self._trained = worlds, settings, device, policy
-        self._crossings: dict[str, _RepeatedCrossing] = {}
+        self._crossings: dict[str, Crossing] = {}
         self._beside: SideStream | None = None
         self._running = False  # beside the training
 
@@ -432,7 +416,7 @@ class RepeatedEvaluation(TrainingEvaluation):
         if not self._running or not self._beside.poll(wait):
             return None
         self._running = False
-        return self._collect(_RepeatedCrossing.received)
+        return self._metrics(Crossing.received)
 
     def close(self) -> None:
         """Stop an evaluation that still runs."""
@@ -440,34 +424,30 @@ class RepeatedEvaluation(TrainingEvaluation):
             self._beside.stop()
             self._running = False
 
-    def _fly(self) -> dict[str, float]:
-        return self._collect(_RepeatedCrossing.fly)
-
-    def _collect(self, flights: Callable[[_RepeatedCrossing], Flights]) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for prefix, crossing in self._crossings.items():
-            found |= _metrics(flights(crossing), prefix)
-        return found
-
     def _build(self) -> None:
         if self._device.type == "cuda" and isinstance(self._trained, ActorCritic):
             self.policy = copy.deepcopy(self._trained).requires_grad_(False).eval()
         for prefix, world in self._worlds.items():
             env = evaluation_env(world, self._settings, self._device)
-            self._crossings[prefix] = _RepeatedCrossing(env, self.policy, self._settings.num_drones)
-        if all(crossing.can_run_beside for crossing in self._crossings.values()):
+            self._crossings[prefix] = Crossing(env, self.policy, self._settings.num_drones)
+        if all([crossing.capture() for crossing in self._crossings.values()]):  # each of them
             self._beside = SideStream()
+
+    def _metrics(self, flights: Callable[[Crossing], Flights]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for prefix, crossing in self._crossings.items():
+            found |= metrics_of(flights(crossing), prefix)
+        return found
 
 
 def _tensors_of(module: nn.Module) -> list[Tensor]:
     return [*module.parameters(), *module.buffers()]
 
 
-def _metrics(flights: Flights, prefix: str) -> dict[str, float]:
+def metrics_of(flights: Flights, prefix: str) -> dict[str, float]:
     """Return the metrics of an evaluation during training."""
     result = summarize(flights, 1000)
-    keys = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")
-    return {f"{prefix}{key}": result[key] for key in keys if result[key] is not None}
+    return {f"{prefix}{key}": result[key] for key in IN_TRAINING if result[key] is not None}
 
 
 def policy_settings(trained: LoadedPolicy) -> dict[str, Any]:
@@ -501,14 +481,13 @@ def record_flight(cfg: EvaluateConfig, trained: LoadedPolicy) -> Recording:
 
 def draw(flights: Flights, env: NavigationEnv, path: Path, progress: Callable[[float], None] | None = None) -> Path:
     """Draw the paths over the first map as a PNG, or as an animation if the name is that of one."""
-    boxes, outcome = env.grid.boxes_of_world(0), flights.outcome()
-    goals = evaluation_starts(flights.success.shape[1], env.config.map_half_m)[1][:, :2].numpy()
-    movers, widths = flights.mover_paths, env.movers.width.cpu().numpy()
-    rate = flights.success[0].mean()
-    title = f"map {flights.map_seeds[0]}: {format_percent(rate, 0)} of {len(outcome)} drones reach the goal"
-    half_m = env.config.map_half_m
-    if path.suffix not in FORMS:
-        return flight_paths(path, boxes, flights.paths, outcome, goals, movers, widths, title, half_m)
     assert flights.rows is not None
-    times_s = np.array(flights.rows.times_s)
-    return film_flights(path, boxes, flights.paths, outcome, goals, times_s, movers, widths, title, half_m, progress)
+    outcome, half_m = flights.outcome(), env.config.map_half_m
+    goals = evaluation_starts(len(outcome), half_m)[1][:, :2].numpy()
+    rate = format_percent(flights.success[0].mean(), 0)
+    title = f"map {flights.map_seeds[0]}: {rate} of {len(outcome)} drones reach the goal"
+    boxes, widths = env.grid.boxes_of_world(0), env.movers.width.cpu().numpy()
+    picture = FlightPicture(boxes, flights.paths, outcome, goals, flights.mover_paths, widths, title, half_m)
+    if path.suffix in FORMS:
+        return picture.film(path, np.array(flights.rows.times_s), progress)
+    return picture.png(path)
