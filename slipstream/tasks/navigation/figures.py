@@ -147,7 +147,7 @@ class FlightPicture:
             if flies:
                 _disc(pen, place, 4.0 * unit, COLORS[kind], INK)
             elif kind == COLLISION:
-                x, y, r = *place, 4.0 * unit
+                (x, y), r = place, 4.0 * unit
                 for dy in (-r, r):
                     pen.line([x - r, y - dy, x + r, y + dy], fill=COLORS[COLLISION], width=round(2 * unit))
             else:
