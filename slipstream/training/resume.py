@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import errno
-import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -17,7 +16,7 @@ from slipstream.checkpoint.errors import reading_state
 from slipstream.checkpoint.load import load_checkpoint, newest_good, number_of
 from slipstream.config import registry
 from slipstream.config.compose import flat_settings, from_dict, to_dict
-from slipstream.config.help import ConfigError
+from slipstream.config.help import ConfigError, show
 from slipstream.config.schema import TrainConfig
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import WriterLock
@@ -55,25 +54,11 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder, ranks: int = 1) -> di
     """Return the newest good state of a run; raise ConfigError if `cfg` differs from the run's own config, or the state
     is of another number of ranks.
 
-    The config is the caller's and trusted, so code that it names may be named in the run folder too.
     """
     path, state = newest_good(folder.checkpoints, log=lambda text: print(text, file=sys.stderr))
     check_config(state.get("config") if isinstance(state, dict) else None, path)
-    given = to_dict(continued_config(cfg, state["config"]))
-    trusted = [name for names in registry.unregistered_names(given).values() for name in names]
-    registry.refuse_unregistered(state["config"], trusted, str(folder.path))
-    with reading_state(path):
-        changed = changed_keys(given, to_dict(from_dict(state["config"])))
-    changed = [key for key in changed if key not in RESUME_OVERRIDABLE and not key.startswith(FREE_SECTION)]
-    if state.get("controller") is not None and state["config"].get("eval_interval") != cfg.eval_interval:
-        changed.append("eval_interval")  # a league or the like learns by its evaluations
-    if cfg.resume_envs == "fresh":
-        changed = [key for key in changed if not key.startswith("actors.")]
-    if changed:
-        raise ConfigError(
-            f"a resumed run keeps its configuration; {', '.join(changed)} cannot change: start a new run with "
-            f"{_command_with_changes(cfg, folder, changed)}"
-        )
+    # a league or the like learns by its evaluations
+    refuse_changes(cfg, state["config"], folder.path, () if state.get("controller") is None else ("eval_interval",))
     with reading_state(path):
         saved = 1 + len(state.get("ranks", ()))
     if saved != ranks and cfg.resume_envs == "saved":
@@ -84,15 +69,40 @@ def load_resume_state(cfg: TrainConfig, folder: RunFolder, ranks: int = 1) -> di
     return state
 
 
-def _command_with_changes(cfg: TrainConfig, folder: RunFolder, changed: list[str]) -> str:
+def refuse_changes(cfg: TrainConfig, saved: dict[str, Any], folder: Path, fixed: Iterable[str] = ()) -> None:
+    """Raise ConfigError if `cfg` is not the config of the run in `folder`, but for what a resumed run may change.
+
+    Args:
+        cfg: What was typed; it is trusted, so code that it names may be named in the run folder too.
+        saved: The config in the run's checkpoint.
+        fixed: More keys that may not change.
+    """
+    given = to_dict(continued_config(cfg, saved))
+    trusted = [name for names in registry.unregistered_names(given).values() for name in names]
+    registry.refuse_unregistered(saved, trusted, str(folder))
+    with reading_state(folder):
+        theirs = to_dict(from_dict(saved))
+    may_change = {*RESUME_OVERRIDABLE} - {*fixed}
+    changed = [key for key in changed_keys(given, theirs) if key not in may_change and not key.startswith(FREE_SECTION)]
+    if cfg.resume_envs == "fresh":
+        changed = [key for key in changed if not key.startswith("actors.")]
+    if changed:
+        values = flat_settings(theirs)
+        has = ", ".join(f"{key}={show(values.get(key))}" for key in changed)
+        raise ConfigError(
+            f"a resumed run keeps its configuration; {', '.join(changed)} cannot change ({folder} has {has}): start a "
+            f"new run with {_command_with_changes(cfg, folder, changed)}"
+        )
+
+
+def _command_with_changes(cfg: TrainConfig, folder: Path, changed: list[str]) -> str:
     """Return the command of a new run with the changed settings of `cfg`, from the weights of the run if they fit."""
-    values, words = flat_settings(to_dict(cfg)), [f"config={folder.path}"]
+    values, words = flat_settings(to_dict(cfg)), [f"config={folder}"]
     of_network = ("model.", *(f"env.{name}" for name in registry.find_task(cfg.task).env.spec_settings))
     if not any(key.startswith(of_network) for key in changed):
-        words.append(f"init={folder.path}")
+        words.append(f"init={folder}")
     for key in changed:
-        value = values.get(key)
-        words.append(f"{key}={value if isinstance(value, str) else json.dumps(value)}")
+        words.append(f"{key}={show(values.get(key))}")
     return f"slipstream train {shlex.join(words)}"
 
 

@@ -1,10 +1,11 @@
 """Searches with trainings that take a tenth of a second: `python sweep_workers.py FOLDER TRIALS KILLS WORKERS JOBS`.
 
 Workers are forked from a process that has imported everything, killed with SIGKILL after random times, and started
-again until the search is finished. Prints the trials as JSON.
+again until the search is finished. Several workers share a database. Prints the trials as JSON.
 """
 
 import json
+import math
 import os
 import random
 import signal
@@ -13,16 +14,13 @@ import sys
 import time
 from pathlib import Path
 
-import optuna
-
-from slipstream.distributed import multirun
 from slipstream.distributed import sweep as module
 from slipstream.distributed.sweep import Sweep
 
 TRAINING = """
-import json, os, pathlib, sys, time
+import json, pathlib, sys, time
 folder, rate, width = pathlib.Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
-(folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+folder.mkdir(parents=True, exist_ok=True)
 with open(folder / "starts", "a") as file:
     file.write("start\\n")
 score = 1 - abs(rate + 3) / 3 - width / 1000
@@ -31,35 +29,34 @@ with open(folder / "metrics.jsonl", "w") as file:
     for row in rows:
         print(json.dumps(row), file=file, flush=True)
         time.sleep(0.01)
-(folder / "checkpoints" / "ckpt_000020").touch()
 """
-
-
-def start_fake(job, threads, env=None):
-    """Start a process that logs like a training: best at algo.learning_rate=1e-3 and a small model.part."""
-    import math
-
-    words = dict(word.split("=", 1) for word in job.words)
-    rate, width = math.log10(float(words["algo.learning_rate"])), words["model.part"]
-    return subprocess.Popen([sys.executable, "-S", "-c", TRAINING, str(job.folder), str(rate), width])
-
-
 WORDS = [
-    "preset=demo",
-    "total_frames=1000",
-    "max_time_s=0",
-    "algo.learning_rate=log(1e-5,1e-1)",
-    "model.part=choice(8,64)",
+    *("preset=demo", "total_frames=1000", "max_time_s=0"),
+    *("algo.learning_rate=log(1e-5,1e-1)", "model.part=choice(8,64)"),
 ]
 
 
-def make(folder, trials, log=lambda text: None, **settings):
-    return Sweep(WORDS, folder, trials, repeats=0, log=log, **settings)
+class FakeStart:
+    """Starts a process that logs like a training: best at algo.learning_rate=1e-3 and a small model.part."""
+
+    def __init__(self, *settings, **more):
+        pass
+
+    def __call__(self, job):
+        words = dict(word.split("=", 1) for word in job.words)
+        rate, width = math.log10(float(words["algo.learning_rate"])), words["model.part"]
+        return subprocess.Popen([sys.executable, "-S", "-c", TRAINING, str(job.folder), str(rate), width])
+
+
+def make(folder, trials, **settings):
+    settings.setdefault("log", lambda text: None)
+    return Sweep(WORDS, folder, trials, **settings)
 
 
 def main() -> None:
     folder, (trials, kills, workers, jobs) = Path(sys.argv[1]), map(int, sys.argv[2:])
-    multirun.start_job, module.POLL_S = start_fake, 0.02
+    module.LocalStart, module.POLL_S, module.HEARTBEAT_S = FakeStart, 0.02, 1
+    storage = f"sqlite:///{folder}.db?timeout=100" if workers > 1 else None
     rng = random.Random(1)
     while True:
         children = []
@@ -67,12 +64,13 @@ def main() -> None:
             if (pid := os.fork()) == 0:
                 os.setpgid(0, 0)
                 try:
-                    make(folder, trials, parallel=jobs).run()
+                    make(folder, trials, parallel=jobs, storage=storage).run()
                     os._exit(0)
                 except BaseException as error:
                     print(repr(error), file=sys.stderr, flush=True)
                     os._exit(1)
             children.append(pid)
+            time.sleep(1 if storage and not folder.exists() else 0)  # one of them makes the tables
         if kills:
             kills -= 1
             time.sleep(rng.uniform(0.2, 2.0))
@@ -82,14 +80,8 @@ def main() -> None:
             continue
         codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
         break
-    path = str(folder / "journal.log")
-    journal = optuna.storages.journal
-    storage = optuna.storages.JournalStorage(
-        journal.JournalFileBackend(path, lock_obj=journal.JournalFileOpenLock(path))
-    )
-    study = optuna.load_study(study_name=folder.name, storage=storage)
-    rows = [[t.number, t.state.name, t.value, t.params, "surplus" in t.user_attrs] for t in study.trials]
-    print(json.dumps({"codes": codes, "trials": rows}))
+    study = make(folder, trials, storage=storage)._open_study()
+    print(json.dumps({"codes": codes, "trials": [[t.number, t.state.name, t.value] for t in study.trials]}))
 
 
 if __name__ == "__main__":
