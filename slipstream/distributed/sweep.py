@@ -62,7 +62,8 @@ class Range:
         found = SPACE.match(text.strip())
         if not found:
             return None
-        kind, values = found[1], tuple(split_values(found[2]))
+        kind = found[1]
+        values: tuple[Any, ...] = tuple(split_values(found[2]))
         try:
             if kind != "choice":
                 low, high = values = tuple((int if kind == "int" else float)(value) for value in values)

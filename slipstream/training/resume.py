@@ -32,7 +32,6 @@ _OVERRIDABLE = """
     actors.address actors.cpus actors.timeout_s distributed.timeout_s distributed.capture
 """
 RESUME_OVERRIDABLE = frozenset(_OVERRIDABLE.split())
-FREE_SECTION = "wandb."
 
 
 def saved_config(run: str | PathLike[str]) -> dict[str, Any]:
@@ -82,10 +81,9 @@ def refuse_changes(cfg: TrainConfig, saved: dict[str, Any], folder: Path, fixed:
     registry.refuse_unregistered(saved, trusted, str(folder))
     with reading_state(folder):
         theirs = to_dict(from_dict(saved))
-    may_change = {*RESUME_OVERRIDABLE} - {*fixed}
-    changed = [key for key in changed_keys(given, theirs) if key not in may_change and not key.startswith(FREE_SECTION)]
-    if cfg.resume_envs == "fresh":
-        changed = [key for key in changed if not key.startswith("actors.")]
+    may_change = RESUME_OVERRIDABLE - {*fixed}
+    sections = ("wandb.", "actors.") if cfg.resume_envs == "fresh" else ("wandb.",)
+    changed = [key for key in changed_keys(given, theirs) if key not in may_change and not key.startswith(sections)]
     if changed:
         values = flat_settings(theirs)
         has = ", ".join(f"{key}={show(values.get(key))}" for key in changed)
