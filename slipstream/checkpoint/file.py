@@ -12,7 +12,7 @@ import math
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
+from slipstream.checkpoint.errors import CorruptCheckpointError
+from slipstream.checkpoint.torch_files import Locator, locator
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.codec.chunks import CHUNK_BYTES, Scratch, decode_chunk, encode_chunk
 from slipstream.storage.codec.registry import DELTA, RAW, CodecError
@@ -41,7 +42,6 @@ from slipstream.storage.serializer import flatten, from_json, select, to_json, t
 from slipstream.storage.staging import MOMENTS, Buffer, Layout, Storage, View, make_tensor, plain_dtype
 
 KIND = "ckpt"
-Locator = Callable[[torch.UntypedStorage, str], torch.UntypedStorage]
 _INFINITE = 0x7F800000  # the bits of an infinite float32
 _local = threading.local()
 _decoders = BackgroundWorker("checkpoint reader", threads=None, restart_after_fork=True)
@@ -212,9 +212,12 @@ def _shown(view: View, nbytes: int) -> tuple[str, Sequence[int]]:
 # --- reading the index
 
 
-def open_container(path: Path, max_bytes: int | None = None) -> Container:
-    """Open a `.slip` file and check its header and index; `head` is not checked yet."""
-    return Container.open(path, KIND, reader=Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError))
+def open_container(path: Path, max_bytes: int | None = None, data: bytes | None = None) -> Container:
+    """Open a `.slip` file, or its bytes in memory; `head` is not checked yet."""
+    reader = Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError)
+    if data is not None:
+        return Container.from_bytes(data, KIND, str(path), reader=reader)
+    return Container.open(path, KIND, reader=reader)
 
 
 def read_summary(container: Container) -> tuple[tuple[str, bytes] | None, dict[str, float], int | None]:
@@ -296,13 +299,16 @@ class CheckpointFile:
 
     Args:
         max_bytes: memory that loading may take; None for the default of `slipstream.storage.reader`.
+        data: the bytes of the file, if they were read before.
         as_base: the file must be complete: it is opened for a difference, and a base may not need a base itself.
     """
 
-    def __init__(self, path: str | Path, max_bytes: int | None = None, *, as_base: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, max_bytes: int | None = None, *, data: bytes | None = None, as_base: bool = False
+    ) -> None:
         self.path = Path(path)
         self._base: CheckpointFile | None = None
-        self._container = open_container(self.path, max_bytes)
+        self._container = open_container(self.path, max_bytes, data)
         try:
             self.index = read_index(self._container)
             if as_base and self.index.base is not None:
@@ -447,40 +453,6 @@ class CheckpointFile:
                 f"{reason}it is damaged, or another checkpoint than the one this was taken against"
             )
         self._container.reader.fail(f"{reason}it is not there")
-
-
-def locator(map_location: Any) -> Locator:
-    """Return a function that puts a storage on the device that `map_location` says, as `torch.load` takes it."""
-    given, fixed = f"map_location={map_location!r}", None
-    if isinstance(map_location, (str, torch.device)):
-        try:
-            fixed = torch.device(map_location)
-        except RuntimeError as error:
-            raise ValueError(f"{given} is no device: {error}") from error
-    elif not (map_location is None or isinstance(map_location, dict) or callable(map_location)):
-        raise TypeError(f"{given} must be a device, its name, a dict of names, a function (storage, name) or None")
-
-    def place(storage: torch.UntypedStorage, saved: str) -> torch.UntypedStorage:
-        device: Any = fixed or saved
-        try:
-            if isinstance(map_location, dict):
-                device = map_location.get(saved, saved)
-            elif fixed is None and map_location is not None:
-                moved = map_location(storage, saved)
-                if moved is not None:
-                    return getattr(moved, "_untyped_storage", moved)
-            return torch.serialization.default_restore_location(storage, str(torch.device(device)))
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:  # of the user's function, or of a device that is not here
-            why = f"{type(error).__name__}: {_first_line(error)}"
-            raise CheckpointError(f"{given}: a tensor of {saved} cannot be put on {device} ({why})") from error
-
-    return place
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300]
 
 
 def aside_name(identity: bytes) -> str:

@@ -1,44 +1,28 @@
-"""Opening checkpoints of any form, and finding the newest good one of a run. Also the torch forms: `.pt` and
-`.pt.lz4`."""
+"""Opening checkpoints of any form, and finding the newest good one of a run."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
-import io
 import os
-import pickle
 import re
-import struct
 import warnings
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
-import numpy as np
-import torch
-
-from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
-from slipstream.checkpoint.file import CheckpointFile, locator
-from slipstream.storage.container import is_container
-from slipstream.storage.errors import SaveError
-from slipstream.storage.files import FileSystem, atomic_file, refuse_outside_links, regular_files
-from slipstream.storage.pickle_check import check_pickle
-from slipstream.storage.reader import Reader, open_regular
-from slipstream.storage.serializer import MAX_DEPTH, flatten, select, unflatten
+from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
+from slipstream.checkpoint.file import CheckpointFile
+from slipstream.checkpoint.torch_files import read_torch
+from slipstream.storage.container import START, is_container
+from slipstream.storage.files import refuse_outside_links, regular_files
+from slipstream.storage.reader import Reader
+from slipstream.storage.serializer import flatten, select, unflatten
 
 FORMS = (".slip", ".lz4", "")
-_NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d{1,18})(?P<rest>\.pt(?:\.slip|\.lz4)?)$")
-_LZ4_MAGIC = b"\x04\x22\x4d\x18"
-HASH_TRIES = 5  # to load a file that is replaced meanwhile
-_MAX_VALUES = 10_000_000  # in a state that torch loaded
-_PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
-_BUILT_IN = frozenset((dict, list, tuple, set, *_PLAIN))  # they have no attributes of their own
+_NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d{1,18})\.pt(?:\.slip|\.lz4)?$")
 
 
 def load_checkpoint(
@@ -64,7 +48,8 @@ def load_checkpoint(
     if is_slip(file):
         with CheckpointFile(file, max_bytes) as slip:
             return slip.load(keys, map_location)
-    state = read_torch(file, map_location, max_bytes)
+    reader = Reader(file, max_bytes=max_bytes, error=CorruptCheckpointError)
+    state = read_torch(reader.read(file), reader, map_location)
     if keys is None:
         return state
     try:
@@ -72,6 +57,18 @@ def load_checkpoint(
     except TypeError as error:
         raise CheckpointError(f"{file}: {error}") from error
     return unflatten(select(tree, list(keys)), leaves.data.__getitem__)
+
+
+def load_hashed(path: Path) -> tuple[Any, str]:
+    """Return the state at `path` and the SHA-256 of the bytes that were loaded: a run may replace or remove the file
+    meanwhile."""
+    reader = Reader(path, error=CorruptCheckpointError)
+    data = reader.read(path)
+    sha256 = hashlib.sha256(data).hexdigest()
+    if path.suffix != ".slip" and data[8 : 8 + len(START)] != START:
+        return read_torch(data, reader), sha256
+    with CheckpointFile(path, data=data) as slip:
+        return slip.load(), sha256
 
 
 def is_slip(path: Path) -> bool:
@@ -104,9 +101,7 @@ def find_file(path: str | Path) -> Path:
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a checkpoint's file, as `sha256sum` prints it."""
     file = find_file(path)
-    with os.fdopen(open_regular(file), "rb") as opened:
-        Reader(file).claim(os.fstat(opened.fileno()).st_size, "the file")  # a sparse file of terabytes takes hours
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    return hashlib.sha256(Reader(file).read(file)).hexdigest()
 
 
 def check_listed(path: Path, sha256: str) -> None:
@@ -193,35 +188,8 @@ def is_damage(error: Exception) -> bool:
     return not isinstance(error, OSError) or error.errno == errno.EIO
 
 
-def load_checked(path: Path) -> Any:
-    """Load the state at `path` after every byte of it was checked."""
-    if not is_slip(path):  # torch itself takes flipped bytes for data
-        check_torch(path)
-    return load_checkpoint(path)
-
-
-def load_hashed(path: Path) -> tuple[Any, str]:
-    """Return the state at `path`, as `load_checked` does, and the SHA-256 of the bytes that were loaded: a training may
-    replace or remove the file meanwhile."""
-    for _ in range(HASH_TRIES):
-        with os.fdopen(open_regular(path), "rb") as file:
-            before = os.fstat(file.fileno())
-            Reader(path).claim(before.st_size, "the file")  # a sparse file of terabytes takes hours
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        state = load_checked(path)
-        try:
-            after = os.stat(path)
-        except FileNotFoundError:  # removed after it was loaded
-            return state, sha256
-        if all(
-            getattr(before, name) == getattr(after, name) for name in ("st_dev", "st_ino", "st_size", "st_mtime_ns")
-        ):
-            return state, sha256
-    raise CheckpointError(f"{path} changes while it is read: wait until its writer has finished, or copy it")
-
-
 def newest_good(
-    folder: Path, read: Callable[[Path], Any] = load_checked, log: Callable[[str], None] = lambda text: None
+    folder: Path, read: Callable[[Path], Any] = load_checkpoint, log: Callable[[str], None] = lambda text: None
 ) -> tuple[Path, Any]:
     """Return the newest checkpoint in a run's `folder` that `read` can read, and its result.
 
@@ -248,204 +216,3 @@ def newest_good(
     raise CorruptCheckpointError(
         f"no checkpoint in {folder} is complete: {why}. Copy one back from elsewhere, or start a new run with init= and a good policy"
     )
-
-
-# --- the torch forms
-
-
-def write_pt(path: Path, state: Any, fs: FileSystem) -> int:
-    """Write a plain `.pt`; return the bytes written."""
-    with atomic_file(path, fs) as file:
-        torch.save(state, cast(IO[bytes], file))
-    return file.position
-
-
-def write_lz4(path: Path, state: Any, level: int, fs: FileSystem) -> int:
-    """Write a `.pt.lz4`, an LZ4 frame around a torch file; return the bytes written."""
-    import lz4.frame
-
-    options = {"compression_level": level, "content_checksum": True, "block_size": lz4.frame.BLOCKSIZE_MAX4MB}
-    with atomic_file(path, fs) as file, lz4.frame.open(file, "wb", **options) as frame:
-        torch.save(state, frame)
-    return file.position
-
-
-def read_torch(path: Path, map_location: Any = "cpu", max_bytes: int | None = None) -> Any:
-    """Read a `.pt` or `.pt.lz4` within the budget and without running anything that is in it."""
-    reader = Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError)
-    with os.fdopen(open_regular(path), "rb") as file:
-        magic = file.read(4)
-    source: Any = path
-    if magic == _LZ4_MAGIC:
-        source = reader.lz4(path)
-        magic = bytes(source.getbuffer()[:4])
-    if magic[:2] == b"PK":
-        held = _claim_archive(source, reader)
-    elif magic[:1] == b"\x80":
-        reader.fail(
-            "is a torch file as torch wrote it before version 1.6, whose sizes cannot be checked before it is read: if you "
-            "trust it, open it with torch.load and save it again with torch.save"
-        )
-    else:
-        reader.fail("is not a checkpoint, neither ours nor torch's")
-    place: Any = locator(map_location)
-    try:
-        with torch.serialization.safe_globals(_numpy_globals()):
-            state = torch.load(source, map_location=place, weights_only=True)
-    except CheckpointError as error:  # of `place`
-        raise CheckpointError(f"{path}: {error}") from error
-    except pickle.UnpicklingError as error:
-        if "Unsupported" in str(error) or "GLOBAL" in str(error) or "global" in str(error):
-            raise UnsafeCheckpointError(
-                f"{path}: holds more than tensors and plain values, and loading it would run code from the file: {_first_line(error)}"
-            ) from error
-        raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
-    except (OSError, torch.OutOfMemoryError):  # of the disk or the device, which is not damage
-        raise
-    except Exception as error:  # torch takes the pickle apart with plain Python: any error is possible
-        raise CorruptCheckpointError(f"{path}: not a readable torch file: {_first_line(error)}") from error
-    _check_loaded(state, held, reader)
-    return state
-
-
-def check_torch(path: Path) -> None:
-    """Check the checksums of a torch file, where its form has some; raise CorruptCheckpointError."""
-    with os.fdopen(open_regular(path), "rb") as file:
-        if file.read(2) != b"PK":
-            return
-    _claim_archive(path, Reader(path, error=CorruptCheckpointError))
-    with _reading_zip(path), zipfile.ZipFile(path) as archive:
-        broken = archive.testzip()
-    if broken is not None:
-        raise CorruptCheckpointError(f"{path}: the checksum of {broken!r} is wrong")
-
-
-_ZIP_ERRORS = (RuntimeError, EOFError, ValueError, OverflowError, OSError)
-
-
-@contextlib.contextmanager
-def _reading_zip(name: object) -> Iterator[None]:
-    """Turn the errors of a damaged archive into ours."""
-    try:
-        yield
-    except SaveError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, struct.error, *_ZIP_ERRORS) as error:
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: a place before the file's beginning
-            raise
-        raise CorruptCheckpointError(f"{name}: not a readable torch file: {_first_line(error)}") from error
-
-
-def _claim_archive(source: Path | io.BytesIO, reader: Reader) -> int:
-    """Count what the entries of a torch file take once they are decompressed; return it."""
-    with _reading_zip(reader.name), zipfile.ZipFile(source) as archive:
-        if archive.start_dir != _directory_offset(cast(IO[bytes], archive.fp)):
-            reader.fail("its zip directory is not where torch would read it")
-        entries = archive.infolist()
-        held = reader.claim(sum(entry.file_size for entry in entries), "the archive")
-        for entry in entries:
-            if entry.filename.lower().endswith("data.pkl"):  # torch ignores the case
-                check_pickle(archive.read(entry), reader)
-    if isinstance(source, io.BytesIO):
-        source.seek(0)
-    return held
-
-
-def _directory_offset(file: IO[bytes]) -> int:
-    """Return where an archive says that its directory begins; -1 if its end is not as torch writes it.
-
-    Python computes the place from the end of the file, torch takes this number: a file with two directories would be
-    checked by one and loaded by the other.
-    """
-    record, locator, end = 56, 20, 22  # bytes of the last parts; the first two only in ZIP64 archives
-    size = file.seek(0, io.SEEK_END)
-    file.seek(max(0, size - record - locator - end))
-    tail = file.read()
-    last, before, first = tail[-end:], tail[-end - locator : -end], tail[: -end - locator]
-    if last[:4] != b"PK\5\6" or last[-2:] != b"\0\0":
-        return -1
-    if before[:4] != b"PK\6\7":
-        return int.from_bytes(last[16:20], "little")
-    if int.from_bytes(before[8:16], "little") != size - record - locator - end or first[:4] != b"PK\6\6":
-        return -1
-    return int.from_bytes(first[48:56], "little")
-
-
-def _check_loaded(state: Any, held: int, reader: Reader) -> None:
-    """Bound what torch loaded: the number of values and levels, what strides of 0 repeat, and tensors that torch made
-    larger than the `held` bytes of the file."""
-    sizes: dict[int, int] = {}  # values in a list or dict by its id; a file may name one many times
-    storages: dict[int, int] = {}
-
-    def count(node: Any, depth: int) -> int:
-        if depth > MAX_DEPTH:
-            reader.fail(f"it is nested deeper than {MAX_DEPTH} levels, or contains itself")
-        if type(node) not in _BUILT_IN and any(hasattr(type(node), name) for name in getattr(node, "__dict__", ())):
-            reader.fail("a value in it replaces its own methods")
-        if isinstance(node, (dict, list, tuple, set, frozenset)):
-            if id(node) not in sizes:
-                sizes[id(node)] = _MAX_VALUES  # until it is counted
-                children = node.values() if isinstance(node, dict) else node
-                nested = [child for child in children if type(child) not in _PLAIN]
-                sizes[id(node)] = 1 + len(node) - len(nested) + sum(count(child, depth + 1) for child in nested)
-            if sizes[id(node)] >= _MAX_VALUES:
-                reader.fail(f"it holds more than {_MAX_VALUES} values, or contains itself")
-            return sizes[id(node)]
-        if isinstance(node, torch.Tensor) and node.layout is torch.strided and node.device.type != "meta":
-            storage, shown = node.untyped_storage(), node.numel() * node.element_size()
-            storages[storage.data_ptr()] = storage.nbytes()
-            if shown > storage.nbytes():
-                reader.claim(shown - storage.nbytes(), "a tensor that repeats its numbers")
-            if node._backward_hooks:
-                reader.fail("a tensor in it has hooks")
-        elif isinstance(node, torch.storage.TypedStorage | torch.UntypedStorage | torch.serialization.StorageType):
-            reader.fail(f"it holds a {type(node).__name__} where a tensor belongs")
-        elif callable(node):
-            reader.fail("it holds a function or a class where a value belongs")
-        return 1
-
-    count(state, 0)
-    if sum(storages.values()) > held:
-        reader.fail("a tensor is larger than the numbers that the file holds for it")
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    line = text.splitlines()[0][:300] if text else type(error).__name__
-    return "".join(c if c.isprintable() else "?" for c in line)
-
-
-def _numpy_globals() -> list[Any]:
-    """What a pickled array of plain numbers names; making one runs no code of the file, and takes no memory of a size
-    that the file chooses."""
-    try:
-        from numpy._core import multiarray
-    except ImportError:  # NumPy 1
-        from numpy.core import multiarray  # type: ignore[no-redef]
-    dtypes = {type(np.dtype(code)) for code in "?bBhHiIlLqQefdFDSUMm"}
-    # torch may set the state of an np.ndarray, but no file can name it so and make one of any size: names end at \n
-    own = [(_no_bytes, "builtins.bytes"), (_ArrayType, "numpy.ndarray"), (np.ndarray, "numpy.ndarray\n")]
-    core = [(_empty_array, f"numpy.{name}.multiarray._reconstruct") for name in ("_core", "core")]
-    return [multiarray.scalar, np.dtype, *dtypes, *own, *core]
-
-
-class _ArrayType:
-    """Stands for np.ndarray in a pickle."""
-
-    def __new__(cls, *_: Any) -> Any:
-        """Refuse to make one."""
-        raise ValueError("an array that is not made as NumPy makes it")
-
-
-def _no_bytes(*size: Any) -> bytes:
-    """`bytes` as a pickle of empty bytes calls it."""
-    if size:
-        raise ValueError("bytes of a size that the file chooses")
-    return b""
-
-
-def _empty_array(kind: Any, shape: Any, code: Any) -> np.ndarray:
-    """`_reconstruct` as a pickled array calls it: its shape and numbers are set afterwards."""
-    if kind is not _ArrayType or shape != (0,):
-        raise ValueError("an array that is not made as NumPy makes it")
-    return np.empty(0, np.int8)

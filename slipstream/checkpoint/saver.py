@@ -16,9 +16,10 @@ import torch
 
 from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.file import Base, CheckpointWriter, aside_name, round_moments
-from slipstream.checkpoint.load import number_of, write_lz4, write_pt
+from slipstream.checkpoint.load import number_of
 from slipstream.checkpoint.retention import Entry, Retention, needed_bases
 from slipstream.checkpoint.signals import StopFlag
+from slipstream.checkpoint.torch_files import write_lz4, write_pt
 from slipstream.storage.background import SAVER_NICE
 from slipstream.storage.container import read_identity
 from slipstream.storage.errors import UnsafeFolderError

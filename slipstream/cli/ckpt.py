@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
@@ -27,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     info.add_argument("--tensors", action="store_true", help="list every tensor")
     verify = add("verify", _verify, "check every byte of files or folders; names each broken file and why")
     verify.add_argument("path", type=Path, nargs="+")
-    verify.add_argument("--jobs", type=int, default=1, help="files to check at the same time (default 1)")
     export = add("export", _export, "write a plain torch or safetensors file, or a complete .slip from a difference")
     export.add_argument("path", type=Path)
     export.add_argument("--to", choices=("pt", "safetensors", "slip"), default="pt")
@@ -94,8 +92,7 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
         for given in args.path
         for path in (maintenance.checkpoint_files(given) if given.is_dir() else [find_file(given)])
     ]
-    with ThreadPoolExecutor(max(1, args.jobs)) as pool:
-        reasons = list(pool.map(maintenance.verify, [path for _, path in found]))
+    reasons = [maintenance.verify(path) for _, path in found]
     table = Table("file", "state", "why")
     for (name, _), reason in zip(found, reasons, strict=True):
         table.add_row(name, Text("good", "green") if reason is None else Text("broken", "red"), reason or "")
@@ -106,10 +103,6 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
 
 
 def _export(args: argparse.Namespace, console: Console) -> int:
-    out, left = maintenance.export(find_file(args.path), args.to, check_output(args.out, args.force))
+    out = maintenance.export(find_file(args.path), args.to, check_output(args.out, args.force))
     console.print(f"wrote {out} ({out.stat().st_size / 1e6:.2f} MB)")
-    if left:
-        console.print(
-            f"left out, since safetensors holds tensors alone: {', '.join(left[:12])}{' ...' if len(left) > 12 else ''}"
-        )
     return 0

@@ -36,7 +36,7 @@ _FACTORIES: dict[str | None, Any] = {None: None} | {
 _PATHS = {kind.__name__: kind for kind in (pathlib.Path, pathlib.PurePosixPath, pathlib.PureWindowsPath)}
 _NAMED_TUPLES: dict[str, type] = {}  # see `register_named_tuple`
 _LISTED = frozenset(("deque", "namedtuple"))
-_TORCH_FILES_LACK = (defaultdict, deque, pathlib.PurePath)
+_TORCH_FILES_LACK = (defaultdict, deque, pathlib.PurePath, np.ndarray, np.generic, bytes, bytearray)
 _LEAF_TAGS = frozenset(("tensor", "learning", "ndarray", "parameter"))
 # Keys whose hash a writer can choose make a dict slow (all in one slot), so only so many are allowed in one dict.
 _MAX_CHOSEN_KEYS = 4096
@@ -151,13 +151,13 @@ def flatten(
             return Node(kind.__name__, [walk(v, name, depth + 1) for v in node])
         if kind is torch.nn.Parameter:
             return Node("parameter", [leaf(node, name), node.requires_grad])
+        if for_torch and (isinstance(node, _TORCH_FILES_LACK) or isinstance(node, tuple) and kind not in _ENCODERS):
+            raise _not_in_torch_files(node)
         if kind is np.ndarray or detach and kind is np.memmap:
             count = len(data)
             index = leaf(node, name)
             arrays.extend(range(count, len(data)))  # it, unless it was there before
             return Node("ndarray", index)
-        if for_torch and (isinstance(node, _TORCH_FILES_LACK) or isinstance(node, tuple) and kind not in _ENCODERS):
-            raise _not_in_torch_files(node)
         return _flatten_rare(node, walk, name, depth)
 
     try:

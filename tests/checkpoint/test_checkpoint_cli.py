@@ -60,10 +60,9 @@ def test_exported_torch_files_open_with_torch_alone(folder):
     assert same(torch.load(folder / "out.pt", weights_only=True), load_checkpoint(folder / "c_1.pt"))
 
 
-def test_exported_safetensors_open_with_safetensors(folder, capsys):
+def test_exported_safetensors_open_with_safetensors(folder):
     safetensors = pytest.importorskip("safetensors.torch")
     assert main(["export", str(folder / "c_1.pt"), "--to", "safetensors"]) == 0
-    assert "optimizer.param_groups.0.lr" in capsys.readouterr().out
     tensors = safetensors.load_file(folder / "c_1.safetensors")
     assert torch.equal(tensors["model.0.weight"], load_checkpoint(folder / "c_1.pt")["model"]["0.weight"])
 

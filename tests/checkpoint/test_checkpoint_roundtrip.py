@@ -287,7 +287,9 @@ def test_the_step_of_a_multi_step_scheduler_can_be_set(tmp_path):
     assert optimizer.param_groups[0]["lr"] == 0.125
 
 
-@pytest.mark.parametrize("value", [deque([1]), defaultdict(list), Path("x")], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value", [deque([1]), defaultdict(list), Path("x"), np.float32(2), b"x"], ids=lambda value: type(value).__name__
+)
 @pytest.mark.parametrize("compress", ["lz4", False])
 def test_what_a_torch_file_would_not_give_back_is_refused(value, compress, tmp_path):
     with AsyncCheckpointSaver(threads=1) as saver, pytest.raises(TypeError, match=r"\['a'\] is a .*compress=True"):
@@ -309,7 +311,7 @@ MAPS = {
 @pytest.mark.parametrize("name", MAPS)
 def test_map_location_is_that_of_torch_load(name, tmp_path):
     data = torch.arange(6.0)
-    state = {"a": data, "b": data[2:4], "n": np.arange(3)}
+    state = {"a": data, "b": data[2:4]}
     plain = tmp_path / "plain.pt"
     torch.save({"a": data, "b": data[2:4]}, plain)
     with AsyncCheckpointSaver(threads=1) as saver:
@@ -317,7 +319,7 @@ def test_map_location_is_that_of_torch_load(name, tmp_path):
     want = torch.load(plain, map_location=MAPS[name], weights_only=True)
     for file in files:
         again = load_checkpoint(file, map_location=MAPS[name])
-        assert [again[k].device for k in "ab"] == [want[k].device for k in "ab"] and isinstance(again["n"], np.ndarray)
+        assert [again[k].device for k in "ab"] == [want[k].device for k in "ab"]
         if want["a"].device.type == "cpu":
             assert torch.equal(again["a"], data) and torch.equal(again["b"], data[2:4])
             again["a"][2] = 9

@@ -116,57 +116,6 @@ def bytearray_of_any_size(folder: Path) -> None:
     load_checkpoint(torch_file(folder / "a.pt", state_of(call("builtins bytearray", number(1_000_000_000)))))
 
 
-@case
-def bytes_of_any_size(folder: Path) -> None:
-    load_checkpoint(torch_file(folder / "a.pt", state_of(call("builtins bytes", number(GIANT)))))
-
-
-@case
-def array_of_any_size(folder: Path) -> None:
-    made = call("numpy.core.multiarray _reconstruct", b"cnumpy\nndarray\n", b"(" + number(GIANT) + b"t", text("d"))
-    load_checkpoint(torch_file(folder / "a.pt", state_of(made)))
-
-
-@case
-def new_array_of_any_size(folder: Path) -> None:
-    made = b"cnumpy\nndarray\n(" + number(GIANT) + b"t\x81"
-    load_checkpoint(torch_file(folder / "a.pt", state_of(made)))
-
-
-@case
-def dtype_that_claims_to_hold_objects(folder: Path) -> None:
-    made = call("numpy dtype", text("i8"), b"\x89", b"\x88")
-    flags = b"(K\x03" + text("<") + b"NNN" + b"J\xff\xff\xff\xff" * 2 + b"K\x3ftb"  # 0x3f: objects, counted references
-    load_checkpoint(torch_file(folder / "a.pt", state_of(made + flags)))
-
-
-@case
-def slow_text_encoding(folder: Path) -> None:
-    letters = "".join(map(chr, range(0x4E00, 0x9000))) * 12
-    load_checkpoint(torch_file(folder / "a.pt", state_of(call("_codecs encode", text(letters), text("punycode")))))
-
-
-def keys(values: list[Any]) -> bytes:
-    return pickle.dumps({"x": dict.fromkeys(values)}, 2)
-
-
-def colliding(count: int) -> list[int]:
-    return [i * ((1 << 61) - 1) for i in range(1, count)]
-
-
-@case
-def colliding_keys(folder: Path) -> None:
-    load_checkpoint(
-        torch_file(folder / "a.pt", state_of(b"}(" + b"".join(number(n) + b"N" for n in colliding(60_000)) + b"u"))
-    )
-
-
-@case
-def many_tuples_of_floats_as_keys(folder: Path) -> None:
-    pairs = b"".join(b"G" + struct.pack(">d", i * 2.0**-400) + b"\x85N" for i in range(60_000))
-    load_checkpoint(torch_file(folder / "a.pt", state_of(b"}(" + pairs + b"u")))
-
-
 # --- rollouts and replay
 
 
