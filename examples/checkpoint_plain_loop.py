@@ -26,7 +26,7 @@ if args.folder.exists():
     torch.set_rng_state(state["rng"])
     start = state["step"] + 1
 
-with AsyncCheckpointSaver(full_every=5, keep_last=3, best_metric="loss", best_mode="min", links=True) as saver:
+with AsyncCheckpointSaver(full_every=5, keep_last=3, links=True) as saver:
     saver.install_signal_handlers(lambda signum: print("finishing this step, then saving ..."))
     for step in range(start, args.steps):
         x = torch.randn(64, 8)

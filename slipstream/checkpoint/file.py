@@ -435,26 +435,15 @@ class CheckpointFile:
             reader.fail(f"chunk {i} of stream {s} is followed by other bytes")
 
     def _open_base(self, name: str, identity: bytes) -> CheckpointFile:
-        """Open the complete file that a difference needs: under its name, or where the saver moved it when the name was
-        used again."""
-        folder = Path(os.path.realpath(self.path)).parent  # of a `latest` link: the base is beside the file itself
-        reason = f"this difference needs {name}: "
-        for path in (folder / name, folder / aside_name(identity)):
-            if read_identity(path) == identity:
-                base = CheckpointFile(path, self._container.reader.max_bytes, as_base=True)
-                if [(s.width, s.nbytes) for s in base.index.streams] == [
-                    (s.width, s.nbytes) for s in self.index.streams
-                ]:
-                    return base
-                base.close()
-                self._container.reader.fail(f"{reason}it does not hold the same tensors")
-        if (folder / name).exists():
-            self._container.reader.fail(
-                f"{reason}it is damaged, or another checkpoint than the one this was taken against"
-            )
-        self._container.reader.fail(f"{reason}it is not there")
-
-
-def aside_name(identity: bytes) -> str:
-    """Where a complete file is kept that differences need while its name is used again."""
-    return f".base-{identity.hex()}.pt.slip"
+        """Open the complete file that a difference needs."""
+        path = Path(os.path.realpath(self.path)).parent / name  # of a `latest` link: beside the file itself
+        reader, reason = self._container.reader, f"this difference needs {name}: "
+        if not path.exists():
+            reader.fail(f"{reason}it is not there")
+        if read_identity(path) != identity:
+            reader.fail(f"{reason}it is damaged, or another checkpoint than the one this was taken against")
+        base = CheckpointFile(path, reader.max_bytes, as_base=True)
+        if [(s.width, s.nbytes) for s in base.index.streams] != [(s.width, s.nbytes) for s in self.index.streams]:
+            base.close()
+            reader.fail(f"{reason}it does not hold the same tensors")
+        return base

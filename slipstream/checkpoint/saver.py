@@ -15,9 +15,10 @@ import numpy as np
 import torch
 
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.file import Base, CheckpointWriter, aside_name, round_moments
-from slipstream.checkpoint.load import number_of
-from slipstream.checkpoint.retention import Entry, Retention, needed_bases
+from slipstream.checkpoint.file import Base, CheckpointWriter, round_moments
+from slipstream.checkpoint.load import number_of, series_of
+from slipstream.checkpoint.retention import keep_last as remove_older
+from slipstream.checkpoint.retention import link_latest
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.torch_files import write_lz4, write_pt
 from slipstream.storage.background import SAVER_NICE
@@ -54,14 +55,14 @@ class AsyncCheckpointSaver(SnapshotSaver):
 
     Args:
         max_queue_size: snapshots that may wait, besides the one being written.
-        queue_policy: what `save_async` does when that many wait: "block", "drop_oldest", "keep_newest" (drop all that
-            wait) or "raise". `get_stats()` counts what was dropped.
+        queue_policy: what `save_async` does when that many wait: "block", "drop_oldest" or "raise".
         compression_level: 0 to 16. LZ4's own scale for "lz4"; for `.slip` 0 stores raw and 1 to 9 is the fast setting.
-        full_every: write a complete file every n-th time and differences to it in between. Needs the memory of one more
-            snapshot.
+        full_every: of files that differ by their number alone, such as c_100.pt and c_200.pt, write a complete one
+            every n-th time and differences to it in between. Needs the memory of one more snapshot.
         moments: "int8" or "bf16" rounds optimizer moments to 3 or 7 bits of mantissa, which makes files much smaller;
             None keeps every bit.
-        keep_last, keep_every, best_metric, best_mode, links: see `Retention`.
+        keep_last: how many numbered files of one series stay, besides the complete ones that they need; None for all.
+        links: keep a link `latest.pt` (with the suffix of the form) to the last numbered file.
         threads: how many compress; by default one per core, at most 4.
         announce: gets lines for the user: how to open `.slip` files (once per process), and that the queue
             is full; stderr by default.
@@ -80,28 +81,27 @@ class AsyncCheckpointSaver(SnapshotSaver):
         full_every: int = 1,
         moments: str | None = None,
         keep_last: int | None = None,
-        keep_every: int | None = None,
-        best_metric: str | None = None,
-        best_mode: str = "max",
         links: bool = False,
         threads: int | None = None,
         fs: FileSystem | None = None,
         announce: Callable[[str], None] | None = None,
     ) -> None:
-        if full_every < 1:
-            raise ValueError(f"full_every={full_every} must be at least 1")
+        counts = {"max_queue_size": max_queue_size, "full_every": full_every, "keep_last": keep_last}
+        for name, value in counts.items():
+            if value is not None and (type(value) is not int or value < 1):
+                raise ValueError(f"{name}={value!r} must be a whole number from 1 on")
         if moments is not None and moments not in _MANTISSA_BITS:
             raise ValueError(f"moments={moments!r} is unknown: use None (exact), 'bf16' or 'int8'")
         if not 0 <= compression_level <= 16:
             raise ValueError(f"compression_level={compression_level} must be from 0 (none) to 16")
         super().__init__("checkpoint saver", CheckpointError, max_queue_size, queue_policy, verbose, fs, announce)
         self.compression_level, self.full_every, self.moments = compression_level, full_every, moments
-        self.retention = Retention(keep_last, keep_every, best_metric, best_mode, links)
+        self.keep_last, self.links = keep_last, links
         self._writer = CheckpointWriter(threads, SAVER_NICE, self._fs)
         self._stop = StopFlag()
         self._base: Base | None = None
         self._since_full = 0
-        self._known: dict[Path, Entry] = {}
+        self._bases: dict[Path, str] = {}  # of each file that was written, the name of the one that it needs
         self._folders: set[str] = set()
         self._counts |= {"full": 0, "differences": 0}
 
@@ -118,7 +118,7 @@ class AsyncCheckpointSaver(SnapshotSaver):
 
         Args:
             compress: True writes `path`.slip, our format; "lz4" `path`.lz4; False `path` itself, a plain torch file.
-            metrics: numbers stored with the checkpoint, among them the one that `best_metric` names.
+            metrics: numbers stored with the checkpoint, shown by `slipstream ckpt info`.
             step: the iteration; by default the number in the file's name.
 
         Returns:
@@ -179,8 +179,7 @@ class AsyncCheckpointSaver(SnapshotSaver):
         self, path: Path, form: str, tree: Any, buffer: Buffer, metrics: dict[str, float], step: int | None
     ) -> None:
         """Write one snapshot, in the background."""
-        self._keep_base(path)
-        layout, host, base, identity = buffer.layout, buffer.fetch(), None, b""
+        layout, host, base = buffer.layout, buffer.fetch(), None
         if form == "slip":
             if self.moments is not None:
                 round_moments(layout, host, _MANTISSA_BITS[self.moments])
@@ -189,45 +188,39 @@ class AsyncCheckpointSaver(SnapshotSaver):
                 path, tree, layout, host, level=level, base=base, metrics=metrics, step=step
             )
             self._counts["differences" if base else "full"] += 1
-            self._since_full += 1
-            if base is None and self.full_every > 1:
+            if base is not None:
+                self._since_full += 1
+            elif self.full_every > 1 and number_of(path) is not None:
                 self._forget_base()
                 self._base, self._since_full = Base(path, identity, buffer), 0
+        elif form == "lz4":
+            written = write_lz4(path, _state_of(tree, layout, host), self.compression_level, self._fs)
         else:
-            state = _state_of(tree, layout, host)
-            written = (
-                write_lz4(path, state, self.compression_level, self._fs)
-                if form == "lz4"
-                else write_pt(path, state, self._fs)
-            )
+            written = write_pt(path, _state_of(tree, layout, host), self._fs)
         self._count(path, layout.nbytes, written, packed=form != "pt")
-        step = step if step is not None else number_of(path) or 0
-        self._known[path] = Entry(path, step, identity, base.identity if base else b"", metrics, True)
-        removed = self.retention.apply(path, self._known, self._fs)
-        if self._base is not None and self._base.path in removed:
-            self._forget_base()
+        if number_of(path) is None:
+            return
+        self._bases[path] = base.path.name if base else ""
+        if self.links:
+            link_latest(path, self._fs)
+        if self.keep_last is not None:
+            removed = remove_older(path, self.keep_last, self._bases, self._fs)
+            if self._base is not None and self._base.path in removed:
+                self._forget_base()
 
     def _base_of(self, path: Path, buffer: Buffer) -> Base | None:
-        """Return the base for a difference: a file beside it, unchanged, with the same tensors; None if there is
-        none."""
+        """Return the base for a difference: a file of the same series, unchanged, with the same tensors; None if there
+        is none."""
         base = self._base
         if base is None or self._since_full + 1 >= self.full_every or base.buffer.layout != buffer.layout:
             return None
-        is_beside = base.path.parent == path.parent and base.path != path
-        return base if is_beside and read_identity(base.path) == base.identity else None
+        is_next = base.path != path and base.path.parent == path.parent and series_of(base.path) == series_of(path)
+        return base if is_next and read_identity(base.path) == base.identity else None
 
     def _forget_base(self) -> None:
         if self._base is not None:
             self._staging.release(self._base.buffer)
         self._base = None
-
-    def _keep_base(self, path: Path) -> None:
-        """Before a complete file is overwritten, keep it under another name while differences need it."""
-        identity = read_identity(path) if path.suffix == ".slip" else b""
-        if identity and identity in needed_bases(path.parent):
-            aside = path.with_name(aside_name(identity))
-            if not aside.exists():
-                self._fs.link(path, aside)
 
 
 def _state_of(tree: Any, layout: Layout, host: np.ndarray) -> Any:

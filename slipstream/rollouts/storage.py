@@ -58,7 +58,7 @@ class RolloutStorage(SnapshotSaver):
         save_dir: the folder. It is made at the first save.
         compression_level: 0 to 16. 0 stores raw; up to 9 LZ4, fast; 10 and more LZ4-HC, 5 % smaller and slower to save.
         max_queue_size: how many batches may wait.
-        queue_policy: what `save` does if that many wait: "block", "drop_oldest", "keep_newest" or "raise".
+        queue_policy: what `save` does if that many wait: "block", "drop_oldest" or "raise".
             `get_stats()` counts what was dropped.
         threads: threads that compress; None for one per core, at most 4.
         verbose: print a line per saved batch.

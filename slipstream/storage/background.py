@@ -12,22 +12,20 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 from slipstream.storage.errors import SaveError
 
-QUEUE_POLICIES = ("block", "drop_oldest", "keep_newest", "raise")
+QUEUE_POLICIES = ("block", "drop_oldest", "raise")
 SAVER_NICE = 10  # training comes first: the threads of a saver take the time that it leaves
 
 
-class _Task:
-    __slots__ = ("args", "done", "function", "future", "label", "reported")
-
-    def __init__(
-        self, function: Callable[..., Any], args: tuple[Any, ...], label: str, done: Any, reported: bool
-    ) -> None:
-        self.function, self.args, self.label, self.done, self.reported = function, args, label, done, reported
-        self.future: Future[Any] = Future()
+class _Task(NamedTuple):
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    label: str
+    future: Future[Any]
+    reported: bool  # an error is raised by the next `check`, not only by the future
 
 
 class BackgroundWorker:
@@ -40,14 +38,12 @@ class BackgroundWorker:
         name: what messages call this worker, such as "checkpoint saver".
         threads: how many; None for one per core, at most 4. One thread keeps the order of the tasks.
         max_queue_size: tasks that may wait besides the running ones; None for any number.
-        queue_policy: what `make_room` does when that many wait: "block", "drop_oldest", "keep_newest" (drop all that
-            wait), "raise".
+        queue_policy: what `make_room` does when that many wait: "block", "drop_oldest", "raise".
         nice: priority of the threads; above 0 the system runs them after the rest of the process.
         error: class of the errors raised.
         restart_after_fork: start again, empty, in a forked child; otherwise the child is refused.
         on_exit: called when the interpreter exits before `close`.
         on_full: called when `make_room` finds the queue full, before it waits or drops; not if it raises.
-        log: receives messages about dropped and failed tasks.
     """
 
     def __init__(
@@ -62,7 +58,6 @@ class BackgroundWorker:
         restart_after_fork: bool = False,
         on_exit: Callable[[], Any] | None = None,
         on_full: Callable[[], Any] | None = None,
-        log: Callable[[str], Any] | None = None,
     ) -> None:
         if max_queue_size is not None and max_queue_size < 1:
             raise ValueError(f"max_queue_size={max_queue_size} must be at least 1")
@@ -72,22 +67,16 @@ class BackgroundWorker:
         self.max_queue_size, self.queue_policy = max_queue_size, queue_policy
         self.dropped = self.failed = 0
         self.durations_ms: deque[float] = deque(maxlen=1000)  # of submitted functions
-        self._error, self._log = error, log or (lambda text: None)
-        self._restart_after_fork, self._on_exit, self._on_full = restart_after_fork, on_exit, on_full
+        self._error, self._restart_after_fork = error, restart_after_fork
+        self._on_exit, self._on_full = on_exit, on_full
         self._in_child = self._closing = False
         self._errors: list[tuple[str, BaseException]] = []
-        self._threads: list[threading.Thread] = []
         self._reset()
         _live.add(self)
 
-    def submit(
-        self, function: Callable[..., Any], *args: Any, label: str = "", done: Callable[[], Any] | None = None
-    ) -> Future[Any]:
-        """Queue `function(*args)`. `done()` is called after it, whether it failed or not, and if it is dropped instead.
-
-        The future holds the result or the error; a dropped task is cancelled. `label` names the task in messages.
-        """
-        return self._put(_Task(function, args, label, done, reported=True))
+    def submit(self, function: Callable[..., Any], *args: Any, label: str = "") -> Future[Any]:
+        """Queue `function(*args)`; messages call it `label`. A task that is dropped has a cancelled future."""
+        return self._put(_Task(function, args, label, Future(), True))
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         """Yield `function(item)` for each item, in order; at most 2 x threads + 1 are in flight. Errors are raised
@@ -95,7 +84,7 @@ class BackgroundWorker:
         pending: deque[Future[Any]] = deque()
         try:
             for item in items:
-                pending.append(self._put(_Task(function, (item,), "", None, reported=False)))
+                pending.append(self._put(_Task(function, (item,), "", Future(), False)))
                 if len(pending) > 2 * self.threads:
                     yield pending.popleft().result()
             while pending:
@@ -120,14 +109,10 @@ class BackgroundWorker:
             if self._on_full is not None:
                 self._on_full()
             if self.queue_policy == "block":
-                self._log("the queue is full: waiting")
                 self._changed.wait_for(lambda: len(self._tasks) < (self.max_queue_size or 1))
-                return
-            while len(self._tasks) >= (self.max_queue_size if self.queue_policy == "drop_oldest" else 1):
-                task = self._tasks.popleft()
-                self._drop(task)
+            while len(self._tasks) >= self.max_queue_size:
+                self._tasks.popleft().future.cancel()
                 self.dropped += 1
-                self._log(f"the queue is full: {task.label} is dropped")
 
     def check(self) -> None:
         """Raise the error of an earlier task; refuse after `close` and in a forked child."""
@@ -174,14 +159,14 @@ class BackgroundWorker:
         with self._changed:
             self._closing = True
             self._ready.notify_all()
+            others = [thread for thread in self._threads if thread is not threading.current_thread()]
         end = None if timeout is None else time.monotonic() + timeout
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(None if end is None else max(0.0, end - time.monotonic()))
-                if thread.is_alive():
-                    raise self._error(
-                        f"{len(self)} tasks of the {self.name} are unfinished after {timeout} s: give it more time"
-                    )
+        for thread in others:
+            thread.join(None if end is None else max(0.0, end - time.monotonic()))
+            if thread.is_alive():
+                raise self._error(
+                    f"{len(self)} tasks of the {self.name} are unfinished after {timeout} s: give it more time"
+                )
         self._threads = []
         atexit.unregister(self._exit)
         return True
@@ -192,31 +177,23 @@ class BackgroundWorker:
         with self._changed:
             self._closing = True
             while self._tasks:
-                self._drop(self._tasks.popleft())
+                self._tasks.popleft().future.cancel()
             self._ready.notify_all()
             self._changed.notify_all()
         atexit.unregister(self._exit)
-
-    @staticmethod
-    def _drop(task: _Task) -> None:
-        task.future.cancel()
-        if task.done is not None:
-            task.done()
 
     def _put(self, task: _Task) -> Future[Any]:
         with self._changed:
             if self._closing or self._in_child:
                 self.check()
             self._tasks.append(task)
-            while len(self._threads) < min(self.threads, len(self)):
+            if len(self._threads) < min(self.threads, len(self)):
                 thread = threading.Thread(target=self._work, name=f"slipstream {self.name}", daemon=True)
-                try:
+                with contextlib.suppress(RuntimeError):  # the interpreter is about to end
                     thread.start()
-                except RuntimeError:  # the interpreter is about to end
-                    break
-                if not self._threads and self._on_exit is not None:
-                    atexit.register(self._exit)
-                self._threads.append(thread)
+                    self._threads.append(thread)
+                    if self._on_exit is not None and len(self._threads) == 1:
+                        atexit.register(self._exit)
             self._ready.notify()
         if not self._threads:
             self._run(self._next())
@@ -243,37 +220,22 @@ class BackgroundWorker:
         if task is None:
             return
         start = time.perf_counter()
-        result: Any = None
         error: BaseException | None = None
-        cancelled = not task.future.set_running_or_notify_cancel()
-        if not cancelled:
+        if task.future.set_running_or_notify_cancel():
             try:
                 result = task.function(*task.args)
             except BaseException as caught:
                 error = caught
+            # before the task counts as done, so that whoever waits finds what the future's callbacks give back
+            task.future.set_result(result) if error is None else task.future.set_exception(error)
         with self._changed:
-            try:
-                if task.reported:
-                    self.durations_ms.append(1e3 * (time.perf_counter() - start))
-                    if error is not None:
-                        self._errors.append((task.label, error))
-                        self.failed += 1
-                        self._log(f"{task.label} failed: {error}")
-            except BaseException as caught:  # the caller's own function: the thread must live, and `wait` must end
-                self._errors.append((task.label, caught))
-            try:
-                if task.done is not None:
-                    task.done()
-            except BaseException as caught:
-                self._errors.append((task.label, caught))
-            finally:
-                self._running.remove(task)
-                self._changed.notify_all()
-        if not cancelled:
-            if error is None:
-                task.future.set_result(result)
-            else:
-                task.future.set_exception(error)
+            if task.reported:
+                self.durations_ms.append(1e3 * (time.perf_counter() - start))
+                if error is not None:
+                    self._errors.append((task.label, error))
+                    self.failed += 1
+            self._running.remove(task)
+            self._changed.notify_all()
 
     def _exit(self) -> None:
         """Finish the queue when the interpreter exits without `close`."""
@@ -284,7 +246,7 @@ class BackgroundWorker:
     def _reset(self) -> None:
         self._tasks: deque[_Task] = deque()
         self._running: list[_Task] = []
-        self._threads = []
+        self._threads: list[threading.Thread] = []
         lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
         self._ready: threading.Condition = threading.Condition(lock)  # the threads wait for tasks
         self._changed: threading.Condition = threading.Condition(lock)  # callers wait for room, or for the end

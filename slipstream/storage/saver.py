@@ -29,7 +29,7 @@ class SnapshotSaver:
         max_queue_size: snapshots that may wait, besides the one being written.
         queue_policy: see `BackgroundWorker`.
         verbose: print a line per save.
-        announce: gets a line when the queue is first full, and at the end how often it was; stderr if None.
+        announce: gets a line when the queue is first full; stderr if None.
         fs: the file system calls, for tests.
     """
 
@@ -48,7 +48,6 @@ class SnapshotSaver:
         self.max_queue_size, self.queue_policy, self.verbose = max_queue_size, queue_policy, verbose
         self._error, self._fs = error, fs or FileSystem()
         self._announce = announce or functools.partial(print, file=sys.stderr, flush=True)
-        self._ended = False
         self._staging = Staging()
         self._counts = dict.fromkeys(("saved", "bytes_in", "bytes_out", "packed_in", "packed_out", "queue_full"), 0)
         self._blocking_ms: deque[float] = deque(maxlen=1000)
@@ -60,7 +59,6 @@ class SnapshotSaver:
             error=error,
             on_exit=self.shutdown,
             on_full=self._warn_full,
-            log=self._log,
         )
 
     def wait(self, timeout: float | None = None) -> None:
@@ -71,11 +69,6 @@ class SnapshotSaver:
         """Finish the queue and release everything; raise errors that were not raised before. May be called twice."""
         if self._worker.close(timeout):  # a forked child owns neither the thread nor the files
             self._release_all()
-            if self._counts["queue_full"] > 1 and not self._ended:
-                self._announce(
-                    f"[Warning] the queue of the {self._worker.name} was full {self._counts['queue_full']} times"
-                )
-            self._ended = True
             self._worker.raise_errors()
 
     def get_stats(self) -> dict[str, Any]:
@@ -105,7 +98,8 @@ class SnapshotSaver:
 
     def _queue(self, started: float, path: Path, buffer: Buffer, write: Callable[..., None], *args: Any) -> None:
         """Let the thread call `write(*args)`; the save of `path` began at `started`, in seconds of perf_counter."""
-        self._worker.submit(write, *args, label=str(path), done=functools.partial(self._release, buffer))
+        future = self._worker.submit(write, *args, label=str(path))
+        future.add_done_callback(lambda _: self._release(buffer))  # also of one that is dropped
         self._blocking_ms.append(1e3 * (time.perf_counter() - started))
 
     def _count(self, path: Path, nbytes: int, written: int, packed: bool = True) -> None:
@@ -114,7 +108,10 @@ class SnapshotSaver:
         for kind in ("bytes", "packed") if packed else ("bytes",):
             self._counts[f"{kind}_in"] += nbytes
             self._counts[f"{kind}_out"] += written
-        self._log(f"{path}: {nbytes / 1e6:.1f} MB as {written / 1e6:.1f} MB")
+        if self.verbose:
+            print(
+                f"[{self._worker.name.split()[0]}] {path}: {nbytes / 1e6:.1f} MB as {written / 1e6:.1f} MB", flush=True
+            )
 
     def _release(self, buffer: Buffer) -> None:
         """Let the memory of a snapshot that was written, or dropped, be used again."""
@@ -132,7 +129,3 @@ class SnapshotSaver:
 
     def _release_all(self) -> None:
         """Release what the subclass holds, after the last save."""
-
-    def _log(self, text: str) -> None:
-        if self.verbose:
-            print(f"[{self._worker.name.split()[0]}] {text}", flush=True)

@@ -121,7 +121,7 @@ SIGNATURES = {
             "full_every": 1,
             "moments": None,
         },
-        **{"keep_last": None, "keep_every": None, "best_metric": None, "best_mode": "max", "links": False},
+        **{"keep_last": None, "links": False},
     },
     "load_checkpoint": {"path": NEEDED, "keys": None, "map_location": "cpu"},
     "format_checkpoint_name": {"iteration": NEEDED, "prefix": "checkpoint", "suffix": ".pt", "directory": ""},

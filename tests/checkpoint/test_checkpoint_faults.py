@@ -218,7 +218,7 @@ def write_pair(folder):
     }
     later["optimizer"] = {**state["optimizer"], "state": slots}
     with AsyncCheckpointSaver(full_every=2, threads=1) as saver:
-        paths = [saver.save_async(state, folder / "a.pt"), saver.save_async(later, folder / "b.pt")]
+        paths = [saver.save_async(state, folder / "c_1.pt"), saver.save_async(later, folder / "c_2.pt")]
     with CheckpointFile(paths[1]) as slip:
         assert any(codec & DECAY for codec in slip._container.codecs)
     return paths, [state, later]
@@ -266,7 +266,7 @@ HOSTILE = {
     "a chunk too few": lambda x: x.pieces.pop(),
     "an unknown codec": lambda x: x.pieces.__setitem__(0, (99, x.pieces[0][1])),
     "an unknown codec of raw data": lambda x: x.pieces.__setitem__(0, (8, x.pieces[0][1])),
-    "a base with a short hash": lambda x: x.head.__setitem__("base", ["a.pt.slip", "00" * 16]),
+    "a base with a short hash": lambda x: x.head.__setitem__("base", ["c_1.pt.slip", "00" * 16]),
     "a storage outside": lambda x: x.head["storages"][0].__setitem__(1, 1 << 50),
     "a storage too long": lambda x: x.head["storages"][0].__setitem__(2, 1 << 50),
     "a storage of four numbers": lambda x: x.head["storages"][0].append(0),
@@ -383,9 +383,9 @@ def test_a_difference_to_a_difference_is_refused(tmp_path):
     (first, second), _ = write_pair(tmp_path)
     identity = CheckpointFile(second).identity
     first.write_bytes(second.read_bytes())
-    forge(first, lambda x: x.head.__setitem__("base", ["b.pt.slip", identity.hex()]))
+    forge(first, lambda x: x.head.__setitem__("base", ["c_2.pt.slip", identity.hex()]))
     second.rename(tmp_path / "c.pt.slip")
-    with pytest.raises(CorruptCheckpointError, match=r"needs b.pt.slip: it is not there"):
+    with pytest.raises(CorruptCheckpointError, match=r"needs c_2.pt.slip: it is not there"):
         load_checkpoint(first)
     (tmp_path / "c.pt.slip").rename(second)
     with pytest.raises(CorruptCheckpointError, match="cannot be the base of another"):
@@ -427,10 +427,10 @@ def test_a_file_of_another_kind_is_refused(content, tmp_path):
 def test_a_difference_without_its_base_says_which_file_is_missing(tmp_path):
     (first, second), (_, later) = write_pair(tmp_path)
     first.unlink()
-    with pytest.raises(CorruptCheckpointError, match="needs a.pt.slip: it is not there"):
+    with pytest.raises(CorruptCheckpointError, match="needs c_1.pt.slip: it is not there"):
         load_checkpoint(second)
     with AsyncCheckpointSaver() as saver:
-        saver.save_async(later, tmp_path / "a.pt")
+        saver.save_async(later, tmp_path / "c_1.pt")
     with pytest.raises(CorruptCheckpointError, match="another checkpoint"):
         load_checkpoint(second)
 

@@ -46,8 +46,8 @@ def test_many_random_states_come_back_bit_for_bit(state, tmp_path):
 @given(state=states())
 def test_random_states_come_back_through_a_difference(state, tmp_path):
     with AsyncCheckpointSaver(threads=1, full_every=3) as saver:
-        saver.save_async(state, tmp_path / "full.pt")
-        path = saver.save_async(state, tmp_path / "difference.pt")
+        saver.save_async(state, tmp_path / "c_1.pt")
+        path = saver.save_async(state, tmp_path / "c_2.pt")
         saver.wait()
         assert saver.get_stats()["differences"] == 1
     assert same(load_checkpoint(path), state)

@@ -99,13 +99,6 @@ def test_drop_oldest_drops_what_waited_longest(tmp_path):
     assert saver.get_stats()["dropped"] == 2
 
 
-def test_keep_newest_drops_all_that_wait(tmp_path):
-    saver, gate = gated(tmp_path, 3, max_queue_size=2, queue_policy="keep_newest")
-    gate.open.set()
-    saver.shutdown()
-    assert names(tmp_path) == ["c_0.pt.slip", "c_3.pt.slip"]
-
-
 def test_raise_refuses_when_the_queue_is_full(tmp_path):
     saver, gate = gated(tmp_path, 1, max_queue_size=1, queue_policy="raise")
     with pytest.raises(CheckpointError, match="1 tasks wait for the checkpoint saver"):
@@ -179,32 +172,40 @@ def test_a_vanished_folder_is_told_and_saving_goes_on_once_it_is_back(tmp_path):
     assert load_checkpoint(folder / "c_2.pt") == {"i": 2}
 
 
-def test_a_difference_is_one_hop_and_survives_its_base_being_written_over(tmp_path):
+def test_differences_are_taken_between_the_numbered_files_of_a_series(tmp_path):
     state = training_state()
     with AsyncCheckpointSaver(full_every=10) as saver:
-        saver.save_async(state, tmp_path / "a.pt")
-        saver.save_async(state, tmp_path / "b.pt")
+        paths = [saver.save_async(state, tmp_path / name) for name in ("a_1.pt", "a_2.pt", "best.pt", "b_1.pt")]
         saver.wait()
-        assert (tmp_path / "b.pt.slip").stat().st_size < (tmp_path / "a.pt.slip").stat().st_size / 2
-        saver.save_async({"new": 1}, tmp_path / "a.pt")
-    assert load_checkpoint(tmp_path / "a.pt") == {"new": 1}
-    assert same(load_checkpoint(tmp_path / "b.pt"), state)
+        assert saver.get_stats()["differences"] == 1
+    sizes = [path.stat().st_size for path in paths]
+    assert sizes[1] < min(sizes[0], *sizes[2:]) / 2
+    assert all(same(load_checkpoint(path), state) for path in paths)
+
+
+def test_a_difference_names_its_base_where_that_was_written_over(tmp_path):
+    with AsyncCheckpointSaver(full_every=10) as saver:
+        for number, name in enumerate(("c_1.pt", "c_2.pt", "c_1.pt")):
+            saver.save_async({**training_state(), "number": number}, tmp_path / name)
+            saver.wait()
+        with pytest.raises(CheckpointError, match=r"needs c_1.pt.slip: it is damaged, or another checkpoint"):
+            load_checkpoint(tmp_path / "c_2.pt")
 
 
 def test_a_difference_is_not_taken_against_a_file_that_is_gone(tmp_path):
     state = training_state()
     with AsyncCheckpointSaver(full_every=10) as saver:
-        first = saver.save_async(state, tmp_path / "a.pt")
+        first = saver.save_async(state, tmp_path / "c_1.pt")
         saver.wait()
         first.unlink()
-        saver.save_async(state, tmp_path / "b.pt")
-    assert same(load_checkpoint(tmp_path / "b.pt"), state)
+        saver.save_async(state, tmp_path / "c_2.pt")
+    assert same(load_checkpoint(tmp_path / "c_2.pt"), state)
 
 
-def test_other_tensors_make_a_whole_file_of_their_own(tmp_path):
+def test_other_tensors_make_a_complete_file(tmp_path):
     with AsyncCheckpointSaver(full_every=10) as saver:
-        saver.save_async({"a": torch.ones(100)}, tmp_path / "a.pt")
-        saver.save_async({"a": torch.ones(101)}, tmp_path / "b.pt")
+        saver.save_async({"a": torch.ones(100)}, tmp_path / "c_1.pt")
+        saver.save_async({"a": torch.ones(101)}, tmp_path / "c_2.pt")
         saver.wait()
         assert saver.get_stats()["full"] == 2
 
@@ -216,8 +217,10 @@ def test_other_tensors_make_a_whole_file_of_their_own(tmp_path):
         {"full_every": 0},
         {"moments": "int4"},
         {"compression_level": 17},
-        {"keep_every": 5},
-        {"best_mode": "up"},
+        {"keep_last": 0},
+        {"keep_last": 1.5},
+        {"keep_last": True},
+        {"max_queue_size": 2.5},
     ],
 )
 def test_settings_that_mean_nothing_are_refused(options):

@@ -30,7 +30,7 @@ from slipstream.algorithms.stored import StoredData
 from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.checkpoint.file import CheckpointFile
 from slipstream.checkpoint.load import newest_good
-from slipstream.checkpoint.retention import read_entry
+from slipstream.checkpoint.retention import base_of
 from slipstream.cli import main
 from slipstream.config.help import ConfigError
 from slipstream.envs.specs import Box
@@ -216,7 +216,7 @@ def use_checkpoint(path: Path, rng: random.Random) -> None:
                                  ("export", path, "--to", "safetensors", "--force", "--out", path.with_name("o.safetensors")),
                                  ("export", path, "--to", "slip", "--force", "--out", path.with_name("s.pt.slip"))], 2):  # fmt: skip
             run_cli("ckpt", *words)
-    read_entry(path)
+    base_of(path)
     touch(load_checkpoint(path))
     load_checkpoint(path, keys=["model"])
 
