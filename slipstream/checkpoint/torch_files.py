@@ -97,7 +97,7 @@ def _check_pickle(data: bytes, reader: Reader) -> None:
     reader.claim(_OPCODE_BYTES * len(data), "the pickle")
     if b"bytearray" in data:
         for opcode, argument, _ in pickletools.genops(data):
-            if opcode.name == "GLOBAL" and "bytearray" in argument:
+            if opcode.name == "GLOBAL" and "bytearray" in str(argument):
                 reader.fail("it holds a bytearray, whose size cannot be checked")
 
 

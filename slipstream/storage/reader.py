@@ -161,16 +161,16 @@ class Reader:
         elif shown > nbytes:
             self.claim(shown - nbytes, what)
 
-    def lz4(self, path: Path) -> Any:
-        """Decompress an LZ4 frame part by part; every part is claimed before the next one is read."""
+    def lz4(self, file: Any) -> Any:
+        """Decompress an LZ4 frame, a path or an open file, part by part; every part is claimed before the next one is read."""
         import io
 
         import lz4.frame
 
         out = io.BytesIO()
         try:
-            with lz4.frame.open(path) as file:
-                while block := file.read(_BLOCK):
+            with lz4.frame.open(file) as frame:
+                while block := frame.read(_BLOCK):
                     self.claim(len(block), "the LZ4 frame")
                     out.write(block)
         except (RuntimeError, EOFError) as error:
