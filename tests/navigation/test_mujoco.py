@@ -63,7 +63,7 @@ def test_lidar_is_within_1_mm_of_mujocos_rays(poses):
     env = NavigationEnv(1, config=NavigationConfig(num_envs=1, world_seeds=[101]))
     found = compare_lidar(env, free_places(env, poses), poses=poses)
     assert found["beams"] == poses * 144 and found["largest_m"] < 1e-3
-    assert np.mean(found["difference"] > 0) > 0.01  # beams do hit something, computed in two ways
+    assert found["unequal"] > 0.01 * found["beams"]  # beams do hit something, computed in two ways
 
 
 @needs_mujoco
@@ -206,11 +206,11 @@ def test_ones_own_drone_flies_and_collides_with_its_own_geoms(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("<freejoint/>", ""), "one free joint"),
+        (("<freejoint/>", ""), "it has 0 joints"),
         (("</actuator>", '<motor site="a"/></actuator>'), "5 actuators"),
         (("</actuator>", ""), "cannot read it"),
         (('mass="1.1"', 'mass="1.1" contype="0" conaffinity="0"'), "no geom that collides"),
-        (('gear="0 0 2 0 0 -0.04"', 'gear="0 0 2 0 0 0.04"'), "torques around all three axes"),
+        (('gear="0 0 2 0 0 -0.04"', 'gear="0 0 2 0 0 0.04"'), "torques around all axes"),
         (('mass="1.1"', 'mass="11"'), "cannot hover"),
     ],
 )
@@ -266,17 +266,15 @@ def test_a_flight_carries_the_memory_of_its_policy(sim):
 
 
 @needs_mujoco
-def test_validate_flies_in_both_and_draws(tmp_path, capsys, monkeypatch):
+def test_validate_flies_in_both(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["validate", "sim.hull_m=0.25", *SMALL, "json=true", "out=both.png"]) == 0
+    assert main(["validate", "sim.hull_m=0.25", *SMALL, "json=true"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert result["lidar"]["poses"] == 1000 and result["lidar"]["beyond_1mm"] == 0
     ours, theirs = (round(4 * result[name]["success"]) for name in ("slipstream", "mujoco"))
-    only = [sum(row[name] == "success" for row in result["differ"]) for name in ("slipstream", "mujoco")]
-    assert theirs - ours == only[1] - only[0]
-    assert len(result["steps"]) == 8 and (tmp_path / "both.png").stat().st_size > 10_000
-    assert main(["validate", *SMALL, "out=both.png"]) == 2
-    assert "exists already" in capsys.readouterr().err
+    (counts,) = result["differ"]
+    assert theirs - ours == counts["only MuJoCo"] - counts["only Slipstream"]
+    assert len(result["steps"]) == 8
 
 
 @pytest.mark.parametrize(
@@ -288,7 +286,7 @@ def test_validate_flies_in_both_and_draws(tmp_path, capsys, monkeypatch):
         (["eval", "sim=mujoco", "sim.rate_gain=[1,0]"], "sim.rate_gain must be positive"),
         (["eval", "sim=mujoco", "task=aircombat"], "sim= is for task=navigation, not task=aircombat"),
         (["validate", "task=aircombat"], "task=aircombat has no second simulator"),
-        (["validate", "out=both.pdf"], "the figure of validate is a .png"),
+        (["validate", "out=both.png"], "writes no file"),
     ],
 )
 def test_words_that_cannot_be_are_refused_in_a_sentence(words, said, tmp_path, capsys, monkeypatch):

@@ -22,7 +22,6 @@ class SimConfig:
     name: str = "slipstream"  # the simulator: slipstream or mujoco, set by sim=mujoco
     model: str | None = None  # MJCF file of a drone; null: drone.xml beside this module
     hull_m: float | None = None  # radius of the flat cylinder that collides; null: 0.3, or the geoms of sim.model
-    hull_height_m: float = 0.1  # of that cylinder
     autopilot_hz: float = 250.0  # of autopilot and physics, rounded to a divisor of the env's time step
     motor_lag_s: float | None = None  # time constant of the rotors; null: of the model (drone.xml: 0.05)
     velocity_gain: float = 2.5  # 1/s: acceleration per velocity error
@@ -33,7 +32,7 @@ class SimConfig:
     def __post_init__(self) -> None:
         if self.name not in SIMULATORS:
             raise ValueError(f"unknown simulator sim={self.name}: use {' or '.join(SIMULATORS)}")
-        check_range(self, "hull_m", "hull_height_m", "motor_lag_s", "velocity_gain", above=0, section="sim.")
+        check_range(self, "hull_m", "motor_lag_s", "velocity_gain", above=0, section="sim.")
         check_range(self, "autopilot_hz", above=0, maximum=10_000, section="sim.")
         check_range(self, "max_tilt_deg", above=0, maximum=80, section="sim.")
         for name in ("attitude_gain", "rate_gain"):

@@ -14,6 +14,7 @@ from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
 from slipstream.tasks.navigation.physics.quadrotor import GRAVITY_MPS2
 
 DRONE = Path(__file__).with_name("drone.xml")
+HULL_HEIGHT_M = 0.1
 GROUND_HALF_M = 250.0  # farther than any drone flies
 STATIC, MOVING, DRONES = 0, 1, 2  # geom groups
 NO_FORCE_M = 1e3  # contacts are found and end a flight; within this gap they exert no force
@@ -54,22 +55,19 @@ class Drone:
             model = spec.compile()
         except ValueError as error:
             raise ConfigError(f"sim.model={path}: MuJoCo cannot read it: {error}") from None
-        if model.njnt != 1 or model.jnt_type[0] != mujoco.mjtJoint.mjJNT_FREE:
+        collides = model.geom_conaffinity[model.geom_bodyid > 0].any()
+        is_free = model.njnt == 1 and model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE
+        if not (is_free and model.nu == 4 and model.na in (0, 4) and collides):
             raise ConfigError(
-                f"sim.model={path} has {model.njnt} joints: it must have one free joint (<freejoint/>) and no other"
+                f"sim.model={path} needs one joint, a free one, four actuators, each with one activation or none, and a "
+                f"geom that collides (or sim.hull_m=0.3); it has {model.njnt} joints, {model.nu} actuators, {model.na} "
+                f"activations and {'a' if collides else 'no'} geom that collides"
             )
-        if model.nu != 4 or model.na not in (0, 4):
-            raise ConfigError(
-                f"sim.model={path} has {model.nu} actuators with {model.na} activations: it must have four, each with "
-                "none (dyntype none) or one (filter, filterexact)"
-            )
-        if not model.geom_conaffinity[model.geom_bodyid > 0].any():
-            raise ConfigError(f"sim.model={path} has no geom that collides: give sim.hull_m=0.3, or let one collide")
         inertia, effect = _measure(model, mujoco)
         if not np.linalg.cond(effect) < MAX_CONDITION:
             raise ConfigError(
-                f"sim.model={path}: its four actuators must give lift along the body's z axis and torques around all "
-                "three axes: use sites with gear='0 0 1 0 0 DRAG', with opposite DRAG for neighbors"
+                f"sim.model={path}: its actuators must give lift along the body's z axis and torques around all axes: use "
+                "sites with gear='0 0 1 0 0 DRAG', with opposite DRAG for neighbors"
             )
         mixer = np.linalg.inv(effect)
         hover = mixer @ inertia[:, 0] * GRAVITY_MPS2
@@ -88,7 +86,7 @@ def _set_hull(spec: Any, sim: SimConfig, mujoco: Any) -> None:
         collides = not sim.radius_m and bool(geom.contype or geom.conaffinity)
         geom.contype, geom.conaffinity, geom.group = 0, int(collides), DRONES
     if sim.radius_m and free:
-        size, cylinder = [sim.radius_m, sim.hull_height_m / 2, 0], mujoco.mjtGeom.mjGEOM_CYLINDER
+        size, cylinder = [sim.radius_m, HULL_HEIGHT_M / 2, 0], mujoco.mjtGeom.mjGEOM_CYLINDER
         free[0].add_geom(type=cylinder, size=size, mass=0, contype=0, conaffinity=1, group=DRONES)
     for actuator in spec.actuators if sim.motor_lag_s else ():
         actuator.dyntype = mujoco.mjtDyn.mjDYN_FILTEREXACT

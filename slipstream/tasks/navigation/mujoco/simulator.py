@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.model import DRONES, MOVING, STATIC, Drone, build_field, load_mujoco
 from slipstream.tasks.navigation.physics.lidar import LidarConfig, Scan
 from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
-from slipstream.tasks.navigation.physics.quadrotor import GRAVITY_MPS2, Variation
+from slipstream.tasks.navigation.physics.quadrotor import Variation, thrust_and_attitude
 
 LEAST_LIFT_G = 0.3  # that the autopilot demands
 CAUSES = ("", "ground", "standing", "moving", "height")  # of a collision; height: the limits of the task
@@ -147,17 +147,8 @@ class MujocoDrones:
         rotation, rates = quat_to_matrix(qpos[:, 3:]), qvel[:, 3:]
         # velocity: the acceleration that is wanted, with limited tilt
         wanted = (self.sim.velocity_gain * gain)[:, None] * (command - qvel[:, :3])
-        up = (wanted[:, 2:] + GRAVITY_MPS2).clamp(min=LEAST_LIFT_G * GRAVITY_MPS2)
-        most = math.tan(math.radians(self.sim.max_tilt_deg)) * up
-        flat = wanted[:, :2]
-        flat = flat * (most / flat.norm(dim=-1, keepdim=True).clamp(min=1e-9)).clamp(max=1.0)
-        thrust = torch.cat((flat, up), -1)
+        thrust, target = thrust_and_attitude(wanted, self.yaw_held, LEAST_LIFT_G, self.sim.max_tilt_deg)
         # attitude: the body rates that turn the drone's axes to those of the thrust and the yaw
-        ahead = torch.stack((torch.cos(self.yaw_held), torch.sin(self.yaw_held), torch.zeros_like(self.yaw_held)), -1)
-        axis_z = thrust / thrust.norm(dim=-1, keepdim=True)
-        axis_y = torch.linalg.cross(axis_z, ahead)
-        axis_y = axis_y / axis_y.norm(dim=-1, keepdim=True)
-        target = torch.stack((torch.linalg.cross(axis_y, axis_z), axis_y, axis_z), -1)
         twist = rotation.transpose(1, 2) @ target
         twist = (twist - twist.transpose(1, 2)) / 2
         error = torch.stack((twist[:, 2, 1], twist[:, 0, 2], twist[:, 1, 0]), -1)
@@ -258,12 +249,10 @@ def in_parallel(work: Sequence[Callable[[], None]]) -> None:
     if min(torch.get_num_threads(), len(work)) == 1:
         for one in work:
             one()
-        return
-    threads = torch.get_num_threads()
-    if threads not in _pools:
-        _pools[threads] = ThreadPoolExecutor(threads, "mujoco")
-    for done in [_pools[threads].submit(one) for one in work]:
-        done.result()
+    else:
+        list(_pool(torch.get_num_threads()).map(lambda one: one(), work))
 
 
-_pools: dict[int, ThreadPoolExecutor] = {}  # by their number of threads
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, "mujoco")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,37 +19,29 @@ from slipstream.tasks.navigation.mujoco.simulator import CAUSES, MujocoDrones, M
 from slipstream.tasks.navigation.physics.lidar import Lidar
 from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS, VELOCITY_GAIN, Airframe, Variation
 from slipstream.tasks.navigation.physics.world import WorldGrid
-from slipstream.ui.figures import INK, SERIES, finish_figure, new_figure, style_axes, style_legend
-from slipstream.ui.film import check_outputs
 from slipstream.ui.tables import TextTable, format_rate, progress_bar
 
 POSES = 1000  # at which the LiDARs are compared
 BAR_M = 0.001
 STEPS = {"forward": (2.0, 0.0, 0.0), "up": (0.0, 0.0, 1.0)}  # velocity commands, m/s
 STEP_S = 3.0
-OUTCOMES = ("timeout", "success", "collision")
 
 
 def validate(
     cfg: NavigationEvaluateConfig, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Fly the policy in both simulators, print tables, draw a figure; return the result."""
-    if cfg.compare:
-        raise ConfigError(f"compare={cfg.compare}: validate flies one policy; compare two with slipstream eval")
+    """Fly the policy in both simulators and print tables; return the result."""
+    for key in ("compare", "out"):
+        if getattr(cfg, key):
+            raise ConfigError(f"{key}={getattr(cfg, key)}: validate flies one policy and writes no file; use eval")
     sim = replace(cfg.sim, name="mujoco")
-    path = Path(cfg.out) if cfg.out else trained.beside("validate.png")
-    if cfg.eval.picture:
-        if path.suffix != ".png":
-            raise ConfigError(f"out={path}: the figure of validate is a .png")
-        check_outputs(path)
     with progress_bar("measuring step responses"):
         steps = step_responses(sim, cfg.env.dynamics, cfg.env.dt_s)
     flown: list[tuple[Any, Flights]] = []
     for settings in (SimConfig(), sim):
         env = evaluation.evaluation_env(cfg.env, cfg.eval, device, cfg.seed, settings)
         policy = evaluation.build_for(trained, env, settings)
-        where = "MuJoCo" if settings is sim else "Slipstream"
-        with progress_bar(f"flying {env.num_envs} drones in {where}") as progress:
+        with progress_bar(f"flying {env.num_envs} drones in {settings.name}") as progress:
             flown.append((env, evaluation.fly(env, policy, cfg.eval.num_drones, progress)))
     (ours, our_flights), (theirs, their_flights) = flown
     lidar = compare_lidar(ours, their_flights.paths, cfg.seed)
@@ -58,22 +49,19 @@ def validate(
         "slipstream": evaluation.summarize(our_flights, cfg.eval.bootstrap),
         "mujoco": evaluation.summarize(their_flights, cfg.eval.bootstrap),
         "compare": evaluation.compare(their_flights, our_flights, cfg.eval.bootstrap),
-        "lidar": {name: value for name, value in lidar.items() if name != "difference"},
-        "steps": [{name: value for name, value in row.items() if name != "curves"} for row in steps],
-        "differ": differing(our_flights, their_flights, theirs.first_cause),
+        "lidar": lidar,
+        "steps": steps,
+        "differ": differences(our_flights, their_flights, theirs.first_cause),
         "checkpoint": str(trained.path),
     }
     for name, text in (("slipstream", cfg.env.dynamics), ("mujoco", sim.describe())):
         log(evaluation.percent_table(result[name], f"{trained.name}: {text}"))
-    log(_difference_table(result, their_flights, theirs.first_cause).render())
+    log(_difference_table(result).render())
     log(_step_table(steps).render())
     log(
         f"LiDAR over {lidar['poses']:,} poses, {lidar['beams']:,} beams: largest difference {lidar['largest_m']:.2g} m, "
         f"{lidar['beyond_1mm']} beams beyond 1 mm"
     )
-    if cfg.eval.picture:
-        result["picture"] = str(_draw(path, trained.name, steps, lidar["difference"], result))
-        log(f"figure: {result['picture']}")
     return result
 
 
@@ -91,10 +79,9 @@ def compare_lidar(env: Any, paths: np.ndarray, seed: int = 0, poses: int = POSES
     grid = WorldGrid.from_boxes([boxes], config.range_m, env.config.map_half_m)
     ours = Lidar(config, grid, torch.zeros(poses, dtype=torch.int64)).scan(pos, yaw)
     theirs = MujocoLidar(config, [boxes], poses).measure(pos, yaw).distance
-    difference = (ours - theirs).abs().flatten().double().numpy()
-    beyond = int((difference > BAR_M).sum())
-    facts = {"poses": poses, "beams": difference.size, "largest_m": float(difference.max()), "beyond_1mm": beyond}
-    return facts | {"difference": difference}
+    difference = (ours - theirs).abs().double()
+    facts = {"poses": poses, "beams": difference.numel(), "largest_m": float(difference.max())}
+    return facts | {"beyond_1mm": int((difference > BAR_M).sum()), "unequal": int((difference > 0).sum())}
 
 
 # -- flight ----------------------------------------------------------------------------------------------------------
@@ -122,7 +109,7 @@ def step_responses(sim: SimConfig, dynamics: str, dt_s: float) -> list[dict[str,
             phases = ("from hover", curves[:half], 0.0, size), ("reversed", curves[half:], size, -size)
             for phase, part, begin, end in phases:
                 ours_s, mujoco_s = (_rise_s((part[:, c] - begin) / (end - begin), dt_s) for c in (0, 1))
-                row: dict[str, Any] = {"gains": label, "ours": kind, "step": f"{name}, {phase}", "curves": curves}
+                row: dict[str, Any] = {"gains": label, "ours": kind, "step": f"{name}, {phase}"}
                 row |= {"ours_s": ours_s, "mujoco_s": mujoco_s, "relative": mujoco_s / ours_s - 1}
                 rows.append(row | {"largest": float(np.abs(part[:, 0] - part[:, 1]).max() / abs(end - begin))})
     return rows
@@ -155,32 +142,28 @@ def _rise_s(share: np.ndarray, dt_s: float) -> float:
 # -- results ---------------------------------------------------------------------------------------------------------
 
 
-def differing(ours: Flights, theirs: Flights, cause: np.ndarray) -> list[dict[str, Any]]:
-    """Return the drones whose flights end differently, with the obstacle if they collided in MuJoCo."""
-    found, cause = [], cause.reshape(theirs.success.shape)
+def differences(ours: Flights, theirs: Flights, cause: np.ndarray) -> list[dict[str, int]]:
+    """Return per map how many drones succeed in one simulator alone, and what was hit in MuJoCo."""
+    rows, cause = [], cause.reshape(theirs.success.shape)
     for k, seed in enumerate(ours.map_seeds):
-        a, b = ours.outcome(k), theirs.outcome(k)
-        for drone in np.flatnonzero(a != b):
-            row: dict[str, Any] = {"map_seed": seed, "drone": int(drone)}
-            row |= {"slipstream": OUTCOMES[a[drone]], "mujoco": OUTCOMES[b[drone]]}
-            found.append(row | {"cause": CAUSES[cause[k, drone]] if b[drone] == 2 else None})
-    return found
+        a, b, hit = ours.success[k], theirs.success[k], cause[k][theirs.collision[k]]
+        only = {"only Slipstream": int((a & ~b).sum()), "only MuJoCo": int((b & ~a).sum())}
+        hits = {f"hit {name}": int((hit == c).sum()) for c, name in enumerate(CAUSES) if name}
+        rows.append({"map_seed": seed, **only, **hits})
+    return rows
 
 
-def _difference_table(result: Mapping[str, Any], theirs: Flights, cause: np.ndarray) -> TextTable:
-    cause, rows = cause.reshape(theirs.success.shape), []
-    sums = np.zeros(2 + len(CAUSES) - 1, np.int64)
-    for k, (a, b) in enumerate(zip(result["slipstream"]["maps"], result["mujoco"]["maps"], strict=True)):
-        here = [row for row in result["differ"] if row["map_seed"] == a["map_seed"]]
-        counts = [sum(row[name] == "success" for row in here) for name in ("slipstream", "mujoco")]
-        counts += [int(((cause[k] == c) & theirs.collision[k]).sum()) for c in range(1, len(CAUSES))]
-        sums += counts
+def _difference_table(result: Mapping[str, Any]) -> TextTable:
+    rows = []
+    for a, b, counts in zip(result["slipstream"]["maps"], result["mujoco"]["maps"], result["differ"], strict=True):
         rates = [format_rate(a["success"]), format_rate(b["success"]), f"{b['success'] - a['success']:+.3f}"]
-        rows.append([str(a["map_seed"]), *rates, *map(str, counts)])
+        seed, *numbers = map(str, counts.values())
+        rows.append([seed, *rates, *numbers])
+    names = list(result["differ"][0])[1:]
+    sums = [str(sum(counts[name] for counts in result["differ"])) for name in names]
     rates = [format_rate(result[name]["success"]) for name in ("slipstream", "mujoco")]
-    rows.append(["all", *rates, evaluation.format_difference(result["compare"]), *map(str, sums)])
-    header = ["map", "Slipstream", "MuJoCo", "difference", "only Slipstream", "only MuJoCo"]
-    header += [f"hit {name}" for name in CAUSES[1:]]
+    rows.append(["all", *rates, evaluation.format_difference(result["compare"]), *sums])
+    header = ["map", "Slipstream", "MuJoCo", "difference", *names]
     return TextTable("success in both, and what was hit in MuJoCo", header, rows, total=True)
 
 
@@ -191,39 +174,3 @@ def _step_table(steps: Sequence[Mapping[str, Any]]) -> TextTable:
         rows.append([row["gains"], row["ours"], row["step"], *times, f"{row['largest']:.1%}"])
     header = ["gains", "ours", "step", "ours, to 63 %", "MuJoCo", "difference", "largest gap, of the step"]
     return TextTable("velocity step responses", header, rows, left=3)
-
-
-def _draw(
-    path: Path, title: str, steps: Sequence[Mapping[str, Any]], lidar: np.ndarray, result: Mapping[str, Any]
-) -> Path:
-    """Draw step responses, LiDAR differences and success per map."""
-    figure = new_figure(13.5, 4.2)
-    flight, sensor, success = figure.subplots(1, 3)
-    style_axes(flight, "time (s)", "velocity along the command (m/s)")
-    styles = {"equal gains": ("--", "MuJoCo, equal gains"), "as flown": (":", "MuJoCo, as flown")}
-    for k, row in enumerate([row for row in steps if row["step"].endswith("from hover")]):
-        times, color = np.arange(len(row["curves"])) * (2 * STEP_S / len(row["curves"])), SERIES[k % len(STEPS)]
-        name, (line, label) = row["step"].partition(",")[0], styles[row["gains"]]
-        if row["gains"] == "equal gains":
-            flight.plot(times, row["curves"][:, 0], color=color, linewidth=4, alpha=0.45, label="Slipstream, quadrotor")
-            flight.text(STEP_S / 2, max(STEPS[name]) + 0.12, name, color=color)
-        flight.plot(times, row["curves"][:, 1], line, color=color, label=label)
-    handles = dict(zip(*reversed(flight.get_legend_handles_labels()), strict=True))  # one of each label
-    flight.set_ylim(-3.6, 2.5)
-    flight.legend(handles.values(), handles.keys(), frameon=False, fontsize=9.5, labelcolor=INK, loc="lower left")
-    style_axes(sensor, "share of beams", "LiDAR difference (m)")
-    share = np.linspace(0, 1, lidar.size)
-    sensor.plot(share, np.sort(np.maximum(lidar, 1e-9)), color=SERIES[0])
-    sensor.axhline(BAR_M, color=SERIES[1], linestyle="--", label="1 mm")
-    sensor.set(yscale="log", ylim=(5e-10, 1e-1))
-    sensor.yaxis.set_major_formatter("{x:g}")
-    style_legend(sensor, loc="upper left")
-    style_axes(success, "map", "success")
-    seeds = [str(row["map_seed"]) for row in result["mujoco"]["maps"]]
-    for shift, (name, label) in zip((-0.2, 0.2), (("slipstream", "Slipstream"), ("mujoco", "MuJoCo")), strict=True):
-        rates = [row["success"] for row in result[name]["maps"]]
-        success.bar(np.arange(len(seeds)) + shift, rates, 0.38, label=label, color=SERIES[0 if shift < 0 else 1])
-    success.set_xticks(range(len(seeds)), seeds, rotation=0 if len(seeds) < 8 else 90)
-    success.set_ylim(0, 1.25)
-    style_legend(success, loc="upper right", ncols=2)
-    return finish_figure(figure, path, f"{title} in Slipstream and in MuJoCo")

@@ -136,22 +136,28 @@ class Quadrotor:
         """Return the thrust [N, 4] (N) demanded of each rotor."""
         frame = self.airframe
         wanted = (VELOCITY_GAIN * gain)[:, None] * (command - self.vel)  # acceleration
-        up = (wanted[:, 2:] + GRAVITY_MPS2).clamp(min=frame.least_lift_g * GRAVITY_MPS2)
-        flat = wanted[:, :2]
-        most = math.tan(math.radians(frame.max_tilt_deg)) * up
-        flat = flat * (most / flat.norm(dim=-1, keepdim=True).clamp(min=1e-6)).clamp(max=1.0)
-        force = torch.cat((flat, up), -1)
-        ahead = torch.stack((torch.cos(self.yaw_held), torch.sin(self.yaw_held), torch.zeros_like(self.yaw_held)), -1)
-        body_z = force / force.norm(dim=-1, keepdim=True)
-        body_y = torch.linalg.cross(body_z, ahead)
-        body_y = body_y / body_y.norm(dim=-1, keepdim=True).clamp(min=1e-6)
-        target = torch.stack((torch.linalg.cross(body_y, body_z), body_y, body_z), -1)
+        force, target = thrust_and_attitude(wanted, self.yaw_held, frame.least_lift_g, frame.max_tilt_deg)
         twist = target.transpose(1, 2) @ rotation
         error = 0.5 * (twist - twist.transpose(1, 2))
         error = torch.stack((error[:, 2, 1], error[:, 0, 2], error[:, 1, 0]), -1)
         torque = -self._attitude_gain * error - self._rate_gain * self.omega
         lift = frame.mass_kg * (force * rotation[..., 2]).sum(-1, keepdim=True)
         return torch.cat((torque, lift), -1) @ self._mixer.T
+
+
+def thrust_and_attitude(wanted: Tensor, yaw: Tensor, least_lift_g: float, max_tilt_deg: float) -> tuple[Tensor, Tensor]:
+    """Return the thrust per mass [N, 3] for the acceleration `wanted` [N, 3], within the limits of lift and tilt, and
+    the attitude [N, 3, 3] that has it along its z axis and faces `yaw` [N]."""
+    up = (wanted[:, 2:] + GRAVITY_MPS2).clamp(min=least_lift_g * GRAVITY_MPS2)
+    flat = wanted[:, :2]
+    most = math.tan(math.radians(max_tilt_deg)) * up
+    flat = flat * (most / flat.norm(dim=-1, keepdim=True).clamp(min=1e-6)).clamp(max=1.0)
+    force = torch.cat((flat, up), -1)
+    ahead = torch.stack((torch.cos(yaw), torch.sin(yaw), torch.zeros_like(yaw)), -1)
+    body_z = force / force.norm(dim=-1, keepdim=True)
+    body_y = torch.linalg.cross(body_z, ahead)
+    body_y = body_y / body_y.norm(dim=-1, keepdim=True).clamp(min=1e-6)
+    return force, torch.stack((torch.linalg.cross(body_y, body_z), body_y, body_z), -1)
 
 
 DYNAMICS: dict[str, type[VelocityLag] | type[Quadrotor]] = {"velocity_lag": VelocityLag, "quadrotor": Quadrotor}
