@@ -4,7 +4,7 @@ slipstream play                                against the first opponent
 slipstream play opponent=learned               a built-in agent, runs/NAME, my_module:MyAgent
 slipstream play task=NAME                      the game of another task
 
-keys of all games: task, out (folder of recordings and scores, runs/play)
+keys of all games: task, out (folder of recordings, runs/play)
 flags of the server: --host, --port and --no-browser, as of `slipstream view`; --host 0.0.0.0 lets phones in
 """
 

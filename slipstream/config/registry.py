@@ -49,7 +49,6 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "compressed": "slipstream.collectors.compressed:CompressedDataCollector",
         "ray": "slipstream.collectors.ray:RayDataCollector",
     },
-    "viewer": {"show": "slipstream.viewer.show:Show"},  # for render_mode="human"
     "gymnasium": {  # ids of `gymnasium.make`
         "slipstream/Navigation-v0": "slipstream.tasks.navigation.env:NavigationEnv",
         "slipstream/AirCombat-v0": "slipstream.tasks.aircombat.env:AirCombatEnv",

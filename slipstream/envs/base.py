@@ -95,10 +95,6 @@ class TensorEnv(ABC):
         """Return a picture of one environment, uint8 [height, width, 3]; a task may override it."""
         raise NotImplementedError(f"{type(self).__name__} draws no pictures: leave render_mode out")
 
-    def watched(self) -> Any:
-        """Return what the viewer's page shows (`tasks.base.Game`); a task may override it."""
-        raise NotImplementedError(f"{type(self).__name__} has no scene for the viewer: leave render_mode out")
-
     # -- public ------------------------------------------------------------------------------------------------------
 
     def reset(self, env_mask: Tensor | None = None) -> Observation:

@@ -111,19 +111,6 @@ class Game(Protocol):
         return {}
 
 
-class Watched:
-    """What a game leaves to the program that steps its env (render_mode="human")."""
-
-    neutral: Sequence[float] = ()
-
-    def start(self, options: Mapping[str, Any]) -> None:
-        """Refuse: the program that runs the env starts its episodes."""
-        raise ValueError("this page watches: the program that runs the env starts its episodes")
-
-    def recording(self, title: str) -> None:
-        """Return nothing: that program records."""
-
-
 class Task:
     """A problem to train a policy for. This class itself serves any TensorEnv: `task=my_module:MyEnv`.
 

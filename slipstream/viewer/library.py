@@ -1,7 +1,7 @@
 """What the viewer may show: the runs and recordings below one folder. Nothing else is ever opened.
 
 A page asks by the names that `scan` found, never by a path. Links are not followed, and a file that has a further
-name (a hard link) outside of the folder is not opened: another user may have put a private file of ours here.
+name (a hard link) is not opened: another user may have put a private file of ours here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
@@ -44,7 +44,6 @@ class Found:
 
     runs: dict[str, Path] = field(default_factory=dict)
     recordings: dict[str, Path] = field(default_factory=dict)
-    links: Counter[tuple[int, int]] = field(default_factory=Counter)  # names that were found of one file
     signature: tuple[Any, ...] = ()  # changes when something is new or was written
 
 
@@ -65,8 +64,6 @@ class Library:
         signature: list[Any] = []
         recordings: list[tuple[Path, os.stat_result]] = []
         for path, info in self._files():
-            if info.st_nlink > 1:
-                found.links[info.st_dev, info.st_ino] += 1
             if path.name == "config.yaml" and path.parent.joinpath("git.json").exists():
                 found.runs[self._name(path.parent)] = path.parent
             elif path.suffix == SUFFIX:
@@ -178,16 +175,13 @@ class Library:
         """Return the facts of a file below the root.
 
         Raises:
-            OSError: It is none that may be opened: a link, a pipe, or a file that has a further name elsewhere.
+            OSError: It is none that may be opened: a link, a pipe, or a file that has a further name.
         """
         info = os.lstat(path)
         if not stat.S_ISREG(info.st_mode):
             raise OSError(f"{_text(path.name)} is not a regular file")
-        names = self.found.links.get((info.st_dev, info.st_ino), 1)
-        if info.st_nlink > names and path != self.root:
-            raise PermissionError(
-                f"{_text(path.name)} is a hard link to a file outside of this folder: copy it to show it"
-            )
+        if info.st_nlink > 1 and path != self.root:
+            raise PermissionError(f"{_text(path.name)} has a further name (a hard link): copy it to show it")
         return info
 
     def _describe_run(self, name: str, path: Path, locked: set[int]) -> dict[str, Any]:

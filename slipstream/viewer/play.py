@@ -26,20 +26,16 @@ from slipstream.config.help import ConfigError
 from slipstream.recordings import SUFFIX
 from slipstream.sim.devices import set_threads
 from slipstream.storage.errors import SaveError
-from slipstream.storage.files import write_file
-from slipstream.storage.reader import Reader
 from slipstream.tasks.base import Game
 
-MOST_SCORE_BYTES, MOST_PAIRS, MOST_GAMES = 4 << 20, 200, 1_000_000_000  # of a score sheet
 EXTRAS_S = 0.25  # between two diagrams
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
-MOST_MESSAGES = 240  # of one page per second
 MOST_PLAYERS = 16
-QUEUE = 8  # states that a slow page may be behind; older ones are dropped
+MOST_TEXTS = 64  # that wait for a page
+DECISION_S = 10.0  # of an agent; then the page says that it hangs
 STATE, EXTRAS = 1, 2  # first byte of a message
 # kind, paused, time scale, number of the game, newest input of each side, step of the server
 PREFIX = struct.Struct("<BBfIIII")
-SCORES = "scores-{}.json"  # one sheet per game
 
 
 class Games:
@@ -47,21 +43,20 @@ class Games:
 
     Args:
         game: of a task.
-        folder: for recordings and the score sheet.
-        stepped: whether it steps the game itself; otherwise somebody else does, and calls `push`.
+        folder: for recordings.
     """
 
-    def __init__(self, game: Game, folder: Path, stepped: bool = True) -> None:
-        self.game, self.folder, self.stepped = game, folder, stepped
+    def __init__(self, game: Game, folder: Path) -> None:
+        self.game, self.folder = game, folder
         self.pages: dict[WebSocket, Page] = {}
         self.controls = [list(game.neutral) for _ in (0, 1)]
         self.heard = [0, 0]  # number of the newest input of each side
-        self.paused, self.scale, self.number = stepped, 1.0, int(not stepped)
+        self.paused, self.scale, self.number = True, 1.0, 0
         self.failure = ""  # why the game stopped: an agent that failed
         self.steps = 0
-        self._sheet_path = folder / SCORES.format(game.scene)
-        self.scores: dict[tuple[str, str], list[int]] = _read_scores(self._sheet_path) if stepped else {}
-        self._over, self._looked = False, 0.0
+        self.scores: dict[tuple[str, str], list[int]] = {}  # games won, drawn and lost, by pair
+        self._over, self._looked, self._kept = False, 0.0, 0  # the number of the game that was recorded last
+        self._deadline = math.inf  # of the step under way
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._ending = False
@@ -70,10 +65,7 @@ class Games:
         self._diagram: tuple[int, bytes] | None = None  # the last one, and the number of its game
         self._wanted = threading.Event()
         sys.setswitchinterval(0.001)  # a diagram that is being computed lets the next step begin sooner
-        self._threads = [
-            threading.Thread(target=f, daemon=True, name=f.__name__)
-            for f in (*([self._step] if stepped else []), self._compute)
-        ]
+        self._threads = [threading.Thread(target=f, daemon=True, name=f.__name__) for f in (self._step, self._compute)]
         for thread in self._threads:
             thread.start()
 
@@ -98,8 +90,7 @@ class Games:
         await socket.accept()
         self._loop = asyncio.get_running_loop()
         taken = {page.side for page in self.pages.values()}
-        seats = range(self.game.describe()["people"]) if self.stepped else ()
-        free = next((side for side in seats if side not in taken), None)
+        free = next((side for side in range(self.game.describe()["people"]) if side not in taken), None)
         page = self.pages[socket] = Page(socket, free)
         await socket.send_text(json.dumps({"kind": "seat", "side": page.side, **self._status()}))
         if self.number:
@@ -111,17 +102,11 @@ class Games:
         try:
             while True:
                 text = await socket.receive_text()
-                if not page.may_speak():
-                    await socket.close(1008)
-                    break
                 # a game that is left for another one is recorded first, which takes a second
-                answer = (
-                    await asyncio.to_thread(self._receive, page, text)
-                    if '"start"' in text
-                    else self._receive(page, text)
-                )
-                if answer:
-                    page.put(json.dumps(answer))
+                is_start = '"start"' in text
+                error = await asyncio.to_thread(self._receive, page, text) if is_start else self._receive(page, text)
+                if error:
+                    page.put(json.dumps({"kind": "error", "text": error[:200]}))
         except (WebSocketDisconnect, KeyError, RuntimeError):
             pass
         finally:
@@ -129,18 +114,9 @@ class Games:
             self.pages.pop(socket, None)
             if page.side is not None:
                 self.controls[page.side] = list(self.game.neutral)
-            if self.stepped and not any(map(self._flies, self.pages.values())):
+            if not any(map(self._flies, self.pages.values())):
                 self.paused = True
             self._notify({"kind": "status", **self._status()})
-
-    def push(self, is_last: bool = False) -> None:
-        """Send the present state, and several times a second let the diagram be computed, also of the last state."""
-        self.steps += 1
-        self._broadcast(self._prefix(STATE) + self.game.state())
-        now = time.perf_counter()
-        if now - self._looked >= EXTRAS_S or is_last:
-            self._looked, self._snapshot = now, self.game.snapshot()
-            self._wanted.set()
 
     def close(self) -> None:
         """End the threads; keep the game that runs."""
@@ -149,24 +125,23 @@ class Games:
         self._wanted.set()
         for thread in self._threads:
             thread.join(5)
-        if self.stepped:
-            gc.unfreeze()
+        gc.unfreeze()
         self._keep()
 
     # -- what pages say ----------------------------------------------------------------------------------------------
 
-    def _receive(self, page: Page, text: str) -> dict[str, Any] | None:
-        """Act on a message; wrong ones get an answer and change nothing."""
+    def _receive(self, page: Page, text: str) -> str:
+        """Act on a message; return what is wrong with it, which then changes nothing."""
         try:
             said = json.loads(text)
             if page.side is None:
                 raise ValueError("all seats are taken: this page watches")
             self._act(page, page.side, said["kind"], said)
         except ValueError as error:
-            return {"kind": "error", "text": str(error)[:200]}
+            return str(error)
         except (TypeError, KeyError, OverflowError, RecursionError):
-            return {"kind": "error", "text": "the message is malformed"}
-        return None
+            return "the message is malformed"
+        return ""
 
     def _act(self, page: Page, own_side: int, kind: str, said: dict[str, Any]) -> None:
         if kind == "input":
@@ -210,11 +185,15 @@ class Games:
         elif page.side == 1:  # the first seat is free
             page.side = 0
             page.put(json.dumps({"kind": "seat", "side": 0, **self._status()}))
-        with self._lock:
+        if not self._lock.acquire(timeout=DECISION_S):
+            raise ValueError("the agent of the last game hangs: start slipstream play again")
+        try:
             self._keep()
             self.game.start(options)
             self.number += 1
             self._over, self.paused, self.failure = False, False, ""
+        finally:
+            self._lock.release()
         self._wake.set()
 
     def _status(self) -> dict[str, Any]:
@@ -247,17 +226,29 @@ class Games:
             due = due + self.game.step_s / self.scale if late < 0.25 else now + self.game.step_s / self.scale
             try:
                 with self._lock:
+                    self._deadline = now + DECISION_S
                     self.game.step(self.controls)
+                    self._deadline = math.inf
                     result = self.game.result()
-                    self.push(is_last=result is not None)
+                    self._send_state(now, is_last=result is not None)
             except Exception as error:  # an agent of the user's own that fails: the server continues
-                self.paused = True
-                text = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
-                self.failure = text[:400]
-                self._notify({"kind": "status", **self._status()})
+                self._deadline = math.inf
+                self._fail(str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}")
                 continue
             if result:
                 self._end(result)
+
+    def _fail(self, why: str) -> None:
+        self.paused, self.failure = True, why[:400]
+        self._notify({"kind": "status", **self._status()})
+
+    def _send_state(self, now: float, is_last: bool) -> None:
+        """Send the present state, and several times a second let the diagram be computed, also of the last state."""
+        self.steps += 1
+        self._broadcast(self._prefix(STATE) + self.game.state())
+        if now - self._looked >= EXTRAS_S or is_last:
+            self._looked, self._snapshot = now, self.game.snapshot()
+            self._wanted.set()
 
     def _warm_up(self) -> None:
         """Load and compile before the first game: 0.3 s, or several seconds after an installation."""
@@ -269,10 +260,15 @@ class Games:
             gc.freeze()  # a full collection in the middle of a game took 0.13 s, for torch's objects
 
     def _compute(self) -> None:
-        """Compute diagrams beside the game."""
+        """Compute diagrams beside the game, and watch the time of its steps."""
         set_threads(1)
         while not self._ending:
-            self._wanted.wait()
+            self._wanted.wait(1.0)
+            if time.perf_counter() > self._deadline:
+                self._deadline = math.inf
+                self._fail(f"the agent {self.game.names[1]} has not decided for {DECISION_S:g} s: its code hangs")
+            if not self._wanted.is_set():
+                continue
             self._wanted.clear()
             if self._snapshot is None or self._ending:
                 continue
@@ -305,7 +301,6 @@ class Games:
         self._over = True
         counts = self.scores.setdefault(tuple(result["pair"]), [0, 0, 0])
         counts[{1: 0, 0: 1, 2: 2}[result["winner"]]] += 1
-        self._save_scores()
         self._notify({"kind": "status", **self._status()})
         self._keep()
 
@@ -313,7 +308,7 @@ class Games:
 
     def _keep(self) -> None:
         """Write the recording of the game that is running or has just ended, once."""
-        if getattr(self, "_kept", -1) == self.number:
+        if self._kept == self.number:
             return
         names = self.game.names
         recording = self.game.recording(" against ".join(names))
@@ -326,34 +321,25 @@ class Games:
         except (OSError, SaveError) as error:
             self._notify({"kind": "error", "text": f"the game was not recorded: {error}"})
 
-    def _save_scores(self) -> None:
-        try:
-            write_file(self._sheet_path, json.dumps(self._rows(), indent=1).encode())
-        except OSError as error:
-            self._notify({"kind": "error", "text": f"the score sheet was not written: {error}"})
-
     def _rows(self) -> list[dict[str, Any]]:
         return [{"pair": list(pair), "scores": counts} for pair, counts in self.scores.items()]
 
 
 class Page:
-    """One connection: its seat, and the messages that wait for it."""
+    """One connection: its seat, and what waits to be sent: texts, and the newest state and diagram."""
 
     def __init__(self, socket: WebSocket, side: int | None) -> None:
         self.socket, self.side = socket, side
-        self._queue: deque[bytes | str] = deque()
+        self._texts: deque[str] = deque(maxlen=MOST_TEXTS)
+        self._newest: dict[int, bytes] = {}  # by kind
         self._ready = asyncio.Event()
-        self._second, self._said = 0.0, 0
 
     def put(self, message: bytes | str) -> None:
-        """Queue a message; a page that is behind loses the oldest states."""
-        if isinstance(message, bytes) and sum(isinstance(m, bytes) for m in self._queue) >= QUEUE:
-            for i, old in enumerate(self._queue):
-                if isinstance(old, bytes):
-                    del self._queue[i]
-                    break
-        if len(self._queue) < 64:
-            self._queue.append(message)
+        """Queue a message; a page that is behind loses older states."""
+        if isinstance(message, str):
+            self._texts.append(message)
+        else:
+            self._newest[message[0]] = message
         self._ready.set()
 
     async def send(self) -> None:
@@ -361,34 +347,7 @@ class Page:
         while True:
             await self._ready.wait()
             self._ready.clear()
-            while self._queue:
-                message = self._queue.popleft()
-                if isinstance(message, bytes):
-                    await self.socket.send_bytes(message)
-                else:
-                    await self.socket.send_text(message)
-
-    def may_speak(self) -> bool:
-        """Count a message of the page; False if there are too many in this second."""
-        now = time.monotonic()
-        if now - self._second >= 1:
-            self._second, self._said = now, 0
-        self._said += 1
-        return self._said <= MOST_MESSAGES
-
-
-def _read_scores(path: Path) -> dict[tuple[str, str], list[int]]:
-    """Return the score sheet; an empty one if there is none that can be read."""
-    reader = Reader(path, max_bytes=MOST_SCORE_BYTES)
-    try:
-        with reader.parsing("the score sheet"):
-            rows = reader.json(reader.read(path))
-            found = {
-                tuple(reader.text(name, "a player", 200) for name in row["pair"]): reader.integers(
-                    row["scores"], "a score", 0, MOST_GAMES
-                )
-                for row in rows[:MOST_PAIRS]
-            }
-    except (OSError, SaveError):
-        return {}
-    return {(pair[0], pair[1]): scores for pair, scores in found.items() if len(pair) == 2 and len(scores) == 3}
+            while self._texts:
+                await self.socket.send_text(self._texts.popleft())
+            while self._newest:
+                await self.socket.send_bytes(self._newest.pop(next(iter(self._newest))))

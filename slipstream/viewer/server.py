@@ -87,6 +87,14 @@ class Connection(H11Protocol):
         super().data_received(data)
         self._watch()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, with the headers of all answers."""
+        headers = [("Content-Type", "text/plain"), ("Connection", "close"), *HEADERS.items()]
+        answer = h11.Response(status_code=400, headers=headers), h11.Data(data=msg.encode()), h11.EndOfMessage()
+        for event in answer:
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
+
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
         super().on_response_complete()

@@ -213,6 +213,13 @@ def test_a_refusal_has_the_headers_of_the_page(server, headers):
         assert answer.headers.get_all(name) == [value]
 
 
+def test_what_is_no_http_is_refused_with_these_headers(server):
+    with send(server, b"NO HTTP\r\n\r\n") as connection:
+        answer = rest(connection).decode()
+    assert answer.startswith("HTTP/1.1 400 ")
+    assert all(f"{name}: {value}" in answer for name, value in server_module.HEADERS.items())
+
+
 def test_a_text_that_is_no_utf8_ends_its_connection(server, caplog):
     with live(server) as page, caplog.at_level(logging.ERROR):
         page.socket.sendall(bytes([0x81, 0x82, 0, 0, 0, 0, 0xFF, 0xFE]))

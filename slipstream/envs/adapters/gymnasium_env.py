@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from slipstream.config.help import nearest
-from slipstream.config.registry import find, names
+from slipstream.config.registry import names
 from slipstream.envs.adapters import spaces
 from slipstream.envs.adapters.spaces import Arrays
 from slipstream.envs.base import StepRecord, TensorEnv
@@ -27,13 +27,12 @@ class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
     `reset(seed=s)` rebuilds the env with seed s (worlds included); `reset()` starts the next episode.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 60}
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 60}
 
     def __init__(self, env: TensorEnv, render_mode: str | None = None) -> None:
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode={render_mode!r} must be one of {', '.join(self.metadata['render_modes'])}")
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f"render_mode={render_mode!r} must be 'rgb_array'; slipstream view shows flights live")
         self.render_mode = render_mode
-        self._show: Any = None  # the page of render_mode="human"
         if env.num_envs != 1:
             raise ValueError(f"GymnasiumEnv needs num_envs=1, not {env.num_envs}: use GymnasiumVectorEnv for several")
         self.env = spaces.one_sided(env, "GymnasiumEnv")
@@ -47,10 +46,7 @@ class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
         if seed is not None:
             self.env = spaces.reseeded(self.env, seed)
         self._flying = True
-        observation = self._of_one(self.env.reset())
-        if self.render_mode == "human":
-            self.render()
-        return observation, {}
+        return self._of_one(self.env.reset()), {}
 
     def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
         """Take one step. Returns observation, reward, terminated, truncated, info."""
@@ -60,26 +56,11 @@ class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
         terminated, truncated = bool(record.terminated), bool(record.truncated)
         self._flying = not (terminated or truncated)
         info = {name: float(value) for name, value in record.info.items()}
-        if self.render_mode == "human":
-            self.render()
         return self._of_one(record.observation), float(record.reward), terminated, truncated, info
 
     def render(self) -> Any:
-        """Return a picture of the present state, uint8 [height, width, 3]; with render_mode="human" update the page."""
-        if self.render_mode == "rgb_array":
-            return self.env.render()
-        if self.render_mode == "human":
-            if self._show is None or self._show.games.game.env is not self.env:  # the first time, or after a new seed
-                self.close()
-                self._show = find("viewer", "show")(self.env)
-            self._show.update()
-        return None
-
-    def close(self) -> None:
-        """Close the page."""
-        if self._show is not None:
-            self._show.close()
-            self._show = None
+        """Return a picture of the present state, uint8 [height, width, 3]; None without a render_mode."""
+        return self.env.render() if self.render_mode else None
 
     @staticmethod
     def _of_one(observation: Observation) -> Arrays:

@@ -158,12 +158,6 @@ class AirCombatEnv(TensorEnv):
 
         return pixels(draw_scene(scene_of(self.get_render_state(env_idx), 1)))
 
-    def watched(self) -> Any:
-        """Return the first duel as the viewer's page shows it, for render_mode="human"."""
-        from slipstream.tasks.aircombat.game import WatchedDuel
-
-        return WatchedDuel(self)
-
     @property
     def bad_actions(self) -> Tensor:
         """The duels [N] in which a command of either side was invalid since the last check; still on the device."""

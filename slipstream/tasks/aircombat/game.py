@@ -23,7 +23,7 @@ from slipstream.tasks.aircombat.physics.duel import GOING_ON, GONE, SLOTS, Duels
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
 from slipstream.tasks.aircombat.reach.scene import forecast
 from slipstream.tasks.aircombat.recording import ROW_S, duel_recording, reach_table
-from slipstream.tasks.base import Game, Watched
+from slipstream.tasks.base import Game
 from slipstream.tasks.recording import describe_policy
 
 OFFERED = ("pursuit", "crank", "evade", "learned", "placeholder")
@@ -200,20 +200,3 @@ class DuelGame(Game):
         results = {pair: Score(*counts) for pair, counts in scores.items()}
         ratings = rate(results, anchor_of(results)) if results else {}
         return {name: round(r.elo) for name, r in ratings.items() if r.decided}
-
-
-class WatchedDuel(Watched, DuelGame):
-    """The first duel of an env that somebody else steps, as the page shows it."""
-
-    def __init__(self, env: AirCombatEnv) -> None:
-        self.env, self.options, self.begun = env, GameOptions(seconds=env.config.episode_s), {"start": env.config.start}
-        self.opponent, self.offered = env.config.opponent, []
-
-    @property
-    def _action(self) -> torch.Tensor:  # type: ignore[override]
-        return self.env._command[:, :1].cpu()
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """Return the names of both sides."""
-        return "side 1", "side 2" if self.env.sides == 2 else short_name(self.opponent)

@@ -281,12 +281,6 @@ class NavigationEnv(TensorEnv):
         half_m = self.config.map_half_m
         return FlightPicture(boxes, place[None], outcome, goal[:, :2], at, widths, title, half_m).moment()
 
-    def watched(self) -> Any:
-        """Return the first drone as the viewer's page shows it, for render_mode="human"."""
-        from slipstream.tasks.navigation.game import WatchedDrone
-
-        return WatchedDrone(self)
-
     # -- one step ----------------------------------------------------------------------------------------------------
 
     def _advance(self, action: Tensor) -> None:

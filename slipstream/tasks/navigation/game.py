@@ -16,7 +16,7 @@ from slipstream.config.help import ConfigError
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.memory import Stepper
 from slipstream.recordings import Recording
-from slipstream.tasks.base import Game, Watched
+from slipstream.tasks.base import Game
 from slipstream.tasks.evaluation import action_of
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.evaluation import policy_settings
@@ -167,45 +167,3 @@ class RaceGame(Game):
             return None
         outcome = np.array(self.status)
         return flight_recording(self.rows, outcome, self._goals, title, None, self.trained)
-
-
-class WatchedDrone(Watched, RaceGame):
-    """The first drone of an env that somebody else steps, as the page shows it."""
-
-    def __init__(self, env: NavigationEnv) -> None:
-        self.env, self.begun, self.status = env, "", [FLYING]
-        self._winner = -1
-
-    def describe(self) -> dict[str, Any]:
-        """Return what the page shows."""
-        return {
-            "scene": self.scene,
-            "title": "Watching",
-            "opponents": {},
-            "starts": [],
-            "people": 1,
-            "opponent": None,
-            "start": "",
-        }
-
-    @property
-    def time_s(self) -> float:  # type: ignore[override]
-        """Time of the episode."""
-        return int(self.env.clock[0]) * self.env.config.dt_s
-
-    @property
-    def _last(self) -> tuple[Any, Any]:  # type: ignore[override]
-        return self.env.drone.pos[:1].cpu(), self.env.drone.vel[:1].cpu()
-
-    @property
-    def _goals(self) -> np.ndarray:  # type: ignore[override]
-        return self.env.goal[:1].cpu().numpy()
-
-    @property
-    def _yaw(self) -> np.ndarray:  # type: ignore[override]
-        return torch.atan2(self.env.heading[:1, 1], self.env.heading[:1, 0]).cpu().numpy()
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """Return the names."""
-        return "drone", ""
