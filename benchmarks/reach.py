@@ -17,8 +17,8 @@ import torch  # noqa: E402
 from reach_table import HOLD, envelope, placed, time_of_hit  # noqa: E402
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv  # noqa: E402
+from slipstream.tasks.aircombat.reach.forecast import forecast  # noqa: E402
 from slipstream.tasks.aircombat.reach.reachable import reachable  # noqa: E402
-from slipstream.tasks.aircombat.reach.scene import scene_of  # noqa: E402
 from slipstream.tasks.aircombat.reach.table import Geometry, ReachTable, pseudo_angle  # noqa: E402
 
 
@@ -56,7 +56,7 @@ def main():
     state = placed(geometry, distance)
     features = AirCombatEnv(args.pairs, args.device, config=AirCombatConfig(start="random", reach_features=True))
     view = features.views()[0]
-    duel = AirCombatEnv(1).get_render_state(0)
+    duel = AirCombatEnv(1).duel(0)
 
     def observe():
         view.pop("reach", None)
@@ -65,10 +65,10 @@ def main():
     rows = [
         (f"r_max, r_min, r_ne and times of {args.pairs:,} pairs, flown", lambda: envelope(geometry), args.device),
         (f"{args.pairs:,} single shots at 20 km", lambda: time_of_hit(*state, zero, zero + HOLD), args.device),
-        (f"the same of {args.pairs:,} pairs, from the table", lambda: table.lookup_all(*where), args.device),
+        (f"the same of {args.pairs:,} pairs, from the table", lambda: table.lookup(*where), args.device),
         (f"the observation group 'reach' of {args.pairs:,} duels", observe, args.device),
         ("reachable set at 5, 10, 15, 20 s", lambda: reachable(300.0), "cpu"),
-        ("everything a diagram shows", lambda: scene_of(duel), "cpu"),
+        ("everything a diagram shows", lambda: forecast(duel), "cpu"),
     ]
     if args.device == "cuda":
         print(torch.cuda.get_device_name())

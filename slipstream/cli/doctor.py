@@ -108,7 +108,7 @@ def _extras() -> Iterator[tuple[bool, str]]:
     compiler = next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
     yield compiler is not None, "a C compiler, for compile=on" + ("" if compiler else " (install gcc)")
     ffmpeg = find_ffmpeg()
-    yield ffmpeg is not None, "ffmpeg, for out=NAME.mp4" + ("" if ffmpeg else " (pip install imageio-ffmpeg)")
+    yield ffmpeg is not None, "ffmpeg, for out=NAME.mp4"
 
 
 def _requirements() -> dict[str, list[str]]:

@@ -1,26 +1,23 @@
-"""Files that an evaluation draws: which names it takes, and animations as GIF, or as MP4 if ffmpeg or imageio-ffmpeg is
-installed."""
+"""Files that an evaluation draws: which names it takes, and animations as GIF, or as MP4 if ffmpeg is installed."""
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from slipstream.storage.files import check_writable, write_file
-from slipstream.ui.figures import show_text_as_it_is
+from slipstream.ui.figures import GRID, GROUND, INK, MUTED, PANEL, SERIES, show_text_as_it_is
 
 FORMS = (".gif", ".mp4")
 OUTPUTS = (".png", ".html", *FORMS)  # suffixes of `out=`
-COLORS = 128  # of a GIF
 HOLD_S = 2.0  # the last frame stays
+CUBE = (16, 68, 120, 172, 224)  # of red, green and blue: 125 colors of a GIF
 
 
 def check_outputs(path: str | Path, beside: Sequence[str] = ()) -> Path:
@@ -29,44 +26,25 @@ def check_outputs(path: str | Path, beside: Sequence[str] = ()) -> Path:
     path = Path(path)
     if path.suffix not in OUTPUTS:
         raise ValueError(f"out={path}: the name must end in {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}")
-    if path.suffix in FORMS:
-        check_animation(path)
+    if path.suffix == ".mp4" and find_ffmpeg() is None:
+        raise ValueError(f"{path.name} needs ffmpeg: install it, or write {path.stem}.gif")
     for suffix in (path.suffix, *beside):
         check_writable(path.with_suffix(suffix))
     return path
 
 
-def check_animation(path: str | Path) -> Path:
-    """Return the path of an animation. Raises ValueError if its format is unknown or cannot be written here."""
-    path = Path(path)
-    if path.suffix not in FORMS:
-        raise ValueError(f"{path.name}: the name of an animation must end in {' or '.join(FORMS)}")
-    if path.suffix == ".mp4" and find_ffmpeg() is None:
-        raise ValueError(
-            f"{path.name} needs ffmpeg: put it on the PATH or pip install imageio-ffmpeg, or write {path.stem}.gif"
-        )
-    return path
-
-
 def find_ffmpeg() -> str | None:
-    """Return the ffmpeg on the PATH, or that of the package imageio-ffmpeg."""
-    found = shutil.which("ffmpeg")
-    if found is None and importlib.util.find_spec("imageio_ffmpeg"):
-        import imageio_ffmpeg
-
-        with suppress(RuntimeError):  # it has none for this platform
-            found = imageio_ffmpeg.get_ffmpeg_exe()
-    return found
+    """Return the ffmpeg on the PATH."""
+    return shutil.which("ffmpeg")
 
 
 def write_film(
-    path: str | Path,
+    path: Path,
     frames: Iterable[Any],
     count: int,
     fps: float,
-    samples: Sequence[Any],
-    colors: Sequence[str],
     progress: Callable[[float], None] | None = None,
+    colors: Sequence[str] = (),
 ) -> Path:
     """Write a film, complete or not at all. Its last frame stays for two seconds.
 
@@ -75,11 +53,9 @@ def write_film(
         frames: `count` Pillow images of one size, taken one by one.
         count: of the frames.
         fps: frames per second.
-        samples: some of the frames, for the colors of a GIF.
-        colors: `#rrggbb` of thin lines, which a GIF must keep; the first is the ground.
         progress: takes the share of the frames drawn so far.
+        colors: `#rrggbb` of lines beside those of `ui.figures`, for a GIF.
     """
-    path = check_animation(path)
 
     def shown() -> Iterator[Any]:
         for number, frame in enumerate(frames, 1):
@@ -89,7 +65,7 @@ def write_film(
         yield from [frame] * round(HOLD_S * fps)
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, _gif(shown(), fps, _palette(samples, colors)) if path.suffix == ".gif" else _mp4(shown(), fps))
+    write_file(path, _gif(shown(), fps, colors) if path.suffix == ".gif" else _mp4(shown(), fps))
     return path
 
 
@@ -104,9 +80,12 @@ def picture_of(figure: Any, width_px: int) -> Any:
     return Image.open(buffer).convert("RGB")
 
 
-def _gif(frames: Iterable[Any], fps: float, palette: Any) -> bytes:
+def _gif(frames: Iterator[Any], fps: float, colors: Sequence[str]) -> bytes:
+    """Return a GIF with one palette for all frames: colors do not flicker, and unchanged areas compress well."""
     from PIL import Image
 
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(_palette(colors))
     few = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames)
     first, buffer = next(few), io.BytesIO()
     first.save(
@@ -115,43 +94,38 @@ def _gif(frames: Iterable[Any], fps: float, palette: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _palette(samples: Sequence[Any], colors: Sequence[str]) -> Any:
-    """Return one palette for all frames: colors do not flicker, and unchanged areas compress well.
-
-    Most colors are taken by area from the samples. The colors of thin lines are added by name, each also half faded
-    for the edges of lines, because they would be lost by area.
-    """
-    from PIL import Image
-
-    sample = Image.new("RGB", (samples[0].width, samples[0].height * len(samples)))
-    for k, frame in enumerate(samples):
-        sample.paste(frame, (0, k * frame.height))
-    ground, *named = [tuple(int(color[i : i + 2], 16) for i in (1, 3, 5)) for color in dict.fromkeys(colors)]
-    named += [tuple((a + b) // 2 for a, b in zip(color, ground, strict=True)) for color in named]
-    common = sample.quantize(COLORS - len(named)).getpalette() or []
-    palette = Image.new("P", (1, 1))
-    palette.putpalette([*common[: 3 * (COLORS - len(named))], *(part for color in named for part in color)])
-    return palette
+def _palette(colors: Sequence[str]) -> list[int]:
+    """Return up to 256 colors: those of lines, each in shades from the ground on for edges and faint lines, and a cube
+    for the rest."""
+    ground, *named = [
+        [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+        for color in dict.fromkeys((GROUND, PANEL, GRID, MUTED, INK, *SERIES, *colors))
+    ]
+    cube = [(r, g, b) for r in CUBE for g in CUBE for b in CUBE]
+    steps = (256 - len(cube) - 1) // len(named)
+    shades = [
+        [round(a + (b - a) * k / steps) for a, b in zip(ground, color, strict=True)]
+        for color in named
+        for k in range(1, steps + 1)
+    ]
+    return [part for color in (ground, *shades, *cube) for part in color]
 
 
-def _mp4(frames: Iterable[Any], fps: float) -> bytes:
-    frames = iter(frames)
+def _mp4(frames: Iterator[Any], fps: float) -> bytes:
     first = next(frames)
     width, height = first.width // 2 * 2, first.height // 2 * 2
     with tempfile.TemporaryDirectory() as folder:
-        film, log = Path(folder) / "film.mp4", Path(folder) / "log"
+        film = Path(folder) / "film.mp4"
         command = [find_ffmpeg() or "ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"]
         command += ["-s", f"{width}x{height}", "-r", str(fps), "-i", "-", "-c:v", "libx264", "-pix_fmt", "yuv420p"]
         command += ["-movflags", "+faststart", str(film)]
-        with log.open("wb") as errors, subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors) as process:
-            assert process.stdin is not None
-            try:
+        try:
+            with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+                assert process.stdin is not None
                 for frame in chain((first,), frames):
                     process.stdin.write(frame.crop((0, 0, width, height)).tobytes())
-                process.stdin.close()
-            except BrokenPipeError:
-                pass  # ffmpeg ended: its exit code and its last words say why
-        if process.returncode or not film.exists():
-            text = log.read_text(errors="replace").strip()
-            raise RuntimeError(f"ffmpeg failed: {text or f'exit code {process.returncode}'}; write a .gif instead")
+        except BrokenPipeError:
+            pass  # ffmpeg has ended: it printed why
+        if not film.exists() or process.returncode:
+            raise RuntimeError(f"ffmpeg failed with exit code {process.returncode}: write a .gif instead")
         return film.read_bytes()

@@ -23,6 +23,13 @@ def commands(num: int, generator: torch.Generator) -> torch.Tensor:
     return command
 
 
+def ordered(view: torch.Tensor) -> torch.Tensor:
+    """The view, with the slower first of two missiles that are equally far to rounding: either may be the nearest."""
+    other, one, two = view[..., :20], view[..., 20:27], view[..., 27:34]
+    swap = ((one[..., :1] - two[..., :1]).abs() < 1e-6) & (one[..., 3:4] > two[..., 3:4])
+    return torch.cat((other, torch.where(swap, two, one), torch.where(swap, one, two), view[..., 34:]), -1)
+
+
 def assert_same(plain: DuelEngine, other: DuelEngine, meters: float) -> None:
     for name, x in plain.duels.tensors().items():
         y = getattr(other.duels, name).cpu()
@@ -30,7 +37,7 @@ def assert_same(plain: DuelEngine, other: DuelEngine, meters: float) -> None:
             torch.testing.assert_close(y, x, rtol=1e-5, atol=meters, msg=lambda text, name=name: f"{name}: {text}")
         else:
             assert torch.equal(x, y), name
-    torch.testing.assert_close(other.view.cpu(), plain.view, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(ordered(other.view.cpu()), ordered(plain.view), rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(other.facts.cpu(), plain.facts, rtol=1e-5, atol=1e-5)
     assert torch.equal(plain.bad, other.bad.cpu()) and torch.equal(plain.episode, other.episode.cpu())
 
@@ -141,7 +148,7 @@ def test_the_table_gives_its_own_points_and_a_linear_field_exactly():
     pseudo[0][..., -1, :] = 2.0
     field = own + 2 * target + 1000 * pseudo[0] - 500 * pseudo[1]
     table = replace(ReachTable.load(), values=field[None].float())
-    found = table.lookup(own.float(), target.float(), pseudo[0].float(), pseudo[1].float())
+    found = table.lookup(own.float(), target.float(), pseudo[0].float(), pseudo[1].float())[..., 0]
     torch.testing.assert_close(found, field.float(), rtol=1e-5, atol=1e-3)
     middle = table.lookup(torch.tensor([333.0]), torch.tensor([411.0]), torch.tensor([0.7]), torch.tensor([-1.3]))
     assert float(middle) == pytest.approx(333 + 822 + 700 + 650, rel=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import shlex
 import sys
 
@@ -11,10 +12,9 @@ import pytest
 import torch
 
 from slipstream import train
-from slipstream.algorithms.base import build_network
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
-from slipstream.config.compose import load_evaluate, load_train, to_dict
+from slipstream.config.compose import load_evaluate, load_train
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import plain_overrides
 from slipstream.config.registry import find_task
@@ -175,35 +175,7 @@ def test_a_preset_brings_its_task():
 # -- evaluation --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("opponent", "plays"),
-    [
-        ("placeholder", ["placeholder"]),
-        ("learned", ["learned"]),
-        ("crank", []),  # plays anyway
-        ("CHECKPOINT", ["CHECKPOINT"]),
-        ("gone_module:Agent", []),  # a file may not choose what is imported
-        ("gone/run", []),
-    ],
-)
-def test_eval_of_a_run_includes_the_opponent_of_its_training(opponent, plays, tmp_path, capsys):
-    cfg = load_train(["task=aircombat", "model.trunk=[8]", "model.part=4", "env.num_envs=2"])
-    env = find_task("aircombat").make_env(cfg.env, "cpu", 0)
-    policy = build_network(to_dict(cfg)["algo"], env.observation_spec, env.action_spec, cfg.model)
-    for name in ("p.pt", "other.pt"):
-        config = to_dict(cfg)
-        config["env"]["opponent"] = str(tmp_path / "other.pt") if opponent == "CHECKPOINT" else opponent
-        torch.save({"config": config, "policy": policy.state_dict()}, tmp_path / name)
-    words = ["games=2", "device=cpu", "threads=1", "eval.picture=false", "env.episode_s=2", "json=true"]
-    assert main(["eval", f"checkpoint={tmp_path / 'p.pt'}", *words]) == 0
-    text = capsys.readouterr().out
-    played = [pair["blue"] for pair in json.loads(text.splitlines()[-1])["pairs"]]
-    expected = [str(tmp_path / "other.pt") if name == "CHECKPOINT" else name for name in plays]
-    assert played == ["pursuit", "crank", "evade", *expected]
-    assert ("does not play: to include it type blue=pursuit,crank,evade,NAME" in text) == opponent.startswith("gone")
-
-
-def test_eval_prints_a_matrix_whose_parts_sum_to_the_whole(whole, capsys):
+def test_eval_prints_a_matrix(whole, capsys):
     words = ["blue=pursuit,evade", "games=8", "json=true", "threads=1", "device=cpu", "eval.picture=false"]
     assert main(["eval", f"red={whole.path},crank", *words]) == 0
     text = capsys.readouterr().out
@@ -213,11 +185,6 @@ def test_eval_prints_a_matrix_whose_parts_sum_to_the_whole(whole, capsys):
     ]
     for pair in result["pairs"]:
         assert pair["won"] + pair["draw"] + pair["lost"] == pair["games"] == 8
-        sides, bands = ["side 1", "side 2"], ["15–30 km", "30–45 km", "45–60 km"]
-        assert list(pair["parts"]) == sides + bands
-        for group in (sides, bands):
-            for what in ("won", "draw", "lost", "games"):
-                assert sum(pair["parts"][name][what] for name in group) == pair[what]
         assert pair["won_low"] <= pair["won_share"] <= pair["won_high"]
     assert [p["lost"] for p in result["pairs"] if p["blue"] == "evade"] == [0, 0]  # which never fires
     assert result["ratings"]["pursuit"]["elo"] == 1000 and result["ratings"]["evade"]["elo"] is None  # never decided
@@ -233,22 +200,6 @@ def test_eval_prints_the_files_of_those_who_play_only(whole, capsys):
     assert len(lines) == 1 and lines[0].startswith(f"policy: {whole.path}/stage1-champion.pt, sha256 ")
     assert main(["eval", "red=crank", "blue=pursuit", "games=2", "threads=1", "device=cpu", *small]) == 0
     assert "sha256" not in capsys.readouterr().out
-
-
-def test_a_start_range_without_games_shows_no_shares(whole, capsys):
-    words = [
-        "red=crank",
-        "blue=pursuit",
-        "games=2",
-        "threads=1",
-        "device=cpu",
-        "eval.picture=false",
-        "env.starts.range_m=[15000,60000]",
-    ]
-    result = evaluate.run(*evaluate.configure([f"checkpoint={whole.path}", *words]))
-    empty = [name for name, part in result["pairs"][0]["parts"].items() if not part["games"]]
-    row = capsys.readouterr().out.splitlines()[-2]
-    assert empty and row.count("–") == len(empty) and "0.00/0.00/0.00" not in row
 
 
 def test_eval_draws_a_game(whole, capsys):
@@ -274,13 +225,14 @@ def test_eval_writes_an_animation_if_it_is_named(whole, tmp_path):
 
 
 def test_identical_games_are_counted_once(capsys):
-    words = ["red=crank", "blue=placeholder", "games=20", "env.start=head_on", "threads=1", "device=cpu"]
-    result = evaluate.run(*evaluate.configure([*words, "eval.picture=false"]))
+    small = ["games=20", "env.start=head_on", "threads=1", "device=cpu", "eval.picture=false"]
+    result = evaluate.run(*evaluate.configure(["red=crank", "blue=placeholder", *small]))
     assert [result["pairs"][0][key] for key in ("games", "won", "won_low")] == [2, 2, pytest.approx(0.342, abs=1e-3)]
-    assert "every pair: 2 distinct games of 20." in capsys.readouterr().out
-    both = ["red=crank,placeholder", "blue=placeholder,crank", "games=20", "env.start=head_on", "eval.picture=false"]
-    rating = evaluate.run(*evaluate.configure([*both, "threads=1", "device=cpu"]))["ratings"]["crank"]
-    assert (rating["won"], rating["draw"], rating["lost"]) == (2, 0, 0)  # the pair and its mirror are the same games
+    text = capsys.readouterr().out
+    assert "the same game again does not count" in text and re.search(r"crank +│ placeholder +│ +2 ", text), text
+    result = evaluate.run(*evaluate.configure(["red=crank,placeholder", "blue=placeholder,crank", *small]))
+    rating = result["ratings"]["crank"]  # a pair and its mirror are the same games
+    assert (rating["won"], rating["draw"], rating["lost"]) == (2, 0, 0) and len(result["pairs"]) == 3
 
 
 def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
@@ -323,7 +275,7 @@ def test_what_games_decide_themselves_is_refused_with_the_key_to_use(key, instea
         ("my_module:MyAgent", "my_module:MyAgent"),
         ("runs/ac60", "ac60"),
         ("runs/ac60/", "ac60"),
-        ("/far/away/runs/ac60/best.pt", "ac60"),
+        ("/far/away/runs/ac60/best.pt", "ac60/best"),
         ("runs/ac60/stage1-champion.pt", "ac60/stage1-champion"),
         ("runs/ac60/checkpoints/ckpt_000100.pt.slip", "ac60/ckpt_000100"),
         ("policy.pt", "policy"),

@@ -26,7 +26,7 @@ def place(geometry):
 def errors(geometry, name):
     """Of the table, relative, where there is such a range."""
     flown = getattr(envelope(geometry), name)
-    looked_up = ReachTable.load().lookup(*place(geometry), channel=CHANNELS.index(name))
+    looked_up = ReachTable.load().lookup(*place(geometry))[:, CHANNELS.index(name)]
     return ((looked_up - flown) / flown)[flown > 0].abs()
 
 
@@ -50,7 +50,7 @@ def test_the_table_is_what_is_flown_within_the_stated_tolerance_in_full():
 def test_a_table_made_anew_has_the_shipped_one_s_numbers_at_its_own_points(tmp_path):
     made = make_table(2, 2, 3, 5)
     points = [x.flatten().float() for x in grid(2, 2, 3, 5)]
-    shipped = ReachTable.load().lookup_all(*place(Geometry(*points))).T.reshape(made.values.shape)
+    shipped = ReachTable.load().lookup(*place(Geometry(*points))).T.reshape(made.values.shape)
     same = (made.values - shipped).abs() <= 0.01 * shipped + torch.tensor([3.0, 3.0, 3.0, 0.1, 0.1, 0.1]).view(
         -1, 1, 1, 1, 1
     )
@@ -65,11 +65,9 @@ def test_the_shipped_table_is_small():
     assert len(ReachTable.load().values) == len(CHANNELS)
 
 
-def test_all_channels_at_once_are_each_by_itself():
+def test_the_first_channels_are_those_of_all():
     table, where = ReachTable.load(), place(drawn(50))
-    together = table.lookup_all(*where)
-    for channel in range(len(CHANNELS)):
-        torch.testing.assert_close(together[:, channel], table.lookup(*where, channel=channel))
+    assert torch.equal(table.lookup(*where, channels=1), table.lookup(*where)[:, :1])
 
 
 def test_pseudo_angles_turn_back_into_angles():
@@ -82,7 +80,7 @@ def test_the_time_of_flight_is_about_what_is_flown():
     geometry = Geometry(
         geometry.own_speed, geometry.target_speed, geometry.bearing / 3, geometry.aspect
     )  # within 60 degrees of the nose
-    channels = table.lookup_all(*place(geometry))
+    channels = table.lookup(*place(geometry))
     distance = 0.2 * channels[:, 0] + 0.7 * channels[:, 0] * torch.rand(300, generator=torch.Generator().manual_seed(1))
     zero = torch.zeros(300)
     flown = time_of_hit(*placed(geometry, distance), zero, zero + HOLD)

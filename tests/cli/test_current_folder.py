@@ -46,7 +46,6 @@ HOSTILE = [
     "safetensors",
     "torchrl",
     "pettingzoo",
-    "imageio_ffmpeg",
     "stable_baselines3",
     "sitecustomize",
     "usercustomize",

@@ -18,7 +18,7 @@ from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
 from slipstream.envs.specs import Box, Hybrid, Observation
 from slipstream.tasks.aircombat.agents import BaseAgent, action_of, agent_class, as_action, create_agent
 from slipstream.tasks.aircombat.observation import GROUPS, REACH_NAMES, SideView
-from slipstream.tasks.aircombat.physics.duel import describe_duel
+from slipstream.tasks.aircombat.physics.duel import Duels, describe_duel
 from slipstream.tasks.aircombat.physics.engine import FACTS, DuelConfig, make_engine
 from slipstream.tasks.aircombat.rewards import BaseReward, create_reward, reward_class
 
@@ -146,17 +146,20 @@ class AirCombatEnv(TensorEnv):
 
     def get_render_state(self, env_idx: int = 0) -> dict[str, Any]:
         """Return one duel as plain numbers: time, winner, both aircraft and the missiles in flight."""
+        return describe_duel(self.duel(env_idx), self.engine.rules)
+
+    def duel(self, env_idx: int = 0) -> Duels:
+        """Return a copy of one duel on the CPU, as [1, ...]. Synchronizes with the device."""
         if not 0 <= env_idx < self.num_envs:
             raise IndexError(f"env_idx={env_idx} must be in 0 to {self.num_envs - 1}")
-        return describe_duel(self.engine.duels, self.engine.rules, env_idx)
+        return self.engine.duels.map(lambda x: x[env_idx : env_idx + 1].to("cpu", copy=True))
 
     def render(self, env_idx: int = 0) -> np.ndarray:
         """Return the spacetime diagram of one duel as side 1 sees it: an image, uint8 [height, width, 3]."""
-        from slipstream.tasks.aircombat.figures.spacetime import draw_scene
-        from slipstream.tasks.aircombat.reach.scene import scene_of
+        from slipstream.tasks.aircombat.spacetime import draw_duel
         from slipstream.ui.figures import pixels
 
-        return pixels(draw_scene(scene_of(self.get_render_state(env_idx), 1)))
+        return pixels(draw_duel(self.duel(env_idx), rules=self.engine.rules))
 
     @property
     def bad_actions(self) -> Tensor:

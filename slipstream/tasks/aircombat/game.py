@@ -21,7 +21,7 @@ from slipstream.tasks.aircombat.league.evaluation import short_name
 from slipstream.tasks.aircombat.league.matches import Score, anchor_of, rate
 from slipstream.tasks.aircombat.physics.duel import GOING_ON, GONE, SLOTS, Duels
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
-from slipstream.tasks.aircombat.reach.scene import forecast
+from slipstream.tasks.aircombat.reach.forecast import forecast
 from slipstream.tasks.aircombat.recording import ROW_S, duel_recording, reach_table
 from slipstream.tasks.base import Game
 from slipstream.tasks.recording import describe_policy

@@ -110,7 +110,7 @@ def reach_features(own: Tensor, enemy: Tensor, table: ReachTable) -> Tensor:
     aspect = pseudo_angle(seen("enemy_aspect_cos"), seen("enemy_aspect_sin"))
     angles = torch.stack((bearing, aspect), -1)
     # For the enemy's missile the two are swapped: its bearing to us is our aspect. [..., 2 shooters, channels]
-    found = table.lookup_all(speeds, speeds.flip(-1), angles, angles.flip(-1))
+    found = table.lookup(speeds, speeds.flip(-1), angles, angles.flip(-1))
     r_max, r_min, r_ne = (found[..., CHANNELS.index(name)] for name in ("r_max", "r_min", "r_ne"))
     ratio = lambda over, under: (over / under.clamp(min=1.0)).clamp(max=RATIO_LIMIT)  # noqa: E731
     time = time_between(found, distance) / TIME_SCALE_S

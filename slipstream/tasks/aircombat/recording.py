@@ -1,4 +1,4 @@
-"""The viewer's scene of the task: one duel, and its spacetime diagram (`reach.scene`) several times a second."""
+"""The viewer's scene of the task: one duel, and its spacetime diagram (`reach.forecast`) several times a second."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch import Tensor
 from slipstream.recordings import Recording
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GOING_ON, GONE, SLOTS, Duels
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S, speed_of
+from slipstream.tasks.aircombat.reach.forecast import forecast
 from slipstream.tasks.aircombat.reach.reachable import TIMES_S, reachable
-from slipstream.tasks.aircombat.reach.scene import forecast
 
 ROW_S, DIAGRAM_S = 0.05, 0.25  # time between two rows of the tracks, and of the diagram
 SPEED_STEP_MPS = 10.0  # of the table of reachable sets

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipstream.storage.files import write_file
-from slipstream.ui.figures import GRID, GROUND, INK, MUTED, new_figure, wrap_legend
+from slipstream.ui.figures import GRID, INK, MUTED, new_figure, wrap_legend
 from slipstream.ui.film import picture_of, write_film
 from slipstream.ui.tables import format_percent
 
@@ -122,8 +122,7 @@ class FlightPicture:
                 _write(frame, words)
                 yield frame.reduce(LARGER)
 
-        colors = (GROUND, *COLORS.values(), MOVER, INK)
-        return write_film(path, frames(), len(shown_s), FPS, [ground.reduce(LARGER)], colors, progress)
+        return write_film(Path(path), frames(), len(shown_s), FPS, progress, [*COLORS.values(), MOVER])
 
     # -- what moves --------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunctio
 from slipstream.tasks.aircombat.agents import BaseAgent, action_of
 from slipstream.tasks.aircombat.env import AirCombatEnv
 from slipstream.tasks.aircombat.observation import RANGE_SCALE_M, SideView
-from slipstream.tasks.aircombat.physics.duel import GOING_ON, Duels, describe_duel
+from slipstream.tasks.aircombat.physics.duel import GOING_ON, Duels
 
 ELO = 400 / math.log(10)  # per unit of log odds
 PRIOR_ELO = 1000.0  # standard deviation of the prior
@@ -193,10 +192,6 @@ class Recorder:
             if int(states[-1].winner[0]) != GOING_ON:
                 break
         return states
-
-    def states(self, index: int) -> list[dict[str, Any]]:
-        """Return the states of one game as plain numbers (`env.get_render_state`)."""
-        return [describe_duel(duels, self.env.engine.rules, 0) for duels in self.game(index)]
 
     def choose(self, games: Games) -> int:
         """Choose a game to show: the first that red won as side 1, else that it won, else that was decided."""

@@ -277,13 +277,9 @@ def random_starts(u: Tensor, config: StartConfig) -> Duels:
     return begin(pos, vel, missiles)
 
 
-def describe_duel(duels: Duels, rules: Rules, index: int) -> dict[str, Any]:
-    """Return one duel as plain numbers: `time` (s), `winner` (None, 0 a draw, 1, 2), both `aircraft`, `missiles` in
-    flight.
-
-    Synchronizes with the device.
-    """
-    one = duels.map(lambda x: x[index : index + 1].cpu())
+def describe_duel(one: Duels, rules: Rules) -> dict[str, Any]:
+    """Return one duel ([1, ...] on the CPU) as plain numbers: `time` (s), `winner` (None, 0 a draw, 1, 2), both
+    `aircraft`, `missiles` in flight."""
     winner = int(one.winner[0])
     aircraft = [
         _body(FIGHTER, one.pos[0, side], one.vel[0, side], one.rudder[0, side])

@@ -188,7 +188,8 @@ def _enemy(duels: Duels, heading: Tensor, table: ReachTable) -> Tensor:
     bearing = _off(heading, line)
     aspect = _off(heading.flip(1), -line)
     closing = ((duels.vel - duels.vel.flip(1)) * line).sum(-1)
-    r_max = table.lookup(speed, speed.flip(1), pseudo_angle(bearing[1], bearing[0]), pseudo_angle(aspect[1], aspect[0]))
+    angles = pseudo_angle(bearing[1], bearing[0]), pseudo_angle(aspect[1], aspect[0])
+    r_max = table.lookup(speed, speed.flip(1), *angles, channels=1)[..., 0]
     columns = (
         distance / obs.RANGE_SCALE_M,
         *bearing,

@@ -49,14 +49,7 @@ class Geometry:
     aspect: Tensor  # rad, of the shooter off the target's nose, positive left; 0: it flies straight at the shooter
 
     def __post_init__(self) -> None:
-        names, given = vars(self).keys(), vars(self).values()
-        are_rows = all(isinstance(x, Tensor) and x.dim() == 1 and x.is_floating_point() for x in given)
-        if not are_rows or len({len(x) for x in given} - {1}) > 1:
-            shapes = (f"{list(x.shape)} {x.dtype}" if isinstance(x, Tensor) else type(x).__name__ for x in given)
-            raise ValueError(
-                f"{', '.join(names)} must be real tensors of one shape [P], or [1] for all, not {', '.join(shapes)}"
-            )
-        self.own_speed, self.target_speed, self.bearing, self.aspect = torch.broadcast_tensors(*given)
+        self.own_speed, self.target_speed, self.bearing, self.aspect = torch.broadcast_tensors(*vars(self).values())
 
     @classmethod
     def between(cls, pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor) -> tuple[Geometry, Tensor]:
@@ -86,20 +79,14 @@ class ReachTable:
         return cls(torch.from_numpy(values).to(device).contiguous())
 
     def lookup(
-        self, own_speed: Tensor, target_speed: Tensor, bearing: Tensor, aspect: Tensor, channel: int = 0
+        self, own_speed: Tensor, target_speed: Tensor, bearing: Tensor, aspect: Tensor, channels: int = len(CHANNELS)
     ) -> Tensor:
-        """Interpolate one channel [...] linearly on all four axes; bearing and aspect are pseudo-angles."""
-        flat = self.values[channel].flatten()
-        total = torch.zeros_like(own_speed)
+        """Interpolate the first so many channels [..., channels] linearly on all four axes; bearing and aspect are
+        pseudo-angles."""
+        rows = self._rows[:, :channels]
+        total = rows.new_zeros((*own_speed.shape, rows.shape[1]))
         for index, weight in self._corners(own_speed, target_speed, bearing, aspect):
-            total = total + weight * flat[index]
-        return total
-
-    def lookup_all(self, own_speed: Tensor, target_speed: Tensor, bearing: Tensor, aspect: Tensor) -> Tensor:
-        """Interpolate all channels [..., channels]."""
-        total = self._rows.new_zeros((*own_speed.shape, len(self.values)))
-        for index, weight in self._corners(own_speed, target_speed, bearing, aspect):
-            total = total + weight[..., None] * self._rows[index]
+            total = total + weight[..., None] * rows[index]
         return total
 
     def _corners(
@@ -133,7 +120,7 @@ def shipped_table(device: torch.device) -> ReachTable:
 
 
 def time_between(channels: Tensor, distance: Tensor) -> Tensor:
-    """Return the flight time [...] (s) to a target that keeps its velocity, from the result of `lookup_all` [...,
+    """Return the flight time [...] (s) to a target that keeps its velocity, from the result of `lookup` [...,
     channels].
 
     Piecewise linear between the times of the table and 0 at distance 0. LONGEST_S where the missile does not get there.

@@ -1,1 +1,0 @@
-"""Figures of duels and leagues."""
