@@ -420,9 +420,7 @@ CASES: dict[str, Callable[[str], Parts]] = {
     "pipelined on_policy": plain(
         "on_policy", [*NAVIGATION, *SMALL, *CROSSING, *PPO, "collect.pipeline=on_policy", "collect.threads=1"], 256 * 5
     ),
-    "compressed": plain(
-        "compressed", [*NAVIGATION, *SMALL, *CROSSING, *PPO, "collect.compress=all", "collect.pieces=2"], 256 * 5
-    ),
+    "compressed": plain("compressed", [*NAVIGATION, *SMALL, *CROSSING, *PPO, "collect.compress=all"], 256 * 5),
     "resumed": resumed(
         "resumed",
         [*NAVIGATION, *SMALL, *CROSSING, *PPO, "save_interval=1", "checkpoint_full_every=3"],

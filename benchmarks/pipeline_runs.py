@@ -21,7 +21,7 @@ from slipstream.training.trainer import Trainer
 
 QUIET = ["quiet=true", "wandb.mode=disabled"]
 MODES = ("off", "on", "on_policy")
-SCHEMES = {"A: none": "off", "B: lidar": "lidar", "C: all": "all", "C: all, in 4 pieces": "all"}
+SCHEMES = {"A: none": "off", "B: lidar": "lidar", "C: all": "all"}
 FLIES = Path(slipstream.__file__).parent / "tasks" / "navigation" / "weights" / "navigation.pt"
 STUDENT_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
@@ -161,7 +161,7 @@ def run_scheme(name: str, num_envs: int, iterations: int, device: str) -> None:
         "threads=1"
     )  # a second one that others keep from running makes both wait, which says nothing of the schemes
     # weights that fly: the lidar of drones that hover outside of the map would compress too well
-    words += [f"collect.compress={SCHEMES[name]}", f"collect.pieces={4 if 'pieces' in name else 1}", f"init={FLIES}"]
+    words += [f"collect.compress={SCHEMES[name]}", f"init={FLIES}"]
     job = Trainer(load_train(words))
     collect_s, update_s = [], []
     facts = {"ratio": 1.0, "lidar_ratio": 1.0, "batch_mb": 0.0}
@@ -182,7 +182,7 @@ def run_scheme(name: str, num_envs: int, iterations: int, device: str) -> None:
             facts |= {
                 "batch_mb": batch.nbytes / 1e6,
                 "ratio": batch.ratio,
-                "lidar_ratio": batch.observations.frames["lidar"].ratio,
+                "lidar_ratio": batch.frames["observation", "lidar"].ratio,
             }
         del batch
     seconds = statistics.median(collect_s) + statistics.median(update_s)

@@ -14,10 +14,9 @@ def main(iterations: int = 5) -> None:
     env = NavigationEnv(64)
     policy = build_policy(env.observation_spec, env.action_spec)
     algo = PPO(policy, PPOConfig(minibatches=4, epochs=2))
-    base = SyncDataCollector(env, policy, frames_per_batch=64 * 8, return_same_td=True, ring_size=1)
+    base = SyncDataCollector(env, policy, frames_per_batch=64 * 32, return_same_td=True, ring_size=1)
 
-    # 4 rollouts of 8 steps make a batch of 32: only one of them ever lies in memory uncompressed
-    with CompressedDataCollector(base, compression_level=1, pieces=4) as collector:
+    with CompressedDataCollector(base, compression_level=1) as collector:
         for _ in range(iterations):
             batch = collector.rollout()
             algo.update(batch)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from slipstream.collectors.compressed import Compressor
+from slipstream.collectors.compressed import compressor
 from slipstream.collectors.episodes import DeliveredEpisodes
 from slipstream.collectors.producer import UNLIMITED, Item, Lane, Producer, WeightVersions, moved, version_of
 from slipstream.collectors.sync import CollectorAround, SyncDataCollector
@@ -147,7 +147,7 @@ class PipelinedDataCollector(CollectorAround):
             max_staleness=settings.max_staleness,
             threads=threads,
             seed=seed,
-            postproc=Compressor(settings.compression_level, settings.compressed_keys()) if compress else None,
+            postproc=compressor(settings.compression_level, settings.compressed_keys()) if compress else None,
             fixed_memory=on_gpu and not compress,
         )
 

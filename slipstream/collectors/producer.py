@@ -323,7 +323,7 @@ class Producer:
         rng_state = torch.get_rng_state() if number == 1 and self.generator is not None else None
         try:
             with sample_from(self.generator):
-                batch = base.rollout(self.checks) if base.changes_batches else base.collect_rollout(self.checks)
+                batch = base.collect_rollout(self.checks)
         except BaseException:
             self.forget(number)
             raise

@@ -1,8 +1,8 @@
 """RayDataCollector: actors on a Ray cluster collect, and send compressed blocks to the learner.
 
-An actor is a process with a `SyncDataCollector`. It collects a block [N, T] with one version of the weights, and puts
-it into Ray's object store as bytes of `CompressedBatch.to_bytes`. The learner fetches the blocks that are ready first;
-`count` of them make a batch [count * N, T]. Weights are one object per version, which all actors read.
+An actor is a process with a `SyncDataCollector`. It collects a block [T, N] with one version of the weights, and puts
+it into Ray's object store as bytes. The learner fetches the blocks that are ready first; `count` of them make a batch
+[count * N, T]. Weights are one object per version, which all actors read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.collectors.compressed import CompressedBatch, Compressor, shared_memory
+from slipstream.collectors.compressed import SMALL_FRAME, CompressedFrames
 from slipstream.collectors.episodes import DeliveredEpisodes, EpisodeStatistics
 from slipstream.collectors.producer import tensors_of
 from slipstream.collectors.sync import SyncDataCollector
@@ -29,7 +29,6 @@ from slipstream.config.validation import check_range
 from slipstream.envs.base import BadActionError
 from slipstream.envs.collector import Collector
 from slipstream.envs.rollout import Frame, Rollout
-from slipstream.models.memory import MEMORY
 from slipstream.sim.devices import set_threads
 from slipstream.sim.random import derive_seed
 from slipstream.storage.serializer import pack_state, unpack_state
@@ -50,8 +49,7 @@ START_S = 300
 class Block:
     """What an actor sends."""
 
-    data: bytes  # `CompressedBatch.to_bytes`
-    memory: Tensor | None  # [N, size] of the policy before the first step
+    data: bytes  # of `pack_rows`
     stamps: dict[str, float]  # of the policy that acted
     episodes: dict[str, Any]  # statistics of the episodes that ended
     raw_bytes: int  # of the data, uncompressed
@@ -75,7 +73,7 @@ class RayActor:
         torch.manual_seed(derive_seed(seed, "actions"))
         self._policy.requires_grad_(False)
         self._collector = SyncDataCollector(env, self._policy, frames, return_same_td=True, ring_size=1)
-        self._compress = Compressor(level)
+        self._level = level
         self._version = -1
 
     def ready(self) -> str:
@@ -88,16 +86,32 @@ class RayActor:
         if version != self._version:
             load_weights(self._policy, importlib.import_module("ray").get(weights[0]))
             self._version = version
-        batch = self._compress(self._collector.rollout())
-        memory = shared_memory(batch.plain)
-        if memory is not None:  # once, not for every step
-            memory, batch.plain = memory[:, 0], batch.plain.exclude(MEMORY)
+        rows = self._collector.collect_rollout().rows
         stamps = self._policy.stamps() if callable(getattr(self._policy, "stamps", None)) else {}
         numbers = {name: float(x) for name, x in stamps.items()}
         episodes = self._collector.episodes.state_dict()
         self._collector.episodes.take()
-        data = batch.to_bytes()
-        return Block(data, memory, numbers, episodes, batch.raw_nbytes, time.perf_counter() - start)
+        raw_bytes = sum(x.nbytes for x in rows.values())
+        return Block(pack_rows(rows, self._level), numbers, episodes, raw_bytes, time.perf_counter() - start)
+
+
+def pack_rows(rows: Frame, level: int) -> bytes:
+    """Return the rows of a `Rollout` as bytes, its observations compressed."""
+    plain, packed = {}, {}
+    for key, x in rows.items():
+        if key[0] == "observation" and x[0, 0].nbytes >= SMALL_FRAME:
+            data = CompressedFrames(x.flatten(0, 1), level).to_bytes()
+            packed[key] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        else:
+            plain[key] = x
+    return pack_state({"plain": plain, "packed": packed})
+
+
+def unpack_rows(data: bytes, num_envs: int) -> Frame:
+    """Return the rows of `pack_rows`."""
+    state = unpack_state(data, "a block of an actor")
+    frames = {key: CompressedFrames.from_bytes(x.numpy().tobytes()).rows() for key, x in state["packed"].items()}
+    return state["plain"] | {key: x.unflatten(0, (-1, num_envs)) for key, x in frames.items()}
 
 
 def pack_weights(policy: Any) -> bytes:
@@ -433,17 +447,8 @@ class RayDataCollector:
 
     def _place(self, block: Block, request: Request, place: int) -> None:
         """Decode a block into its rows of the batch."""
-        batch, n = CompressedBatch.from_bytes(block.data), self._num_envs
-        rows: Frame = {
-            ("observation", name): (x if isinstance(x, Tensor) else x.rows()).unflatten(0, (-1, n))
-            for name, x in batch.observations.frames.items()
-        }
-        for key, x in batch.plain.items(True, True):
-            rows[key if isinstance(key, tuple) else (key,)] = x.transpose(0, 1)
-        if ("value",) in rows:  # with the row after the last step
-            rows["value",] = torch.cat((rows["value",], rows.pop(("next", "value"))[-1:]))
-        if block.memory is not None:
-            rows[MEMORY,] = block.memory[None]
+        n = self._num_envs
+        rows = unpack_rows(block.data, n)
         one = torch.ones_like(rows["done",], dtype=torch.float32)
         rows["policy_version",] = torch.full_like(one, request.version, dtype=torch.int64)
         if self.max_staleness:

@@ -118,7 +118,7 @@ class SyncDataCollector:
                 and calls `check()` itself.
         """
         position = self._position
-        rollout = self.collect_rollout(check)
+        rollout = self._collect(check)
         if self.split_trajs:  # the policy's memory is of the first frames of the batch, not of the trajectories
             batch = split_trajectories(replace(rollout, memory=None).to_tensordict()).to(self.device)
         elif self.return_same_td:
@@ -128,6 +128,11 @@ class SyncDataCollector:
         return batch if self.postproc is None else self.postproc(batch)
 
     collect = rollout
+
+    def collect_rollout(self, check: bool = True) -> Any:
+        """Collect the next batch for a learner: a `Rollout`, without the way around a TensorDict, or what `postproc` or
+        `split_trajs` made of it. With `return_same_td` it is valid until `ring_size` more were collected."""
+        return self._collect(check) if self.postproc is None and not self.split_trajs else self.rollout(check)
 
     def iterator(self) -> Iterator[Any]:
         """Yield batches until `total_frames` have been collected in the collector's lifetime."""
@@ -150,11 +155,6 @@ class SyncDataCollector:
     def bad_actions(self) -> Tensor:
         """Whether the policy returned invalid actions since the last check: bool [], on the device."""
         return self.env.bad_actions.any()
-
-    @property
-    def changes_batches(self) -> bool:
-        """Whether batches are more than views of a rollout: cut into trajectories, or changed by `postproc`."""
-        return self.split_trajs or self.postproc is not None
 
     @property
     def frames(self) -> int:
@@ -235,8 +235,8 @@ class SyncDataCollector:
 
     # -- one rollout ---------------------------------------------------------------------------------------------------
 
-    def collect_rollout(self, check: bool = True) -> Rollout:
-        """Collect T steps. With `return_same_td` the result is valid until `ring_size` more were collected.
+    def _collect(self, check: bool) -> Rollout:
+        """Collect T steps.
 
         Any interruption, also Ctrl-C, drops the steps and leaves the collector usable.
         """

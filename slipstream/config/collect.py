@@ -18,17 +18,14 @@ class CollectConfig:
     prefetch_count: int = 2  # batches that may wait for the learner
     compress: str = "off"  # observations to keep as compressed blocks: all, or names joined by commas, such as lidar
     compression_level: int = 1  # 0 to 16: 1 is fast, 2 to 12 smaller and slower
-    pieces: int = 1  # rollouts per compressed batch: only one of them is in memory uncompressed
     threads: int = 0  # CPU threads of the collecting thread; 0 for half of all
 
     def __post_init__(self) -> None:
         if self.pipeline not in PIPELINES:
             raise ValueError(f"unknown collect.pipeline '{self.pipeline}': use one of {', '.join(PIPELINES)}")
-        check_range(self, "max_staleness", "prefetch_count", "pieces", minimum=1, section="collect.")
+        check_range(self, "max_staleness", "prefetch_count", minimum=1, section="collect.")
         check_range(self, "threads", minimum=0, section="collect.")
         check_range(self, "compression_level", minimum=0, maximum=16, section="collect.")
-        if self.pieces > 1 and (self.compress == "off" or self.pipeline != "off"):
-            raise ValueError("collect.pieces joins compressed batches: use collect.compress=all, collect.pipeline=off")
 
     @property
     def collector(self) -> str:

@@ -168,7 +168,7 @@ class TrainConfig:
                 f"{given} collect.pipeline={self.collect.pipeline}: actors collect beside the learner anyway, "
                 "with weights up to actors.max_staleness updates old; leave it out"
             )
-        if self.collect.compress != "off" or self.collect.pieces > 1:
+        if self.collect.compress != "off":
             raise ValueError(
                 f"{given} collect.compress: batches of actors are compressed on their way anyway; leave it out"
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,8 +19,8 @@ from slipstream.collectors import (
     CompressedLidarTransform,
     PipelinedDataCollector,
     SyncDataCollector,
+    compress_rollout,
 )
-from slipstream.collectors.compressed import Compressor
 from slipstream.envs.specs import Box
 from slipstream.models.policy import ModelConfig, build_policy
 
@@ -50,7 +52,7 @@ def equal(a, b) -> bool:
 @pytest.mark.parametrize("keys", [None, ["lidar"], ["state"], []])
 def test_a_batch_comes_back_as_it_was(level, keys):
     batch = make_batch()
-    packed = Compressor(level, keys)(batch)
+    packed = compress_rollout(batch, level, keys)
     assert isinstance(packed, CompressedBatch)
     assert equal(packed.decode(), batch)
 
@@ -58,7 +60,7 @@ def test_a_batch_comes_back_as_it_was(level, keys):
 def test_a_batch_keeps_what_it_had_when_the_memory_behind_it_changes():
     batch = make_batch()
     want = batch.clone()
-    packed = Compressor()(batch)
+    packed = compress_rollout(batch)
     for x in batch.values(True, True):
         x.zero_()
     assert equal(packed.decode(), want)
@@ -68,20 +70,20 @@ def test_a_batch_keeps_what_it_had_when_the_memory_behind_it_changes():
 @given(st.lists(st.integers(0, 29), min_size=1, max_size=40))
 def test_a_minibatch_is_those_frames_of_the_flattened_batch(indices):
     batch = make_batch()
-    got = Compressor()(batch).minibatch(indices)
+    got = compress_rollout(batch).minibatch(indices)
     assert equal(got, batch.reshape(-1)[torch.tensor(indices)])
 
 
 def test_a_frame_that_is_not_there_is_refused():
-    packed = Compressor()(make_batch())
+    packed = compress_rollout(make_batch())
     for index in (-1, 30):
         with pytest.raises(IndexError, match="0 … 29"):
             packed.minibatch([index])
 
 
 def test_a_minibatch_opens_only_the_frames_it_needs(monkeypatch):
-    packed = Compressor()(make_batch())
-    column = packed.observations.frames["lidar"]._column
+    packed = compress_rollout(make_batch())
+    column = packed.frames["observation", "lidar"]._column
     opened = []
     gather = column.gather
     monkeypatch.setattr(column, "gather", lambda rows, out: opened.extend(rows.tolist()) or gather(rows, out))
@@ -91,8 +93,8 @@ def test_a_minibatch_opens_only_the_frames_it_needs(monkeypatch):
 
 def test_the_lidar_becomes_smaller_and_the_count_of_bytes_is_right():
     batch = make_batch(64, 16)
-    packed = Compressor()(batch)
-    lidar = packed.observations.frames["lidar"]
+    packed = compress_rollout(batch)
+    lidar = packed.frames["observation", "lidar"]
     assert lidar.raw_nbytes == 64 * 17 * 36 * 4 * 4
     assert lidar.ratio > 1.5
     raw = lidar.raw_nbytes + 64 * 17 * 8 * 4 + 64 * 17 * 4 + 64 * 16 * 4
@@ -101,50 +103,19 @@ def test_the_lidar_becomes_smaller_and_the_count_of_bytes_is_right():
     assert packed.ratio > 1.3
 
 
-def test_what_does_not_gain_stays_plain_from_the_second_batch_on():
+def test_what_does_not_gain_stays_plain():
     g = torch.Generator().manual_seed(0)
     noise = torch.rand(6, 64, 50, generator=g)
     now, later = noise[:5].transpose(0, 1), noise[1:].transpose(0, 1)
     batch = TensorDict({"observation": {"n": now}, "next": {"observation": {"n": later}}}, [64, 5])
-    compressor = Compressor()
-    first, second = compressor(batch), compressor(batch)
-    assert isinstance(first.observations.frames["n"], CompressedFrames)
-    assert isinstance(second.observations.frames["n"], torch.Tensor)
-    assert equal(first.decode(), batch) and equal(second.decode(), batch)
+    packed = compress_rollout(batch)
+    assert not packed.frames and equal(packed.decode(), batch)
+    assert packed.nbytes == 6 * 64 * 50 * 4  # the next ones are one row further
 
 
-def test_joined_pieces_are_one_longer_batch(counter_env, policy):
-    whole = SyncDataCollector(counter_env(3), policy, 3 * 12).rollout()
-    with CompressedDataCollector(
-        SyncDataCollector(counter_env(3), policy, 3 * 4, return_same_td=True, ring_size=1), pieces=3
-    ) as collector:
-        assert equal(collector.rollout().decode(), whole)
-        assert collector.frames_per_batch == 36 and collector.frames == 36
-        assert collector.episodes.pop()["count"] > 0
-
-
-def test_pieces_with_nan_are_joined():
-    batch = make_batch(steps=6)
-    batch["observation", "state"][0, 3] = torch.nan  # the first step of the second piece
-    packed = Compressor().join([batch[:, :3], batch[:, 3:]])
-    state, want = packed["observation", "state"], batch["observation", "state"]
-    assert torch.equal(state.nan_to_num(7), want.nan_to_num(7)) and state.isnan().any()
-
-
-def test_iteration_gives_every_batch_of_the_base_and_a_shorter_last_one(counter_env, policy):
+def test_iteration_gives_every_batch_of_the_base(counter_env, policy):
     base = SyncDataCollector(counter_env(3), policy, 3 * 4, total_frames=3 * 4 * 5)
-    sizes = [tuple(batch.batch_size) for batch in CompressedDataCollector(base, pieces=2)]
-    assert sizes == [(3, 8), (3, 8), (3, 4)]
-
-
-def test_batches_of_envs_that_reset_within_a_step_are_not_joined():
-    batch = make_batch()
-    batch["next", "observation", "state"] = batch["next", "observation", "state"] + 1
-    assert equal(Compressor()(batch).decode(), batch)
-    with pytest.raises(ValueError, match="resets within a step.*pieces=1"):
-        Compressor().join([batch, batch])
-    with pytest.raises(ValueError, match="resets within a step.*pieces=1"):  # at the end of the first batch
-        Compressor().join([make_batch(seed=0), make_batch(seed=1)])
+    assert [tuple(batch.batch_size) for batch in CompressedDataCollector(base)] == [(3, 4)] * 5
 
 
 @pytest.mark.parametrize("resets", [False, True])
@@ -152,25 +123,25 @@ def test_keys_are_read_as_in_the_plain_batch(resets):
     batch = make_batch()
     if resets:
         batch["next", "observation", "state"] = batch["next", "observation", "state"] + 1
-    packed = Compressor()(batch)
+    packed = compress_rollout(batch)
     for key in batch.keys(True, True):
         assert torch.equal(packed[key], batch[key]), key
     assert torch.equal(packed["observation"]["lidar"], batch["observation", "lidar"])
     assert packed.get("log_prob", 3) == 3
     with pytest.raises(KeyError, match="no key 'radar', but observation.lidar, observation.state,.* value, reward"):
         packed["radar"]
-    with pytest.raises(KeyError, match="no observation 'radar': the batch has lidar, state"):
+    with pytest.raises(KeyError, match="radar"):
         packed["observation"]["radar"]
 
 
 def test_a_batch_of_one_env_is_refused_with_the_remedy():
     with pytest.raises(ValueError, match=r"is \[N, T\], not \[5\]: of one env, use batch.unsqueeze"):
-        Compressor()(make_batch()[0])
+        compress_rollout(make_batch()[0])
 
 
 def test_a_key_that_is_not_there_is_named():
     with pytest.raises(ValueError, match="'radar'"):
-        Compressor(keys=["radar"])(make_batch())
+        compress_rollout(make_batch(), keys=["radar"])
     with pytest.raises(ValueError, match="0 … 16"):
         CompressedDataCollector([], 17)
 
@@ -182,7 +153,7 @@ def test_ppo_learns_the_same_from_a_compressed_batch(counter_env):
         policy = build_policy({"count": Box((3,)), "trace": Box((2, 2))}, env.action_spec, ModelConfig(trunk=[16]))
         algo = PPO(policy, PPOConfig(minibatches=4, epochs=2))
         base = SyncDataCollector(env, policy, 4 * 8)
-        compressor = Compressor(keys=["trace"])
+        compressor = partial(compress_rollout, keys=["trace"])
         collector = PipelinedDataCollector(base, seed=1, postproc=compressor if compress else None) if late else base
         for _ in range(3):
             batch = collector.rollout()
@@ -199,10 +170,10 @@ def test_ppo_learns_the_same_from_a_compressed_batch(counter_env):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.int64, torch.bool])
-@pytest.mark.parametrize("group", [1, 4])
-def test_frames_of_any_dtype_come_back_by_way_of_bytes(dtype, group):
+@pytest.mark.parametrize("level", [1, 4])
+def test_frames_of_any_dtype_come_back_by_way_of_bytes(dtype, level):
     frames = (100 * torch.rand(37, 5, 3)).to(dtype)
-    packed = CompressedFrames.of(frames, group=group)
+    packed = CompressedFrames(frames, level)
     again = CompressedFrames.from_bytes(packed.to_bytes())
     index = torch.tensor([36, 0, 5, 5])
     for each in (packed, again):
@@ -212,7 +183,7 @@ def test_frames_of_any_dtype_come_back_by_way_of_bytes(dtype, group):
 
 
 def test_bytes_that_are_no_frames_and_damaged_ones_are_refused():
-    data = bytearray(CompressedFrames.of(torch.zeros(64, 40)).to_bytes())
+    data = bytearray(CompressedFrames(torch.zeros(64, 40)).to_bytes())
     with pytest.raises(ValueError, match="compressed frames: .*not a Slipstream file"):
         CompressedFrames.from_bytes(b"something else altogether" * 9)
     refused = 0

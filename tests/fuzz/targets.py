@@ -509,9 +509,7 @@ _guards: list[GuardedMemory] = []
 def frame_seeds(folder: Path) -> list[bytes]:
     from slipstream.collectors.compressed import CompressedFrames
 
-    return [
-        CompressedFrames(batch()["observation"]["scan"].flatten(0, 1), 3, "auto", group).to_bytes() for group in (1, 4)
-    ]
+    return [CompressedFrames(batch()["observation"]["scan"].flatten(0, 1), level).to_bytes() for level in (1, 3)]
 
 
 @target(mutate.container, (SaveError, ValueError), 30_000, frame_seeds)

@@ -47,7 +47,7 @@ def test_recordings_open(tmp_path):
 
 
 def test_compressed_frames_open():
-    frames = CompressedFrames.of(torch.arange(60.0).view(20, 3))
+    frames = CompressedFrames(torch.arange(60.0).view(20, 3))
     assert {"blocks", HASH} <= set(load(frames.to_bytes()))
 
 
