@@ -24,7 +24,7 @@ from slipstream.collectors.compressed import SMALL_FRAME, CompressedFrames
 from slipstream.collectors.episodes import DeliveredEpisodes, EpisodeStatistics
 from slipstream.collectors.producer import tensors_of
 from slipstream.collectors.sync import SyncDataCollector
-from slipstream.config.cluster import connect, import_ray, last_line
+from slipstream.config.cluster import connect, import_ray, last_line, versions
 from slipstream.config.validation import check_range
 from slipstream.envs.base import BadActionError
 from slipstream.envs.collector import Collector
@@ -76,8 +76,11 @@ class RayActor:
         self._level = level
         self._version = -1
 
-    def ready(self) -> str:
-        """Return where this actor runs."""
+    def ready(self, expected: dict[str, str]) -> str:
+        """Return where this actor runs. Raises RuntimeError on a node with other versions than the learner's."""
+        other = [f"{name} {x} instead of {expected[name]}" for name, x in versions().items() if x != expected[name]]
+        if other:
+            raise RuntimeError(f"{socket.gethostname()} has {', '.join(other)}: install the same versions there")
         return f"{socket.gethostname()}, process {os.getpid()}"
 
     def rollout(self, version: int, weights: list[Any]) -> Block:
@@ -185,7 +188,6 @@ class RayDataCollector:
         compression_level: 0 to 16, of the blocks.
         cpus: Cores of each actor.
         seed: Of the actors' envs and actions.
-        timeout_s: To reach the cluster.
     """
 
     runs_ahead = True
@@ -204,7 +206,6 @@ class RayDataCollector:
         compression_level: int = 1,
         cpus: int = 1,
         seed: int = 0,
-        timeout_s: float = 60.0,
     ) -> None:
         self.frames_per_batch, self.count, self.max_staleness, self.cpus = frames_per_batch, count, max_staleness, cpus
         check_range(self, "count", "cpus", minimum=1)
@@ -231,8 +232,8 @@ class RayDataCollector:
         self._lost = self._dropped = 0
         self._bytes = self._raw_bytes = 0
         self._closed = False
-        self._ray = import_ray("actors.count")
-        self._connected = connect(self._ray, address, count * cpus, timeout_s, "actors.address=")
+        self._ray = import_ray()
+        self._connected = connect(self._ray, address, count * cpus)
         cores = self._ray.cluster_resources().get("CPU", 0)
         if cores < count * cpus:
             warnings.warn(
@@ -364,7 +365,7 @@ class RayDataCollector:
         slot.starts, slot.where, slot.asked, slot.fetched = slot.starts + 1, "", 0, 0
         slot.actor = actor.remote(*self._settings[:1], seed, *self._settings[1:], self.cpus)
         self._deadline = time.monotonic() + START_S
-        self._requests[slot.actor.ready.remote()] = Request(slot, slot.starts, -1, self._version)
+        self._requests[slot.actor.ready.remote(versions())] = Request(slot, slot.starts, -1, self._version)
 
     def _ask(self) -> None:
         """Ask for as many blocks as the staleness allows; the actor with the fewest in flight is next."""

@@ -47,11 +47,9 @@ class ActorsConfig:
     address: str | None = None  # of a Ray cluster: auto, HOST:6379, ray://HOST:10001; null starts one on this machine
     max_staleness: int = 1  # updates between the weights that collect and those that learn; 0: actors wait for them
     cpus: int = 1  # cores of each actor
-    timeout_s: float = 60.0  # to reach the cluster
 
     def __post_init__(self) -> None:
         if self.count is None and self.address is not None:
             raise ValueError(f"actors.address={self.address} needs a number of actors: give actors.count=8")
         check_range(self, "count", "cpus", minimum=1, section="actors.")
         check_range(self, "max_staleness", minimum=0, section="actors.")
-        check_range(self, "timeout_s", minimum=1, maximum=86_400, section="actors.")
