@@ -51,7 +51,7 @@ def export(path: Path, to: str, out: Path | None = None) -> Path:
         if to == "pt":
             write_pt(target, state, DISK)
         else:
-            _write_slip(path, target, state, level=1 if to == "slip" else 0)
+            _write_slip(path, target, state, compress=to == "slip")
     except (RuntimeError, TypeError, AttributeError) as error:  # such as one memory as two types
         if isinstance(error, SaveError):
             raise
@@ -59,12 +59,12 @@ def export(path: Path, to: str, out: Path | None = None) -> Path:
     return target
 
 
-def _write_slip(path: Path, target: Path, state: Any, level: int) -> None:
+def _write_slip(path: Path, target: Path, state: Any, compress: bool) -> None:
     metrics, step = {}, None
     if is_slip(path):
         with CheckpointFile(path) as slip:
-            metrics, step = slip.index.metrics, slip.index.step
+            metrics, step = slip.metrics, slip.step
     tree, leaves = flatten(state, error=CheckpointError)
     buffer = Staging().snapshot(leaves)
     with contextlib.closing(CheckpointWriter()) as writer:
-        writer.write(target, tree, buffer.layout, buffer.fetch(), level=level, metrics=metrics, step=step)
+        writer.write(target, tree, buffer.layout, buffer.fetch(), compress=compress, metrics=metrics, step=step)

@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.file import open_container, read_summary
+from slipstream.checkpoint.file import open_container, read_base
 from slipstream.checkpoint.load import FORMS, number_of, series_of
 from slipstream.storage.container import is_container
 from slipstream.storage.files import FileSystem, point_link, sync_folder
@@ -43,8 +43,8 @@ def base_of(path: Path) -> str:
     """Return the name of the file that a difference needs; "" for a complete, a torch, or a damaged file."""
     with contextlib.suppress(CheckpointError, OSError):
         if is_container(path):
-            with open_container(path) as container:
-                base = read_summary(container)[0]
+            with open_container(path) as container, container.reader.parsing("the index"):
+                base = read_base(container)
                 return base[0] if base else ""
     return ""
 

@@ -56,7 +56,7 @@ class AsyncCheckpointSaver(SnapshotSaver):
     Args:
         max_queue_size: snapshots that may wait, besides the one being written.
         queue_policy: what `save_async` does when that many wait: "block", "drop_oldest" or "raise".
-        compression_level: 0 to 16. LZ4's own scale for "lz4"; for `.slip` 0 stores raw and 1 to 9 is the fast setting.
+        compression_level: 0 to 16. LZ4's own scale for "lz4"; for `.slip` 0 stores raw, the others are one.
         full_every: of files that differ by their number alone, such as c_100.pt and c_200.pt, write a complete one
             every n-th time and differences to it in between. Needs the memory of one more snapshot.
         moments: "int8" or "bf16" rounds optimizer moments to 3 or 7 bits of mantissa, which makes files much smaller;
@@ -183,9 +183,9 @@ class AsyncCheckpointSaver(SnapshotSaver):
         if form == "slip":
             if self.moments is not None:
                 round_moments(layout, host, _MANTISSA_BITS[self.moments])
-            base, level = self._base_of(path, buffer), _zstd_level(self.compression_level)
+            base, compress = self._base_of(path, buffer), self.compression_level > 0
             identity, written = self._writer.write(
-                path, tree, layout, host, level=level, base=base, metrics=metrics, step=step
+                path, tree, layout, host, compress=compress, base=base, metrics=metrics, step=step
             )
             self._counts["differences" if base else "full"] += 1
             if base is not None:
@@ -262,8 +262,3 @@ def _form(compress: bool | str) -> str:
             )
         return "lz4"
     raise ValueError(f"compress={compress!r} is unknown: use True (our format), 'lz4' or False (a plain .pt)")
-
-
-def _zstd_level(level: int) -> int:
-    """The level 0 to 16 as the nearest effort of ours. Beyond 9 it gains less than a percent on weights."""
-    return 0 if level == 0 else 1 if level <= 9 else 3 if level <= 12 else 6

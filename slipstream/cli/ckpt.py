@@ -59,15 +59,14 @@ def _describe(path: Path) -> list[str]:
         return row
     try:
         with CheckpointFile(path) as slip:
-            index = slip.index
+            base, step, raw, metrics = slip.base, slip.step, slip.nbytes, slip.metrics
     except SaveError as error:
         row[1] = f"broken: {error}"
         return row
-    row[1] = f"difference to {index.base[0]}" if index.base else "complete"
-    row[2] = "" if index.step is None else str(index.step)
-    raw = sum(storage.nbytes for storage in index.storages)
+    row[1] = f"difference to {base[0]}" if base else "complete"
+    row[2] = "" if step is None else str(step)
     row[4:6] = f"{raw / 1e6:.2f}", f"{100 * (1 - size / raw):.1f} %" if raw else ""
-    row[6] = ", ".join(f"{k} {format_number(v)}" for k, v in index.metrics.items())
+    row[6] = ", ".join(f"{k} {format_number(v)}" for k, v in metrics.items())
     return row
 
 
@@ -75,8 +74,8 @@ def _tensor_table(path: Path) -> Table:
     table = Table("key", "dtype", "shape", "saved from")
     if is_slip(path):
         with CheckpointFile(path) as slip:
-            for where, i in walk_leaves(slip.index.tree):
-                view = slip.index.views[i]
+            for where, i in walk_leaves(slip.tree):
+                view = slip.views[i]
                 table.add_row(".".join(map(str, where)), view.dtype, str(view.shape), view.device)
         return table
     tree, leaves = flatten(load_checkpoint(path))

@@ -22,7 +22,7 @@ from slipstream.rollouts.columns import ColumnCoder, Geometry, frames_of
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.container import ContainerWriter, checksum_of
 from slipstream.storage.files import FileSystem, atomic_file
-from slipstream.storage.serializer import Leaves, Node, flatten, pairs_of, walk_leaves
+from slipstream.storage.serializer import Leaves, flatten, pairs_of, walk_leaves
 from slipstream.storage.staging import Buffer, View, make_tensor, plain_dtype
 
 KIND = "roll"
@@ -80,8 +80,8 @@ def _check_keys(node: Any, key: Key) -> None:
             if type(name) not in (str, int):
                 raise TypeError(f"{show(key)} has keys that are neither names nor numbers: rename them")
             _check_keys(child, (*key, name))
-    elif type(node) is Node and any(path for path, _ in walk_leaves(node)):
-        raise TypeError(f"{show(key)} is a {node.tag} of tensors: stack its tensors")
+    elif any(path for path, _ in walk_leaves(node)):
+        raise TypeError(f"{show(key)} holds tensors in a list or a tuple: stack them")
 
 
 def leading_dimensions(data: Any, keys: list[Key], leaves: Leaves, batch_dims: int | None) -> tuple[int, ...]:

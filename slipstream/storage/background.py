@@ -159,7 +159,9 @@ class BackgroundWorker:
         with self._changed:
             self._closing = True
             self._ready.notify_all()
-            others: list[threading.Thread] = [thread for thread in self._threads if thread is not threading.current_thread()]
+            others: list[threading.Thread] = [
+                thread for thread in self._threads if thread is not threading.current_thread()
+            ]
         end = None if timeout is None else time.monotonic() + timeout
         for thread in others:
             thread.join(None if end is None else max(0.0, end - time.monotonic()))

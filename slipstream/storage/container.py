@@ -18,24 +18,25 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.reader import Reader, open_regular, read_at
 
-VERSION = 3
+VERSION = 4
 START = b'{"__metadata__":{"slipstream":'  # the header of every file of ours begins so
+_TABLE = r"\"pieces\":\""  # before the table in the text of a header
+_OLDER = b"\x89SLIP"  # how files began before version 3, then the digit of their version
 HASH = "slipstream.header_sha256"
 HASH_BYTES = 32
 ALIGN = 64  # where the data begin
 _ALIGN_ENTRY = 8  # where entries of numbers begin: aligned for every dtype that safetensors names
 _MAX_HEADER = 100_000_000  # of the safetensors library
 _PIECE = struct.Struct(">BHIL")  # codec, length in 6 bytes, CRC-32
-_DIGITS = 2 * _PIECE.size  # of a piece in the table, so that room for it can be kept
 _SCAN_BYTES = 1 << 20
 _TYPES = {  # NumPy's or torch's name: safetensors' name, bytes
     "float64": ("F64", 8), "float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2),
@@ -108,6 +109,9 @@ class ContainerWriter:
         self._pieces: list[list[int]] = []  # codec, bytes, checksum
         self._waiting: list[tuple[Any, ...]] = []  # the parts of each piece
         self._room = self._end = 0  # bytes kept for the header, and of the data
+        self._description = ("", "", "")  # its text before, at and after the table
+        self._described: Sequence[Entry] | None = None  # the entries whose text is `_listed`
+        self._listed = ""
 
     def add(self, *parts: Any, name: str = "bytes", codec: int = 0, checksum: int | None = None) -> int:
         """Add one piece made of one or more buffers, which must not change before `finish`; return its number.
@@ -142,25 +146,26 @@ class ContainerWriter:
         self._entries[-1] = self._entries[-1]._replace(nbytes=flat.size)
         return len(self._pieces) - 1
 
-    def reserve(self, head: Any, entries: Iterable[Entry], pieces: int) -> None:
+    def reserve(self, head: Any, entries: Sequence[Entry], pieces: int) -> None:
         """Keep room for a header with these entries, none of which may become larger, and write what is added from now
         on at once."""
-        self._room = len(self._header(head, entries, [[0, 0, 0]] * pieces))
+        self._describe(head)
+        self._room = len(self._header(entries, bytes(_PIECE.size * pieces)))
         self._file.write(bytes(self._room))
 
-    def finish(self, head: Any, entries: Sequence[Entry] | None = None) -> int:
-        """Write everything that waits, and the header with the client's `head`; return the size of the file.
+    def finish(self, head: Any = None, entries: Sequence[Entry] | None = None) -> int:
+        """Write everything that waits, and the header; return the size of the file.
 
         Args:
+            head: what the client says, if it was not given to `reserve`.
             entries: by default those that were added.
         """
         entries = self._entries if entries is None else entries
         if not self._room:
-            self._room = len(self._header(head, entries, [[codec, nbytes, 0] for codec, nbytes, _ in self._pieces]))
-            self._file.write(bytes(self._room))
+            self.reserve(head, entries, len(self._pieces))
             for piece, parts in zip(self._pieces, self._waiting, strict=True):
                 self._write(piece, parts)
-        header = self._header(head, entries, self._pieces)
+        header = self._header(entries, b"".join(_PIECE.pack(c, n >> 32, n & 0xFFFFFFFF, x) for c, n, x in self._pieces))
         self.identity = hashlib.sha256(header).digest()
         self._file.write(self.identity)
         self._file.write_at(0, header)
@@ -190,18 +195,22 @@ class ContainerWriter:
         written = sum(self._file.write(part) for part in data)
         assert written == piece[1]
 
-    def _header(self, head: Any, entries: Iterable[Entry], pieces: Iterable[list[int]]) -> bytes:
+    def _describe(self, head: Any) -> None:
+        """Write the description as text around the table of pieces, which has a fixed width."""
+        description = {"version": VERSION, "kind": self._kind, "pieces": "", "head": head}
+        self._description = _to_json(_to_json(description)).partition(_TABLE)
+
+    def _header(self, entries: Sequence[Entry], table: bytes) -> bytes:
         """Return length and header, a multiple of ALIGN bytes, and not less than the room kept for them."""
-        table = b"".join(
-            _PIECE.pack(codec, nbytes >> 32, nbytes & 0xFFFFFFFF, checksum) for codec, nbytes, checksum in pieces
-        )
-        description = {"version": VERSION, "kind": self._kind, "head": head, "pieces": table.hex()}
-        known: dict[str, Any] = {"__metadata__": {"slipstream": _to_json(description)}}
-        at = 0
-        for name, dtype, shape, nbytes in [*entries, Entry(HASH, "U8", [HASH_BYTES], HASH_BYTES)]:
-            known[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + nbytes]}
-            at += nbytes
-        body = _to_json(known).encode()
+        if entries is not self._described:
+            listed: dict[str, Any] = {}
+            at = 0
+            for name, dtype, shape, nbytes in [*entries, Entry(HASH, "U8", [HASH_BYTES], HASH_BYTES)]:
+                listed[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + nbytes]}
+                at += nbytes
+            self._described, self._listed = entries, _to_json(listed)[1:]
+        before, name, after = self._description
+        body = b"".join((START, f"{before}{name}{table.hex()}{after}}},{self._listed}".encode()))
         room = max(self._room, -(-(8 + len(body)) // ALIGN) * ALIGN)
         if room > _MAX_HEADER:
             raise SaveError(
@@ -347,6 +356,8 @@ class Container:
     def _read_header(self) -> None:
         reader, size = self.reader, self._size
         begin = self._read(0, min(size, 8 + len(START))).tobytes()
+        if begin.startswith(_OLDER):
+            _fail_older(reader, begin[len(_OLDER) : len(_OLDER) + 1].decode("latin1"))
         if begin[8:] != START:
             reader.fail(f"this is not a Slipstream file (wrong first bytes), or it is cut short to {size} bytes")
         (length,) = struct.unpack("<Q", begin[:8])
@@ -361,12 +372,12 @@ class Container:
             entries = reader.json(text[8:], "the header")
             description = reader.json(entries.pop("__metadata__")["slipstream"].encode(), "the header")
             version, kind = description["version"], reader.text(description["kind"], "the kind", 16)
-            if reader.integer(version, "the version") != VERSION:
-                reader.fail(f"format version {version}; this Slipstream reads version {VERSION}: update it")
+            if reader.integer(version, "the version") < VERSION:
+                _fail_older(reader, version)
+            if version > VERSION:
+                reader.fail(f"it was written by a newer version of Slipstream, version {version}: update")
             if kind != self.kind:
-                reader.fail(
-                    f"this file holds {_KINDS.get(kind, 'something unknown')}, not {_KINDS.get(self.kind, self.kind)}"
-                )
+                reader.fail(f"this file is of the kind {kind!r}, not {self.kind!r}")
             self.head: Any = description["head"]
             self._read_table(bytes.fromhex(description["pieces"]), 8 + length)
             _check_entries(entries, size - 8 - length, reader)
@@ -395,13 +406,8 @@ def _check_entries(entries: dict[str, Any], nbytes: int, reader: Reader) -> None
         reader.fail("its entries do not fill the file")
 
 
-_KINDS = {
-    "ckpt": "a checkpoint",
-    "roll": "a rollout",
-    "rply": "a replay buffer",
-    "fram": "compressed frames",
-    "recd": "a recording",
-}
+def _fail_older(reader: Reader, version: Any) -> NoReturn:
+    reader.fail(f"it was written by an older version of Slipstream, version {version}: train or save again")
 
 
 def entry_type(dtype: str, shape: Sequence[int], nbytes: int) -> tuple[str, list[int]]:

@@ -162,7 +162,7 @@ class Reader:
             self.claim(shown - nbytes, what)
 
     def lz4(self, file: Any) -> Any:
-        """Decompress an LZ4 frame, a path or an open file, part by part; every part is claimed before the next one is read."""
+        """Decompress an LZ4 frame, of a path or an open file; every part is claimed before the next one is read."""
         import io
 
         import lz4.frame

@@ -1,7 +1,8 @@
-"""Nested state as data: containers and plain values as JSON, tensors and arrays taken out of them. Never pickle.
+"""A state as a tree of JSON and a list of tensors. Never pickle.
 
-`flatten` copies the containers and takes the tensors out, in order; `to_json` and `from_json` write and read the tree
-that remains; `unflatten` puts tensors back in. A tree holds plain values, and a `Node` for everything else.
+`flatten` copies the containers of a state and puts numbers in the place of its tensors; `unflatten` puts tensors in
+again. In a tree None, booleans, texts, finite floats, integers below 2^53, lists, and dicts with names as keys are JSON
+as they are; everything else is an object with one key, {"$tag": value}.
 """
 
 from __future__ import annotations
@@ -23,25 +24,26 @@ from slipstream.storage.reader import Reader, shorten
 KIND = "stat"  # of a container with one state
 MAX_DEPTH = 100
 MISSING = object()  # given to `unflatten` in the place of a tensor: its key is left out
-_PLAIN = frozenset((type(None), bool, int, float, str))
+_PLAIN = frozenset((type(None), bool, str, int, float))
+_SIMPLE = frozenset((type(None), bool, str))  # what JSON holds whatever its value
 _SAFE_INTEGER = 1 << 53  # beyond it other JSON readers lose digits
+_MAX_INTEGER_BITS = 8192  # Python refuses to print much larger ones
 _TEXTS = frozenset((str,))
-_SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
-# Of these the value of a node is [pairs or items, what else there is to say]
-_MAPPINGS: dict[type, str] = {OrderedDict: "odict", Counter: "counter", defaultdict: "defaultdict"}
-_PAIRED = frozenset(("dict", "tensordict", *_MAPPINGS.values()))
+_SEQUENCES: dict[str, Any] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}
+# Of these the value is [pairs or items, what else there is to say]
+_MAPPINGS: dict[Any, str] = {OrderedDict: "$odict", Counter: "$counter", defaultdict: "$defaultdict"}
+_PAIRED = frozenset(("$dict", "$tensordict", *_MAPPINGS.values()))
+_LISTED = frozenset(("$deque", "$namedtuple"))
+_LEAF_TAGS = frozenset(("$tensor", "$learning", "$parameter"))
 _FACTORIES: dict[str | None, Any] = {None: None} | {
     kind.__name__: kind for kind in (list, dict, set, tuple, int, float, bool, str, Counter, OrderedDict, deque)
 }
 _PATHS = {kind.__name__: kind for kind in (pathlib.Path, pathlib.PurePosixPath, pathlib.PureWindowsPath)}
 _NAMED_TUPLES: dict[str, type] = {}  # see `register_named_tuple`
-_LISTED = frozenset(("deque", "namedtuple"))
 _TORCH_FILES_LACK = (defaultdict, deque, pathlib.PurePath, np.ndarray, np.generic, bytes, bytearray)
-_LEAF_TAGS = frozenset(("tensor", "learning", "ndarray", "parameter"))
 # Keys whose hash a writer can choose make a dict slow (all in one slot), so only so many are allowed in one dict.
 _MAX_CHOSEN_KEYS = 4096
 _SMALL_KEY = 1 << 24
-MAX_INTEGER_BITS = 8192  # Python refuses to print much larger ones
 
 
 class Leaves(NamedTuple):
@@ -49,17 +51,6 @@ class Leaves(NamedTuple):
 
     data: list[Any]
     names: list[Any]
-    arrays: list[int]  # which of them are NumPy arrays
-
-
-class Node(NamedTuple):
-    """A tagged part of a tree. The meaning of `value` depends on the tag."""
-
-    tag: str
-    value: Any
-
-
-_FIRST_TENSORS = tuple(Node("tensor", i) for i in range(1024))  # made once: they hold nothing of a state
 
 
 def register_named_tuple(kind: type, name: str | None = None) -> None:
@@ -100,9 +91,8 @@ def flatten(
     """
     data: list[Any] = []
     names: list[Any] = []
-    arrays: list[int] = []
     seen: dict[int, int] = {}
-    plain, tensor, new = _PLAIN, torch.Tensor, tuple.__new__
+    plain, tensor = _PLAIN, torch.Tensor
     known = seen.setdefault if share else lambda _, index: index
 
     def leaf(value: Any, name: Any) -> int:
@@ -115,84 +105,103 @@ def flatten(
     def walk(node: Any, name: Any, depth: int) -> Any:
         kind = type(node)
         if kind in plain:
-            return node
+            return _number_to_json(node) if kind is int or kind is float else node
         if kind is tensor and not (detach and node.requires_grad):
-            return Node("learning" if node.requires_grad else "tensor", leaf(node, name))
+            return {"$learning" if node.requires_grad else "$tensor": leaf(node, name)}
         if detach and isinstance(node, tensor):
-            return Node("tensor", leaf(node.detach().as_subclass(tensor), name))
+            return {"$tensor": leaf(node.detach().as_subclass(tensor), name)}
         if depth > MAX_DEPTH:
             raise error(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself, cannot be saved")
         if kind is dict or kind in _MAPPINGS:
-            pairs = []
+            named, children = kind is dict, []
             for key, value in node.items():  # training waits for this loop: the common case is handled without a call
-                child = type(value)
-                if child is tensor and not value.requires_grad:
+                if type(value) is tensor and not value.requires_grad:
                     count = len(data)
                     index = known(id(value), count)
                     if index == count:
                         data.append(value)
                         names.append(key)
-                    value = _FIRST_TENSORS[index] if index < 1024 else new(Node, ("tensor", index))
-                elif child not in plain:
-                    value = walk(value, key, depth + 1)
-                pairs.append((key if type(key) in plain else _flat_key(key), value))
+                    children.append({"$tensor": index})
+                else:
+                    children.append(walk(value, key, depth + 1))
+                if type(key) is not str or key[:1] == "$":
+                    named = False
+            if named:
+                return dict(zip(node, children, strict=True))
+            pairs = [[_flat_key(key), child] for key, child in zip(node, children, strict=True)]
+            if not _TEXTS.issuperset(map(type, node)):
+                _check_keys(node, error)
             if kind is dict:
-                return new(Node, ("dict", pairs))  # a named tuple's own constructor takes twice as long
+                return {"$dict": pairs}
             # state_dict() keeps the versions of modules in _metadata
             more = walk(getattr(node, "_metadata", None), None, depth + 1) if kind is OrderedDict else None
             if kind is defaultdict:
                 more = _factory_name(node)
                 if for_torch:
                     raise _not_in_torch_files(node)
-            return new(Node, (_MAPPINGS[kind], [pairs, more]))
+            return {_MAPPINGS[kind]: [pairs, more]}
         if kind is list or kind is tuple:
-            if plain.issuperset(map(type, node)):  # the 625 numbers of a random state, at once
-                return Node(kind.__name__, list(node))
-            return Node(kind.__name__, [walk(v, name, depth + 1) for v in node])
+            kinds = set(map(type, node))
+            # the 625 numbers of a random state, at once
+            if kinds <= _SIMPLE or (kinds == {int} and min(node) > -_SAFE_INTEGER and max(node) < _SAFE_INTEGER):
+                items = list(node)
+            else:
+                items = [walk(v, name, depth + 1) for v in node]
+            return items if kind is list else {"$tuple": items}
         if kind is torch.nn.Parameter:
-            return Node("parameter", [leaf(node, name), node.requires_grad])
-        if for_torch and (isinstance(node, _TORCH_FILES_LACK) or isinstance(node, tuple) and kind not in _ENCODERS):
+            return {"$parameter": [leaf(node, name), node.requires_grad]}
+        if for_torch and (isinstance(node, _TORCH_FILES_LACK) or (isinstance(node, tuple) and kind not in _ENCODERS)):
             raise _not_in_torch_files(node)
-        if kind is np.ndarray or detach and kind is np.memmap:
-            count = len(data)
-            index = leaf(node, name)
-            arrays.extend(range(count, len(data)))  # it, unless it was there before
-            return Node("ndarray", index)
+        if kind is np.ndarray or (detach and kind is np.memmap):
+            return {"$tensor": leaf(node, name)}
         return _flatten_rare(node, walk, name, depth)
 
     try:
-        return walk(state, None, 0), Leaves(data, names, arrays)
-    except (
-        _Refused
-    ) as refused:  # its place is searched only now: carrying it along would double the time of a good walk
+        return walk(state, None, 0), Leaves(data, names)
+    except _Refused as refused:
+        # its place is searched only now: carrying it along would double the time of a good walk
         raise TypeError(f"state{_place(state, refused.node)} {refused.reason}") from None
 
 
 def _flatten_rare(node: Any, walk: Callable[..., Any], name: Any, depth: int) -> Any:
-    if type(node) in _ENCODERS or isinstance(node, np.generic) and node.dtype.kind in "biufc":
-        return bytearray(node) if type(node) is bytearray else node
-    if type(node) in (set, frozenset):
-        return Node(type(node).__name__, [_flat_key(v) for v in node])
-    if type(node) is deque:
-        return Node("deque", [[walk(v, name, depth + 1) for v in node], node.maxlen])
+    kind = type(node)
+    if kind in _ENCODERS:
+        tag, encode = _ENCODERS[kind]
+        return {tag: encode(node)}
+    if isinstance(node, np.generic) and node.dtype.kind in "biufc":
+        return {"$numpy": [node.dtype.str, node.tobytes().hex()]}
+    if kind in (set, frozenset):
+        return {f"${kind.__name__}": [_flat_key(v) for v in node]}
+    if kind is deque:
+        return {"$deque": [[walk(v, name, depth + 1) for v in node], node.maxlen]}
     if isinstance(node, tuple):
-        registered = next((known for known, kind in _NAMED_TUPLES.items() if kind is type(node)), None)
+        registered = next((known for known, its_kind in _NAMED_TUPLES.items() if its_kind is kind), None)
         if registered is not None:
-            return Node("namedtuple", [[walk(v, name, depth + 1) for v in node], registered])
+            return {"$namedtuple": [[walk(v, name, depth + 1) for v in node], registered]}
     if isinstance(node, torch.Tensor):
-        raise _Refused(node, f"is a {type(node).__module__}.{type(node).__qualname__}: save a plain tensor instead")
+        raise _Refused(node, f"is a {_type_name(node)}: save a plain tensor instead")
     if hasattr(node, "batch_size"):
         from tensordict import NonTensorStack, is_non_tensor, is_tensor_collection
 
+        if isinstance(node, NonTensorStack):
+            return {"$stack": walk(node.tolist(), name, depth + 1)}
         if is_non_tensor(node):
-            if isinstance(node, NonTensorStack):
-                return Node("stack", walk(node.tolist(), name, depth + 1))
             return walk(node.data, name, depth + 1)
         if is_tensor_collection(node):
             items = node if hasattr(node, "keys") else node.to_tensordict()
-            pairs = [(key, walk(items.get(key), key, depth + 1)) for key in items.keys()]  # noqa: SIM118
-            return Node("tensordict", [pairs, list(items.batch_size)])
+            pairs = [[key, walk(items.get(key), key, depth + 1)] for key in items.keys()]  # noqa: SIM118
+            return {"$tensordict": [pairs, list(items.batch_size)]}
     raise _Refused(node, f"is a {_type_name(node)}: {_remedy(node)}")
+
+
+def _number_to_json(value: Any) -> Any:
+    if type(value) is float:
+        return value if math.isfinite(value) else {"$float": struct.pack(">d", value).hex()}
+    if -_SAFE_INTEGER < value < _SAFE_INTEGER:
+        return value
+    if value.bit_length() > _MAX_INTEGER_BITS:
+        raise SaveError(f"an integer of {value.bit_length()} bits cannot be saved, the limit is {_MAX_INTEGER_BITS}")
+    return {"$int": hex(value)}
 
 
 def _remedy(node: Any) -> str:
@@ -213,7 +222,7 @@ def _type_name(node: Any) -> str:
 
 def _not_in_torch_files(node: Any) -> _Refused:
     why = "which a plain torch file cannot give back without running code"
-    return _Refused(node, f"is a {_type_name(node)}, {why}: save with compress=True, or as a dict, list or text")
+    return _Refused(node, f"is a {_type_name(node)}, {why}: save with compress=True, or as tensors and plain values")
 
 
 def _factory_name(node: defaultdict[Any, Any]) -> str | None:
@@ -226,16 +235,26 @@ def _factory_name(node: defaultdict[Any, Any]) -> str | None:
 
 
 def _flat_key(key: Any) -> Any:
+    if type(key) is str:
+        return key
     flat, leaves = flatten(key)
     if leaves.data:
         raise _Refused(key, "has a tensor as a key or in a set: use its number or name instead")
     return flat
 
 
+def _check_keys(keys: Any, error: type[SaveError]) -> None:
+    chosen = sum(map(_hash_can_be_chosen, keys))
+    if chosen > _MAX_CHOSEN_KEYS:
+        raise error(f"a dict with {chosen} keys that are large numbers or tuples cannot be saved: use texts as keys")
+
+
+def _hash_can_be_chosen(key: Any) -> bool:
+    return type(key) is not str and not (type(key) is int and -_SMALL_KEY < key < _SMALL_KEY)
+
+
 def _place(state: Any, wanted: Any) -> str:
     """Where in a nested state an object is, written as in Python."""
-    if state is wanted:
-        return ""
     inner = (dict, list, tuple, deque)
     pairs = state.items() if isinstance(state, dict) else enumerate(state) if isinstance(state, inner) else []
     for key, child in pairs:
@@ -246,111 +265,17 @@ def _place(state: Any, wanted: Any) -> str:
     return ""
 
 
-_ENCODERS: dict[type, Callable[[Any], list[Any]]] = {
-    complex: lambda value: ["complex", struct.pack(">2d", value.real, value.imag).hex()],
-    bytes: lambda value: ["bytes", value.hex()],
-    bytearray: lambda value: ["bytearray", value.hex()],
-    torch.Size: lambda value: ["size", list(value)],
-    torch.dtype: lambda value: ["dtype", str(value).removeprefix("torch.")],
-    torch.device: lambda value: ["device", str(value)],
-    type(pathlib.Path()): lambda value: ["path", ["Path", str(value)]],
-    pathlib.PurePosixPath: lambda value: ["path", ["PurePosixPath", str(value)]],
-    pathlib.PureWindowsPath: lambda value: ["path", ["PureWindowsPath", str(value)]],
+_ENCODERS: dict[type, tuple[str, Callable[[Any], Any]]] = {
+    complex: ("$complex", lambda value: struct.pack(">2d", value.real, value.imag).hex()),
+    bytes: ("$bytes", bytes.hex),
+    bytearray: ("$bytearray", bytearray.hex),
+    torch.Size: ("$size", list),
+    torch.dtype: ("$dtype", lambda value: str(value).removeprefix("torch.")),
+    torch.device: ("$device", str),
+    type(pathlib.Path()): ("$path", lambda value: ["Path", str(value)]),
+    pathlib.PurePosixPath: ("$path", lambda value: ["PurePosixPath", str(value)]),
+    pathlib.PureWindowsPath: ("$path", lambda value: ["PureWindowsPath", str(value)]),
 }
-
-
-def to_json(node: Any) -> Any:
-    """Return a tree as JSON values: plain ones as they are, everything else as [tag, value]."""
-    kind = type(node)
-    if kind is not Node:
-        if kind is int and not -_SAFE_INTEGER < node < _SAFE_INTEGER:
-            if node.bit_length() > MAX_INTEGER_BITS:
-                raise SaveError(
-                    f"an integer of {node.bit_length()} bits cannot be saved, the limit is {MAX_INTEGER_BITS}"
-                )
-            return ["int", hex(node)]
-        if kind is float and not math.isfinite(node):
-            return ["float", struct.pack(">d", node).hex()]
-        if kind in _PLAIN:
-            return node
-        return _ENCODERS[kind](node) if kind in _ENCODERS else ["numpy", [node.dtype.str, node.tobytes().hex()]]
-    tag, value = node
-    if tag == "dict":
-        return [tag, _pairs_to_json(value)]
-    if tag == "odict":
-        return [tag, [_pairs_to_json(value[0]), to_json(value[1])]]
-    if tag in _PAIRED:
-        return [tag, [_pairs_to_json(value[0]), value[1]]]
-    if tag == "stack":
-        return [tag, to_json(value)]
-    if tag in _LISTED:
-        return [tag, [[to_json(v) for v in value[0]], value[1]]]
-    return [tag, [to_json(v) for v in value]] if tag in _SEQUENCES else [tag, value]
-
-
-def _pairs_to_json(pairs: list[tuple[Any, Any]]) -> list[Any]:
-    chosen = sum(1 for key, _ in pairs if _hash_can_be_chosen(key))
-    if chosen > _MAX_CHOSEN_KEYS:
-        raise SaveError(
-            f"a dict with {chosen} keys that are large numbers or tuples cannot be saved: use texts as keys"
-        )
-    return [[to_json(k), to_json(v)] for k, v in pairs]
-
-
-def _hash_can_be_chosen(key: Any) -> bool:
-    return type(key) is not str and not (type(key) is int and -_SMALL_KEY < key < _SMALL_KEY)
-
-
-def from_json(data: Any, leaves: int, reader: Reader) -> Any:
-    """Return the tree that `to_json` wrote; refuse anything else.
-
-    Args:
-        leaves: how many tensors and arrays there are.
-    """
-    with reader.parsing("the structure"):
-        return _from_json(data, leaves, reader, 0)
-
-
-def _from_json(data: Any, leaves: int, reader: Reader, depth: int) -> Any:
-    if type(data) in _PLAIN:
-        return data
-    if depth > MAX_DEPTH + 2 or type(data) is not list or len(data) != 2 or type(data[0]) is not str:
-        reader.fail("the structure is malformed, or nested too deep")
-    tag, value = data
-    depth += 1
-    if tag == "tensor" or tag == "learning" or tag == "ndarray":
-        return Node(tag, reader.integer(value, "the number of a tensor", 0, leaves - 1))
-    if tag == "dict":
-        return Node(tag, _pairs_from_json(value, leaves, reader, depth))
-    if tag == "odict":
-        return Node(
-            tag, [_pairs_from_json(value[0], leaves, reader, depth), _from_json(value[1], leaves, reader, depth)]
-        )
-    if tag == "tensordict":
-        batch_size = list(reader.shape(value[1], "a batch size"))
-        return Node(tag, [_pairs_from_json(value[0], leaves, reader, depth), batch_size])
-    if tag == "counter" or tag == "defaultdict":
-        if value[1] is not None and (tag == "counter" or value[1] not in _FACTORIES):
-            reader.fail(f"a {tag} of {shorten(value[1])}")
-        return Node(tag, [_pairs_from_json(value[0], leaves, reader, depth), value[1]])
-    if tag in _LISTED:
-        items = [_from_json(v, leaves, reader, depth) for v in value[0]]
-        if tag == "namedtuple":
-            reader.text(value[1], "the name of a named tuple")
-        elif value[1] is not None:
-            reader.integer(value[1], "the size of a deque", len(items))
-        return Node(tag, [items, value[1]])
-    if tag in ("set", "frozenset"):
-        return Node(tag, _keys_from_json(value, reader, depth))
-    if tag in _SEQUENCES:
-        return Node(tag, [v if type(v) in _PLAIN else _from_json(v, leaves, reader, depth) for v in value])
-    if tag == "stack":
-        return Node(tag, _from_json(value, leaves, reader, depth))
-    if tag == "parameter":
-        return Node(tag, [reader.integer(value[0], "the number of a tensor", 0, leaves - 1), bool(value[1])])
-    if tag not in _DECODERS:
-        reader.fail("the structure holds an unknown kind of value")
-    return _DECODERS[tag](value, reader)
 
 
 def _numpy_scalar(value: Any, reader: Reader) -> Any:
@@ -360,48 +285,18 @@ def _numpy_scalar(value: Any, reader: Reader) -> Any:
     return np.frombuffer(raw, dtype)[0]
 
 
-def _integer(value: Any, reader: Reader) -> int:
-    return int(reader.text(value, "an integer", MAX_INTEGER_BITS // 4 + 3), 16)  # with -0x
-
-
 _DECODERS: dict[str, Callable[[Any, Reader], Any]] = {
-    "int": _integer,
-    "float": lambda value, reader: struct.unpack(">d", bytes.fromhex(value))[0],
-    "complex": lambda value, reader: complex(*struct.unpack(">2d", bytes.fromhex(value))),
-    "bytes": lambda value, reader: bytes.fromhex(value),
-    "bytearray": lambda value, reader: bytearray.fromhex(value),
-    "size": lambda value, reader: torch.Size(reader.shape(value, "a size")),
-    "dtype": lambda value, reader: torch_dtype(value, reader),
-    "device": lambda value, reader: torch.device(reader.text(value, "a device", 64)),
-    "path": lambda value, reader: _PATHS[value[0]](value[1]),
-    "numpy": _numpy_scalar,
+    "$int": lambda value, reader: int(reader.text(value, "an integer", _MAX_INTEGER_BITS // 4 + 3), 16),  # with -0x
+    "$float": lambda value, reader: struct.unpack(">d", bytes.fromhex(value))[0],
+    "$complex": lambda value, reader: complex(*struct.unpack(">2d", bytes.fromhex(value))),
+    "$bytes": lambda value, reader: bytes.fromhex(value),
+    "$bytearray": lambda value, reader: bytearray.fromhex(value),
+    "$size": lambda value, reader: torch.Size(reader.shape(value, "a size")),
+    "$dtype": lambda value, reader: torch_dtype(value, reader),
+    "$device": lambda value, reader: torch.device(reader.text(value, "a device", 64)),
+    "$path": lambda value, reader: _PATHS[value[0]](value[1]),
+    "$numpy": _numpy_scalar,
 }
-
-
-def _pairs_from_json(data: Any, leaves: int, reader: Reader, depth: int) -> list[tuple[Any, Any]]:
-    keys = _keys_from_json([key for key, _ in data], reader, depth)
-    return [
-        (key, value if type(value) in _PLAIN else _from_json(value, leaves, reader, depth))
-        for key, (_, value) in zip(keys, data, strict=True)
-    ]
-
-
-def _keys_from_json(data: Any, reader: Reader, depth: int) -> list[Any]:
-    """Keys of a dict, or members of a set: hashable, and few of those whose hash the writer could choose."""
-    if _TEXTS.issuperset(map(type, data)):
-        return list(data)
-    keys = [_from_json(key, 0, reader, depth) for key in data]
-    chosen = [key for key in keys if _hash_can_be_chosen(key)]
-    if len(chosen) > _MAX_CHOSEN_KEYS:
-        reader.fail(f"a dict has {len(chosen)} keys that are large numbers or tuples, the limit is {_MAX_CHOSEN_KEYS}")
-    reader.count(len(chosen), 8 * _MAX_CHOSEN_KEYS, "keys that are large numbers or tuples")
-    for key in chosen:
-        hash(unflatten(key, _no_leaf))  # a TypeError for what cannot be a key
-    return keys
-
-
-def _no_leaf(number: int) -> Any:
-    raise TypeError("a tensor as a key")
 
 
 def torch_dtype(name: Any, reader: Reader) -> torch.dtype:
@@ -412,70 +307,135 @@ def torch_dtype(name: Any, reader: Reader) -> torch.dtype:
     return dtype
 
 
+def check_tree(tree: Any, leaves: int, reader: Reader) -> Any:
+    """Return a tree from a file after a check that `unflatten` can take it.
+
+    Args:
+        leaves: how many tensors and arrays there are.
+    """
+
+    def leaf(number: Any) -> Any:
+        reader.integer(number, "the number of a tensor", 0, leaves - 1)
+        return MISSING
+
+    unflatten(tree, leaf, reader, named_tuple=lambda name: lambda *items: ())
+    return tree
+
+
+from_json = check_tree  # for callers of the older form of trees
+Node = dict
+
+
+def to_json(tree: Any) -> Any:
+    """Return the tree, which is JSON."""
+    return tree
+
+
 def unflatten(
     tree: Any,
     leaf: Callable[[int], Any],
+    reader: Reader | None = None,
     *,
     values: bool = True,
     batch_size: Callable[[list[int]], list[int]] | None = None,
     stack: Callable[[Any], Any] | None = None,
+    named_tuple: Callable[[str], Callable[..., Any]] | None = None,
 ) -> Any:
     """Return the state of a tree, with `leaf(i)` in the place of tensor i.
 
     Args:
         leaf: may return MISSING: the key is left out then, and None stands for it in a list.
+        reader: refuses what `flatten` does not write.
         values: False leaves out everything that is not a tensor, and the containers that are empty then.
         batch_size: gives the batch size of a TensorDict, if it is not the saved one.
         stack: gives the list of a NonTensorStack, if it is not the saved one.
+        named_tuple: gives the class of named tuples of a name, if it is not the registered one.
     """
+    reader = reader or Reader("the state")
 
-    def pairs(items: Any) -> Iterator[tuple[Any, Any]]:
-        for key, child in items:
-            made = build(child)
+    def pairs(items: Any, depth: int) -> Iterator[tuple[Any, Any]]:
+        for key, child in zip(_keys([key for key, _ in items], reader), items, strict=True):
+            made = build(child[1], depth)
             if made is not MISSING:
-                yield (key if type(key) is not Node else unflatten(key, _no_leaf)), made
+                yield key, made
 
-    def items(nodes: Any) -> Iterator[Any]:
-        return (None if (made := build(node)) is MISSING else made for node in nodes)
+    def items(nodes: Any, depth: int) -> Iterator[Any]:
+        if type(nodes) is not list:
+            reader.fail("the structure is malformed")
+        return (None if (made := build(node, depth)) is MISSING else made for node in nodes)
 
-    def build(node: Any) -> Any:
-        if type(node) is not Node:
+    def build(node: Any, depth: int) -> Any:
+        kind = type(node)
+        if kind is not dict and kind is not list:
             return node if values else MISSING
-        tag, value = node
+        if depth > MAX_DEPTH + 2:
+            reader.fail(f"the structure is nested deeper than {MAX_DEPTH} levels")
+        depth += 1
+        if kind is list:
+            return list(items(node, depth)) if values else MISSING
+        tag = next(iter(node), "")
+        if tag[:1] != "$":
+            out: Any = {key: made for key, child in node.items() if (made := build(child, depth)) is not MISSING}
+            return out if out or values or node is tree else MISSING
+        (value,) = node.values()
         if tag in _LEAF_TAGS:
-            made = leaf(value[0] if tag == "parameter" else value)
-            if made is MISSING or tag in ("tensor", "ndarray"):
+            made = leaf(value[0] if tag == "$parameter" else value)
+            if made is MISSING or tag == "$tensor":
                 return made
-            return torch.nn.Parameter(made, requires_grad=value[1]) if tag == "parameter" else made.requires_grad_()
+            return made.requires_grad_() if tag == "$learning" else torch.nn.Parameter(made, bool(value[1]))
         if tag in _PAIRED:
-            found = pairs(value if tag == "dict" else value[0])
-            out: Any = OrderedDict(found) if tag == "odict" else dict(found)
+            found, more = (value, None) if tag == "$dict" else value
+            out = (OrderedDict if tag == "$odict" else dict)(pairs(found, depth))
             if not values and not out and node is not tree:
                 return MISSING
-            if tag == "odict" and value[1] is not None:
-                out._metadata = unflatten(value[1], _no_leaf)
-            if tag == "tensordict":
-                return _make_tensordict(out, batch_size(value[1]) if batch_size else value[1])
-            if tag == "defaultdict":
-                return defaultdict(_FACTORIES[value[1]], out)
-            return Counter(out) if tag == "counter" else out
+            if tag == "$odict" and more is not None:
+                out._metadata = unflatten(more, _no_leaf, reader)
+            if tag == "$tensordict":
+                more = list(reader.shape(more, "a batch size"))
+                return _make_tensordict(out, batch_size(more) if batch_size else more)
+            if tag == "$defaultdict":
+                return defaultdict(_FACTORIES[more], out)
+            return Counter(out) if tag == "$counter" else out
         if not values:
             return MISSING
-        if tag in _SEQUENCES:
-            return _SEQUENCES[tag](items(value))
-        if tag == "deque":
-            return deque(items(value[0]), value[1])
-        if tag == "namedtuple":
-            return _named_tuple(value[1])(*items(value[0]))
-        from tensordict import NonTensorStack
+        if tag in ("$set", "$frozenset"):
+            return _SEQUENCES[tag](_keys(value, reader))
+        if tag == "$tuple":
+            return tuple(items(value, depth))
+        if tag in _LISTED:
+            made = list(items(value[0], depth))
+            if tag == "$deque":
+                return deque(made, value[1] and reader.integer(value[1], "the size of a deque", len(made)))
+            return (named_tuple or _named_tuple)(reader.text(value[1], "the name of a named tuple"))(*made)
+        if tag == "$stack":
+            from tensordict import NonTensorStack
 
-        return NonTensorStack.from_list(stack(build(value)) if stack else build(value))
+            made = list(items(value, depth))
+            return NonTensorStack.from_list(stack(made) if stack else made)
+        return _DECODERS[tag](value, reader)
 
     try:
-        return build(tree)
+        with reader.parsing("the structure"):
+            return build(tree, 0)
     finally:
         # `build` refers to itself, and would keep all tensors until the next garbage collection.
         leaf, batch_size, stack = _no_leaf, None, None
+
+
+def _keys(data: Any, reader: Reader) -> list[Any]:
+    """Return the keys of a dict, or members of a set: hashable, and few of those whose hash the writer could choose."""
+    if _TEXTS.issuperset(map(type, data)):
+        return list(data)
+    keys = [unflatten(key, _no_leaf, reader) for key in data]
+    chosen = sum(map(_hash_can_be_chosen, keys))
+    if chosen > _MAX_CHOSEN_KEYS:
+        reader.fail(f"a dict has {chosen} keys that are large numbers or tuples, the limit is {_MAX_CHOSEN_KEYS}")
+    reader.count(chosen, 8 * _MAX_CHOSEN_KEYS, "keys that are large numbers or tuples")
+    return keys
+
+
+def _no_leaf(number: int) -> Any:
+    raise TypeError("a tensor as a key")
 
 
 def _named_tuple(name: str) -> type:
@@ -483,13 +443,6 @@ def _named_tuple(name: str) -> type:
         remedy = f"slipstream.checkpoint.register_named_tuple(its class, {printable(name)!r})"
         raise SaveError(f"the state holds a named tuple {printable(name)!r}: first import its class and call {remedy}")
     return _NAMED_TUPLES[name]
-
-
-def pairs_of(node: Any) -> list[tuple[Any, Any]] | None:
-    """Return (key, child) of a dict of any kind in a tree; None for another node."""
-    if type(node) is not Node or node.tag not in _PAIRED:
-        return None
-    return node.value if node.tag == "dict" else node.value[0]
 
 
 def _make_tensordict(items: dict[str, Any], batch_size: list[int]) -> Any:
@@ -504,23 +457,37 @@ def _make_tensordict(items: dict[str, Any], batch_size: list[int]) -> Any:
     return out
 
 
+# --- parts of a tree
+
+
+def pairs_of(node: Any) -> list[Any] | None:
+    """Return the (key, child) of a dict of any kind in a checked tree; None for another node."""
+    if type(node) is not dict:
+        return None
+    tag = next(iter(node), "")
+    if tag[:1] != "$":
+        return list(node.items())
+    return None if tag not in _PAIRED else node[tag] if tag == "$dict" else node[tag][0]
+
+
 def walk_leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Yield (path, number) of every tensor and array in a tree, in order."""
-    if type(node) is not Node:
-        return
-    tag, value = node
-    if tag in _LEAF_TAGS:
-        yield path, value[0] if tag == "parameter" else value
-    elif tag in _PAIRED:
-        for key, child in pairs_of(node) or ():
+    """Yield (path, number) of every tensor and array in a checked tree, in order."""
+    if (pairs := pairs_of(node)) is not None:
+        for key, child in pairs:
             yield from walk_leaves(child, (*path, key))
-    elif tag in ("list", "tuple") or tag in _LISTED:
-        for i, child in enumerate(value[0] if tag in _LISTED else value):
-            yield from walk_leaves(child, (*path, i))
+        return
+    items = node if type(node) is list else []
+    if type(node) is dict:
+        ((tag, value),) = node.items()
+        if tag in _LEAF_TAGS:
+            yield path, value[0] if tag == "$parameter" else value
+        items = value if tag == "$tuple" else value[0] if tag in _LISTED else []
+    for i, child in enumerate(items):
+        yield from walk_leaves(child, (*path, i))
 
 
 def select(tree: Any, keys: list[str]) -> Any:
-    """Return the part of a tree below the dotted `keys`; dicts on the way are kept, other branches left out."""
+    """Return the part of a checked tree below the dotted `keys`; dicts on the way are kept, other branches left out."""
     missing = set(keys)
 
     def walk(child: Any, path: str) -> Any:
@@ -532,14 +499,18 @@ def select(tree: Any, keys: list[str]) -> Any:
         pairs = pairs_of(child)
         if pairs is None or not on_the_way:
             return MISSING
-        kept = [(k, got) for k, v in pairs if (got := walk(v, f"{path}.{k}" if path else str(k))) is not MISSING]
-        return Node("dict", kept) if child.tag == "dict" else Node(child.tag, [kept, child.value[1]])
+        kept = [[k, part] for k, v in pairs if (part := walk(v, f"{path}.{k}" if path else str(k))) is not MISSING]
+        tag = next(iter(child), "")
+        return {tag: [kept, child[tag][1]]} if tag in _PAIRED and tag != "$dict" else {"$dict": kept}
 
     found = walk(tree, "")
     if missing:
         top = ", ".join(printable(k) for k, _ in (pairs_of(tree) or [])[:12])
         raise KeyError(f"no {', '.join(sorted(missing))} in this checkpoint; its first keys are: {top}")
     return found
+
+
+# --- a state in a file
 
 
 def store_state(writer: ContainerWriter, state: Any) -> Any:
@@ -560,33 +531,33 @@ def store_state(writer: ContainerWriter, state: Any) -> Any:
                 flat = data.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
             dtype = str(data.dtype).removeprefix("torch.")
             arrays.append([writer.add_numbers(flat, dtype, data.shape, name), f"torch.{dtype}", list(data.shape)])
-    return {"tree": to_json(tree), "arrays": arrays}
+    return {"tree": tree, "arrays": arrays}
 
 
 def load_state(container: Container, data: Any) -> Any:
     """Return the state that `store_state` wrote. Its arrays and tensors are copies, counted against the reader's
     budget."""
     reader = container.reader
+    loaded: dict[int, Any] = {}
+
+    def load(number: Any) -> Any:
+        if number not in loaded:
+            section, name, shape = references[reader.integer(number, "the number of a tensor", 0, len(references) - 1)]
+            if not str(name).startswith("torch."):
+                loaded[number] = container.owned(container.array(references[number]))
+            else:
+                dtype = torch_dtype(name.removeprefix("torch."), reader)
+                sizes, raw = reader.shape(shape, "a shape"), container.section(section)
+                if reader.product([*sizes, dtype.itemsize], "a shape") != raw.nbytes:
+                    reader.fail(f"a tensor of {name} {shorten(sizes)} does not fit its {raw.nbytes} bytes")
+                loaded[number] = torch.empty(sizes, dtype=dtype)
+                if raw.nbytes:
+                    loaded[number] = torch.from_numpy(container.owned(raw)).view(dtype).reshape(sizes)
+        return loaded[number]
+
     with reader.parsing("a stored state"):
         references = list(data["arrays"])
-        tree = from_json(data["tree"], len(references), reader)
-
-    def load(number: int) -> Any:
-        with reader.parsing("a stored array"):
-            section, name, shape = references[number]
-        if not str(name).startswith("torch."):
-            return container.owned(container.array(references[number]))
-        dtype = torch_dtype(str(name).removeprefix("torch."), reader)
-        sizes, raw = reader.shape(shape, "a shape"), container.section(section)
-        if reader.product([*sizes, dtype.itemsize], "a shape") != raw.nbytes:
-            reader.fail(f"a tensor of {name} {list(sizes)} does not fit its {raw.nbytes} bytes")
-        if not raw.nbytes:
-            return torch.empty(sizes, dtype=dtype)
-        return torch.from_numpy(container.owned(raw)).view(dtype).reshape(sizes)
-
-    loaded: dict[int, Any] = {}
-    with reader.parsing("a stored state"):
-        return unflatten(tree, lambda i: loaded[i] if i in loaded else loaded.setdefault(i, load(i)))
+        return unflatten(data["tree"], load, reader)
 
 
 def pack_state(state: Any) -> bytes:

@@ -104,8 +104,9 @@ def describe(leaves: Leaves) -> tuple[Any, ...]:
     """
     tensors = leaves.data
     arrays: tuple[Any, ...] = ()
-    if leaves.arrays:
-        arrays = tuple((i, leaves.data[i].dtype, leaves.data[i].shape) for i in leaves.arrays)
+    if np.ndarray in set(map(type, tensors)):
+        kinds = enumerate(tensors)
+        arrays = tuple((i, data.dtype, data.shape) for i, data in kinds if isinstance(data, np.ndarray))
         tensors = [data for data in leaves.data if not isinstance(data, np.ndarray)]
     try:
         if any(map(Tensor.is_neg, tensors)) or any(map(Tensor.is_conj, tensors)):

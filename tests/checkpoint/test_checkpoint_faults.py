@@ -267,29 +267,29 @@ HOSTILE = {
     "an unknown codec": lambda x: x.pieces.__setitem__(0, (99, x.pieces[0][1])),
     "an unknown codec of raw data": lambda x: x.pieces.__setitem__(0, (8, x.pieces[0][1])),
     "a base with a short hash": lambda x: x.head.__setitem__("base", ["c_1.pt.slip", "00" * 16]),
-    "a storage outside": lambda x: x.head["storages"][0].__setitem__(1, 1 << 50),
-    "a storage too long": lambda x: x.head["storages"][0].__setitem__(2, 1 << 50),
-    "a storage of four numbers": lambda x: x.head["storages"][0].append(0),
-    "a huge shape": lambda x: x.head["tensors"][0].__setitem__(2, [1 << 40, 1 << 40]),
-    "a huge stride": lambda x: x.head["tensors"][0].__setitem__(3, [1 << 50] * len(x.head["tensors"][0][2])),
-    "a negative offset": lambda x: x.head["tensors"][0].__setitem__(4, -8),
-    "a dtype that is a function": lambda x: x.head["tensors"][0].__setitem__(1, "load"),
-    "a dtype with objects": lambda x: x.head["tensors"][0].__setitem__(1, "numpy:O"),
-    "a tensor that is not there": lambda x: x.head.__setitem__("structure", ["tensor", 10**6]),
-    "a tag unheard of": lambda x: x.head.__setitem__("structure", ["eval", "1"]),
-    "deep nesting": lambda x: b'{"structure":' + b'["list",[' * 50_000 + b"]]" * 50_000 + b"}",
+    "a place outside": lambda x: x.head["tensors"][0].__setitem__(1, 1 << 50),
+    "a place too long": lambda x: x.head["tensors"][0].__setitem__(2, 1 << 50),
+    "a tensor of nine numbers": lambda x: x.head["tensors"][0].append(0),
+    "a huge shape": lambda x: x.head["tensors"][0].__setitem__(4, [1 << 40, 1 << 40]),
+    "a huge stride": lambda x: x.head["tensors"][0].__setitem__(5, [1 << 50] * len(x.head["tensors"][0][4])),
+    "a negative offset": lambda x: x.head["tensors"][0].__setitem__(6, -8),
+    "a dtype that is a function": lambda x: x.head["tensors"][0].__setitem__(3, "load"),
+    "a dtype with objects": lambda x: x.head["tensors"][0].__setitem__(3, "numpy:O"),
+    "a tensor that is not there": lambda x: x.head.__setitem__("structure", {"$tensor": 10**6}),
+    "a tag unheard of": lambda x: x.head.__setitem__("structure", {"$eval": "1"}),
+    "deep nesting": lambda x: b'{"structure":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
     "a base elsewhere": lambda x: x.head.__setitem__("base", ["../../etc/passwd", "00" * 32]),
     "no index": lambda x: b"[]",
     "no JSON": lambda x: b"\xff\xfe",
-    "a key that cannot be hashed": lambda x: x.head.__setitem__("structure", ["dict", [[["list", []], 1]]]),
-    "an endless number": lambda x: x.head.__setitem__("structure", ["int", "f" * 10**6 + "!"]),
-    "a device unheard of": lambda x: x.head["tensors"][0].__setitem__(5, "nowhere"),
+    "a key that cannot be hashed": lambda x: x.head.__setitem__("structure", {"$dict": [[[], 1]]}),
+    "an endless number": lambda x: x.head.__setitem__("structure", {"$int": "f" * 10**6 + "!"}),
+    "a device unheard of": lambda x: x.head["tensors"][0].__setitem__(7, "nowhere"),
     "a tensor that is a number": lambda x: x.head["tensors"].__setitem__(0, 7),
-    "metrics that are no numbers": lambda x: x.head.__setitem__("metrics", ["dict", [["r", "high"]]]),
+    "metrics that are no numbers": lambda x: x.head.__setitem__("metrics", {"r": "high"}),
     "a step that is no number": lambda x: x.head.__setitem__("step", 1.5),
     "no tensors": lambda x: x.head.pop("tensors"),
     "a stream in words": lambda x: x.head["streams"].__setitem__(0, "stream"),
-    "a stream's storage that is not there": lambda x: x.head["storages"][0].__setitem__(0, 99),
+    "a stream that is not there": lambda x: x.head["tensors"][0].__setitem__(0, 99),
 }
 
 
@@ -363,7 +363,7 @@ def test_a_deflated_torch_file_counts_as_what_it_opens_to(tmp_path):
 
 def test_a_stride_of_zero_counts_as_what_it_shows(tmp_path):
     path = save({"a": torch.arange(4.0)}, tmp_path / "c.pt")
-    forge(path, lambda x: x.head["tensors"][0].__setitem__(slice(2, 4), [[1 << 40], [0]]))
+    forge(path, lambda x: x.head["tensors"][0].__setitem__(slice(4, 6), [[1 << 40], [0]]))
     torch.save({"a": torch.zeros(1).expand(1 << 40)}, tmp_path / "torch.pt")
     for file in (path, tmp_path / "torch.pt"):
         with pytest.raises(TooLargeError, match=str(file)):

@@ -150,7 +150,7 @@ def tree_of_priorities(folder: Path) -> None:
     buffer = ReplayBuffer(100, sampler="prioritized")
     buffer.add({"x": np.zeros((8, 3), np.float32), "reward": np.zeros(8, np.float32)})
     parts = take_apart(buffer.state_dict()["replay"].numpy().tobytes())
-    changed = json.dumps(parts.head["state"]).replace('["size", 1024]', '["size", 16777216]')
+    changed = json.dumps(parts.head["state"]).replace('"size": 1024', '"size": 16777216')
     assert "16777216" in changed
     parts.head["state"] = json.loads(changed)
     data = torch.from_numpy(np.frombuffer(put_together(parts), np.uint8).copy())

@@ -276,7 +276,7 @@ def test_random_slices_are_runs_of_the_batches(storage):
 def test_what_cannot_be_saved_is_refused_at_the_call(storage):
     for bad, why in (
         ({"x": object()}, r"\['x'\] is a builtins.object"),
-        ({"x": [torch.ones(2)]}, "stack its tensors"),
+        ({"x": [torch.ones(2)]}, "stack them"),
         ([1], "TensorDict or a dict"),
     ):
         with pytest.raises(TypeError, match=why):

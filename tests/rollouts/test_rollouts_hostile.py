@@ -78,11 +78,11 @@ ABSURD = {
     "batch of 2^63 environments": top("lead", [HUGE, 1]),
     "three leading dimensions": top("lead", [6, 16, 40]),
     "no tree": top("tree", None),
-    "tree of another batch": top("tree", ["dict", [["x", ["tensor", 0]]]]),
-    "tree with a link out of range": top("tree", ["dict", [["x", ["tensor", 7]]]]),
+    "tree of another batch": top("tree", {"x": {"$tensor": 0}}),
+    "tree with a link out of range": top("tree", {"x": {"$tensor": 7}}),
     "no columns": top("columns", []),
     "columns of text": top("columns", "all"),
-    "note of a tensor": top("note", ["dict", [["x", ["tensor", 0]]]]),
+    "note of a tensor": top("note", {"x": {"$tensor": 0}}),
 }
 
 

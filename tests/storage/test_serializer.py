@@ -18,13 +18,12 @@ from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.reader import Reader
 from slipstream.storage.serializer import (
     MISSING,
+    check_tree,
     flatten,
-    from_json,
     load_state,
     register_named_tuple,
     select,
     store_state,
-    to_json,
     unflatten,
     walk_leaves,
 )
@@ -32,7 +31,7 @@ from slipstream.storage.serializer import (
 
 def through_json(state, **options):
     tree, leaves = flatten(state, **options)
-    again = from_json(json.loads(json.dumps(to_json(tree))), len(leaves.data), Reader("test"))
+    again = check_tree(json.loads(json.dumps(tree, allow_nan=False)), len(leaves.data), Reader("test"))
     return again, leaves
 
 
@@ -47,6 +46,7 @@ def test_plain_values_come_back_as_they_were():
         (1, "k"): ({1, 2}, frozenset("z")),
         3: OrderedDict(b=torch.Size([2, 3]), a=torch.float16),
         "n": [np.float32(1.5), torch.device("cpu")],
+        "$x": {"$tensor": 1, "y": "$z"},
     }
     again = round_trip(state)
     assert again == state and list(again) == list(state) and type(again["a"][9]) is bytearray
@@ -106,34 +106,42 @@ def test_a_state_that_holds_itself_is_refused():
 @pytest.mark.parametrize(
     "data",
     [
-        ["tensor", 5],
-        ["tensor", -1],
-        ["tensor", True],
-        ["parameter", []],
-        ["dict", [[["list", []], 1]]],
-        ["dict", [[["tensor", 0], 1]]],
-        ["dict", 3],
-        ["dict", [1]],
-        ["odict", [[]]],
-        ["int", "zz"],
-        ["int", 3],
-        ["float", "00"],
-        ["bytes", "0"],
-        ["numpy", ["O", "00"]],
-        ["numpy", ["<f4", "00"]],
-        ["dtype", "load"],
-        ["device", "nowhere"],
-        ["size", [-1]],
-        ["tensordict", [[], [1 << 63]]],
-        ["unknown", 1],
-        [1, 2, 3],
-        {"a": 1},
+        {"$tensor": 5},
+        {"$tensor": -1},
+        {"$tensor": True},
+        {"$tensor": 0, "more": 1},
+        {"$parameter": []},
+        {"$dict": [[[], 1]]},
+        {"$dict": [[{"$tensor": 0}, 1]]},
+        {"$dict": 3},
+        {"$dict": [1]},
+        {"$odict": [[]]},
+        {"$int": "zz"},
+        {"$int": 3},
+        {"$float": "00"},
+        {"$bytes": "0"},
+        {"$numpy": ["O", "00"]},
+        {"$numpy": ["<f4", "00"]},
+        {"$dtype": "load"},
+        {"$device": "nowhere"},
+        {"$size": [-1]},
+        {"$tensordict": [[], [1 << 63]]},
+        {"$counter": [[]]},
+        {"$defaultdict": [[], "os.system"]},
+        {"$defaultdict": [[], ["list"]]},
+        {"$deque": [[1, 2], 1]},
+        {"$deque": [[], -1]},
+        {"$deque": [3, None]},
+        {"$namedtuple": [[], 3]},
+        {"$path": ["PosixPath", "x"]},
+        {"$path": ["Path", 3]},
+        {"$path": "x"},
+        {"$unknown": 1},
     ],
 )
 def test_a_malformed_tree_is_refused(data):
     with pytest.raises(DamagedFileError, match="^test: "):
-        tree = from_json(data, 1, Reader("test"))
-        unflatten(tree, lambda i: torch.ones(1))
+        check_tree(data, 1, Reader("test"))
 
 
 def test_expanded_and_empty_tensors_of_stride_0_come_back_dense():
@@ -251,25 +259,3 @@ def test_a_type_that_would_not_come_back_is_refused_by_name(value):
         flatten({"a": [value]})
     with pytest.raises(TypeError, match="defaultdict|" + type(value).__name__):
         flatten({"a": deque([{(1, value) if value.__hash__ else 1: value}])})
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        ["counter", [[], "list"]],
-        ["counter", [[]]],
-        ["defaultdict", [[], "os.system"]],
-        ["defaultdict", [[], ["list"]]],
-        ["deque", [[1, 2], 1]],
-        ["deque", [[], -1]],
-        ["deque", [3, None]],
-        ["namedtuple", [[], 3]],
-        ["path", ["PosixPath", "x"]],
-        ["path", ["Path", 3]],
-        ["path", "x"],
-    ],
-    ids=str,
-)
-def test_malformed_containers_are_refused(data):
-    with pytest.raises(DamagedFileError):
-        from_json(data, 1, Reader("test"))

@@ -25,7 +25,7 @@ def run_tiny(root, name, *words):
 
 def base_of(path):
     with CheckpointFile(path) as slip:
-        return slip.index.base
+        return slip.base
 
 
 def differing(a, b, at=""):

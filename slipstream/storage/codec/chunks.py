@@ -36,7 +36,7 @@ class Scratch:
 
 
 def encode_chunk(
-    raw: np.ndarray, width: int, base: np.ndarray | None = None, level: int = 1, scratch: Scratch | None = None
+    raw: np.ndarray, width: int, base: np.ndarray | None = None, scratch: Scratch | None = None
 ) -> tuple[int, list[Any]]:
     """Return (codec, payload as a list of buffers) for `raw`, uint8 [n] holding numbers of `width` bytes; never longer
     than `raw`.
@@ -44,7 +44,7 @@ def encode_chunk(
     `base` is the older state of the same numbers; the same array must be given to `decode_chunk`. The payload may be
     part of `raw` and `scratch`: it is valid until either changes.
     """
-    if level == 0 or raw.nbytes < 64 or raw.nbytes % width:
+    if raw.nbytes < 64 or raw.nbytes % width:
         return RAW, [raw]
     scratch = scratch or Scratch()
     words = raw.view(f"<u{width}")
@@ -64,7 +64,7 @@ def encode_chunk(
     count = int(np.count_nonzero(nonzero))
     if count < 0.97 * words.size:
         codec |= MASK
-        sections.append(_section(np.packbits(nonzero), 3, repeats=True))
+        sections.append(_section(np.packbits(nonzero), level=3))
         kept = np.compress(nonzero, words, out=scratch.words[: count * width].view(words.dtype))
     shifted = scratch.shifted[: kept.nbytes].view(kept.dtype)
     for k in range(width):
@@ -72,7 +72,8 @@ def encode_chunk(
         # NumPy casts with vector instructions; taking every fourth byte goes byte by byte
         np.copyto(plane, np.right_shift(kept, kept.dtype.type(8 * k), out=shifted) if k else kept, casting="unsafe")
         noise = _bits(plane[:: max(1, plane.size // _SAMPLE)]) > _NOISE_BITS
-        sections.append((plane.size, plane) if noise else _section(plane, level, repeats=width == 1))
+        # numbers of one byte may have longer repetitions, unlike the planes of floats
+        sections.append((plane.size, plane) if noise else _section(plane, level=1 if width == 1 else 0))
     header = struct.pack("<I", kept.size) + extra + struct.pack(f"<{len(sections)}I", *(word for word, _ in sections))
     if len(header) + sum(len(data) for _, data in sections) >= raw.nbytes:
         return RAW, [raw]
@@ -86,16 +87,17 @@ def decode_chunk(
     out: np.ndarray,
     base: np.ndarray | None = None,
     scratch: Scratch | None = None,
-) -> int:
-    """Fill `out`, uint8 [n], from `payload`; return how many bytes of the payload were used. Raises CodecError.
+) -> None:
+    """Fill `out`, uint8 [n], from a payload of exactly this chunk. Raises CodecError.
 
     `payload` may be part of `scratch.planes`, and `base` of `scratch.other`.
     """
+    scratch = scratch or Scratch()
     if codec == RAW:
-        if len(payload) < out.nbytes:
+        if len(payload) != out.nbytes:
             raise CodecError(f"a raw chunk of {out.nbytes} bytes holds {len(payload)}")
-        out[:] = np.frombuffer(payload, np.uint8, out.nbytes)
-        return out.nbytes
+        out[:] = np.frombuffer(payload, np.uint8)
+        return
     decays = codec & DECAY and (width != 4 or not codec & DELTA)
     if codec & ~CHUNK_STEPS or not codec & PLANES or decays or width not in (1, 2, 4, 8) or out.nbytes % width:
         raise CodecError(f"unknown chunk codec {codec} for {out.nbytes} bytes of numbers of {width} bytes")
@@ -123,11 +125,13 @@ def decode_chunk(
             raise CodecError("a zero mask that disagrees with its count")
     kept = words
     if nonzero is not None:
-        kept = np.empty(count, words.dtype) if scratch is None else scratch.words[: count * width].view(words.dtype)
+        kept = scratch.words[: count * width].view(words.dtype)
     planes = []
     for length in lengths:
         plane, end = _read_section(payload, end, length, count)
         planes.append(plane)
+    if end != len(payload):
+        raise CodecError("a chunk that is followed by other bytes")
     kept[:] = planes.pop()
     while planes:  # shifting complete words takes three quarters of the time of writing single bytes
         np.left_shift(kept, 8, out=kept)
@@ -137,13 +141,12 @@ def decode_chunk(
         words[nonzero] = kept
     if codec & DELTA:
         assert base is not None
-        sign = np.bitwise_and(words, 1, out=None if scratch is None else scratch.words[: out.nbytes].view(words.dtype))
+        sign = np.bitwise_and(words, 1, out=scratch.words[: out.nbytes].view(words.dtype))
         np.negative(sign, out=sign)
         np.right_shift(words, 1, out=words)
         np.bitwise_xor(words, sign, out=words)
         older = base.view(words.dtype)
         np.add(words, decay(older, factor, sign) if codec & DECAY else older, out=words)
-    return end
 
 
 def _choose_base(words: np.ndarray, older: np.ndarray) -> tuple[int, Any]:
@@ -192,12 +195,9 @@ def _cost(words: np.ndarray) -> float:
     )
 
 
-def _section(data: np.ndarray, level: int, repeats: bool) -> tuple[int, Any]:
-    """Return `data` compressed, or raw if that is shorter. `repeats`: it may have longer repetitions, unlike a plane of
-    floats."""
-    coded = zstd_compressor(level if repeats else 0).compress(data)
-    if level > 1 and not repeats:
-        coded = min(coded, zstd_compressor(level).compress(data), key=len)
+def _section(data: np.ndarray, level: int) -> tuple[int, Any]:
+    """Return (word of the header, bytes): compressed, or raw if that is shorter."""
+    coded = zstd_compressor(level).compress(data)
     return (len(coded) | _ZSTD_FLAG, coded) if len(coded) < data.size else (data.size, data)
 
 
