@@ -6,21 +6,30 @@ import errno
 import hashlib
 import os
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
-from slipstream.checkpoint.file import CheckpointFile
-from slipstream.checkpoint.torch_files import read_torch
-from slipstream.storage.container import START, is_container
+from slipstream.checkpoint.torch_files import Locator, locator, read_torch
+from slipstream.storage.background import BackgroundWorker
+from slipstream.storage.codec.chunks import CHUNK_BYTES, Scratch, decode_chunk
+from slipstream.storage.codec.registry import DELTA, RAW, CodecError
+from slipstream.storage.container import HASH_BYTES, START, Container, is_container, read_identity
 from slipstream.storage.files import refuse_outside_links, regular_files
-from slipstream.storage.reader import Reader
-from slipstream.storage.serializer import flatten, select, unflatten
+from slipstream.storage.reader import MAX_DIMENSIONS, Reader
+from slipstream.storage.serializer import MISSING, check_tree, flatten, select, torch_dtype, unflatten, walk_leaves
+from slipstream.storage.staging import View, make_tensor
 
+KIND = "ckpt"
 FORMS = (".slip", ".lz4", "")
 _NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d{1,18})\.pt(?:\.slip|\.lz4)?$")
 
@@ -216,3 +225,234 @@ def newest_good(
     raise CorruptCheckpointError(
         f"no checkpoint in {folder} is complete: {why}. Copy one back from elsewhere, or start a new run with init= and a good policy"
     )
+
+
+# --- the file
+
+_local = threading.local()
+_decoders = BackgroundWorker("checkpoint reader", threads=None, restart_after_fork=True)
+
+
+class Stream(NamedTuple):
+    """Numbers of one width, cut into chunks of CHUNK_BYTES."""
+
+    width: int
+    nbytes: int
+    first: int  # piece of the first chunk; the others follow
+
+
+Place = tuple[int, int, int]  # of a tensor's bytes: number of the stream, where in it, how many
+Chunk = tuple[int, int]  # number of the stream, number in the stream
+Target = tuple[int, np.ndarray]  # where in the chunk, and the bytes to fill from there
+
+
+def open_container(path: Path, max_bytes: int | None = None, data: bytes | None = None) -> Container:
+    """Open a `.slip` file, or its bytes in memory; `head` is not checked yet."""
+    reader = Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError)
+    if data is not None:
+        return Container.from_bytes(data, KIND, str(path), reader=reader)
+    return Container.open(path, KIND, reader=reader)
+
+
+def read_base(container: Container) -> tuple[str, bytes] | None:
+    """Return name and identity of the complete file that a difference needs; None for a complete one."""
+    reader, given = container.reader, container.head["base"]
+    if given is None:
+        return None
+    name, identity = reader.text(given[0], "the base", 255), bytes.fromhex(given[1])
+    if len(identity) != HASH_BYTES or name in ("", ".", "..") or any(c in name for c in "/\\\0"):
+        reader.fail(f"the base {name!r} is not a plain file name")
+    return name, identity
+
+
+class CheckpointFile:
+    """An open `.slip` file. `load` returns its state, or the part below some keys.
+
+    Args:
+        max_bytes: memory that loading may take; None for the default of `slipstream.storage.reader`.
+        data: the bytes of the file, if they were read before.
+        as_base: the file must be complete: it is opened for a difference, and a base may not need a base itself.
+    """
+
+    def __init__(
+        self, path: str | Path, max_bytes: int | None = None, *, data: bytes | None = None, as_base: bool = False
+    ) -> None:
+        self.path = Path(path)
+        self._base: CheckpointFile | None = None
+        self._container = open_container(self.path, max_bytes, data)
+        try:
+            with self._container.reader.parsing("the index"):
+                self._read_head(self._container.reader, self._container.head)
+            if as_base and self.base is not None:
+                self._container.reader.fail("is a difference itself, and cannot be the base of another one")
+            if self.base is not None:
+                self._base = self._open_base(*self.base)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def identity(self) -> bytes:
+        """The SHA-256 of its header, which has the checksums of everything else."""
+        return self._container.identity
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tensors."""
+        return sum(nbytes for _, _, nbytes in set(self.places))
+
+    def _read_head(self, reader: Reader, head: Any) -> None:
+        """Check every number of the head: chunks fill the file, tensors are within streams."""
+        self.base = read_base(self._container)
+        self.step = None if head["step"] is None else reader.integer(head["step"], "the step", -(1 << 63))
+        self.metrics = unflatten(head["metrics"], lambda i: MISSING, reader)
+        if type(self.metrics) is not dict or not all(type(v) in (int, float) for v in self.metrics.values()):
+            reader.fail("the metrics are malformed")
+        self.streams: list[Stream] = []
+        pieces = 0
+        for width, nbytes in head["streams"]:
+            if reader.integer(width, "the width of numbers") not in (1, 2, 4, 8):
+                reader.fail(f"numbers of {width} bytes")
+            self.streams.append(Stream(width, reader.integer(nbytes, "the size of a stream"), pieces))
+            pieces += _chunks(nbytes)
+        if pieces != len(self._container) or (self._container.sizes > CHUNK_BYTES).any():
+            reader.fail(f"the streams have {pieces} chunks, the file {len(self._container)}")
+        self.places: list[Place] = []
+        self.views: list[View] = []
+        itemsizes: dict[str, int] = {}
+        for i, (stream, start, nbytes, dtype, shape, stride, offset, device) in enumerate(head["tensors"]):
+            reader.integers([stream, start, nbytes, offset, *shape, *stride], "a number of a tensor")
+            if start + nbytes > self.streams[stream].nbytes or len(shape) > MAX_DIMENSIONS:
+                reader.fail("a tensor runs past the end of its stream, or has too many dimensions")
+            if dtype not in itemsizes:
+                itemsizes[dtype] = _read_itemsize(dtype, reader)
+            torch.device(reader.text(device, "a device", 64))
+            if not dtype.startswith("numpy:"):
+                reader.check_view(shape, stride, offset, itemsizes[dtype], nbytes, "a tensor")
+            elif reader.product([*shape, itemsizes[dtype]], "an array") != nbytes:
+                reader.fail(f"an array of {dtype} {list(shape)} in {nbytes} bytes")
+            self.places.append((stream, start, nbytes))
+            self.views.append(View(i, dtype, tuple(shape), tuple(stride), offset, device))
+        self.tree = check_tree(head["structure"], len(self.views), reader)
+
+    def load(self, keys: Iterable[str] | None = None, map_location: Any = "cpu") -> Any:
+        """Return the state, or its part below the dotted `keys`."""
+        tree = self.tree if keys is None else select(self.tree, list(keys))
+        wanted = range(len(self.views)) if keys is None else [leaf for _, leaf in walk_leaves(tree)]
+        tensors = self._tensors(wanted, locator(map_location))
+        return unflatten(tree, tensors.__getitem__, self._container.reader)
+
+    def _tensors(self, wanted: Iterable[int], place: Locator) -> dict[int, Any]:
+        """Read some tensors and arrays. Those of one place share their memory."""
+        opened = self._read_places({self.places[i] for i in wanted})
+        moved: dict[Place, Tensor] = {}
+        made: dict[int, Any] = {}
+        for i in wanted:
+            at, view = self.places[i], self.views[i]
+            data = opened[at]
+            if not view.dtype.startswith("numpy:"):
+                if at not in moved:
+                    storage = place(data.untyped_storage(), view.device)
+                    moved[at] = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+                data = moved[at]
+            made[i] = make_tensor(view, data)
+        return made
+
+    def _read_places(self, wanted: set[Place]) -> dict[Place, Tensor]:
+        """Read some ranges of streams, uint8 [n] each in memory of its own."""
+        self._container.reader.claim(sum(nbytes for _, _, nbytes in wanted), "the state")
+        found = {place: torch.empty(place[2], dtype=torch.uint8) for place in wanted}
+        targets: dict[Chunk, list[Target]] = {}
+        for (stream, position, _), tensor in found.items():
+            left = tensor.numpy()
+            while left.size:
+                chunk, start = divmod(position, CHUNK_BYTES)
+                target, left = left[: CHUNK_BYTES - start], left[CHUNK_BYTES - start :]
+                targets.setdefault((stream, chunk), []).append((start, target))
+                position += target.size
+        self._read_all(sorted(targets.items(), key=lambda job: job[0]))
+        return found
+
+    def check(self) -> None:
+        """Read and decode every chunk; raise CorruptCheckpointError at the first one that is damaged."""
+        self._read_all([((s, i), []) for s, stream in enumerate(self.streams) for i in range(_chunks(stream.nbytes))])
+        if self._base is not None:
+            self._base.check()
+
+    def _read_all(self, jobs: list[tuple[Chunk, list[Target]]]) -> None:
+        step = max(1, len(jobs) // (4 * _decoders.threads))  # several chunks per task: handing one over takes 30 us
+        batches = [jobs[k : k + step] for k in range(0, len(jobs), step)]
+        for _ in _decoders.map(self._read_some, batches) if len(batches) > 1 else map(self._read_some, batches):
+            pass
+
+    def close(self) -> None:
+        """Close the file."""
+        self._container.close()
+        if self._base is not None:
+            self._base.close()
+
+    def __enter__(self) -> CheckpointFile:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _read_some(self, jobs: list[tuple[Chunk, list[Target]]]) -> None:
+        """Decode chunks and copy them to their targets; one that is all of a chunk is decoded in place."""
+        if not hasattr(_local, "memory"):  # kept: fresh memory costs as much as decoding
+            _local.memory = Scratch(), Scratch(), np.empty(CHUNK_BYTES, np.uint8)
+        scratch, base_scratch, chunk = _local.memory
+        for (s, i), targets in jobs:
+            size = min(CHUNK_BYTES, self.streams[s].nbytes - i * CHUNK_BYTES)
+            if len(targets) == 1 and targets[0][1].size == size:
+                self._decode(s, i, targets[0][1], scratch, base_scratch)
+                continue
+            self._decode(s, i, chunk[:size], scratch, base_scratch)
+            for start, target in targets:
+                target[:] = chunk[start : start + target.size]
+
+    def _decode(self, s: int, i: int, out: np.ndarray, scratch: Scratch, base_scratch: Scratch) -> None:
+        """Chunk i of stream s into `out`, checked."""
+        stream, reader = self.streams[s], self._container.reader
+        piece = stream.first + i
+        size, codec = int(self._container.sizes[piece]), self._container.codecs[piece]
+        if codec == RAW and size == out.size:  # read to where it belongs
+            self._container.read_into(piece, out.data)
+            return
+        data = scratch.planes.data[:size]
+        self._container.read_into(piece, data)
+        older = None
+        if codec & DELTA:
+            if self._base is None:
+                reader.fail("a difference in a file without a base")
+            older = scratch.other[: out.size]
+            self._base._decode(s, i, older, base_scratch, base_scratch)
+        try:
+            decode_chunk(data, codec, stream.width, out, older, scratch)
+        except CodecError as error:
+            reader.fail(f"chunk {i} of stream {s}: {error}")
+
+    def _open_base(self, name: str, identity: bytes) -> CheckpointFile:
+        """Open the complete file that a difference needs."""
+        path = Path(os.path.realpath(self.path)).parent / name  # of a `latest` link: beside the file itself
+        reader, reason = self._container.reader, f"this difference needs {name}: "
+        if not path.exists():
+            reader.fail(f"{reason}it is not there")
+        if read_identity(path) != identity:
+            reader.fail(f"{reason}it is damaged, or another checkpoint than the one this was taken against")
+        base = CheckpointFile(path, reader.max_bytes, as_base=True)
+        if base.streams != self.streams:
+            base.close()
+            reader.fail(f"{reason}it does not hold the same tensors")
+        return base
+
+
+def _chunks(nbytes: int) -> int:
+    return -(-nbytes // CHUNK_BYTES)
+
+
+def _read_itemsize(dtype: Any, reader: Reader) -> int:
+    """Check the name of a dtype; return the bytes of a number."""
+    if reader.text(dtype, "a dtype", 64).startswith("numpy:"):
+        return reader.dtype(dtype.removeprefix("numpy:"), "a dtype").itemsize
+    return torch_dtype(dtype, reader).itemsize

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.file import CheckpointFile, CheckpointWriter
-from slipstream.checkpoint.load import is_slip, load_checkpoint
+from slipstream.checkpoint.load import CheckpointFile, is_slip, load_checkpoint
+from slipstream.checkpoint.saver import CheckpointWriter
 from slipstream.checkpoint.torch_files import write_pt
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import DISK, regular_files

@@ -6,8 +6,7 @@ import contextlib
 from pathlib import Path
 
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.file import open_container, read_base
-from slipstream.checkpoint.load import FORMS, number_of, series_of
+from slipstream.checkpoint.load import FORMS, number_of, open_container, read_base, series_of
 from slipstream.storage.container import is_container
 from slipstream.storage.files import FileSystem, point_link, sync_folder
 

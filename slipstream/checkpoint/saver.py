@@ -1,12 +1,22 @@
-"""AsyncCheckpointSaver: copy the state now, write it in the background."""
+"""AsyncCheckpointSaver: copy the state now, write it in the background.
+
+A `.pt.slip` file is a safetensors file of ours; docs/checkpoint-format.md describes the bytes. All tensors of a state
+are in a few streams of numbers of one width. A stream is cut into chunks of 1 MiB, each one a piece of the file,
+compressed on its own; so single tensors can be read, and threads share the work. A difference stores chunks relative to
+those of an earlier complete file, its base. Other readers see compressed streams as bytes, and the tensors themselves
+if nothing is compressed.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import os
+import queue
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,25 +25,27 @@ import numpy as np
 import torch
 
 from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.file import Base, CheckpointWriter, round_moments
-from slipstream.checkpoint.load import number_of, series_of
+from slipstream.checkpoint.load import KIND, number_of, series_of
 from slipstream.checkpoint.retention import keep_last as remove_older
 from slipstream.checkpoint.retention import link_latest
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.torch_files import write_lz4, write_pt
-from slipstream.storage.background import SAVER_NICE
-from slipstream.storage.container import read_identity
+from slipstream.storage.background import SAVER_NICE, BackgroundWorker
+from slipstream.storage.codec.chunks import CHUNK_BYTES, Scratch, encode_chunk
+from slipstream.storage.codec.registry import RAW
+from slipstream.storage.container import ContainerWriter, Entry, checksum_of, entry_type, read_identity, unique_name
 from slipstream.storage.errors import UnsafeFolderError
-from slipstream.storage.files import FileSystem, prepare_folder
+from slipstream.storage.files import DISK, FileSystem, atomic_file, prepare_folder
 from slipstream.storage.saver import SnapshotSaver
-from slipstream.storage.serializer import flatten, unflatten
-from slipstream.storage.staging import Buffer, Layout, make_tensor
+from slipstream.storage.serializer import flatten, unflatten, walk_leaves
+from slipstream.storage.staging import MOMENTS, Buffer, Layout, View, make_tensor, plain_dtype
 
 SLIP_HINT = (
     "checkpoints are .slip files: slipstream.load_checkpoint(path) opens them, `slipstream ckpt export PATH --to pt` writes a "
     ".pt; compress='lz4' or False (slipstream train: compress_checkpoint=lz4|false) saves .pt.lz4 or .pt"
 )
 _SUFFIX = {"slip": ".slip", "lz4": ".lz4", "pt": ""}
+_INFINITE = 0x7F800000  # the bits of an infinite float32
 _MANTISSA_BITS = {"int8": 3, "bf16": 7}  # with sign and exponent about 8 and 16 bits, before they are compressed
 
 
@@ -262,3 +274,140 @@ def _form(compress: bool | str) -> str:
             )
         return "lz4"
     raise ValueError(f"compress={compress!r} is unknown: use True (our format), 'lz4' or False (a plain .pt)")
+
+
+# --- the file
+
+
+@dataclass
+class Base:
+    """A complete file on disk and its snapshot in memory: what differences are taken against."""
+
+    path: Path
+    identity: bytes
+    buffer: Buffer
+
+
+def round_moments(layout: Layout, host: np.ndarray, mantissa_bits: int) -> None:
+    """Round the float32 optimizer moments of a snapshot in place; the zeros at their ends compress to almost nothing.
+
+    The relative error is at most 2^-(mantissa_bits + 1). Rounding twice changes nothing more; infinities and NaNs stay.
+    """
+    dropped = 23 - mantissa_bits
+    exact = {view.storage for view in layout.views if view.dtype != "float32"}
+    for p, storage in enumerate(layout.storages):
+        if storage.role in MOMENTS and p not in exact:
+            bits = layout.storage_bytes(storage, host).view(np.uint32)
+            finite = (bits & _INFINITE) != _INFINITE
+            np.copyto(bits, (bits + np.uint32(1 << (dropped - 1))) >> dropped << dropped, where=finite)
+
+
+class CheckpointWriter:
+    """Writes `.pt.slip` files. Keeps its threads and memory from one file to the next.
+
+    Args:
+        threads: how many compress; None for one per core, at most 4.
+    """
+
+    def __init__(self, threads: int | None = None, nice: int = 0, fs: FileSystem = DISK) -> None:
+        self._fs = fs
+        self._encoders = BackgroundWorker("checkpoint encoder", threads=threads, nice=nice)
+        # one for every chunk that `map` lets be in flight
+        self._scratches = [Scratch() for _ in range(2 * self._encoders.threads + 2)]
+
+    def write(
+        self,
+        path: Path,
+        tree: Any,
+        layout: Layout,
+        host: np.ndarray,
+        *,
+        compress: bool = True,
+        base: Base | None = None,
+        metrics: dict[str, float] | None = None,
+        step: int | None = None,
+    ) -> tuple[bytes, int]:
+        """Write the tensors of a snapshot, which are in `host`, uint8 [n]; return (identity, bytes written)."""
+        older = None if base is None else base.buffer.host.numpy()
+        free: queue.SimpleQueue[Scratch] = queue.SimpleQueue()
+        for scratch in self._scratches:
+            free.put(scratch)
+
+        def encode(chunk: tuple[int, int, slice]) -> tuple[int, int, list[Any], int, Scratch]:
+            s, width, place = chunk
+            scratch = free.get()
+            codec, payload = RAW, [host[place]]
+            if compress:
+                codec, payload = encode_chunk(host[place], width, None if older is None else older[place], scratch)
+            return s, codec, payload, checksum_of(*payload), scratch
+
+        chunks = [
+            (s, stream.width, slice(start, min(start + CHUNK_BYTES, stream.start + stream.nbytes)))
+            for s, stream in enumerate(layout.streams)
+            for start in range(stream.start, stream.start + stream.nbytes, CHUNK_BYTES)
+        ]
+        places = [[s.stream, s.start, s.nbytes] for s in layout.storages]
+        head = {
+            "structure": tree,
+            "tensors": [[*places[view.storage], *view[1:]] for view in layout.views],
+            "streams": [[s.width, s.nbytes] for s in layout.streams],
+            "base": [base.path.name, base.identity.hex()] if base else None,
+            "metrics": flatten(metrics or {})[0],
+            "step": step,
+        }
+        raw = None if compress else _tensor_entries(tree, layout)
+        largest = [Entry(_stream_name(s), "U8", [x.nbytes], x.nbytes) for s, x in enumerate(layout.streams)]
+        with atomic_file(path, self._fs) as file:
+            writer = ContainerWriter(file, KIND)
+            writer.reserve(head, raw or largest, len(chunks))
+            for s, codec, payload, checksum, scratch in self._encoders.map(encode, chunks):
+                writer.add(*payload, name=_stream_name(s), codec=codec, checksum=checksum)
+                free.put(scratch)
+            nbytes = writer.finish(entries=raw)
+        return writer.identity, nbytes
+
+    def close(self) -> None:
+        """End the threads."""
+        self._encoders.close()
+
+
+def _stream_name(number: int) -> str:
+    return f"slipstream.stream.{number}"
+
+
+def _tensor_entries(tree: Any, layout: Layout) -> list[Entry]:
+    """Return what other readers see of an uncompressed snapshot: every tensor under its keys, in the order of the
+    file."""
+    first: dict[int, tuple[str, View]] = {}  # of each storage, a tensor that shows it
+    for path, i in walk_leaves(tree):
+        first.setdefault(layout.views[i].storage, (".".join(map(str, path)), layout.views[i]))
+    names: dict[str, int] = {}
+    entries: list[Entry] = []
+    position = 0
+
+    def add(name: str, dtype: str, shape: Sequence[int], nbytes: int) -> None:
+        nonlocal position
+        entries.append(Entry(unique_name(name, names), *entry_type(dtype, shape, nbytes), nbytes))
+        position += nbytes
+
+    places = [(layout.streams[s.stream].start + s.start, s.nbytes, p) for p, s in enumerate(layout.storages)]
+    for start, nbytes, p in sorted(places):
+        if start > position:
+            add("padding", "", (), start - position)
+        name, view = first.get(p, ("tensor", None))
+        add(name, *(("", ()) if view is None else _shown(view, nbytes)), nbytes)
+    if layout.nbytes > position:
+        add("padding", "", (), layout.nbytes - position)
+    return entries
+
+
+def _shown(view: View, nbytes: int) -> tuple[str, Sequence[int]]:
+    """Return NumPy's or torch's name of the dtype, and the shape that other readers see: flat if the tensor has its
+    numbers in another order; "" and () if it does not show all bytes of the storage."""
+    dtype = plain_dtype(view.dtype)
+    if isinstance(dtype, np.dtype):
+        return (dtype.name if dtype.isnative else ""), view.shape
+    if view.offset == 0 and math.prod(view.shape) * dtype.itemsize == nbytes:
+        is_ordered = view.stride == torch.empty(view.shape, device="meta").stride()
+        return view.dtype, view.shape if is_ordered else [nbytes // dtype.itemsize]
+    return "", ()

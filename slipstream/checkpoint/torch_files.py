@@ -25,6 +25,7 @@ from slipstream.storage.serializer import MAX_DEPTH
 Locator = Callable[[torch.UntypedStorage, str], torch.UntypedStorage]
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _MAX_VALUES = 10_000_000
+_NO_VALUES = (torch.storage.TypedStorage, torch.UntypedStorage, torch.serialization.StorageType)
 _OPCODE_BYTES = 64  # memory that a byte of a pickle makes, such as an empty list, at most
 
 
@@ -112,6 +113,8 @@ def _check_loaded(state: Any, held: int, reader: Reader) -> None:
             reader.fail(f"it is nested deeper than {MAX_DEPTH} levels, or contains itself")
         if any(hasattr(type(node), name) for name in getattr(node, "__dict__", ())):
             reader.fail("a value in it replaces its own methods")
+        if callable(node) or isinstance(node, _NO_VALUES):
+            reader.fail(f"it holds a {type(node).__name__} where a value belongs")
         if isinstance(node, torch.Tensor) and node.layout is torch.strided and node.device.type != "meta":
             storage, shown = node.untyped_storage(), node.numel() * node.element_size()
             storages[storage.data_ptr()] = storage.nbytes()

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slipstream.checkpoint import maintenance
-from slipstream.checkpoint.file import CheckpointFile
-from slipstream.checkpoint.load import find_file, is_slip, load_checkpoint, sha256_of
+from slipstream.checkpoint.load import CheckpointFile, find_file, is_slip, load_checkpoint, sha256_of
 from slipstream.cli import add_force, add_subcommands, check_output
 from slipstream.storage.errors import SaveError
 from slipstream.storage.serializer import flatten, walk_leaves

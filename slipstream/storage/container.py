@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
-import math
 import os
 import struct
 import zlib
@@ -37,14 +37,11 @@ ALIGN = 64  # where the data begin
 _ALIGN_ENTRY = 8  # where entries of numbers begin: aligned for every dtype that safetensors names
 _MAX_HEADER = 100_000_000  # of the safetensors library
 _PIECE = struct.Struct(">BHIL")  # codec, length in 6 bytes, CRC-32
-_SCAN_BYTES = 1 << 20
-_TYPES = {  # NumPy's or torch's name: safetensors' name, bytes
-    "float64": ("F64", 8), "float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2),
-    "float8_e4m3fn": ("F8_E4M3", 1), "float8_e5m2": ("F8_E5M2", 1), "int64": ("I64", 8), "int32": ("I32", 4),
-    "int16": ("I16", 2), "int8": ("I8", 1), "uint64": ("U64", 8), "uint32": ("U32", 4), "uint16": ("U16", 2),
-    "uint8": ("U8", 1), "bool": ("BOOL", 1),
+_TYPES = {  # NumPy's or torch's name: that of safetensors; the others are bytes there
+    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint64": "U64",
+    "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
-_BYTES_OF = dict(_TYPES.values())
 
 
 class Entry(NamedTuple):
@@ -63,33 +60,17 @@ class Deferred(NamedTuple):
     read: Callable[[], Any]
 
 
-class MemoryFile:
+class MemoryFile(io.BytesIO):
     """A file in memory: for a state dict, or to send."""
 
-    def __init__(self) -> None:
-        self.parts: list[Any] = []
-        self.position = 0
-
-    def write(self, data: Any) -> int:
-        """Append `data`; it is kept, not copied."""
-        view = memoryview(data).cast("B")
-        self.parts.append(view)
-        self.position += len(view)
-        return len(view)
-
     def write_at(self, offset: int, data: bytes) -> None:
-        """Overwrite the first part, which holds the header."""
-        assert offset == 0 and len(data) == len(self.parts[0])
-        self.parts[0] = memoryview(data)
+        """Overwrite bytes that were written before, such as a header."""
+        self.seek(offset)
+        self.write(data)
 
     def join(self) -> np.ndarray:
-        """Copy everything into one array, uint8 [n]."""
-        out = np.empty(self.position, np.uint8)
-        at = 0
-        for part in self.parts:
-            out[at : at + len(part)] = np.frombuffer(part, np.uint8)
-            at += len(part)
-        return out
+        """Return everything, uint8 [n]."""
+        return np.frombuffer(self.getbuffer(), np.uint8)
 
 
 class ContainerWriter:
@@ -129,22 +110,24 @@ class ContainerWriter:
         self._entries[-1] = last._replace(shape=[last.nbytes + nbytes], nbytes=last.nbytes + nbytes)
         return len(self._pieces) - 1
 
-    def add_array(self, array: np.ndarray, name: str = "array") -> list[Any]:
-        """Add an array as an entry; return what `Container.array` needs to read it, for the head."""
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        dtype = array.dtype.name if array.dtype.isnative else ""
-        return [self.add_numbers(flat, dtype, array.shape, name), array.dtype.str, list(array.shape)]
+    def add_array(self, data: Any, name: str = "array") -> list[Any]:
+        """Add an array or a tensor as an entry; return what `Container.array` needs to read it, for the head."""
+        if isinstance(data, np.ndarray):
+            if data.dtype.hasobject or data.dtype.names:
+                raise TypeError(f"an array of dtype {data.dtype} is not plain numbers: save its columns as arrays")
+            label, dtype = data.dtype.str, data.dtype.name if data.dtype.isnative else ""
+            flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        else:
+            import torch  # here: recordings are written without it
 
-    def add_numbers(self, flat: np.ndarray, dtype: str, shape: Sequence[int], name: str) -> int:
-        """Add the bytes of a tensor, uint8 [n], as an entry; return the number of its piece.
-
-        Args:
-            dtype: the name that torch and NumPy have for it.
-        """
-        self._begin(name, *entry_type(dtype, shape, flat.size))
+            label, dtype = str(data.dtype), str(data.dtype).removeprefix("torch.")
+            flat = np.empty(0, np.uint8)  # an empty tensor may have a stride of 0, which `view` refuses
+            if data.numel():
+                flat = data.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        self._begin(name, *entry_type(dtype, data.shape, flat.size))
         self._put((flat,), 0, None)
         self._entries[-1] = self._entries[-1]._replace(nbytes=flat.size)
-        return len(self._pieces) - 1
+        return [len(self._pieces) - 1, label, list(data.shape)]
 
     def reserve(self, head: Any, entries: Sequence[Entry], pieces: int) -> None:
         """Keep room for a header with these entries, none of which may become larger, and write what is added from now
@@ -294,18 +277,23 @@ class Container:
         """Return where a piece of a file is: (descriptor, offset, bytes). Keep the container while you use it."""
         return self._fd, *self._place(number)
 
-    def array(self, reference: Any, what: str = "an array") -> np.ndarray:
-        """Return the array that `ContainerWriter.add_array` wrote; of bytes in memory a view."""
+    def array(self, reference: Any, what: str = "an array", *, owned: bool = False) -> Any:
+        """Return what `ContainerWriter.add_array` wrote; an array of bytes in memory is a view, if not `owned`."""
         if type(reference) is not list or len(reference) != 3:
             self.reader.fail(f"{what} is malformed")
-        number, dtype, shape = (
-            reference[0],
-            self.reader.dtype(reference[1], what),
-            self.reader.shape(reference[2], what),
-        )
+        number, label, shape = reference[0], reference[1], self.reader.shape(reference[2], what)
+        is_tensor = self.reader.text(label, what, 32).startswith("torch.")
+        dtype: Any = self.reader.torch_dtype(label[6:], what) if is_tensor else self.reader.dtype(label, what)
         if self.reader.product([*shape, dtype.itemsize], what) != self._place(number)[1]:
             self.reader.fail(f"{what} of {dtype} {list(shape)} does not fit its {self._place(number)[1]} bytes")
-        return self.section(number).view(dtype).reshape(shape) if 0 not in shape else np.empty(shape, dtype)
+        if not is_tensor:
+            data = self.owned(self.section(number)) if owned else self.section(number)
+            return data.view(dtype).reshape(shape) if 0 not in shape else np.empty(shape, dtype)
+        import torch
+
+        if 0 in shape:
+            return torch.empty(shape, dtype=dtype)
+        return torch.from_numpy(self.owned(self.section(number))).view(dtype).reshape(shape)
 
     def read_into(self, number: int, out: memoryview) -> None:
         """Read a piece into `out`, which has its size, and test its checksum."""
@@ -316,16 +304,9 @@ class Container:
 
     def damage(self) -> Iterator[tuple[int, str]]:
         """Test every piece; yield the number and the error message of those that are damaged."""
-        memory = np.empty(_SCAN_BYTES, np.uint8)
         for number in range(len(self)):
             try:
-                start, size = self._place(number)
-                checksum = 0
-                for at in range(start, start + size, _SCAN_BYTES):
-                    part = memory[: min(start + size - at, _SCAN_BYTES)].data
-                    self._read_into(at, part)
-                    checksum = zlib.crc32(part, checksum)
-                self._check(number, checksum)
+                self.section(number)
             except DamagedFileError as error:
                 yield number, str(error)
 
@@ -369,8 +350,8 @@ class Container:
         if self._read(size - HASH_BYTES, HASH_BYTES).tobytes() != self.identity:
             reader.fail("the header's checksum at the end of the file is wrong: it is cut short or damaged")
         with reader.parsing("the header"):
-            entries = reader.json(text[8:], "the header")
-            description = reader.json(entries.pop("__metadata__")["slipstream"].encode(), "the header")
+            header = reader.json(text[8:], "the header")
+            description = reader.json(header["__metadata__"]["slipstream"].encode(), "the header")
             version, kind = description["version"], reader.text(description["kind"], "the kind", 16)
             if reader.integer(version, "the version") < VERSION:
                 _fail_older(reader, version)
@@ -380,7 +361,6 @@ class Container:
                 reader.fail(f"this file is of the kind {kind!r}, not {self.kind!r}")
             self.head: Any = description["head"]
             self._read_table(bytes.fromhex(description["pieces"]), 8 + length)
-            _check_entries(entries, size - 8 - length, reader)
 
     def _read_table(self, table: bytes, start: int) -> None:
         if len(table) % _PIECE.size:
@@ -395,24 +375,13 @@ class Container:
         self.offsets = start + np.cumsum(self.sizes) - self.sizes
 
 
-def _check_entries(entries: dict[str, Any], nbytes: int, reader: Reader) -> None:
-    """Check that the entries are as safetensors wants them: one after the other, of the right size, up to the end."""
-    at = 0
-    for begin, end, dtype, shape in sorted([*e["data_offsets"], e["dtype"], e["shape"]] for e in entries.values()):
-        if begin != at or math.prod(reader.shape(shape, "a shape")) * _BYTES_OF[dtype] != end - begin:
-            reader.fail("its entries have wrong sizes, or do not follow one another")
-        at = end
-    if at != nbytes or entries[HASH]["data_offsets"] != [nbytes - HASH_BYTES, nbytes]:
-        reader.fail("its entries do not fill the file")
-
-
 def _fail_older(reader: Reader, version: Any) -> NoReturn:
     reader.fail(f"it was written by an older version of Slipstream, version {version}: train or save again")
 
 
 def entry_type(dtype: str, shape: Sequence[int], nbytes: int) -> tuple[str, list[int]]:
     """Return dtype and shape of an entry: bytes, if safetensors has no name for the dtype."""
-    return (_TYPES[dtype][0], list(shape)) if dtype in _TYPES else ("U8", [nbytes])
+    return (_TYPES[dtype], list(shape)) if dtype in _TYPES else ("U8", [nbytes])
 
 
 def unique_name(name: str, taken: dict[str, int]) -> str:

@@ -69,10 +69,6 @@ class FileSystem:
         """Make `link` point to `target`."""
         os.symlink(target, link)
 
-    def link(self, source: Path, target: Path) -> None:
-        """Give `source` a second name."""
-        os.link(source, target)
-
 
 DISK = FileSystem()
 
@@ -202,16 +198,10 @@ def sync_folder(folder: Path, fs: FileSystem = DISK) -> None:
 
 
 def point_link(link: Path, target: Path, fs: FileSystem = DISK) -> None:
-    """Make `link` a symbolic link to the file `target` beside it, in one step. Uses a hard link where there are no
-    symbolic ones."""
+    """Make `link` a symbolic link to the file `target` beside it, in one step."""
     temporary = temporary_name(link)
     try:
-        try:
-            fs.symlink(target.name, temporary)
-        except OSError as error:
-            if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
-                raise
-            fs.link(target, temporary)
+        fs.symlink(target.name, temporary)
         fs.replace(temporary, link)
     finally:
         with contextlib.suppress(OSError):

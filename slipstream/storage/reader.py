@@ -126,6 +126,15 @@ class Reader:
             self.fail(f"{what} is {name!r}, which is not a dtype of plain numbers")
         return dtype
 
+    def torch_dtype(self, value: Any, what: str) -> Any:
+        """Check the name of a torch dtype."""
+        import torch  # here: recordings are read without it
+
+        dtype = getattr(torch, self.text(value, what, 32), None)
+        if not isinstance(dtype, torch.dtype):
+            self.fail(f"{what} is {value!r}, which is not a dtype of tensors")
+        return dtype
+
     def read(self, path: str | Path) -> bytes:
         """Return a file's bytes; they are claimed first. A pipe or a device is refused, since it might never end."""
         with os.fdopen(open_regular(path), "rb") as file:
@@ -271,23 +280,14 @@ def available_memory() -> int:
 
 def _cgroup_room() -> int:
     """Memory that the cgroup of this process and those above it still grant; cached files count as free."""
-    room = MAX_INTEGER
+    room, root = MAX_INTEGER, Path("/sys/fs/cgroup")
     with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            _, controllers, name = line.split(":", 2)
-            if controllers and "memory" not in controllers.split(","):
-                continue
-            root = Path("/sys/fs/cgroup/memory" if controllers else "/sys/fs/cgroup")  # version 1 or 2
-            limit, used = (
-                ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
-            )
-            place = root / name.strip("/")
-            for folder in (place, *place.parents):
-                if folder == root or root in folder.parents:
-                    with contextlib.suppress(OSError, ValueError):
-                        left = int((folder / limit).read_text()) - int((folder / used).read_text())
-                        stat = dict(entry.split() for entry in (folder / "memory.stat").read_text().splitlines())
-                        room = min(room, left + int(stat["inactive_file"]) + int(stat["active_file"]))
+        name = Path("/proc/self/cgroup").read_text().rpartition("0::/")[2].strip()
+        for folder in ((root / name), *(root / name).parents):
+            with contextlib.suppress(OSError, ValueError):
+                left = int((folder / "memory.max").read_text()) - int((folder / "memory.current").read_text())
+                stat = dict(entry.split() for entry in (folder / "memory.stat").read_text().splitlines())
+                room = min(room, left + int(stat["inactive_file"]) + int(stat["active_file"]))
     return max(room, 0)
 
 

@@ -19,7 +19,7 @@ import torch
 
 from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.errors import SaveError, printable
-from slipstream.storage.reader import Reader, shorten
+from slipstream.storage.reader import Reader
 
 KIND = "stat"  # of a container with one state
 MAX_DEPTH = 100
@@ -208,12 +208,7 @@ def _remedy(node: Any) -> str:
     """Return what to do about a value that cannot be kept."""
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         return "call slipstream.checkpoint.register_named_tuple with its class, before saving and before loading"
-    if isinstance(node, np.ndarray):
-        return "save its parts as plain arrays, such as np.asarray(x)"
-    plain = next((kind for kind in (dict, list, tuple, set, bool, int, float, str) if isinstance(node, kind)), None)
-    if plain is not None:
-        return f"save {plain.__name__}(x), since it would come back as a {plain.__name__}"
-    return "save its state_dict(), get_state() or a dict of its fields instead"
+    return "save its state_dict(), or a plain dict, list, number, text, array or tensor of what it holds"
 
 
 def _type_name(node: Any) -> str:
@@ -301,10 +296,7 @@ _DECODERS: dict[str, Callable[[Any, Reader], Any]] = {
 
 def torch_dtype(name: Any, reader: Reader) -> torch.dtype:
     """Check the name of a torch dtype from a file."""
-    dtype = getattr(torch, reader.text(name, "a dtype", 32), None)
-    if not isinstance(dtype, torch.dtype):
-        reader.fail(f"{name!r} is not a dtype of tensors")
-    return dtype
+    return reader.torch_dtype(name, "a dtype")
 
 
 def check_tree(tree: Any, leaves: int, reader: Reader) -> Any:
@@ -518,20 +510,7 @@ def store_state(writer: ContainerWriter, state: Any) -> Any:
     it."""
     tree, leaves = flatten(state)
     names = {number: ".".join(map(str, path)) for path, number in walk_leaves(tree)}
-    arrays = []
-    for number, data in enumerate(leaves.data):
-        name = names.get(number, "tensor")
-        if isinstance(data, np.ndarray):
-            if data.dtype.hasobject or data.dtype.names:
-                raise TypeError(f"an array of dtype {data.dtype} is not plain numbers: save its columns as arrays")
-            arrays.append(writer.add_array(data, name))
-        else:
-            flat = np.empty(0, np.uint8)  # an empty tensor may have a stride of 0, which `view` refuses
-            if data.numel():
-                flat = data.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-            dtype = str(data.dtype).removeprefix("torch.")
-            arrays.append([writer.add_numbers(flat, dtype, data.shape, name), f"torch.{dtype}", list(data.shape)])
-    return {"tree": tree, "arrays": arrays}
+    return {"tree": tree, "arrays": [writer.add_array(x, names.get(i, "tensor")) for i, x in enumerate(leaves.data)]}
 
 
 def load_state(container: Container, data: Any) -> Any:
@@ -542,17 +521,8 @@ def load_state(container: Container, data: Any) -> Any:
 
     def load(number: Any) -> Any:
         if number not in loaded:
-            section, name, shape = references[reader.integer(number, "the number of a tensor", 0, len(references) - 1)]
-            if not str(name).startswith("torch."):
-                loaded[number] = container.owned(container.array(references[number]))
-            else:
-                dtype = torch_dtype(name.removeprefix("torch."), reader)
-                sizes, raw = reader.shape(shape, "a shape"), container.section(section)
-                if reader.product([*sizes, dtype.itemsize], "a shape") != raw.nbytes:
-                    reader.fail(f"a tensor of {name} {shorten(sizes)} does not fit its {raw.nbytes} bytes")
-                loaded[number] = torch.empty(sizes, dtype=dtype)
-                if raw.nbytes:
-                    loaded[number] = torch.from_numpy(container.owned(raw)).view(dtype).reshape(sizes)
+            reader.integer(number, "the number of a tensor", 0, len(references) - 1)
+            loaded[number] = container.array(references[number], owned=True)
         return loaded[number]
 
     with reader.parsing("a stored state"):

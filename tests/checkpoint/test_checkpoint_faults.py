@@ -26,8 +26,7 @@ from slipstream.checkpoint import (
     load_checkpoint,
     maintenance,
 )
-from slipstream.checkpoint.file import CheckpointFile
-from slipstream.checkpoint.load import checkpoints_of, newest_good
+from slipstream.checkpoint.load import CheckpointFile, checkpoints_of, newest_good
 from slipstream.checkpoint.maintenance import checkpoint_files
 from slipstream.storage.codec.registry import DECAY
 from slipstream.storage.errors import TooLargeError, UnsafeFolderError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from saved_states import random_tensor, same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, CorruptCheckpointError, load_checkpoint
-from slipstream.checkpoint.file import round_moments
+from slipstream.checkpoint.saver import round_moments
 from slipstream.storage.serializer import flatten
 from slipstream.storage.staging import Staging
 

@@ -28,8 +28,7 @@ from guard import GuardedBuffers, GuardedMemory, decode
 from slipstream import RolloutStorage, load_checkpoint
 from slipstream.algorithms.stored import StoredData
 from slipstream.checkpoint import AsyncCheckpointSaver
-from slipstream.checkpoint.file import CheckpointFile
-from slipstream.checkpoint.load import newest_good
+from slipstream.checkpoint.load import CheckpointFile, newest_good
 from slipstream.checkpoint.retention import base_of
 from slipstream.cli import main
 from slipstream.config.help import ConfigError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import safetensors
 import torch
-from helpers.forged import entry, forge
+from helpers.forged import forge
 from safetensors.torch import load, load_file
 
 from slipstream.storage.container import (
@@ -128,7 +128,7 @@ def test_a_container_in_memory(tmp_path):
     writer = ContainerWriter(file, "test")
     size = writer.finish({"state": store_state(writer, STATE)})
     data = file.join()
-    assert data.nbytes == size == file.position
+    assert data.nbytes == size
     for form in (data, data.tobytes()):
         container = Container.from_bytes(form, "test", "the state")
         same_state(load_state(container, container.head["state"]))
@@ -179,15 +179,6 @@ HOSTILE = {
     "half a row of the table": lambda x: x.description.__setitem__("pieces", "00" * 16),
     "pieces that overflow": lambda x: x.description.__setitem__("pieces", "00ffffffffffff00000000" * (1 << 16)),
     "pieces that do not fill the file": lambda x: x.description.__setitem__("pieces", "00" * 11),
-    "no entries": lambda x: setattr(x, "entries", {}),
-    "an entry too long": lambda x: setattr(
-        x, "entries", {"a": entry(0, 1 << 40), HASH: entry(1 << 40, (1 << 40) + 32)}
-    ),
-    "a gap between entries": lambda x: setattr(x, "entries", {"a": entry(0, 8), HASH: entry(16, 48)}),
-    "an entry of a dtype unheard of": lambda x: setattr(x, "entries", {"a": {**entry(0, 8), "dtype": "F1"}}),
-    "an entry of a shape that does not fit": lambda x: setattr(x, "entries", {"a": {**entry(0, 8), "shape": [7]}}),
-    "an entry of many dimensions": lambda x: setattr(x, "entries", {"a": {**entry(0, 8), "shape": [9] * 10**5}}),
-    "an entry that is a list": lambda x: setattr(x, "entries", {"a": [0]}),
     "an array of objects": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "O"),
     "an array with fields": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "f4,f4"),
     "an array of nothing known": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "(("),

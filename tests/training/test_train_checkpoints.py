@@ -7,7 +7,7 @@ import torch
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
-from slipstream.checkpoint.file import CheckpointFile
+from slipstream.checkpoint.load import CheckpointFile
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
