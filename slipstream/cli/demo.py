@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
             raise KeyboardInterrupt  # stopped before the first iteration
     else:
         folder = train.run(cfg).path
-    demo.after(folder, read_metrics(folder), shlex.join(["slipstream", "demo", *args.words]))
+    demo.after(folder, read_metrics(folder))
     print(f"watch:    slipstream view {shlex.quote(str(folder))}")
     print(f"evaluate: slipstream eval {shlex.quote(f'checkpoint={folder}')}")
     return 0

@@ -113,9 +113,8 @@ def train(args: argparse.Namespace) -> int:
         return 0
     folder = run_folder.path
     print(f"run folder: {folder}")
-    curves = [path for name in ("report.html", "learning.png") if (path := folder / name).exists()]
-    if curves:
-        print(f"curves:     {curves[0]}")
+    if (folder / "learning.png").exists():
+        print(f"curves:     {folder / 'learning.png'}")
     env = vars(cfg.env) | registry.find_task(cfg.task).evaluation_settings
     code = {"task": cfg.task, "algo": cfg.algo.name, "model": vars(cfg.model), "env": env}
     trusting = registry.trusting_words(code)

@@ -54,8 +54,8 @@ class Demo(Protocol):
     def before(self) -> None:
         """Show how it is without training."""
 
-    def after(self, folder: Path, metrics: Sequence[Mapping[str, Any]], command: str) -> None:
-        """Show the trained policy, and write a report into the run folder."""
+    def after(self, folder: Path, metrics: Sequence[Mapping[str, Any]]) -> None:
+        """Show the trained policy, and write figures into the run folder."""
 
 
 class Game(Protocol):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from slipstream.storage.errors import printable
 from slipstream.storage.files import write_file
-from slipstream.ui.tables import format_rate
 
 GROUND = "#0d1117"
 PANEL = "#121821"
@@ -109,8 +107,6 @@ def metric_column(rows: Sequence[Mapping[str, Any]], key: str) -> NDArray[Any]:
 # -- figures of any run ----------------------------------------------------------------------------------------------
 
 TRAINING, EVALUATION = SERIES[0], SERIES[1]
-MIN_EXPLAINED = 20  # rows, for `explain_return`
-NOTE_CHARS = 70  # per panel, of a line below the figure
 MOST_PANELS, MOST_LINES, MOST_COMPONENTS = 8, 6, 12  # of `draw_curves`
 
 
@@ -148,52 +144,6 @@ def learning_curve(
     if "time_s" in xs:
         time_axis(grid[-1][1], float(np.nanmax(times)))
     style_legend(grid[0][0], loc="best")
-    note = explain_return(rows)
-    if note:
-        figure.supxlabel("\n".join(wrap(note, NOTE_CHARS * len(xs))), color=MUTED, fontsize=9.5, x=0.02, ha="left")
-    return finish_figure(figure, path, title)
-
-
-def explain_return(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return why the return falls while success rises, from the first to the last fifth of the training; else ""."""
-    change = {}
-    for name in ("success", "return", "length"):
-        values = metric_column(rows, f"episode/{name}")
-        values = values[np.isfinite(values)]
-        if len(values) < MIN_EXPLAINED:
-            return ""
-        part = len(values) // 5
-        change[name] = float(values[:part].mean()), float(values[-part:].mean())
-    (success, later), (first, last), (length, shorter) = change.values()
-    if later <= success or last >= first or shorter >= length:
-        return ""
-    return (
-        f"The return falls ({first:.4g} to {last:.4g}) although success rises: rewards add up over the steps, and episodes "
-        f"that reach their goal are shorter (length {length:.0f} to {shorter:.0f})."
-    )
-
-
-def success_bars(
-    path: str | Path, rows: Sequence[Mapping[str, Any]], title: str = "success on maps not trained on"
-) -> Path:
-    """Draw one bar per policy, from rows of name, success and, where known, success_low and success_high."""
-    if not rows:
-        raise ValueError("nothing to draw: give at least one row with name and success")
-    figure = new_figure(8.0, 1.5 + 0.52 * len(rows))
-    axes = figure.subplots()
-    style_axes(axes)
-    axes.grid(False, axis="y")
-    number = {"color": INK, "fontsize": 11.5, "fontweight": "bold", "va": "center", "zorder": 5}
-    for y, row in enumerate(rows):
-        success = float(row["success"])
-        low, high = (float(row.get(key, success)) for key in ("success_low", "success_high"))
-        axes.barh(y, success, height=0.62, color=SERIES[0], alpha=0.85, zorder=2)
-        if high > low:
-            axes.plot([low, high], [y, y], color=GROUND, linewidth=4.5, solid_capstyle="round", zorder=3)
-            axes.plot([low, high], [y, y], color=INK, linewidth=2, solid_capstyle="round", zorder=4)
-        axes.text(max(success, high) + 0.015, y, format_rate(success, 2), **number)
-    axes.set(xlim=(0, 1.09), ylim=(len(rows) - 0.45, -0.55), xticks=np.linspace(0, 1, 6))
-    axes.set_yticks(range(len(rows)), [str(row["name"]) for row in rows], color=INK, fontsize=11)
     return finish_figure(figure, path, title)
 
 

@@ -1,20 +1,15 @@
-"""What a task prints and writes: progress bars, text tables, and a report as one HTML file that can be mailed."""
+"""What a task prints: progress bars, numbers and tables."""
 
 from __future__ import annotations
 
-import base64
 import math
-import mimetypes
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from html import escape
 from io import StringIO
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -23,7 +18,6 @@ from rich.table import Table
 from rich.text import Text
 
 from slipstream.storage.errors import printable
-from slipstream.storage.files import write_file
 
 # -- progress --------------------------------------------------------------------------------------------------------
 
@@ -197,70 +191,3 @@ class TextTable:
         lines = ["| " + " | ".join(cells) + " |" for cells in (self.header, *self.rows)]
         lines.insert(1, "|" + "---:|" * len(self.header))
         return "\n".join(lines) + "\n"
-
-
-# -- the report as HTML ----------------------------------------------------------------------------------------------
-
-TEMPLATE = Path(__file__).with_name("report.html")
-
-
-def write_report(
-    folder: str | PathLike[str],
-    title: str,
-    summary_rows: Sequence[Mapping[str, Any]],
-    figures: Mapping[str, str | PathLike[str]],
-    facts: Mapping[str, Any],
-) -> Path:
-    """Write folder/report.html: the title, a table of `summary_rows` (keys are columns), the figures (caption: image
-    file), the facts. Figures and style are inside the file; nothing is fetched from elsewhere."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    body = [f"<h1>{escape(title)}</h1>", _table(summary_rows)]
-    body += [_figure(caption, Path(image)) for caption, image in figures.items()]
-    body.append(_facts(facts))
-    path = folder / "report.html"
-    head, tail = TEMPLATE.read_text(encoding="utf-8").split("{body}")
-    write_file(path, (head.replace("{title}", escape(title)) + "\n".join(filter(None, body)) + tail).encode())
-    return path
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    if not rows:
-        return ""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    numeric = {c for c in columns if all(_is_number(row.get(c)) or row.get(c) is None for row in rows)}
-
-    def cells(tag: str, texts: Sequence[str]) -> str:
-        kinds = (' class="number"' if column in numeric else "" for column in columns)
-        return "".join(f"<{tag}{kind}>{escape(text)}</{tag}>" for kind, text in zip(kinds, texts, strict=True))
-
-    head = cells("th", columns)
-    body = "\n".join(f"<tr>{cells('td', [_text(row.get(column)) for column in columns])}</tr>" for row in rows)
-    return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
-
-
-def _figure(caption: str, image: Path) -> str:
-    media_type = mimetypes.guess_type(image.name)[0] or ""
-    if not media_type.startswith("image/"):
-        raise ValueError(f"a figure must be an image, like a .png, not {image.name}")
-    data = base64.b64encode(image.read_bytes()).decode("ascii")
-    text = escape(caption)
-    shown = f'<img alt="{text}" src="data:{media_type};base64,{data}">'
-    return f'<figure><div class="scroll">{shown}</div><figcaption>{text}</figcaption></figure>'
-
-
-def _facts(facts: Mapping[str, Any]) -> str:
-    if not facts:
-        return ""
-    lines = (f"<dt>{escape(str(key))}</dt><dd>{escape(_text(value))}</dd>" for key, value in facts.items())
-    return "<dl>\n" + "\n".join(lines) + "\n</dl>"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "–"
-    return format_number(value) if isinstance(value, float) else f"{value:,}" if _is_number(value) else str(value)

@@ -1,62 +1,57 @@
-"""The report of a league: its table and its curves."""
+"""The curves of a league."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from slipstream.tasks.aircombat.league import report
-from slipstream.ui import figures
+from slipstream.tasks.aircombat.league import curves
 
 ROWS = [
     {
         "frames": 1_000_000 * (k + 1),
-        "time_s": 60.0 * k,
         "league/stage": 1 + k,
         **{f"league/elo{part}": 1000.0 + 100 * k + d for part, d in (("", 0), ("_low", -50), ("_high", 50))},
         **{f"league/pursuit/{what}": share for what, share in (("won", 0.9), ("draw", 0.1), ("lost", 0.0))},
-        **({f"league/crank/{what}": x for what, x in (("won", 0.5), ("draw", 0.2), ("lost", 0.3))} if k else {}),
-        "league/pursuit/elo": 1000.0,
+        **(
+            {f"league/my_module:Agent/{what}": x for what, x in (("won", 0.5), ("draw", 0.5), ("lost", 0))} if k else {}
+        ),
     }
     for k in range(3)
 ]
 
 
-def test_the_learner_has_a_row_in_its_table(tmp_path, monkeypatch):
-    seen = {}
-    monkeypatch.setattr(report, "write_report", lambda folder, title, table, *rest: seen.update(table=table))
-    report.write_league_report(tmp_path, ROWS)
-    pursuit, crank, learner = seen["table"]
-    assert pursuit == {
-        "opponent": "pursuit",
-        "won": 0.9,
-        "draw": 0.1,
-        "lost": 0.0,
-        "won of decided": 1.0,
-        "won − lost": 0.9,
-        "Elo": 1000.0,
-    }
-    assert crank["won of decided"] == 0.625 and crank["Elo"] is None
-    assert learner["opponent"] == "all (the learner)" and learner["Elo"] == 1200.0
-    assert [learner[what] for what in ("won", "draw", "lost", "won − lost")] == pytest.approx([0.7, 0.15, 0.15, 0.55])
+@pytest.fixture
+def drawn(monkeypatch, tmp_path):
+    """Draw rows and return the figure."""
+    figures, finish = [], curves.finish_figure
+
+    def draw(rows):
+        monkeypatch.setattr(
+            curves, "finish_figure", lambda figure, *rest: figures.append(figure) or finish(figure, *rest)
+        )
+        assert curves.league_curves(rows, tmp_path / "learning.png", "while learning").stat().st_size > 10_000
+        return figures[-1]
+
+    return draw
 
 
-def test_all_panels_have_one_axis_of_frames(tmp_path, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(report, "finish_figure", lambda figure, path, title: drawn.append(figure) or path)
-    report.outcome_curves(ROWS, tmp_path / "curves.png", ["pursuit", "crank"])
-    panels = drawn[0].axes
-    assert len(panels) == 3 and all(axes.get_xlim() == (0.0, pytest.approx(3.06e6)) for axes in panels)
-    assert [axes.get_xlabel() for axes in panels] == ["", "", "frames"]
-    assert panels[0].xaxis.get_major_formatter()(2e6) == panels[2].xaxis.get_major_formatter()(2e6) == "2M"
-    box = drawn[0].legends[0].get_window_extent(drawn[0].canvas.get_renderer())
-    assert box.x0 >= 0 and box.x1 <= drawn[0].bbox.x1
+def test_each_opponent_has_a_panel_on_one_axis_of_frames(drawn):
+    figure = drawn([{"frames": 10, "episode/return": 1.0}, *ROWS])
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["against pursuit", "against my_module:Agent", ""]
+    assert all(axes.get_xlim() == (0.0, pytest.approx(3.06e6)) for axes in figure.axes)
+    assert [axes.get_xlabel() for axes in figure.axes] == ["", "", "frames"]
+    assert figure.axes[0].xaxis.get_major_formatter()(2e6) == "2M"
+    assert [text.get_text() for text in figure.axes[2].texts] == [" stage 2", " stage 3"]
+    assert np.allclose(figure.axes[2].lines[0].get_ydata(), [1000, 1100, 1200])
 
 
-def test_a_legend_with_long_names_wraps_inside_its_panel(tmp_path, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(figures, "finish_figure", lambda figure, path, title: drawn.append(figure) or path)
-    names = [f"a long name of an episode, number {k}" for k in range(6)]
-    figures.draw_curves(tmp_path / "curves.png", [{"reward": figures.np.arange(9.0)}] * 6, names, "episodes")
-    axes = drawn[0].axes[0]
-    box = axes.get_legend().get_window_extent(drawn[0].canvas.get_renderer())
-    assert box.x0 >= axes.bbox.x0 and box.x1 <= axes.bbox.x1
+def test_the_legend_is_beside_the_title(drawn):
+    figure = drawn(ROWS[:1])
+    renderer = figure.canvas.get_renderer()
+    title, legend = figure._suptitle.get_window_extent(renderer), figure.legends[0].get_window_extent(renderer)
+    assert legend.x0 > title.x1 and legend.x1 <= figure.bbox.x1
+
+
+def test_a_run_without_a_league_has_no_such_curves(tmp_path):
+    assert curves.league_curves([{"frames": 10, "episode/return": 1.0}], tmp_path / "learning.png") is None

@@ -28,7 +28,7 @@ def test_the_demo_trains_in_two_processes_if_there_are_two_cores(tmp_path, threa
     assert done.returncode == 0, done.stdout + done.stderr
     assert (f"{ranks} ranks" in done.stdout) == (ranks > 1)
     assert f"training: {8 * ranks} drones over {8 * ranks} other maps" in done.stdout
-    assert {"report.html", "flight.html", "paths.png"} <= {path.name for path in (tmp_path / "small").iterdir()}
+    assert {"learning.png", "flight.html", "paths.png"} <= {path.name for path in (tmp_path / "small").iterdir()}
 
 
 def test_a_training_that_fails_in_its_processes_ends_the_demo(tmp_path):

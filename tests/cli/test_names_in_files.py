@@ -123,12 +123,14 @@ def test_every_name_that_python_would_import_is_refused(run, here, capsys, comma
 
 
 def test_each_name_of_a_list_is_checked():
-    config = {"league": {"rated": ["hostile_module:Agent", "mine:Agent"], "mixes": [{"mine:Agent": 1.0}]}}
+    config = {"league": {"mixes": [{"hostile_module:Agent": 1.0}, {"mine:Agent": 1.0}]}}
     with pytest.raises(ConfigError, match="'hostile_module:Agent'"):
-        registry.refuse_unregistered(config, ["league.rated=[mine:Agent]"], "runs/x")
+        registry.refuse_unregistered(config, ["league.mixes=[{mine:Agent: 1.0}]"], "runs/x")
     registry.refuse_unregistered(config, shlex.split(registry.trusting_words(config)), "runs/x")
     with pytest.raises(ConfigError, match="'mine:Agent'"):
-        registry.refuse_unregistered(config, ["name=mine:Agent", "league.rated=[hostile_module:Agent]"], "runs/x")
+        registry.refuse_unregistered(
+            config, ["name=mine:Agent", "league.mixes=[{hostile_module:Agent: 1.0}]"], "runs/x"
+        )
 
 
 @pytest.mark.parametrize("id", ["hostile_module:Env-v0", "hostile_module:ns/Env-v0", "hostile-module:Env", "a/b:Env"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from slipstream.tasks.navigation.figures import FlightPicture, round_step, view_half_m
-from slipstream.ui.figures import explain_return, learning_curve, metric_column, own_metrics, smooth, success_bars
+from slipstream.ui.figures import learning_curve, metric_column, own_metrics, smooth
 
 BOXES = np.array([[0.0, 0.0, 0.15, 0.35, 2.0], [3.0, -2.0, 0.35, 0.35, 6.0]])
 GOALS = np.array([[0.0, -6.0], [1.0, -6.0], [2.0, -6.0]])
@@ -104,40 +104,10 @@ def test_null_and_absent_metrics_are_no_points():
     assert np.isnan(column[1:]).all()
 
 
-def explained(returns, lengths, success=(0.0, 1.0), count=40):
-    curve = lambda ends: np.linspace(*ends, count).tolist()  # noqa: E731
-    columns = zip(curve(success), curve(returns), curve(lengths), strict=True)
-    return explain_return([{"episode/success": s, "episode/return": r, "episode/length": n} for s, r, n in columns])
-
-
-def test_a_return_that_falls_while_success_rises_is_explained(tmp_path, monkeypatch):
-    note = explained(returns=(400.0, 200.0), lengths=(900.0, 300.0))
-    assert (
-        note.startswith("The return falls (382.1 to 217.9) although success rises:") and "(length 846 to 354)" in note
-    )
-    assert not explained(returns=(200.0, 400.0), lengths=(900.0, 300.0))
-    assert not explained(returns=(400.0, 200.0), lengths=(300.0, 900.0))
-    assert not explained(returns=(400.0, 200.0), lengths=(900.0, 300.0), success=(1.0, 0.0))
-    assert not explained(returns=(400.0, 200.0), lengths=(900.0, 300.0), count=10)
-    rows = [{"frames": k, "episode/success": k / 40, "episode/return": -k, "episode/length": 50 - k} for k in range(40)]
-    drawn = []
-    monkeypatch.setattr("slipstream.ui.figures.finish_figure", lambda figure, path, title: drawn.append(figure))
-    learning_curve(rows, tmp_path / "learning.png")
-    assert drawn[0].get_supxlabel().startswith("The return falls")
-
-
 def test_smoothing_is_a_centered_mean_that_shrinks_at_the_ends():
     values = np.zeros(50)
     values[1] = 3.0
     assert smooth(values)[:4].tolist() == pytest.approx([1.5, 1.0, 1.0, 0.0])
-
-
-def test_success_bars_write_a_picture(tmp_path):
-    rows = [
-        {"name": "flying straight", "success": 0.0},
-        {"name": "ours", "success": 0.8, "success_low": 0.7, "success_high": 0.9},
-    ]
-    size_of_png(success_bars(tmp_path / "bars.png", rows))
 
 
 def test_importing_loads_no_matplotlib_and_drawing_changes_no_global(tmp_path):
@@ -145,7 +115,7 @@ def test_importing_loads_no_matplotlib_and_drawing_changes_no_global(tmp_path):
 import sys
 import slipstream.ui.figures as runs
 assert "matplotlib" not in sys.modules, "imported too early"
-runs.success_bars({str(tmp_path / "a.png")!r}, [{{"name": "a", "success": 0.5}}])
+runs.learning_curve([{{"frames": 1, "episode/success": 0.5}}], {str(tmp_path / "a.png")!r})
 assert "matplotlib.pyplot" not in sys.modules
 import matplotlib
 assert not any(matplotlib.rcParams[key] != matplotlib.rcParamsDefault[key] for key in ("figure.facecolor", "font.size", "axes.grid"))

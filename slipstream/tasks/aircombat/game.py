@@ -18,7 +18,7 @@ from slipstream.storage.errors import SaveError
 from slipstream.tasks.aircombat.agents import COMMANDS, BaseAgent, action_of, agent_class, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.evaluation import short_name
-from slipstream.tasks.aircombat.league.matches import Score, anchor_of, rate
+from slipstream.tasks.aircombat.league.matches import Score, rate
 from slipstream.tasks.aircombat.physics.duel import GOING_ON, GONE, SLOTS, Duels
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
 from slipstream.tasks.aircombat.reach.forecast import forecast
@@ -198,5 +198,5 @@ class DuelGame(Game):
     def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
         """Return the Elo ratings of all with decided games; pursuit, or else the first opponent, is 1000."""
         results = {pair: Score(*counts) for pair, counts in scores.items()}
-        ratings = rate(results, anchor_of(results)) if results else {}
+        ratings = rate(results) if results else {}
         return {name: round(r.elo) for name, r in ratings.items() if r.decided}

@@ -17,8 +17,8 @@ from slipstream.tasks.aircombat import bench
 from slipstream.tasks.aircombat.agents import is_checkpoint
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league import evaluation
+from slipstream.tasks.aircombat.league.curves import league_curves
 from slipstream.tasks.aircombat.league.league import League, LeagueConfig
-from slipstream.tasks.aircombat.league.report import write_league_report
 from slipstream.tasks.base import Controller, Game, Task, read_options
 
 
@@ -85,8 +85,8 @@ class AirCombatTask(Task):
         return League(cfg.league, env, policy, derive_seed(cfg.seed, "league"))
 
     def draw_learning(self, folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write the league's report, or without a league the learning curve."""
-        if not write_league_report(folder, rows):
+        """Write the league's curves, or without a league those of the episodes."""
+        if not league_curves(rows, folder / "learning.png", f"{folder.name}: games won, drawn and lost"):
             super().draw_learning(folder, rows)
 
     def policy_path(self, overrides: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""The demo: flights before and after training, and a report."""
+"""The demo: flights before and after training."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from slipstream.recordings import SUFFIX, write_html
 from slipstream.sim.devices import resolve_device
 from slipstream.tasks.evaluation import Policy
 from slipstream.tasks.navigation.evaluation import Flights, draw, evaluation_env, fly, rate_cells, record, summarize
-from slipstream.ui.figures import explain_return, learning_curve, success_bars
-from slipstream.ui.tables import TextTable, format_percent, progress_bar, write_report
+from slipstream.ui.figures import learning_curve
+from slipstream.ui.tables import TextTable, format_percent, progress_bar
 
 # The maps of the final table. Evaluations during training, which select the best policy, use other maps.
 FINAL_MAPS = list(range(101, 117))
 
 
 class NavigationDemo:
-    """Fly over unseen maps before and after a training, and write the report."""
+    """Fly over unseen maps before and after a training."""
 
     def __init__(self, cfg: TrainConfig) -> None:
         self.cfg = cfg
@@ -49,8 +49,8 @@ class NavigationDemo:
         drones, maps = self.ranks * cfg.env.num_envs, self.ranks * cfg.env.num_worlds
         print(f"\ntraining: {drones:,} drones over {maps:,} other maps, {cfg.max_time_s:.0f} s")
 
-    def after(self, folder: Path, metrics: Sequence[Mapping[str, Any]], command: str) -> None:
-        """Fly the trained policy, print the table, write figures and report into the run folder."""
+    def after(self, folder: Path, metrics: Sequence[Mapping[str, Any]]) -> None:
+        """Fly the trained policy, print the table, write figures into the run folder."""
         print("\nafter:")
         trained = load_policy(folder)
         policy = trained.build(self.env, self.device)
@@ -59,18 +59,13 @@ class NavigationDemo:
         table = [{"policy": row["name"]} | rate_cells(row) for row in self.rows]
         cells = [list(row.values()) for row in table]
         print(TextTable("maps not trained on", list(table[0]), cells, left=1).render())
-        figures = {
-            "Paths over the first unseen map": draw(flights, self.env, folder / "paths.png"),
-            f"Success while training. {explain_return(metrics)}".strip(): learning_curve(
-                metrics, folder / "learning.png", "learning curve"
-            ),
-            "Before and after": success_bars(folder / "success.png", self.rows),
-        }
-        facts = describe(self.cfg, self.ranks, metrics, time.perf_counter() - self.began, command)
-        report = write_report(folder, "Slipstream demo", table, figures, facts)
+        trained_s, total_s = metrics[-1]["time_s"], time.perf_counter() - self.began
+        print(f"{metrics[-1]['frames']:,} frames in {trained_s:.0f} s on {self.cfg.device}, {total_s:.0f} s in all")
+        paths = draw(flights, self.env, folder / "paths.png")
+        curve = learning_curve(metrics, folder / "learning.png", "learning curve")
         recording = record(flights, self.env, "Slipstream demo: flights over an unseen map", trained)
         page = write_html(recording, recording.save(folder / f"flight{SUFFIX}").with_suffix(".html"))
-        print(f"\nflights:  {page}\nreport:   {report}\npictures: {', '.join(str(path) for path in figures.values())}")
+        print(f"\nflights:  {page}\npictures: {paths}, {curve}")
 
 
 def straight(speed_mps: float) -> Policy:
@@ -94,18 +89,3 @@ def evaluate(name: str, cfg: TrainConfig, settings: EvalConfig, policy: Policy) 
         f"  {name}: {format_percent(result['success'])} reach the goal, {format_percent(result['collision'])} collide"
     )
     return {"name": name, **result}, flights
-
-
-def describe(
-    cfg: TrainConfig, ranks: int, rows: Sequence[Mapping[str, Any]], seconds: float, command: str
-) -> dict[str, Any]:
-    """Return the facts of the run for the report."""
-    return {
-        "training": f"{rows[-1]['frames']:,} frames in {rows[-1]['time_s']:.0f} s, evaluations included, on {cfg.device}",
-        "total time": f"{seconds:.0f} s",
-        "world": f"{2 * cfg.env.map_half_m:.0f} × {2 * cfg.env.map_half_m:.0f} m, {cfg.env.num_obstacles} standing and "
-        f"{cfg.env.dyn.count} moving obstacles, {cfg.env.decision_interval} physics steps per decision",
-        "maps": f"trained on {ranks * cfg.env.num_worlds:,}, chosen on {len(cfg.eval.map_seeds)} others, "
-        f"judged on {len(FINAL_MAPS)} others again",
-        "command": command,
-    }

@@ -158,7 +158,7 @@ def _ratings(results: dict[tuple[str, str], Score]) -> dict[str, dict[str, float
     """Rate all players; without decided games a player has no rating (None)."""
     anchor = anchor_of(results)
     none = dict.fromkeys(("elo", "low", "high"))
-    return {name: vars(r) | ({} if r.decided or name == anchor else none) for name, r in rate(results, anchor).items()}
+    return {name: vars(r) | ({} if r.decided or name == anchor else none) for name, r in rate(results).items()}
 
 
 def _ratings_table(ratings: dict[str, dict[str, Any]], anchor: str) -> TextTable:

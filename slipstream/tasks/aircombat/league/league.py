@@ -6,7 +6,7 @@ through the curriculum, snapshots, and the seats of the opponents until the next
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,9 @@ from slipstream.tasks.evaluation import wilson
 
 NOW = "now"  # the present learner
 POOL = "pool"  # in a stage's mix: past policies of the learner
+RATED = ("placeholder", "pursuit", "crank", "evade")  # play in every evaluation
+JUDGES = ("pursuit", "crank")  # select the best policy
+HARDNESS = 2.0  # a past policy is met in proportion to (share of games not won)^HARDNESS
 
 
 @dataclass
@@ -42,12 +45,7 @@ class LeagueConfig:
     seats: int = 16  # groups of duels, each with one opponent; divides env.num_envs
     pool: int = 12  # past policies kept
     snapshot_every: int = 2  # evaluations between two snapshots in the last stage
-    hardness: float = 2.0  # a past policy is met in proportion to (share of games not won)^hardness
     games: int = 64  # per opponent and evaluation
-    # in every evaluation
-    rated: list[str] = field(default_factory=lambda: ["placeholder", "pursuit", "crank", "evade"])
-    judges: list[str] = field(default_factory=lambda: ["pursuit", "crank"])  # of the rated: select the best policy
-    anchor: str = "pursuit"  # its rating is 1000
 
     def __post_init__(self) -> None:
         if not self.mixes or len(self.promote) != len(self.mixes) - 1:
@@ -59,89 +57,57 @@ class LeagueConfig:
                 raise ValueError(f"a stage of league.mixes needs agents with positive shares, not {dict(mix)}")
         if POOL in self.mixes[0]:
             raise ValueError("the first stage of league.mixes has no past policies: leave pool out of it")
-        check_range(self, "seats", "pool", "snapshot_every", "games", minimum=1, section="league.")
-        check_range(self, "patience", "hardness", minimum=0, section="league.")
+        check_range(self, "seats", "snapshot_every", "games", minimum=1, section="league.")
+        check_range(self, "patience", minimum=0, section="league.")
+        check_range(self, "pool", minimum=len(self.mixes), section="league.")  # a champion per stage
         if self.games % 2:
             raise ValueError(f"league.games={self.games} must be even: half of the games are played with swapped sides")
-        missing = [name for name in (self.anchor, *self.judges) if name not in self.rated]
-        if missing or not self.judges:
-            raise ValueError(
-                f"league.anchor and league.judges must be in league.rated, which lacks {', '.join(missing) or 'judges'}"
-            )
-        if self.pool < len(self.mixes):
-            raise ValueError(f"league.pool={self.pool} must hold one policy per stage: use at least {len(self.mixes)}")
 
     @property
     def scripted(self) -> list[str]:
-        """All agents except past policies."""
-        names = [name for mix in self.mixes for name in mix if name != POOL]
-        return list(dict.fromkeys([*self.rated, *names]))
+        """All agents except past policies. They play in every evaluation."""
+        return list(dict.fromkeys([*RATED, *(name for mix in self.mixes for name in mix if name != POOL)]))
 
 
-@dataclass
-class Curriculum:
-    """The learner's stage, by its evaluations."""
+def ends_stage(config: LeagueConfig, stage: int, evaluations: int, scores: Mapping[str, Score]) -> bool:
+    """Return whether a stage ends after so many evaluations, the last one with these scores.
 
-    config: LeagueConfig
-    stage: int = 0
-    evaluations: int = 0  # in this stage
-
-    @property
-    def mix(self) -> Mapping[str, float]:
-        """The shares of this stage's opponents."""
-        return self.config.mixes[self.stage]
-
-    @property
-    def is_last(self) -> bool:
-        """Whether this is the last stage."""
-        return self.stage == len(self.config.mixes) - 1
-
-    def update(self, scores: Mapping[str, Score]) -> bool:
-        """Process an evaluation's scores. Returns whether the learner is promoted; `stage` is then the next one.
-
-        It is promoted if the lower end of the 95 % interval of its share of games won against this stage's scripted
-        opponents reaches `league.promote`, or if `league.patience` is exhausted.
-        """
-        self.evaluations += 1
-        if self.is_last:
-            return False
-        met = total(scores[name] for name in self.mix if name in scores)
-        passed = wilson(met.won, met.games)[0] >= self.config.promote[self.stage]
-        if not passed and not (self.config.patience and self.evaluations >= self.config.patience):
-            return False
-        self.stage, self.evaluations = self.stage + 1, 0
-        return True
-
-
-def seating(
-    mix: Mapping[str, float], seats: int, members: Sequence[int], weights: Sequence[float], rng: np.random.Generator
-) -> list[str | int]:
-    """Assign the seats: as many per agent as its share of the mix, rounded to fill all; past policies are drawn at
-    random.
-
-    With an empty pool its share is given to the others.
+    It ends if the lower end of the 95 % interval of the share of games won against its scripted opponents reaches
+    `league.promote`, or if `league.patience` is exhausted.
     """
-    shares = {name: share for name, share in mix.items() if share > 0 and (name != POOL or members)}
+    if stage == len(config.mixes) - 1:
+        return False
+    met = total(scores[name] for name in config.mixes[stage] if name in scores)
+    passed = wilson(met.won, met.games)[0] >= config.promote[stage]
+    return passed or 0 < config.patience <= evaluations
+
+
+def draw_seats(mix: Mapping[str, float], seats: int, pool: Mapping[int, Score], rng: np.random.Generator) -> list[Seat]:
+    """Assign the seats: as many per agent as its share of the mix, rounded to fill all; past policies are drawn at
+    random, the more often the fewer games were won against them.
+
+    Args:
+        mix: the shares. With an empty pool its share is given to the others.
+        seats: how many there are.
+        pool: the learner's score against each past policy.
+        rng: draws the past policies.
+    """
+    shares = {name: share for name, share in mix.items() if share > 0 and (name != POOL or pool)}
     if not shares:
         raise ValueError("this stage has only past policies as opponents, and the pool is empty")
     exact = {name: seats * share / sum(shares.values()) for name, share in shares.items()}
     counts = {name: int(x) for name, x in exact.items()}
     for name in sorted(exact, key=lambda name: counts[name] - exact[name])[: seats - sum(counts.values())]:
         counts[name] += 1
-    who: list[str | int] = []
+    not_won = [1 - (score.won + 1) / (score.games + 2) for score in pool.values()]  # 0.5 without games
+    weights = np.array([max(share**HARDNESS, 0.02) for share in not_won])
+    who: list[Seat] = []
     for name, count in counts.items():
         if name == POOL:
-            p = np.asarray(weights, dtype=np.float64)
-            who += [int(member) for member in rng.choice(np.asarray(members), size=count, p=p / p.sum())]
+            who += rng.choice(list(pool), size=count, p=weights / weights.sum()).tolist()
         else:
             who += [name] * count
     return who
-
-
-def priorities(scores: Sequence[Score], hardness: float) -> list[float]:
-    """Return the weight of each past policy: higher the fewer games were won against it, never zero."""
-    not_won = [1 - (score.won + 1) / (score.games + 2) for score in scores]  # 0.5 without games
-    return [max(share**hardness, 0.02) for share in not_won]
 
 
 class League:
@@ -153,16 +119,15 @@ class League:
         self.config = config
         self.policy = policy
         self.seed = seed
-        self.curriculum = Curriculum(config)
+        self.stage = self.stage_evaluations = self.evaluations = 0
+        self.ended = ""  # the stage ended by the last evaluation
         self.pool = PolicyPool(policy, config.pool)
         self.members = [""] * config.pool  # the name of each past policy, empty where there is none
         self.results: dict[tuple[str, str], Score] = {}  # of all players but the present learner
-        self.evaluations = 0
-        self.ended = ""  # the stage ended by the last evaluation
         self.opponent = SeatedOpponent(config.scripted, self.pool, config.seats, env.num_envs, sampled=True)
-        seats = len(config.rated) + config.pool
+        seats = len(config.scripted) + config.pool
         games = config.games * seats
-        self._evaluation_opponent = SeatedOpponent(config.rated, self.pool, seats, games, sampled=False)
+        self._evaluation_opponent = SeatedOpponent(config.scripted, self.pool, seats, games, sampled=False)
         settings = replace(env.config, num_envs=games, sides=2, reward="zero")
         match_env = AirCombatEnv(games, env.device, derive_seed(seed, "league"), settings)
         learner = LearnedAgent(games, env.device, policy=policy)
@@ -173,42 +138,46 @@ class League:
     # -- an evaluation -----------------------------------------------------------------------------------------------
 
     def evaluate(self) -> dict[str, float]:
-        """Play all opponents, update curriculum, pool and seats. Returns the metrics."""
+        """Play all opponents, update stage, pool and seats. Returns the metrics."""
         scores, distinct = self.play()
-        ratings = rate(self.results | {(NOW, name): score for name, score in distinct.items()}, self.config.anchor)
-        stage = self.curriculum.stage + 1
-        metrics = self.metrics(scores) | {"league/stage": float(stage)}
+        ratings = rate(self.results | {(NOW, name): score for name, score in distinct.items()})
+        metrics = self.metrics(scores) | {"league/stage": float(self.stage + 1)}
         now = ratings[NOW]
         metrics |= {"league/elo": now.elo, "league/elo_low": now.low, "league/elo_high": now.high}
-        for name in self.config.rated:
-            if ratings[name].decided or name == self.config.anchor:
+        for name in self.config.scripted:
+            if ratings[name].decided or name == "pursuit":
                 metrics[f"league/{name}/elo"] = ratings[name].elo
         self.evaluations += 1
-        self.ended = f"stage{stage}" if self.curriculum.update(scores) else ""
-        if self.ended:
+        self.stage_evaluations += 1
+        self.ended = ""
+        if ends_stage(self.config, self.stage, self.stage_evaluations, scores):
+            self.ended = f"stage{self.stage + 1}"
+            self.stage, self.stage_evaluations = self.stage + 1, 0
             self.keep(self.ended, scores, distinct)
-        elif self.curriculum.is_last and self.curriculum.evaluations % self.config.snapshot_every == 0:
+        elif self.stage == len(self.config.mixes) - 1 and self.stage_evaluations % self.config.snapshot_every == 0:
             self.keep(f"self{self.evaluations}", scores, distinct)
         self._seat(scores)
         return metrics
 
     def play(self) -> tuple[dict[str, Score], dict[str, Score]]:
-        """Play the learner against every rated agent and every past policy; return the scores of all games, and of the
-        distinct ones."""
-        rated = self.config.rated
-        seats: list[Seat] = [*rated, *(i if name else rated[0] for i, name in enumerate(self.members))]
+        """Play the learner against every scripted agent and every past policy; return the scores of all games, and of
+        the distinct ones."""
+        scripted = self.config.scripted
+        seats: list[Seat] = [*scripted, *(i if name else scripted[0] for i, name in enumerate(self.members))]
         self._evaluation_opponent.seat(seats)
         games = self._match.play()
         each = self.config.games
-        seated = [(name, slice(k * each, (k + 1) * each)) for k, name in enumerate([*rated, *self.members]) if name]
+        seated = [(name, slice(k * each, (k + 1) * each)) for k, name in enumerate([*scripted, *self.members]) if name]
         return {n: games.score(at, repeated=True) for n, at in seated}, {n: games.score(at) for n, at in seated}
 
     def metrics(self, scores: dict[str, Score]) -> dict[str, float]:
         """Return the metrics of an evaluation, as shares of games: against all judges, and against each opponent."""
-        judges = total(scores[name] for name in self.config.judges)
+        judges = total(scores[name] for name in JUDGES)
         found = {"success": judges.share("won"), "lost": judges.share("lost"), "draw": judges.share("draw")}
         found["score"] = judges.share("won") - judges.share("lost")
-        shown = {name: score for name, score in scores.items() if name in self.config.rated or name.startswith("stage")}
+        shown = {
+            name: score for name, score in scores.items() if name in self.config.scripted or name.startswith("stage")
+        }
         if any(self.members):
             shown["pool"] = total(scores[name] for name in self.members if name)
         for name, score in shown.items():
@@ -234,21 +203,20 @@ class League:
 
     def _seat(self, scores: Mapping[str, Score]) -> None:
         """Draw the opponents of the training."""
-        held = [i for i, name in enumerate(self.members) if name]
+        pool = {i: scores.get(name, Score()) for i, name in enumerate(self.members) if name}
         rng = np.random.default_rng([derive_seed(self.seed, "seats"), self.evaluations])
-        weights = priorities([scores.get(self.members[i], Score()) for i in held], self.config.hardness)
-        self.opponent.seat(seating(self.curriculum.mix, self.config.seats, held, weights, rng))
+        self.opponent.seat(draw_seats(self.config.mixes[self.stage], self.config.seats, pool, rng))
 
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return stage, pool, results and seats."""
         return {
-            "stage": self.curriculum.stage,
-            "stage_evaluations": self.curriculum.evaluations,
+            "stage": self.stage,
+            "stage_evaluations": self.stage_evaluations,
             "evaluations": self.evaluations,
             "members": list(self.members),
-            "seats": [str(seat) if isinstance(seat, str) else f"#{seat}" for seat in self.opponent.seats],
+            "seats": [seat if isinstance(seat, str) else f"#{seat}" for seat in self.opponent.seats],
             "results": [{"red": red, "blue": blue, **asdict(score)} for (red, blue), score in self.results.items()],
             "pool": self.pool.state_dict(),
         }
@@ -256,9 +224,8 @@ class League:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state`."""
         self.pool.load_state_dict(state["pool"])
-        self.curriculum.stage, self.curriculum.evaluations = state["stage"], state["stage_evaluations"]
-        self.evaluations = state["evaluations"]
-        self.members = list(state["members"])
+        self.stage, self.stage_evaluations = state["stage"], state["stage_evaluations"]
+        self.evaluations, self.members = state["evaluations"], list(state["members"])
         rows = state["results"]
         self.results = {(row["red"], row["blue"]): Score(row["won"], row["draw"], row["lost"]) for row in rows}
         self.opponent.seat([int(seat[1:]) if seat.startswith("#") else seat for seat in state["seats"]])

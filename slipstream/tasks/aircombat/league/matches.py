@@ -87,8 +87,6 @@ class Match:
     """
 
     def __init__(self, env: AirCombatEnv, red: BaseAgent, blue: BaseAgent, capture: bool = False) -> None:
-        if env.sides != 2:
-            raise ValueError(f"a match needs both sides, not env.sides={env.sides}: build the env with env.sides=2")
         self.env, self.red, self.blue = env, red, blue
         n, device = env.num_envs, env.device
         self.swapped = torch.arange(n, device=device) % 2 == 1
@@ -212,14 +210,13 @@ class Rating(Score):
     high: float = math.nan
 
 
-def rate(results: Mapping[tuple[str, str], Score], anchor: str) -> dict[str, Rating]:
-    """Rate every player in the results by its decided games; `anchor` gets exactly 1000.
+def rate(results: Mapping[tuple[str, str], Score]) -> dict[str, Rating]:
+    """Rate every player in the results by its decided games; the anchor gets exactly 1000.
 
     The games of a player that never won only bound its rating from above: it gets the lowest that any player has.
     """
     players = list(dict.fromkeys(name for pair in results for name in pair))
-    if anchor not in players:
-        raise ValueError(f"the anchor {anchor} has played no game: use one of {', '.join(players)}")
+    anchor = anchor_of(results)
     place = {name: i for i, name in enumerate(players)}
     wins, draws = np.zeros((2, len(players), len(players)))  # of the row against the column
     for (one, other), score in results.items():

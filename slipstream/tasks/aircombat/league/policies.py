@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
-from slipstream.config.compose import build_section
 from slipstream.envs.specs import Observation
 from slipstream.models.memory import MEMORY
 from slipstream.models.policy import ActorCritic
@@ -87,13 +86,11 @@ class LearnedAgent(BaseAgent):
     def _open(self, path: str | Path | None) -> ActorCritic:
         loaded = load_policy(path or SHIPPED)
         self.loaded = replace(loaded, state={})  # which file, without its content
-        if loaded.task != "aircombat" or loaded.trained_env is None:
+        if loaded.task != "aircombat":
             raise ValueError(f"{loaded.path} was trained for task={loaded.task}, not task=aircombat")
-        names = ("time_scale", "reach_features")  # the rest may name code
-        trained = build_section(AirCombatConfig(), {n: v for n, v in loaded.trained_env.items() if n in names})
-        self.time_scale = trained.time_scale
-        features = AirCombatConfig(num_envs=1, reach_features=trained.reach_features)
-        env = AirCombatEnv(1, "cpu", config=features)  # for its specs only
+        trained = loaded.env_settings(AirCombatConfig(), ("time_scale", "reach_features"))  # the rest may name code
+        self.time_scale = trained["time_scale"]
+        env = AirCombatEnv(1, config=AirCombatConfig(reach_features=trained["reach_features"]))  # for its specs only
         policy = loaded.build(env, self.device)
         if not isinstance(policy, ActorCritic):
             raise ValueError(
@@ -190,8 +187,6 @@ class SeatedOpponent(BaseAgent):
     @torch.no_grad()
     def seat(self, who: Sequence[Seat]) -> None:
         """Seat one agent per seat; members of the pool with their present weights."""
-        if len(who) != len(self.seats):
-            raise ValueError(f"{len(who)} agents were given for {len(self.seats)} seats")
         self.seats = list(who)
         self._kind.copy_(
             torch.tensor([self.names.index(name) if isinstance(name, str) else len(self.names) for name in who])
@@ -214,12 +209,6 @@ class SeatedOpponent(BaseAgent):
         """Reset the scripted agents in the mask."""
         for agent in self._scripted:
             agent.reset(env_mask)
-
-    def to(self, device: torch.device | str) -> Self:
-        """Raise unless `device` is that of the pool: the agent cannot move."""
-        if torch.device(device) != self.device:
-            raise ValueError(f"the opponents of a league stay on {self.device}, the device of their pool")
-        return self
 
     def state_tensors(self) -> dict[str, Tensor]:
         """Return the state of the scripted agents."""
