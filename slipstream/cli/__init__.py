@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from slipstream import __version__
-from slipstream.config.help import ConfigError, UnknownKeyError, nearest
+from slipstream.config.help import ConfigError, nearest
 from slipstream.storage.errors import SaveError, printable
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ COMMANDS = {
     "validate": "fly a policy in MuJoCo too: slipstream validate checkpoint=runs/NAME",
     "demo": "train, evaluate and draw a small world on the CPU (about 4 minutes)",
     "bench": "measure the speed:         slipstream bench env | train",
-    "advise": "find faster settings:      slipstream advise preset=demo --apply advice.txt",
+    "advise": "find faster settings:      slipstream advise preset=demo --apply advice.yaml",
     "export": "write a policy file:       slipstream export checkpoint=runs/NAME --to onnx",
     "config": "print the composed config: slipstream config preset=demo algo.epochs=2",
     "sweep": "search settings:           slipstream sweep preset=demo 'algo.learning_rate=log(1e-4,3e-3)' trials=30",
@@ -171,10 +171,9 @@ def _run(argv: list[str]) -> int:
         argv = [*argv[1:], "--help"]
     first = next((word for word in argv if not word.startswith("-")), "")
     name = first if first in COMMANDS else ""
-    title, own_keys = f"slipstream {name}".strip(), ()
+    title = f"slipstream {name}".strip()
     try:
         parser, command, module = _build_parser(name)
-        own_keys = getattr(module, "OWN_KEYS", ())
         args, words = parser.parse_known_args(argv)
         if module is None or command is None:
             return _overview(parser, args, words)
@@ -199,9 +198,9 @@ def _run(argv: list[str]) -> int:
     except BrokenPipeError as error:
         if _reader_is_gone():
             return BROKEN_PIPE
-        return _failed(title, error, own_keys, "--debug" in argv)
+        return _failed(title, error, "--debug" in argv)
     except Exception as error:
-        return _failed(title, error, own_keys, "--debug" in argv)
+        return _failed(title, error, "--debug" in argv)
 
 
 def _build_parser(chosen: str) -> tuple[Parser, argparse.ArgumentParser | None, Any]:
@@ -241,13 +240,10 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
     return [option for action in parser._actions for option in action.option_strings]
 
 
-def _failed(title: str, error: Exception, own_keys: Iterable[str], debug: bool) -> int:
+def _failed(title: str, error: Exception, debug: bool) -> int:
     """Explain an error in one sentence on stderr; with --debug after its traceback."""
     if debug:
         traceback.print_exception(error)
-    if isinstance(error, UnknownKeyError):
-        command = title.removeprefix("slipstream ")
-        error = UnknownKeyError(error.key, [*own_keys, *error.keys], command, error.source, error.aliases)
     text = str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error)
     text = " ".join(line.strip() for line in text.splitlines() if line.strip())
     if isinstance(error, FileNotFoundError) and error.filename:

@@ -1,7 +1,7 @@
 """slipstream advise: profile your configuration, and measure changes that could make it faster.
 
     slipstream advise [key=value ...]                any key of `slipstream train --help`, presets too
-    slipstream advise preset=demo --apply FILE       write the advice; then: slipstream train preset=demo @FILE
+    slipstream advise preset=demo --apply FILE       write the advice; then: slipstream train preset=demo config=FILE
     slipstream advise seconds=180                    how long it may take (60); changes without time are listed
     slipstream advise only=collect.pipeline,compile  only these keys, with more time for each
     slipstream advise --json                         the last line is one JSON object
@@ -77,7 +77,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"\n{table(report, resolve_device(config.device))}\n\n{closing(report)}")
     if file:
-        print(f"wrote {file}: slipstream train {' '.join([*words, '@' + file])}")
+        kept = [word for word in words if word.partition("=")[0] not in report.overrides]  # typed words would win
+        print(f"wrote {file}: slipstream train {' '.join([*kept, f'config={file}'])}")
     return 0
 
 
@@ -111,13 +112,13 @@ def closing(report: Report) -> str:
 
 
 def apply_text(report: Report, words: list[str]) -> str:
-    """Return a file for `slipstream train @FILE`. Changes of the batches are comments: faster is not yet better
+    """Return a file for `slipstream train config=FILE`. Changes of the batches are comments: faster is not yet better
     learning."""
     lines = [f"# slipstream advise {' '.join(words)}: {report.rate:,.0f} frames/s; bottleneck: {report.bottleneck}"]
     for f in report.findings:
         if f.verdict == ADVISED:
             note = f"{f.gain:.2f} ×" + (f"; {f.learning}" if f.learning else "")
-            lines.append(f"{'# ' if f.only_shown else ''}{f.key}={format_value(f.value)}  # {note}")
+            lines.append(f"{'# ' if f.only_shown else ''}{f.key}: {format_value(f.value)}  # {note}")
     return "\n".join(lines) + "\n"
 
 

@@ -40,7 +40,7 @@ from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.cli import add_force, check_output
 from slipstream.config import registry
 from slipstream.config.compose import to_dict
-from slipstream.config.help import ConfigError, UnknownKeyError
+from slipstream.config.help import ConfigError, nearest
 from slipstream.config.overrides import split_keys
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
@@ -96,7 +96,8 @@ def run(args: argparse.Namespace) -> int:
     own, words = split_keys(args.words, OWN_KEYS)
     for word in words:
         if word.key not in ("checkpoint", "task") and not word.key.startswith("env.") and not trusts_code(word):
-            raise UnknownKeyError(word.key, ["checkpoint", "task"], "export", word.source)
+            known = (*OWN_KEYS, "checkpoint", "task")
+            raise ConfigError(f"unknown key '{word.key}'{nearest(word.key, known)} (see slipstream export --help)")
     own.setdefault("to", Path(own.get("out", "")).suffix[1:])
     if not own["to"]:
         raise ConfigError("name the format: slipstream export checkpoint=runs/NAME --to onnx")

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.config import registry
-from slipstream.config.help import ConfigError, UnknownKeyError, describe_keys, nearest, show
+from slipstream.config.help import ConfigError, describe_keys, nearest
 from slipstream.config.names import other_names
-from slipstream.config.overrides import NEEDS_VALUE, Word, plain_overrides, value_of, yaml_words
+from slipstream.config.overrides import Word, plain_overrides, value_of, yaml_words
 from slipstream.config.schema import CHOSEN_BY_MEASURING, EvaluateConfig, TrainConfig, config_sections
-from slipstream.config.values import UnfitError, convert, read, settable, type_hints
+from slipstream.config.values import UnfitError, read, settable
 
 PRESETS = Path(__file__).parents[1] / "presets"
 
@@ -29,23 +29,18 @@ def load_train(overrides: Iterable[str] = ()) -> TrainConfig:
     """
     words = _auto_apart(plain_overrides(overrides))
     resume = value_of("resume", words)
-    base = {}
-    if resume == "auto":
-        resume = None
-    if resume:
-        if Path(resume).is_file():
-            raise ConfigError(
-                f"resume={resume}: give the run's folder; it continues from its last checkpoint. "
-                f"A new run from this one: init={resume}"
-            )
-        from slipstream.training.resume import saved_config
+    if resume in (None, "auto"):
+        return _compose("train", words)
+    if Path(str(resume)).is_file():
+        raise ConfigError(
+            f"resume={resume}: give the run's folder; it continues from its last checkpoint. "
+            f"A new run from this one: init={resume}"
+        )
+    from slipstream.training.resume import saved_config
 
-        base = saved_config(resume) | {
-            "init": None,
-            "init_replay": None,
-        }  # its weights and transitions are its own by now
-        registry.refuse_unregistered(base, words, resume)
-    return _compose("train", words, base, resume)
+    base = saved_config(str(resume)) | {"init": None, "init_replay": None}  # it has their weights and transitions
+    registry.refuse_unregistered(base, words, str(resume))
+    return _compose("train", words, base, str(resume))
 
 
 def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | None = None) -> EvaluateConfig:
@@ -60,12 +55,10 @@ def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | N
 
 def task_of_keys(overrides: Iterable[str]) -> tuple[str, str] | None:
     """Return the first registered task that has one of these keys in its EvaluateConfig, and the key."""
-    known = {f.name for f in fields(EvaluateConfig)}
+    common = {f.name for f in fields(EvaluateConfig)}
     for key in (text.partition("=")[0] for text in overrides):
-        if "." not in key and key not in known:
-            for name, config in _task_configs("eval"):  # a task is loaded when its turn comes: some take a second
-                if key in settable(config):
-                    return name, key
+        if "." not in key and key not in common and (task := _task_with(key, "eval")):
+            return task, key
     return None
 
 
@@ -84,26 +77,16 @@ def help_text(command: str, overrides: Iterable[str] = ()) -> str:
         f"preset={value_of('preset', chosen) or 'none'}": ", ".join(sorted(preset_files())),
         f"algo={config.algo.name}": f"{', '.join(registry.names('algorithm'))}: each with algo.* of its own",
     }
-    shown = "".join(f"  {key:44} {what}\n" for key, what in choices.items()) + describe_keys(config)
-    for name, other in _task_configs("train"):
-        common = [key for key in settable(other) if hasattr(config, key.partition(".")[0])]
-        own = describe_keys(other, common)
-        shown += f"\n\n  with task={name} also:\n{own}" if own else ""
-    keys = settable(config)
-    same = [
-        f"  {f'{alias}.*' if is_dataclass(keys[key][0]) else f'{alias}={show(keys[key][0])}':44} {key}"
-        for alias, key in other_names(config).items()
-        if key in keys
-    ]
-    return shown + "\n\n  other names of keys:\n" + "\n".join(same)
+    shown = "".join(f"  {key:44} {what}\n" for key, what in choices.items())
+    return f"{shown}{describe_keys(config)}\n\nA task may have more keys: slipstream train task=NAME --help"
 
 
 def preset_files() -> dict[str, tuple[Path, str | None]]:
     """Return every preset by name: its file, and the task whose folder it is in."""
-    found: dict[str, tuple[Path, str | None]] = {file.stem: (file, None) for file in PRESETS.glob("*.yaml")}
+    presets: dict[str, tuple[Path, str | None]] = {file.stem: (file, None) for file in PRESETS.glob("*.yaml")}
     for task, folder in registry.task_folders():
-        found |= {file.stem: (file, task) for file in (folder / "presets").glob("*.yaml")}
-    return found
+        presets |= {file.stem: (file, task) for file in (folder / "presets").glob("*.yaml")}
+    return presets
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -117,36 +100,51 @@ def from_dict(data: dict[str, Any]) -> TrainConfig:
     return build_section(_default("train", data["task"], data["algo"]["name"]), data)
 
 
-def build_section(default: Any, data: Mapping[str, Any]) -> Any:
+def build_section(default: Any, data: Mapping[str, Any], source: str = "the checkpoint") -> Any:
     """Return a config of the class of `default` with the values in plain data out of a checkpoint."""
-    return _build(default, _flat(default, data))
+    return _build(default, _read_words(_data_words(default, data, source), default))
+
+
+def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested config as `a.b.c` -> value."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        flat |= flat_settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
 
 
-def _compose(command: str, words: list[Word], base: dict[str, Any], source: str | None = None) -> Any:
-    words = [word for word in words if word != "preset=none"]
+def _compose(command: str, words: list[Word], base: Mapping[str, Any] | None = None, source: str = "") -> Any:
+    """Return the config of a command.
+
+    Args:
+        base: Of a checkpoint: the config of the run that is resumed, or the env of the policy's training.
+        source: What is resumed.
+    """
+    base = base or {}
     preset, presets = value_of("preset", words), preset_files()
-    if preset is not None and preset not in presets and command == "train":
+    if preset == "none" or command == "eval":  # an evaluation has no presets: the key is unknown
+        preset = None
+    elif preset is not None and preset not in presets:
         known = ", ".join(sorted(presets))
         raise ConfigError(f"unknown preset '{preset}'{nearest(preset, presets)} (there are: {known})")
-    of_preset = presets[preset][1] if preset in presets else None
+    of_preset = presets[preset][1] if preset else None
     name = value_of("task", words) or base.get("task") or of_preset or registry.DEFAULT_TASK
-    if name != base.get("task", name):
-        raise ConfigError(f"a resumed run keeps its task, {base['task']}: leave task={name} out, or start a new run")
-    task = registry.find_task(name)
-    algo = _chosen_algorithm(words, base) if command == "train" else None
-    default = _default(command, name, algo)
+    trained = base.get("algo", {}).get("name")
+    algo = (value_of("algo", words) or trained or registry.DEFAULT_ALGORITHM) if command == "train" else None
+    for key, chosen, held in (("task", name, base.get("task")), ("algo", algo, trained)):
+        if held and chosen != held:
+            raise ConfigError(f"a resumed run keeps its {key}={held}: leave {key}={chosen} out, or start a new run")
+    task, default = registry.find_task(name), _default(command, name, algo)
+    files = [task.folder / "defaults.yaml"] if task.folder else []
+    of_files = [] if algo is None else _preset_files_of(task, algo, preset, presets, is_resumed=bool(base))
+    values = _read_words(_file_words(files), default, command)
+    values |= _read_words(_data_words(default, base, source or "the checkpoint"), default, command)
+    values |= _read_words(_file_words(of_files), default, command)
     choices = ("task", "algo", "preset") if command == "train" else ("task",)
-    words = [word for word in words if word.key not in choices]
-    files = _preset_files_of(task, algo, preset, presets) if algo and not base else []
-    if algo and base and preset:
-        files = [presets[preset][0]]  # a resumed run has its own tuned settings
-    values = _read_words(_words_of(task.folder and task.folder / "defaults.yaml"), default, command, name)
-    values |= _flat(default, base, source=source)
-    values |= _read_words([word for file in files for word in _words_of(file)], default, command, name)
-    values |= _read_words(words, default, command, name)
+    values |= _read_words([word for word in words if word.key not in choices], default, command)
     return _build(default, values | {"task": name})
 
 
@@ -156,102 +154,97 @@ def _default(command: str, task: str, algo: str | None) -> Any:
     return kind(task=task, **{name: section() for name, section in config_sections(task, algo).items()})
 
 
-def _words_of(file: Path | None) -> list[Word]:
-    """Return the settings of a file of ours; none if there is no such file."""
-    return [word for word in yaml_words(file) if word.key != "task"] if file and file.is_file() else []
+def _file_words(files: Iterable[Path]) -> list[Word]:
+    """Return the settings in files of ours, of those that exist."""
+    return [word for file in files if file.is_file() for word in yaml_words(file) if word.key != "task"]
+
+
+def _data_words(default: Any, data: Mapping[str, Any], source: str, prefix: str = "") -> Iterator[Word]:
+    """Yield nested plain data, which a checkpoint holds, as words."""
+    for name, value in data.items():
+        section = getattr(default, str(name), None)
+        if is_dataclass(section) and isinstance(value, Mapping):
+            yield from _data_words(section, value, source, f"{prefix}{name}.")
+        else:
+            yield Word(f"{prefix}{name}={'null' if value is None else '…'}", source, value)
 
 
 def _preset_files_of(
-    task: Any, algo: str, preset: str | None, presets: Mapping[str, tuple[Path, str | None]]
+    task: Any, algo: str, preset: str | None, presets: Mapping[str, tuple[Path, str | None]], is_resumed: bool
 ) -> list[Path]:
-    """Return the files of tuned settings and of the preset, the more special ones last."""
-    tuned = [task.folder / "tuned" / f"{task.name}-{algo}.yaml"] if task.folder else []
+    """Return the files of tuned settings and of the preset, the more special ones last. A resumed run has its own
+    tuned settings."""
+    tuned = [task.folder / "tuned" / f"{task.name}-{algo}.yaml"] if task.folder and not is_resumed else []
     if preset is None:
         return tuned
     file, owner = presets[preset]
-    own = sorted((file.parents[1] / "tuned").glob(f"{preset}-*.yaml")) if owner else []
-    if not own:
+    folder = file.parents[1] / "tuned"
+    algorithms = [path.stem.rpartition("-")[2] for path in sorted(folder.glob(f"{preset}-*.yaml"))] if owner else []
+    if is_resumed or not algorithms:
         return [*tuned, file]
-    algorithms = [path.stem.rpartition("-")[2] for path in own]
     if algo not in algorithms:
+        known = ", ".join(algorithms)
         raise ConfigError(
-            f"preset={preset} has no settings for algo={algo}, but for {', '.join(algorithms)}: choose one, or leave the preset out"
+            f"preset={preset} has no settings for algo={algo}, but for {known}: choose one, or leave the preset out"
         )
-    return [file, own[algorithms.index(algo)]]
+    return [file, folder / f"{preset}-{algo}.yaml"]
 
 
-def _read_words(words: Iterable[Word], default: Any, command: str, task: str) -> dict[str, Any]:
+def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> dict[str, Any]:
     """Return the typed value of each word by its key; of several values the last one counts."""
-    keys, others = settable(default), other_names(default)
+    keys = settable(default)
+    others = other_names(keys)
     values: dict[str, Any] = {}
     for word in words:
-        key, text = word.key if word.key in keys else others.get(word.key, word.key), word.value
-        at = f"{word.source}: " if word.source else ""
-        if not text and key in NEEDS_VALUE:
-            raise ConfigError(f"{at}{key} has no value: give one, or null")
+        key = word.key if word.key in keys else others.get(word.key, word.key)
         if key in keys and (chosen_by := getattr(keys[key][0], "chosen_by", None)):
             key = f"{key}.{chosen_by}"  # as sim=NAME, with keys sim.*
-        if key not in keys and " " in (sentence := others.get(f"algo.{key}", key)):
-            raise ConfigError(f"{at}{sentence}" if at else f"unknown key '{word.key}': {sentence}")
         owner, _, entry = key.rpartition(".")
         if key in keys and is_dataclass(keys[key][0]):
-            first = fields(keys[key][0])[0].name
-            if text != "{}":
-                raise ConfigError(f"{at}{key} is a group of keys, not one: set {key}.{first}=…")
+            if word.value != "{}":
+                first = fields(keys[key][0])[0].name
+                raise ConfigError(f"{word.at}{key} is a group of keys, not one: set {key}.{first}=…")
         elif key in keys:
             values[key] = _read(word, key, *keys[key])
         elif owner in keys and isinstance(keys[owner][0], dict):  # an entry of a mapping
-            values[owner] = {**values.get(owner, keys[owner][0]), entry: word.data or read(text, Any)}
+            values[owner] = {**values.get(owner, keys[owner][0]), entry: word.data or read(word.value, Any)}
         else:
-            tasks = [name for name in _tasks_with(key, command) if name != task]
-            if tasks:
-                raise ConfigError(f"{at}{key}= needs task={tasks[0]}: task={task} has no key '{key}'")
-            choices = ["preset", "config"] if command == "train" else []
-            aliases = {name: own for name, own in others.items() if own in keys}
-            raise UnknownKeyError(key, [*keys, *choices], command, word.source, aliases)
+            raise _unknown_key(word, key, keys, others, command)
     return values
+
+
+def _unknown_key(word: Word, key: str, keys: Mapping[str, Any], others: Mapping[str, str], command: str) -> ConfigError:
+    """Return the error for a key that does not exist. It names what to set instead, or the nearest key; a key in a file
+    is not repeated."""
+    what = f"{word.at}unknown key" if word.source else f"unknown key '{word.key}'"
+    sentence = others.get(f"algo.{key}", key)
+    if " " in sentence:
+        return ConfigError(f"{what}: {sentence}")
+    task = _task_with(key, command)
+    if task:
+        return ConfigError(f"{what} of this task: it needs task={task}")
+    aliases = {name: own for name, own in others.items() if own in keys}
+    choices = [*keys, "preset", "config"] if command == "train" else keys
+    section, _, name = key.partition(".")
+    own = f"an argument of your env is {section}.kwargs.{name}; " if f"{section}.kwargs" in keys else ""
+    return ConfigError(f"{what}{nearest(key, choices, aliases)} ({own}--help lists all keys)")
 
 
 def _read(word: Word, key: str, default: Any, hint: Any) -> Any:
     """Return the value of a word for a key with this default and type. Errors show a typed value, not one out of a
     file."""
     text = word.value
-    if text == "true" and type(default) in (int, float):
-        flag = f"--{key.rpartition('.')[2].replace('_', '-')}"
-        raise ConfigError(f"{key} needs a value: {key}={default}, or {flag} {default}")
+    if word.is_switch and not isinstance(default, bool):
+        raise ConfigError(f"{key} needs a value: give {key}={default}")
     try:
         return read(text if word.data is None else word.data, hint, ranges=key.endswith("_seeds"))
-    except UnfitError as error:
+    except ValueError as error:
+        expected = error.expected if isinstance(error, UnfitError) else "a value, or a list as [1,2,3]"
         if word.source:
-            raise ConfigError(f"{word.source}: {key} must be {error.expected}") from None
-        if error.expected == "a list" and text[:1] != "[":
-            raise ConfigError(f"{key} takes a list: '{key}=[{text}]'") from None
-        if text[:1] in ("[", "{"):
-            raise ConfigError(f"cannot read {word}: {error}; write a list as '{key}=[1,2,3]'") from None
-        raise ConfigError(f"{key} must be {error.expected}, not '{text}'") from None
-    except ValueError:
-        if word.source:
-            raise ConfigError(f"{word.source}: cannot read {key}") from None
-        raise ConfigError(f"cannot read {word}: write {key}=VALUE, a list as '{key}=[1,2,3]'") from None
-
-
-def _flat(default: Any, data: Mapping[str, Any], prefix: str = "", source: str | None = None) -> dict[str, Any]:
-    """Return the typed values in nested plain data, which a checkpoint holds, by their dotted keys."""
-    values: dict[str, Any] = {}
-    hints = type_hints(default.__class__)
-    for name, value in data.items():
-        old, key = getattr(default, str(name), None), f"{prefix}{name}"
-        if name not in hints or (is_dataclass(old) and not isinstance(value, Mapping)):
-            raise ConfigError(f"{source or 'the checkpoint'} was written with other keys than this version has ({key})")
-        if is_dataclass(old):
-            values |= _flat(old, value, f"{key}.", source)
-            continue
-        try:
-            values[key] = convert(value, hints[name])
-        except UnfitError as error:
-            what = f"{source or 'the checkpoint'} has a config that cannot be"
-            raise ConfigError(f"{what}: {key} must be {error.expected}") from None
-    return values
+            raise ConfigError(f"{word.at}{key} must be {expected}") from None
+        listed = text if text[:1] in ("[", "{") else f"[{text}]"
+        remedy = f": write a list as '{key}={listed}'" if expected == "a list" else ""
+        raise ConfigError(f"{key} must be {expected}, not '{text}'{remedy}") from None
 
 
 def _build(default: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
@@ -276,38 +269,15 @@ def _auto_apart(words: list[Word]) -> list[Word]:
     return [*kept, Word(f"auto=[{','.join(asked)}]")] if asked else kept
 
 
-def _chosen_algorithm(words: list[Word], base: dict[str, Any]) -> str:
-    """Return the algorithm: `algo=ppo` names it; the keys of algo.* are its own."""
-    held = base["algo"]["name"] if "algo" in base else None
-    name = value_of("algo", words) or held or registry.DEFAULT_ALGORITHM
-    known = registry.names("algorithm")
-    if name not in known and ":" not in name:
-        raise ConfigError(f"unknown algo '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
-    if held and name != held:
-        raise ConfigError(f"a resumed run keeps its algorithm, {held}: leave algo={name} out, or start a new run")
-    return name
-
-
-def _tasks_with(key: str, command: str) -> list[str]:
-    """Return the registered tasks that have a key of their own outside of env.*."""
+def _task_with(key: str, command: str) -> str | None:
+    """Return the first registered task that has this key outside of the common sections; None if none has."""
     if key.partition(".")[0] in ("env", "algo", "model", "collect"):
-        return []
-    return [name for name, config in _task_configs(command) if key in settable(config)]
-
-
-def _task_configs(command: str) -> Iterator[tuple[str, Any]]:
-    """Yield every registered task with its config of a command, without env.*."""
-    for name in registry.names("task"):
+        return None
+    for name in registry.names("task"):  # a task is loaded when its turn comes: some take a second
         try:
             task = registry.find_task(name)
         except (ImportError, ConfigError):  # an extra that is not installed
             continue
-        yield name, task.TrainConfig() if command == "train" else task.EvaluateConfig()
-
-
-def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a nested config as `a.b.c` -> value."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        flat |= flat_settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
+        if key in settable(task.TrainConfig() if command == "train" else task.EvaluateConfig()):
+            return name
+    return None

@@ -57,13 +57,8 @@ BUILT_IN: dict[str, dict[str, str]] = {
 ENTRY_POINTS = {"task": "slipstream.tasks", "algorithm": "slipstream.algorithms"}  # groups of installed packages
 
 FREE_TEXT = ("root", "name", "resume", "init", "init_replay", "device", "wandb")  # keys of a config that name no code
-_trusted: set[str] = set()  # `module:attribute` that this process has imported: each was typed, or built in
-# any colon in these names code; the nodes of a Ray cluster run code in the processes that connect to it
-_CODE_KEYS = ("task", "algo", "algo.name", "env.opponent", "env.reward", "env.id", "env.factory", "actors.address")
-_CODE_SECTIONS = ("model.", "league.")
 _PATH_KEYS = ("env.opponent", "league.")  # an agent may be a checkpoint, whose path may have a colon after a slash
-_IMPORTABLE = re.compile(r"[^\W\d][\w.-]*:[^\W\d].*")  # in other keys; "12:30" and "cuda:0" are text
-_BETWEEN_NAMES = re.compile(r"[\s=,'\"\[\]{}]+")
+_trusted: set[str] = set()  # `module:attribute` that this process has imported: each was typed, or built in
 
 
 def names(kind: str) -> dict[str, str]:
@@ -89,8 +84,9 @@ def find(kind: str, name: str) -> Any:
     """
     known = names(kind)
     if name not in known and ":" not in name:
+        key = "algo" if kind == "algorithm" else kind
         own = f"; for an env of your own write {kind}=my_package.my_module:MyEnv" if kind == "task" else ""
-        raise ConfigError(f"unknown {kind} '{name}'{nearest(name, known)} (there are: {', '.join(known)}){own}")
+        raise ConfigError(f"unknown {key} '{name}'{nearest(name, known)} (there are: {', '.join(known)}){own}")
     return load(known.get(name, name), f"{kind}={name}", typed=name not in known)
 
 
@@ -182,8 +178,8 @@ def construct(kind: type[Any], **given: Any) -> Any:
 
 
 def unregistered_names(config: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return every name of code in a config that is neither built in nor registered (`package.module:Class`), by its
-    dotted key."""
+    """Return every text in a config that may name code (`package.module:Class`), by its dotted key: any with a colon
+    but paths. Built-in and registered names have none."""
     found: dict[str, list[str]] = {}
 
     def walk(value: Any, key: str) -> None:
@@ -194,18 +190,15 @@ def unregistered_names(config: Mapping[str, Any]) -> dict[str, list[str]]:
         elif isinstance(value, list | tuple):
             for item in value:
                 walk(item, key)
-        elif isinstance(value, str) and _names_code(key, value):
+        elif isinstance(value, str) and ":" in value and not _is_path(key, value):
             found.setdefault("algo" if key == "algo.name" else key, []).append(value)
 
     walk({key: value for key, value in config.items() if key not in FREE_TEXT}, "")
     return found
 
 
-def _names_code(key: str, value: str) -> bool:
-    module, colon, _ = value.partition(":")
-    if not colon or ("/" in module and key.startswith(_PATH_KEYS)):
-        return False
-    return key in _CODE_KEYS or f"{key}.".startswith(_CODE_SECTIONS) or _IMPORTABLE.fullmatch(value) is not None
+def _is_path(key: str, value: str) -> bool:
+    return key.startswith(_PATH_KEYS) and "/" in value.partition(":")[0]
 
 
 def refuse_unregistered(
@@ -221,7 +214,7 @@ def refuse_unregistered(
         later: Sections that are checked afterwards: the message names their words too, so that one message names all.
     """
     words = [word for word in typed if word.partition("=")[0] not in FREE_TEXT]
-    given = {name for word in words for name in _BETWEEN_NAMES.split(word)}
+    given = {name for word in words for name in re.split(r"[\s=,'\"\[\]{}]+", word)}
     trusted = _trusted | given | {name.removesuffix(":") for name in given}  # {mine:Agent: 0.5} is a dict
 
     def missing(sections: Mapping[str, Any]) -> list[str]:

@@ -116,9 +116,8 @@ class TrainConfig:
     root: str = "runs"
     name: str | None = None  # of the run folder; date, time and task by default
     resume: str | None = None  # a run folder: continue where it stopped; auto: start the run name=, or continue it
-    resume_envs: Literal["saved", "fresh"] = (
-        "saved"  # fresh: a resumed run starts new episodes, in any number of processes
-    )
+    # fresh: a resumed run starts new episodes, in any number of processes
+    resume_envs: Literal["saved", "fresh"] = "saved"
     init: str | None = None  # weights to start from, ours or NavRL's
     init_replay: str | None = None  # dqn, sac, td3: transitions to start from: rollout files, a replay folder, a run
     headless: bool = True  # accepted for NavRL's sake; there is no window
@@ -144,36 +143,30 @@ class TrainConfig:
         check_range(self, "record_minutes", "summary_interval", "rollout_keep", "keep_checkpoints", minimum=0)
         check_range(self, "save_compression_level", "rollout_compression_level", minimum=0, maximum=16)
         if self.checkpoint_moments != "float32" and self.compress_checkpoint is not True:
-            raise ValueError(
-                f"checkpoint_moments={self.checkpoint_moments} needs compress_checkpoint=true: other files hold exact numbers"
-            )
-        if self.resume == "auto":
-            if not self.name:
-                raise ValueError("resume=auto starts or continues the run with a name: give name=NAME")
-            return
-        if self.resume and self.init:
-            raise ValueError("resume=RUN continues with that run's own weights: leave init out, or start a new run")
-        if self.resume and self.init_replay:
-            raise ValueError(
-                "resume=RUN continues with that run's own buffer: leave init_replay out, or start a new run"
-            )
+            raise ValueError(f"checkpoint_moments={self.checkpoint_moments} needs compress_checkpoint=true")
+        if self.resume == "auto" and not self.name:
+            raise ValueError("resume=auto starts or continues the run with a name: give name=NAME")
+        if self.resume not in (None, "auto"):
+            for key in ("init", "init_replay"):
+                if getattr(self, key):
+                    raise ValueError(
+                        f"resume=RUN continues with what that run has: leave {key} out, or start a new run"
+                    )
 
     def _check_actors(self) -> None:
         """Raise ValueError for settings that do not work with actors."""
-        given = f"actors.count={self.actors.count} does not work with"
-        if self.gpus not in (None, 1):
-            raise ValueError(f"{given} gpus={self.gpus}: actors send to one learner; leave one of them out")
-        if self.collect.pipeline != "off":
-            raise ValueError(
-                f"{given} collect.pipeline={self.collect.pipeline}: actors collect beside the learner anyway, "
-                "with weights up to actors.max_staleness updates old; leave it out"
-            )
-        if self.collect.compress != "off":
-            raise ValueError(
-                f"{given} collect.compress: batches of actors are compressed on their way anyway; leave it out"
-            )
-        if self.auto:
-            raise ValueError(f"{given} {self.auto[0]}=auto, which is measured in one process: give a number")
+        others = {
+            f"gpus={self.gpus}": self.gpus not in (None, 1),
+            f"collect.pipeline={self.collect.pipeline}": self.collect.pipeline != "off",
+            f"collect.compress={self.collect.compress}": self.collect.compress != "off",
+            f"{''.join(self.auto[:1])}=auto": bool(self.auto),
+        }
+        for setting, is_set in others.items():
+            if is_set:
+                raise ValueError(
+                    f"actors.count={self.actors.count} does not work with {setting}: actors collect compressed batches "
+                    "for one learner; leave one of the two out"
+                )
 
 
 @dataclass

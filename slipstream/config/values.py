@@ -12,8 +12,7 @@ from slipstream.config.overrides import parse_value
 
 MAX_INTEGER, MAX_FLOAT = 2**63 - 1, 3.4e38  # what torch's int64 and float32 hold
 MAX_RANGE = 10_000  # numbers that one range may stand for
-_RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
-_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 class UnfitError(ValueError):
@@ -34,19 +33,15 @@ def type_hints(kind: Any) -> dict[str, Any]:
         return {f.name: type(getattr(kind(), f.name)) for f in fields(kind)}
 
 
-def settable(config: Any) -> dict[str, tuple[Any, Any]]:
+def settable(config: Any, prefix: str = "") -> dict[str, tuple[Any, Any]]:
     """Return every key of a config, dotted, with its value and its declared type."""
     keys: dict[str, tuple[Any, Any]] = {}
-
-    def walk(instance: Any, prefix: str) -> None:
-        hints = type_hints(instance.__class__)
-        for f in fields(instance):
-            value = getattr(instance, f.name)
-            keys[prefix + f.name] = (value, hints[f.name])
-            if is_dataclass(value):
-                walk(value, f"{prefix}{f.name}.")
-
-    walk(config, "")
+    hints = type_hints(type(config))
+    for f in fields(config):
+        value = getattr(config, f.name)
+        keys[prefix + f.name] = (value, hints[f.name])
+        if is_dataclass(value):
+            keys |= settable(value, f"{prefix}{f.name}.")
     return keys
 
 
@@ -61,7 +56,7 @@ def read(given: Any, hint: Any, ranges: bool = False) -> Any:
         UnfitError: The text cannot be a value of that type.
         ValueError: The text has an open bracket or the like.
     """
-    options = {option for option in get_args(hint) or (hint,)}
+    options = set(get_args(hint) or (hint,))
     is_text = str in options and options <= {str, type(None)} and get_origin(hint) in (None, Union, types.UnionType)
     if is_text and isinstance(given, str):
         return None if given == "null" and type(None) in options else given
@@ -71,8 +66,7 @@ def read(given: Any, hint: Any, ranges: bool = False) -> Any:
 
 def convert(value: Any, hint: Any) -> Any:
     """Return plain data as the type `hint`. Raise UnfitError if it cannot be."""
-    origin, args = get_origin(hint), get_args(hint)
-    kind = origin or hint
+    kind, args = get_origin(hint) or hint, get_args(hint)
     if kind in (Union, types.UnionType):
         return _convert_union(value, args)
     if kind is Literal:
@@ -87,9 +81,9 @@ def convert(value: Any, hint: Any) -> Any:
         return {convert(key, args[0]): convert(item, args[1]) for key, item in value.items()} if args else value
     if kind is bool:
         text = str(value).lower()
-        if text not in (*_TRUE, *_FALSE):
+        if text not in BOOLEANS:
             raise UnfitError(value, "true or false")
-        return text in _TRUE
+        return BOOLEANS[text]
     if kind in (int, float):
         return _convert_number(value, kind)
     if kind is str:
@@ -102,14 +96,14 @@ def convert(value: Any, hint: Any) -> Any:
 def _convert_union(value: Any, options: tuple[Any, ...]) -> Any:
     if value is None and type(None) in options:
         return None
-    known = [option for option in options if option is not type(None)]
     expected = []
-    for option in sorted(known, key=lambda option: option is not type(value)):  # its own type first
+    for option in sorted(options, key=lambda option: option is not type(value)):  # its own type first
         try:
-            return convert(value, option)
+            if option is not type(None):
+                return convert(value, option)
         except UnfitError as unfit:
             expected.append(unfit.expected)
-    raise UnfitError(value, " or ".join(expected) or "null")
+    raise UnfitError(value, " or ".join(expected))
 
 
 def _convert_sequence(value: Any, kind: type[Any], args: tuple[Any, ...]) -> Any:
@@ -124,19 +118,18 @@ def _convert_sequence(value: Any, kind: type[Any], args: tuple[Any, ...]) -> Any
 
 
 def _expand_ranges(value: Any) -> Any:
-    """Return a list with each `301-332` in it, or `value` itself if it is one, as the numbers from 301 to 332."""
-    if isinstance(value, str) and _RANGE.fullmatch(value):
-        value = [value]
-    if not isinstance(value, list | tuple):
-        return value
-    found: list[Any] = []
-    for item in value:
-        match = _RANGE.fullmatch(item) if isinstance(item, str) else None
-        first, last = map(int, match.groups()) if match else (0, -1)
-        if match and not first <= last < first + MAX_RANGE:
+    """Return a list, or one range, with each `301-332` in it as the numbers from 301 to 332."""
+    numbers: list[Any] = []
+    for item in value if isinstance(value, list | tuple) else [value]:
+        match = re.fullmatch(r"(\d{1,18})-(\d{1,18})", item) if isinstance(item, str) else None
+        if match is None:
+            numbers.append(item)
+            continue
+        first, last = map(int, match.groups())
+        if not first <= last < first + MAX_RANGE:
             raise UnfitError(item, f"a range such as 101-116, the smaller number first, of up to {MAX_RANGE:,}")
-        found += range(first, last + 1) if match else [item]
-    return found
+        numbers += range(first, last + 1)
+    return value if numbers == [value] else numbers
 
 
 def _convert_number(value: Any, kind: type[Any]) -> Any:

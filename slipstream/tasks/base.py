@@ -281,7 +281,7 @@ def as_task(found: Any, name: str) -> Task:
         return found(name)
     if not (isinstance(found, type) and issubclass(found, TensorEnv)):
         module, _, attribute = name.partition(":")
-        others = "a Gymnasium env is task=gym env.id=my_module:MyEnv-v0, a TorchRL env task=torchrl:my_module:make_env"
+        others = "a Gymnasium env is task=gym env.id=my_module:MyEnv-v0, a TorchRL env task=torchrl env.factory=my_module:make_env"
         raise ConfigError(f"task={name}: {module} has no TensorEnv subclass named {attribute} ({others})")
     config = getattr(found, "Config", None)
     if not is_dataclass(config) or "num_envs" not in {f.name for f in fields(config)}:

@@ -167,7 +167,7 @@ def test_an_error_nobody_foresaw_is_one_sentence_too(monkeypatch, capsys):
         (["rollouts", "ls", "nowhere"], "slipstream rollouts: nowhere has no rollouts"),
         (["bench", "trian"], "not 'trian': did you mean 'train'?"),
         (["--verson"], "slipstream: unknown argument '--verson': did you mean '--version'?"),
-        (["export", "--to"], "slipstream export: --to needs a value"),
+        (["export", "--to"], "slipstream export: to needs a value"),
         (["train", "-x"], "'-x' is not an override"),
         (["view", "page.html"], "page.html is not a recording (.rec), a run or a folder"),
         (["recording", "info", "no.rec"], "slipstream recording: there is no no.rec"),

@@ -156,14 +156,14 @@ def test_a_setting_without_an_equal_here_is_explained(typed, answer):
 def test_a_setting_without_an_equal_in_a_file_is_explained_with_its_line(tmp_path):
     (tmp_path / "my.yaml").write_text("seed: 1\nalgo:\n  batch_size: 64\n")
     assert error_of(f"config={tmp_path}/my.yaml").startswith(
-        f"{tmp_path}/my.yaml, line 3: set the number of minibatches"
+        f"{tmp_path}/my.yaml, line 3: unknown key: set the number of minibatches"
     )
 
 
 @pytest.mark.parametrize("typed", ["foo=1", "algo.banana=1", "env.tea_time=3", "env.friction=1", "algo.weight_decay=1"])
 def test_a_key_that_is_near_nothing_gets_no_hint(typed):
     text = error_of(typed)
-    assert "did you mean" not in text and text.startswith(f"unknown key '{typed.split('=')[0]}' (all keys")
+    assert "did you mean" not in text and text.startswith(f"unknown key '{typed.split('=')[0]}' (--help lists")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,6 @@ def test_a_key_that_is_near_nothing_gets_no_hint(typed):
         ("wandb.modes=online", "wandb.mode"),
         ("save_intervall=3", "save_interval"),
         ("frames=3", "total_frames"),
-        ("episodes=3", "eval.num_drones"),
         ("presets=debug", "preset"),
         ("lr=1e-3", "algo.learning_rate"),
         ("n_steps=4", "algo.rollout_steps"),
@@ -188,7 +187,7 @@ def test_a_key_that_is_near_nothing_gets_no_hint(typed):
 def test_an_unknown_key_is_answered_with_the_nearest(typed, meant):
     text = error_of(typed)
     assert f"unknown key '{typed.split('=')[0].replace('env_dyn', 'env.dyn')}'" in text
-    assert f"did you mean '{meant}'?" in text and "slipstream train --help" in text
+    assert f"did you mean '{meant}'?" in text and "--help" in text
 
 
 def test_an_argument_of_a_gymnasium_env_is_answered_with_its_key():
@@ -208,8 +207,7 @@ def test_a_path_without_a_key_is_answered_with_the_key(tmp_path, monkeypatch):
     assert "'runs' is not an override: write key=value, as in checkpoint=runs (" in error_of("runs", load=load_evaluate)
 
 
-def test_an_unknown_key_of_eval_points_to_evals_own_help():
-    assert "slipstream eval --help" in error_of("eval.map_seed=[1]", load=load_evaluate)
+def test_an_evaluation_has_no_presets():
     assert "unknown key 'preset'" in error_of("preset=debug", load=load_evaluate)
 
 
@@ -230,7 +228,7 @@ def test_an_unknown_key_of_eval_points_to_evals_own_help():
         ("algo.name=dqn", ["algo.name", "ppo"]),
         ("env.dynamics=helicopter", ["helicopter", "velocity_lag, quadrotor"]),
         ("algo.gamma=high", ["algo.gamma must be a number, not 'high'"]),
-        ("eval.map_seeds=101", ["eval.map_seeds takes a list: 'eval.map_seeds=[101]'"]),
+        ("eval.map_seeds=101", ["eval.map_seeds must be a list, not '101': write a list as 'eval.map_seeds=[101]'"]),
         (
             "eval.map_seeds=8-7",
             ["eval.map_seeds must be a range such as 101-116, the smaller number first, of up to 10,000, not '8-7'"],
@@ -239,16 +237,14 @@ def test_an_unknown_key_of_eval_points_to_evals_own_help():
         ("env.decision_interval=10001", ["env.decision_interval", "10000"]),
         ("env.discrete_speeds_mps=[]", ["env.discrete_speeds_mps has 0 speeds: give 1 to 32"]),
         ("eval.map_seeds=[1,0-10000]", ["eval.map_seeds", "a range such as 101-116"]),
-        ("eval.map_seeds=101,102", ["eval.map_seeds takes a list: 'eval.map_seeds=[101,102]'"]),
-        (
-            "eval.map_seeds=[101,102,…]",
-            ["cannot read eval.map_seeds=[101,102,…]", "a list as 'eval.map_seeds=[1,2,3]'"],
-        ),
-        ("env.num_envs=[1", ["cannot read env.num_envs=[1"]),
+        ("eval.map_seeds=101,102", ["write a list as 'eval.map_seeds=[101,102]'"]),
+        ("eval.map_seeds=[101,102,…]", ["eval.map_seeds must be a whole number, not '[101,102,…]'"]),
+        ("env.num_envs=[1", ["env.num_envs must be a value, or a list as [1,2,3], not '[1'"]),
         ("env.lidar=36", ["env.lidar is a group of keys", "set env.lidar.range_m="]),
-        ("--num-envs", ["env.num_envs needs a value", "--num-envs 1024"]),
-        ("--resume", ["--resume needs a value"]),
-        ("eval.map_seeds=[a]", ["eval.map_seeds", "'a'"]),
+        ("--num-envs", ["env.num_envs needs a value"]),
+        ("--seed", ["seed needs a value: give seed=0"]),
+        ("--resume", ["resume needs a value"]),
+        ("eval.map_seeds=[a]", ["eval.map_seeds must be a whole number, not '[a]'"]),
         ("eval.map_seeds=[]", ["eval.map_seeds"]),
         ("eval.bootstrap=0", ["eval.bootstrap"]),
         ("wandb.mode=onlin", ["wandb.mode", "online, offline, disabled"]),
@@ -436,8 +432,5 @@ def test_a_key_without_a_value_is_refused(tmp_path, monkeypatch, capsys, command
 @pytest.mark.parametrize("key", ["resume", "init", "init_replay", "root", "name", "algo.data", "algo.teacher"])
 def test_a_path_without_a_value_in_a_file_is_refused(tmp_path, key):
     (tmp_path / "my.yaml").write_text(f"{key}: ''\n")
-    (tmp_path / "words.txt").write_text(f"{key}=\n")
     with pytest.raises(ConfigError, match=rf"my\.yaml, line 1: {key} has no value"):
         load_train(["algo=bc", f"config={tmp_path / 'my.yaml'}"])
-    with pytest.raises(ConfigError, match=rf"words\.txt, line 1: {key}= has no value"):
-        load_train(["algo=bc", f"@{tmp_path / 'words.txt'}"])

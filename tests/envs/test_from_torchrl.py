@@ -241,8 +241,7 @@ def module(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("factory", ["single", "batched"])
 def test_train_evaluate_and_resume_by_the_command_line(module, tmp_path, factory, capsys):
-    task = f"task=torchrl:{module}:{factory}"
-    assert main(["train", task, *TINY, "root=runs", "name=a"]) == 0
+    assert main(["train", "task=torchrl", f"env.factory={module}:{factory}", *TINY, "root=runs", "name=a"]) == 0
     assert main(["eval", "checkpoint=runs/a", f"env.factory={module}:{factory}", "eval.num_drones=4"]) == 0
     assert "return" in capsys.readouterr().out
     assert main(["train", "resume=runs/a", f"env.factory={module}:{factory}", "total_frames=96"]) == 0
@@ -250,10 +249,10 @@ def test_train_evaluate_and_resume_by_the_command_line(module, tmp_path, factory
 
 def test_factories_that_do_not_fit_are_named(module, capsys):
     for word, said in (
-        (f"task=torchrl:{module}:wrong", "must return a TorchRL env (EnvBase), not str"),
-        (f"task=torchrl:{module}:missing", "the module has no such function"),
-        ("task=torchrl", "name the function that makes the TorchRL env"),
-        ("task=torchrl:no_such_module:f", "cannot import no_such_module"),
+        (f"env.factory={module}:wrong", "must return a TorchRL env (EnvBase), not str"),
+        (f"env.factory={module}:missing", "the module has no such function"),
+        ("seed=1", "name the function that makes the TorchRL env"),
+        ("env.factory=no_such_module:f", "cannot import no_such_module"),
     ):
-        assert main(["train", word, *TINY]) == 2
+        assert main(["train", "task=torchrl", word, *TINY]) == 2
         assert said in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Any TorchRL env as a task: slipstream train task=torchrl:my_module:make_env."""
+"""Any TorchRL env as a task: slipstream train task=torchrl env.factory=my_module:make_env."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TorchRLTask(Task):
 def _make(config: TorchRLConfig, num_envs: int, device: torch.device, seed: int) -> EnvBase:
     asked = f"env.factory={config.factory}"
     if ":" not in config.factory:
-        raise ConfigError("name the function that makes the TorchRL env: task=torchrl:my_module:make_env")
+        raise ConfigError("name the function that makes the TorchRL env: env.factory=my_module:make_env")
     factory = registry.load(config.factory, asked)
     if not callable(factory):
         raise ConfigError(f"{asked}: the module has no such function")
